@@ -1,0 +1,25 @@
+//! Every bound of the load tool.
+
+/// Fields a record may have: a write names its fields in a 16-bit mask.
+pub const FIELDS_MAX: usize = 16;
+/// The shortest value that can carry its own origin (`value.rs`).
+pub const VALUE_BYTES_MIN: usize = 32;
+/// The longest value: an answer with a row of them stays below the frame limit.
+pub const VALUE_BYTES_MAX: usize = 512 * 1024;
+/// Keys are 48-bit numbers, so that a value's header holds one in 8 characters.
+pub const KEYS_MAX: u64 = 1 << 48;
+/// Rows that one scan or range read may ask for.
+pub const SCAN_ROWS_MAX: u32 = 1000;
+
+/// The shortest latency that is told apart from the next one.
+pub const LATENCY_NS_MIN: u64 = 100;
+/// Latencies above this are recorded as this.
+pub const LATENCY_NS_MAX: u64 = 120_000_000_000;
+/// Significant decimal digits of a recorded latency.
+pub const LATENCY_DIGITS: u8 = 3;
+
+/// Failures of one kind whose text is kept for the report; all are counted.
+pub const EXAMPLES_KEPT: usize = 5;
+
+const _: () = assert!(FIELDS_MAX <= u16::BITS as usize, "a field mask has 16 bits");
+const _: () = assert!(VALUE_BYTES_MIN.is_multiple_of(8), "a value's header is whole words");
