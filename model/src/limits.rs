@@ -1,0 +1,24 @@
+//! Every bound of the data model, by name.
+//!
+//! A limit that a request can meet is answered with an error that says the number.
+
+/// Longest serialised partition key, and longest single clustering component, in bytes.
+pub const KEY_BYTES_MAX: usize = 65_535;
+/// Longest name of a keyspace, table, column or type, in bytes.
+pub const NAME_BYTES_MAX: usize = 192;
+/// Deepest nesting of a type.
+pub const TYPE_DEPTH_MAX: u32 = 12;
+/// Most columns of one table over its life; column ids are never reused.
+pub const COLUMNS_MAX: usize = 16_384;
+/// Largest encoded mutation, in bytes. A commit log record holds at least one.
+pub const MUTATION_BYTES_MAX: usize = 16 << 20;
+/// Largest single cell value, in bytes.
+pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);
+/// Longest TTL, in seconds: twenty years.
+pub const TTL_S_MAX: i32 = 20 * 365 * 24 * 60 * 60;
+/// Largest vector dimension.
+pub const VECTOR_DIMENSIONS_MAX: u32 = 16_000;
+
+const _: () =
+    assert!(CELL_BYTES_MAX + KEY_BYTES_MAX < MUTATION_BYTES_MAX, "a cell fits a mutation");
+const _: () = assert!(COLUMNS_MAX < u16::MAX as usize, "column ids are u16");

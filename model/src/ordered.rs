@@ -1,0 +1,172 @@
+//! The order-preserving form of a value: comparing two by `memcmp` is comparing them by type.
+//!
+//! ```text
+//! component := EMPTY | VALUE body          (every byte inverted if the column is DESC)
+//! body      := fixed width: big-endian with the sign folded in
+//!            | text, ascii, blob, inet: bytes, 00 → 00 FF, ended by 00 01
+//!            | varint: u16 (0x8000 + bytes, or 0x7FFF - bytes below zero), two's complement
+//!            | decimal: sign, exponent, digits + 1, ended by 00   (value = 0.digits × 10^exponent)
+//!            | uuid: version, then time order for version 1;  timeuuid: time, then the rest signed
+//!            | collection, tuple, vector: components; a null field is NULL; a collection ends with 00
+//! ```
+//!
+//! Since every component begins with a byte in 0x01..0xFE, a bound is bytes too: before everything
+//! with prefix `p` is `p`, after everything is `p` + 0xFF. Decoding gives the wire form back;
+//! varints and decimals come back in their shortest form, which compares equal.
+
+mod decode;
+mod number;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{Reader, decode};
+
+use crate::types::{CqlType, collection_elements, tuple_fields};
+use crate::{Error, Result};
+
+/// Ends a collection; below every component.
+const END: u8 = 0x00;
+/// A null field of a tuple.
+const NULL: u8 = 0x10;
+/// The empty value of a fixed-width type.
+const EMPTY: u8 = 0x20;
+/// A value follows.
+const VALUE: u8 = 0x40;
+/// After everything that has the prefix before it.
+pub const AFTER: u8 = 0xFF;
+
+/// Appends `value` as one component.
+pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if value.is_empty() && !matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob) {
+        out.push(EMPTY);
+        return Ok(());
+    }
+    out.push(VALUE);
+    match ty {
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
+            put_escaped(value, out);
+        }
+        CqlType::Boolean | CqlType::Date => put_fixed(ty, value, 0, out)?,
+        CqlType::Tinyint
+        | CqlType::Smallint
+        | CqlType::Int
+        | CqlType::Bigint
+        | CqlType::Counter
+        | CqlType::Time
+        | CqlType::Timestamp => put_fixed(ty, value, 0x80, out)?,
+        CqlType::Float | CqlType::Double => {
+            let flip = if value[0] & 0x80 == 0 { 0x80 } else { 0xFF };
+            put_fixed(ty, value, flip, out)?;
+            if flip == 0xFF {
+                let from = out.len() - value.len() + 1;
+                out[from..].iter_mut().for_each(|b| *b = !*b);
+            }
+        }
+        CqlType::Varint => number::put_varint(value, out)?,
+        CqlType::Decimal => number::put_decimal(value, out)?,
+        CqlType::Uuid => put_uuid(&sixteen(value)?, out),
+        CqlType::Timeuuid => put_timeuuid(&sixteen(value)?, out),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            for item in collection_elements(value)? {
+                encode(element, item?, out)?;
+            }
+            out.push(END);
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let mut elements = collection_elements(value)?.doubled();
+            while let Some(item) = elements.next() {
+                encode(key, item?, out)?;
+                encode(of, elements.next().ok_or(Error::Malformed("map"))??, out)?;
+            }
+            out.push(END);
+        }
+        CqlType::Tuple(parts) => put_fields(parts.iter(), value, out)?,
+        CqlType::Udt { definition, .. } => {
+            put_fields(definition.fields.iter().map(|(_, field)| field), value, out)?;
+        }
+        CqlType::Vector { element, .. } => {
+            // Only vectors of fixed-width elements can be keys of anything.
+            let bytes = element.fixed_bytes().ok_or(Error::Malformed("vector"))?;
+            value.chunks(bytes).try_for_each(|item| encode(element, item, out))?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends `value` as one component, inverted if `descending`.
+pub fn encode_component(
+    ty: &CqlType,
+    descending: bool,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let start = out.len();
+    encode(ty, value, out)?;
+    if descending {
+        out[start..].iter_mut().for_each(|b| *b = !*b);
+    }
+    Ok(())
+}
+
+fn put_escaped(value: &[u8], out: &mut Vec<u8>) {
+    for part in value.split_inclusive(|&b| b == 0) {
+        out.extend_from_slice(part);
+        if part.last() == Some(&0) {
+            out.push(0xFF);
+        }
+    }
+    out.extend_from_slice(&[0, 1]);
+}
+
+/// The bytes with the first one xored: folds the sign of a big-endian integer in.
+fn put_fixed(ty: &CqlType, value: &[u8], flip: u8, out: &mut Vec<u8>) -> Result<()> {
+    if ty.fixed_bytes() != Some(value.len()) {
+        return Err(Error::Malformed("fixed-width value"));
+    }
+    out.push(value[0] ^ flip);
+    out.extend_from_slice(&value[1..]);
+    Ok(())
+}
+
+fn sixteen(value: &[u8]) -> Result<[u8; 16]> {
+    value.try_into().map_err(|_| Error::Malformed("uuid"))
+}
+
+/// Time of a version 1 uuid, most significant first: time_hi, time_mid, time_low.
+fn put_uuid_time(uuid: &[u8; 16], out: &mut Vec<u8>) {
+    out.extend_from_slice(&uuid[6..8]);
+    out.extend_from_slice(&uuid[4..6]);
+    out.extend_from_slice(&uuid[..4]);
+}
+
+fn put_uuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
+    let version = uuid[6] >> 4;
+    out.push(version);
+    if version == 1 {
+        put_uuid_time(uuid, out);
+        out.extend_from_slice(&uuid[8..]);
+    } else {
+        out.extend_from_slice(uuid);
+    }
+}
+
+/// Cassandra compares the last eight bytes of timeuuids as signed bytes.
+fn put_timeuuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
+    put_uuid_time(uuid, out);
+    out.extend(uuid[8..].iter().map(|b| b ^ 0x80));
+}
+
+fn put_fields<'t>(
+    fields: impl Iterator<Item = &'t CqlType>,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut values = tuple_fields(value);
+    for field in fields {
+        match values.next().transpose()?.flatten() {
+            None => out.push(NULL),
+            Some(item) => encode(field, item, out)?,
+        }
+    }
+    Ok(())
+}

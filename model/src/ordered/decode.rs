@@ -1,0 +1,179 @@
+//! From the order-preserving form back to the wire form.
+//!
+//! The reader inverts on the way for DESC columns, so one decoder serves both directions.
+
+use super::{EMPTY, END, NULL, VALUE, number};
+use crate::types::CqlType;
+use crate::{Error, Result};
+
+/// Reads order-preserving bytes, inverted or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    flip: u8,
+}
+
+impl<'a> Reader<'a> {
+    /// At the first byte of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes, flip: 0 }
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        let (&first, rest) = self.rest.split_first().ok_or(Error::Malformed("ordered value"))?;
+        self.rest = rest;
+        Ok(first ^ self.flip)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (head, rest) =
+            self.rest.split_first_chunk::<N>().ok_or(Error::Malformed("ordered value"))?;
+        self.rest = rest;
+        Ok(head.map(|b| b ^ self.flip))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.rest.first().map(|b| b ^ self.flip)
+    }
+
+    /// Appends the wire form of the next component to `out`.
+    pub fn component(&mut self, ty: &CqlType, descending: bool, out: &mut Vec<u8>) -> Result<()> {
+        self.flip = if descending { 0xFF } else { 0 };
+        decode(ty, self, out)
+    }
+}
+
+/// Appends the wire form of the next component to `out`.
+pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    match from.byte()? {
+        EMPTY => return Ok(()),
+        VALUE => {}
+        _ => return Err(Error::Malformed("ordered marker")),
+    }
+    match ty {
+        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
+            get_escaped(from, out)
+        }
+        CqlType::Boolean => get_fixed::<1>(from, 0, out),
+        CqlType::Tinyint => get_fixed::<1>(from, 0x80, out),
+        CqlType::Smallint => get_fixed::<2>(from, 0x80, out),
+        CqlType::Date => get_fixed::<4>(from, 0, out),
+        CqlType::Int => get_fixed::<4>(from, 0x80, out),
+        CqlType::Bigint | CqlType::Counter | CqlType::Time | CqlType::Timestamp => {
+            get_fixed::<8>(from, 0x80, out)
+        }
+        CqlType::Float => get_float::<4>(from, out),
+        CqlType::Double => get_float::<8>(from, out),
+        CqlType::Varint => number::get_varint(from, out),
+        CqlType::Decimal => number::get_decimal(from, out),
+        CqlType::Uuid => get_uuid(from, out),
+        CqlType::Timeuuid => {
+            get_uuid_time(from, out)?;
+            out.extend(from.array::<8>()?.map(|b| b ^ 0x80));
+            Ok(())
+        }
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            get_collection(from, out, |from, out| get_element(element, from, out))
+        }
+        CqlType::Map { key, value, .. } => get_collection(from, out, |from, out| {
+            get_element(key, from, out)?;
+            get_element(value, from, out)
+        }),
+        CqlType::Tuple(parts) => parts.iter().try_for_each(|part| get_field(part, from, out)),
+        CqlType::Udt { definition, .. } => {
+            definition.fields.iter().try_for_each(|(_, field)| get_field(field, from, out))
+        }
+        CqlType::Vector { element, dimensions } => {
+            (0..*dimensions).try_for_each(|_| decode(element, from, out))
+        }
+    }
+}
+
+fn get_escaped(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    loop {
+        match from.byte()? {
+            0 => match from.byte()? {
+                1 => return Ok(()),
+                0xFF => out.push(0),
+                _ => return Err(Error::Malformed("ordered escape")),
+            },
+            byte => out.push(byte),
+        }
+    }
+}
+
+fn get_fixed<const N: usize>(from: &mut Reader<'_>, flip: u8, out: &mut Vec<u8>) -> Result<()> {
+    let mut bytes = from.array::<N>()?;
+    bytes[0] ^= flip;
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+fn get_float<const N: usize>(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let bytes = from.array::<N>()?;
+    if bytes[0] & 0x80 == 0 {
+        out.extend(bytes.map(|b| !b));
+    } else {
+        out.push(bytes[0] ^ 0x80);
+        out.extend_from_slice(&bytes[1..]);
+    }
+    Ok(())
+}
+
+fn get_uuid_time(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let time = from.array::<8>()?;
+    out.extend_from_slice(&time[4..]);
+    out.extend_from_slice(&time[2..4]);
+    out.extend_from_slice(&time[..2]);
+    Ok(())
+}
+
+fn get_uuid(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    if from.byte()? == 1 {
+        get_uuid_time(from, out)?;
+        out.extend_from_slice(&from.array::<8>()?);
+    } else {
+        out.extend_from_slice(&from.array::<16>()?);
+    }
+    Ok(())
+}
+
+fn get_collection(
+    from: &mut Reader<'_>,
+    out: &mut Vec<u8>,
+    mut element: impl FnMut(&mut Reader<'_>, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count = 0i32;
+    while from.peek() != Some(END) {
+        element(from, out)?;
+        count += 1;
+    }
+    from.byte()?;
+    out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+    Ok(())
+}
+
+fn get_element(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    decode(ty, from, out)?;
+    let bytes = i32::try_from(out.len() - start - 4).map_err(|_| Error::Malformed("element"))?;
+    out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
+    Ok(())
+}
+
+fn get_field(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    if from.peek() == Some(NULL) {
+        from.byte()?;
+        out.extend_from_slice(&(-1i32).to_be_bytes());
+        return Ok(());
+    }
+    get_element(ty, from, out)
+}

@@ -1,0 +1,102 @@
+//! Order-preserving varint and decimal, whose values have any number of digits.
+
+use super::Reader;
+use crate::{Error, Result};
+use num_bigint::{BigInt, Sign};
+
+/// Longest varint or decimal that can be a key, in bytes.
+const NUMBER_BYTES_MAX: usize = 0x3FFF;
+/// Digits that a decimal's zeros may be written out to.
+const PLAIN_DIGITS_MAX: i64 = 40;
+
+/// Drops the leading bytes that only repeat the sign.
+fn shortest(mut bytes: &[u8]) -> &[u8] {
+    while let [first, second, ..] = bytes
+        && ((*first == 0 && second & 0x80 == 0) || (*first == 0xFF && second & 0x80 != 0))
+    {
+        bytes = &bytes[1..];
+    }
+    bytes
+}
+
+pub(super) fn put_varint(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let bytes = shortest(value);
+    if bytes.is_empty() || bytes.len() > NUMBER_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "varint of a key longer than {NUMBER_BYTES_MAX} bytes"
+        )));
+    }
+    let count = bytes.len() as u16;
+    let header = if bytes[0] & 0x80 == 0 { 0x8000 + count } else { 0x7FFF - count };
+    out.extend_from_slice(&header.to_be_bytes());
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+pub(super) fn get_varint(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let header = u16::from_be_bytes(from.array()?);
+    let count = if header >= 0x8000 { header - 0x8000 } else { 0x7FFF - header };
+    for _ in 0..count {
+        out.push(from.byte()?);
+    }
+    Ok(())
+}
+
+pub(super) fn put_decimal(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (scale, unscaled) = value.split_first_chunk::<4>().ok_or(Error::Malformed("decimal"))?;
+    if unscaled.len() > NUMBER_BYTES_MAX {
+        let text = format!("decimal of a key longer than {NUMBER_BYTES_MAX} bytes");
+        return Err(Error::invalid(text));
+    }
+    let unscaled = BigInt::from_signed_bytes_be(unscaled);
+    let flip = match unscaled.sign() {
+        Sign::NoSign => {
+            out.push(1);
+            return Ok(());
+        }
+        Sign::Minus => 0xFF,
+        Sign::Plus => 0,
+    };
+    let digits = unscaled.magnitude().to_str_radix(10);
+    let exponent = digits.len() as i64 - i64::from(i32::from_be_bytes(*scale));
+    out.push(if flip == 0 { 2 } else { 0 });
+    let exponent = (exponent as u64 ^ (1 << 63)).to_be_bytes();
+    out.extend(exponent.map(|b| b ^ flip));
+    let digits = digits.trim_end_matches('0').bytes();
+    out.extend(digits.map(|digit| (digit - b'0' + 1) ^ flip));
+    out.push(flip);
+    Ok(())
+}
+
+pub(super) fn get_decimal(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let flip = match from.byte()? {
+        0 => 0xFF,
+        1 => {
+            out.extend_from_slice(&[0; 5]);
+            return Ok(());
+        }
+        2 => 0,
+        _ => return Err(Error::Malformed("decimal")),
+    };
+    let exponent = u64::from_be_bytes(from.array::<8>()?.map(|b| b ^ flip)) ^ (1 << 63);
+    let mut digits = String::new();
+    loop {
+        match from.byte()? ^ flip {
+            0 => break,
+            digit @ 1..=10 => digits.push(char::from(b'0' + digit - 1)),
+            _ => return Err(Error::Malformed("decimal")),
+        }
+    }
+    let mut scale = digits.len() as i64 - exponent as i64;
+    // 100 comes back as 100 and not as 1E+2.
+    if (-PLAIN_DIGITS_MAX..0).contains(&scale) {
+        digits.extend(std::iter::repeat_n('0', scale.unsigned_abs() as usize));
+        scale = 0;
+    }
+    let scale = i32::try_from(scale).map_err(|_| Error::Malformed("decimal"))?;
+    let number: BigInt = digits.parse().map_err(|_| Error::Malformed("decimal"))?;
+    let number = if flip == 0 { number } else { -number };
+    out.extend_from_slice(&scale.to_be_bytes());
+    out.extend_from_slice(&number.to_signed_bytes_be());
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! What a read asks of one shard, as data that could cross a wire, and how rows come back.
+//!
+//! ```text
+//! ReadCommand ──► engine ──► RowSink::row(partition, clustering, row) … ──► ReadEnd
+//! ```
+//!
+//! The engine applies everything here: slices, filters, limits, the page. A sink only takes rows,
+//! each already reconciled: no tombstone, nothing expired, no column the command did not ask for
+//! is promised to be absent.
+
+mod filter;
+
+pub use filter::{Filter, FilterTarget, Operator};
+
+use crate::row::RowRef;
+use crate::schema::TableId;
+use crate::token::{Token, TokenRange};
+
+/// Which partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Partitions {
+    /// These keys, in this order.
+    Keys(Vec<(Token, Box<[u8]>)>),
+    /// Every partition with a token inside, in token order.
+    Range(TokenRange),
+}
+
+/// A stretch of a partition: `start <= clustering < end`, as bounds (`key.rs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Inclusive.
+    pub start: Vec<u8>,
+    /// Exclusive.
+    pub end: Vec<u8>,
+}
+
+impl Slice {
+    /// All rows.
+    pub fn all() -> Slice {
+        Slice { start: Vec::new(), end: vec![crate::ordered::AFTER] }
+    }
+
+    /// Exactly the row with this whole clustering key.
+    pub fn row(clustering: Vec<u8>) -> Slice {
+        let mut end = clustering.clone();
+        end.push(crate::ordered::AFTER);
+        Slice { start: clustering, end }
+    }
+
+    /// Whether the clustering key is inside.
+    #[inline]
+    pub fn contains(&self, clustering: &[u8]) -> bool {
+        self.start.as_slice() <= clustering && clustering < self.end.as_slice()
+    }
+}
+
+/// How many rows may come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// LIMIT, less what earlier pages gave.
+    pub rows: u64,
+    /// PER PARTITION LIMIT.
+    pub rows_per_partition: u64,
+    /// Rows of one page.
+    pub page_rows: u64,
+    /// Bytes of one page; the row that passes it is the page's last.
+    pub page_bytes: u64,
+}
+
+impl Limits {
+    /// No limit but the page's bytes.
+    pub fn none(page_bytes: u64) -> Limits {
+        Limits { rows: u64::MAX, rows_per_partition: u64::MAX, page_rows: u64::MAX, page_bytes }
+    }
+}
+
+/// Where the next page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// The token of the partition of the last row.
+    pub token: Token,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// The last row given; `None` if it was the static row alone, or the partition is done.
+    pub clustering: Option<Vec<u8>>,
+    /// Whether nothing more of this partition is wanted.
+    pub partition_done: bool,
+    /// Rows already given of this partition.
+    pub rows_of_partition: u64,
+}
+
+/// One shard's part of a SELECT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadCommand {
+    /// Which table.
+    pub table: TableId,
+    /// Which partitions.
+    pub partitions: Partitions,
+    /// Which rows: sorted, disjoint, never empty.
+    pub slices: Vec<Slice>,
+    /// Whether rows come in descending clustering order.
+    pub reversed: bool,
+    /// Whether a partition with a live static row but no row in the slices gives one row.
+    pub static_alone: bool,
+    /// Whether each partition gives one row at most, for its key and statics: SELECT DISTINCT.
+    pub distinct: bool,
+    /// Conditions that slices cannot say.
+    pub filters: Vec<Filter>,
+    /// How much.
+    pub limits: Limits,
+    /// Where the page before ended.
+    pub resume: Option<Resume>,
+    /// The second at which expiry is judged.
+    pub now_s: u32,
+}
+
+/// The partition a row belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionRef<'a> {
+    /// Its token.
+    pub token: Token,
+    /// Its serialised key.
+    pub key: &'a [u8],
+    /// Its live static row.
+    pub static_row: Option<RowRef<'a>>,
+}
+
+/// Whether a sink wants more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    More,
+    /// The page ends after this row.
+    Enough,
+}
+
+/// Takes the rows of a read.
+pub trait RowSink {
+    /// One live row. `clustering` and `row` are `None` when only the static row answers.
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow;
+}
+
+/// How a read ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadEnd {
+    /// Rows given.
+    pub rows: u64,
+    /// Where the next page begins; `None` when there is nothing more.
+    pub more: Option<Resume>,
+}

@@ -1,0 +1,242 @@
+//! The one encoding of a row: made once from a request's bound values, then moved as bytes
+//! through log, memtable, sstable and cache, and copied from there into the reply.
+//!
+//! ```text
+//! row  := flags:u8 timestamp:i64 [ttl_s:u32 at_s:u32] [deleted:i64 local_s:u32] cell*
+//! cell := column:u16 flags:u8 [timestamp:i64] [ttl_s:u32 at_s:u32 | local_s:u32] [path] [value]
+//! path, value := length:varint bytes                                integers little-endian
+//!
+//! row flags   1 MARKER    an INSERT was here: the row lives even without cells
+//!             2 EXPIRES   ... until at_s
+//!             4 DELETED   a row tombstone
+//!             8 MORTAL    some cell or the marker expires or is a tombstone
+//! cell flags  1 OWN       has a timestamp of its own; else the row's
+//!             2 EXPIRES   4 DEAD (no value)   8 PATH (an element of a collection)
+//!            16 WHOLE     with DEAD: a tombstone over the whole collection
+//! ```
+//!
+//! Invariants
+//! 1. Cells ascend by (column, WHOLE first, path) and no two share that key.
+//! 2. No cell or marker is covered by the row's own deletion, no element by its collection's.
+//! 3. The row's timestamp is the marker's if there is a marker.
+//!
+//! Values stay in CQL wire form. A static row has the same form. Whether these bytes may be
+//! believed is settled where they enter: [`RowRef::checked`] for bytes nobody has vouched for,
+//! [`RowRef::trusted`] for bytes under a checksum.
+
+mod build;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+pub use build::{RowBuilder, RowHead};
+pub use merge::{Purge, compact, merge, visible};
+
+use crate::bytes::Cursor;
+use crate::cell::{Deletion, Expiry, Life};
+use crate::schema::ColumnId;
+use crate::{Error, Result};
+
+const MARKER: u8 = 1;
+const MARKER_EXPIRES: u8 = 2;
+const DELETED: u8 = 4;
+const MORTAL: u8 = 8;
+const ROW_FLAGS: u8 = 15;
+
+const OWN_TIMESTAMP: u8 = 1;
+const EXPIRES: u8 = 2;
+const DEAD: u8 = 4;
+const PATH: u8 = 8;
+const WHOLE: u8 = 16;
+const CELL_FLAGS: u8 = 31;
+
+/// One cell, as it stands in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell<'a> {
+    /// Which column.
+    pub column: ColumnId,
+    /// When it was written, in microseconds.
+    pub timestamp: i64,
+    /// Whether it lives, and until when.
+    pub life: Life,
+    /// Which element of a collection, in order-preserving form; `None` for a plain cell.
+    pub path: Option<&'a [u8]>,
+    /// A tombstone over all older elements of the collection.
+    pub whole: bool,
+    /// The value in CQL wire form; empty for a tombstone.
+    pub value: &'a [u8],
+}
+
+impl<'a> Cell<'a> {
+    /// A live cell without TTL.
+    pub fn live(column: ColumnId, timestamp: i64, value: &'a [u8]) -> Self {
+        Cell { column, timestamp, life: Life::Live, path: None, whole: false, value }
+    }
+
+    /// A tombstone over one cell.
+    pub fn dead(column: ColumnId, timestamp: i64, local_s: u32) -> Self {
+        let life = Life::Dead { local_s };
+        Cell { column, timestamp, life, path: None, whole: false, value: &[] }
+    }
+
+    /// Where the cell stands among the cells of its row.
+    #[inline]
+    fn place(&self) -> (ColumnId, bool, &'a [u8]) {
+        (self.column, !self.whole, self.path.unwrap_or_default())
+    }
+}
+
+/// A view of an encoded row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RowRef<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> RowRef<'a> {
+    /// A row whose bytes are under a checksum, or were just built.
+    #[inline]
+    pub fn trusted(bytes: &'a [u8]) -> Self {
+        RowRef { bytes }
+    }
+
+    /// A row whose bytes nobody has vouched for: walks it once.
+    pub fn checked(bytes: &'a [u8]) -> Result<Self> {
+        let row = RowRef { bytes };
+        let (head, mut cursor) = read_head(bytes)?;
+        let mut last = None;
+        while !cursor.is_empty() {
+            let cell = read_cell(&mut cursor, head.timestamp)?;
+            let place = cell.place();
+            if last.is_some_and(|last| last >= place) {
+                return Err(Error::Malformed("row: cells out of order"));
+            }
+            last = Some(place);
+        }
+        Ok(row)
+    }
+
+    /// The encoded bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What stands before the cells.
+    #[inline]
+    pub fn head(&self) -> RowHead {
+        read_head(self.bytes).expect("a checked row").0
+    }
+
+    /// The cells in order.
+    #[inline]
+    pub fn cells(&self) -> Cells<'a> {
+        let (head, cursor) = read_head(self.bytes).expect("a checked row");
+        Cells { cursor, timestamp: head.timestamp }
+    }
+
+    /// Whether anything here expires, is a tombstone, or is deleted.
+    #[inline]
+    pub fn is_mortal(&self) -> bool {
+        self.bytes.first().is_some_and(|flags| flags & (MORTAL | DELETED) != 0)
+    }
+
+    /// Whether a reader sees the row at `now_s`: a live marker or a live cell.
+    pub fn is_live(&self, now_s: u32) -> bool {
+        self.head().marker.is_some_and(|life| !life.is_dead(now_s))
+            || self.cells().any(|cell| !cell.life.is_dead(now_s))
+    }
+
+    /// Newest and oldest timestamp in the row, its deletion included; `None` if it says nothing.
+    pub fn timestamps(&self) -> Option<(i64, i64)> {
+        let head = self.head();
+        let marker = head.marker.map(|_| head.timestamp);
+        let deletion = (!head.deletion.is_none()).then_some(head.deletion.timestamp);
+        self.cells().map(|cell| cell.timestamp).chain(marker).chain(deletion).fold(
+            None,
+            |all, t| {
+                let (max, min) = all.unwrap_or((t, t));
+                Some((t.max(max), t.min(min)))
+            },
+        )
+    }
+}
+
+impl std::fmt::Debug for RowRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Row").field("head", &self.head()).field("cells", &CellList(*self)).finish()
+    }
+}
+
+struct CellList<'a>(RowRef<'a>);
+
+impl std::fmt::Debug for CellList<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.cells()).finish()
+    }
+}
+
+/// The cells of a row, in order.
+#[derive(Clone)]
+pub struct Cells<'a> {
+    cursor: Cursor<'a>,
+    timestamp: i64,
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        if self.cursor.is_empty() {
+            return None;
+        }
+        Some(read_cell(&mut self.cursor, self.timestamp).expect("a checked row"))
+    }
+}
+
+#[inline]
+fn read_head(bytes: &[u8]) -> Result<(RowHead, Cursor<'_>)> {
+    let mut cursor = Cursor::new(bytes);
+    let flags = cursor.u8()?;
+    if flags & !ROW_FLAGS != 0 || flags & (MARKER | MARKER_EXPIRES) == MARKER_EXPIRES {
+        return Err(Error::Malformed("row flags"));
+    }
+    let timestamp = cursor.i64()?;
+    let marker = if flags & MARKER == 0 {
+        None
+    } else if flags & MARKER_EXPIRES == 0 {
+        Some(Life::Live)
+    } else {
+        Some(Life::Expiring(Expiry { ttl_s: cursor.u32()?, at_s: cursor.u32()? }))
+    };
+    let deletion = if flags & DELETED == 0 {
+        Deletion::NONE
+    } else {
+        Deletion { timestamp: cursor.i64()?, local_s: cursor.u32()? }
+    };
+    Ok((RowHead { timestamp, marker, deletion }, cursor))
+}
+
+#[inline]
+fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>> {
+    let column = ColumnId(cursor.u16()?);
+    let flags = cursor.u8()?;
+    if flags & !CELL_FLAGS != 0
+        || flags & (EXPIRES | DEAD) == EXPIRES | DEAD
+        || flags & (DEAD | WHOLE) == WHOLE
+        || flags & (PATH | WHOLE) == PATH | WHOLE
+    {
+        return Err(Error::Malformed("cell flags"));
+    }
+    let timestamp = if flags & OWN_TIMESTAMP == 0 { row_timestamp } else { cursor.i64()? };
+    let life = if flags & DEAD != 0 {
+        Life::Dead { local_s: cursor.u32()? }
+    } else if flags & EXPIRES != 0 {
+        Life::Expiring(Expiry { ttl_s: cursor.u32()?, at_s: cursor.u32()? })
+    } else {
+        Life::Live
+    };
+    let path = if flags & PATH == 0 { None } else { Some(cursor.bytes()?) };
+    let value = if flags & DEAD == 0 { cursor.bytes()? } else { &[] };
+    Ok(Cell { column, timestamp, life, path, whole: flags & WHOLE != 0, value })
+}

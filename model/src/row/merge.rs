@@ -1,0 +1,186 @@
+//! Two rows become one, and one row loses what nobody can see: the heart of memtable, read and
+//! compaction, each a single walk over sorted cells.
+//!
+//! [`merge`] keeps every tombstone. [`visible`] is the reader's view: tombstones and the dead are
+//! gone. [`compact`] is compaction's: expired cells become tombstones, and tombstones old enough
+//! are purged.
+
+use super::{Cell, Cells, RowBuilder, RowHead, RowRef};
+use crate::cell::{Deletion, Life, reconcile, reconcile_markers};
+use crate::schema::ColumnId;
+use std::cmp::Ordering;
+use std::iter::Peekable;
+
+/// Appends the union of `a` and `b` to `out`: for each cell the winner, nothing that is covered.
+pub fn merge(a: RowRef<'_>, b: RowRef<'_>, out: &mut Vec<u8>) {
+    let (ha, hb) = (a.head(), b.head());
+    let deletion = ha.deletion.max(hb.deletion);
+    let mut row = RowBuilder::begin(out, &merge_heads(&ha, &hb, deletion));
+    let cells = MergedCells { a: a.cells().peekable(), b: b.cells().peekable() };
+    let mut covering = Covering::of(deletion);
+    for cell in cells {
+        if !covering.covers(&cell) {
+            row.cell(&cell);
+        }
+    }
+}
+
+fn merge_heads(a: &RowHead, b: &RowHead, deletion: Deletion) -> RowHead {
+    let kept = |h: &RowHead| h.marker.filter(|_| !deletion.covers(h.timestamp));
+    let (timestamp, marker) = match (kept(a), kept(b)) {
+        (Some(x), Some(y)) => {
+            if reconcile_markers((a.timestamp, x), (b.timestamp, y)).is_ge() {
+                (a.timestamp, Some(x))
+            } else {
+                (b.timestamp, Some(y))
+            }
+        }
+        (Some(x), None) => (a.timestamp, Some(x)),
+        (None, Some(y)) => (b.timestamp, Some(y)),
+        (None, None) => (a.timestamp.max(b.timestamp), None),
+    };
+    RowHead { timestamp, marker, deletion }
+}
+
+/// What the row's deletion and the collection tombstone just passed cover.
+struct Covering {
+    row: Deletion,
+    collection: Option<(ColumnId, i64)>,
+}
+
+impl Covering {
+    fn of(row: Deletion) -> Self {
+        Covering { row, collection: None }
+    }
+
+    #[inline]
+    fn covers(&mut self, cell: &Cell<'_>) -> bool {
+        if self.row.covers(cell.timestamp) {
+            return true;
+        }
+        if cell.whole {
+            self.collection = Some((cell.column, cell.timestamp));
+            return false;
+        }
+        self.collection.is_some_and(|(column, at)| column == cell.column && cell.timestamp <= at)
+    }
+}
+
+struct MergedCells<'a> {
+    a: Peekable<Cells<'a>>,
+    b: Peekable<Cells<'a>>,
+}
+
+impl<'a> Iterator for MergedCells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let order = match (self.a.peek(), self.b.peek()) {
+            (Some(a), Some(b)) => a.place().cmp(&b.place()),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => self.a.next(),
+            Ordering::Greater => self.b.next(),
+            Ordering::Equal => {
+                let (a, b) = (self.a.next()?, self.b.next()?);
+                let a_wins =
+                    reconcile((a.timestamp, a.life, a.value), (b.timestamp, b.life, b.value));
+                Some(if a_wins.is_ge() { a } else { b })
+            }
+        }
+    }
+}
+
+/// What a reader sees of `row` under `covering` at `now_s`; `None` if that is nothing.
+///
+/// A row without anything mortal is handed back as it is; otherwise the rest is built in `scratch`.
+#[inline]
+pub fn visible<'a>(
+    row: RowRef<'a>,
+    covering: Deletion,
+    now_s: u32,
+    scratch: &'a mut Vec<u8>,
+) -> Option<RowRef<'a>> {
+    if covering.is_none() && !row.is_mortal() {
+        let empty = row.head().marker.is_none() && row.cells().next().is_none();
+        return (!empty).then_some(row);
+    }
+    let head = row.head();
+    let deletion = covering.max(head.deletion);
+    let marker =
+        head.marker.filter(|life| !deletion.covers(head.timestamp) && !life.is_dead(now_s));
+    scratch.clear();
+    let head = RowHead { timestamp: head.timestamp, marker, deletion: Deletion::NONE };
+    let mut out = RowBuilder::begin(scratch, &head);
+    let mut covering = Covering::of(deletion);
+    for cell in row.cells() {
+        if !covering.covers(&cell) && !cell.life.is_dead(now_s) {
+            out.cell(&cell);
+        }
+    }
+    if marker.is_none() && out.has_no_cells() {
+        return None;
+    }
+    Some(RowRef::trusted(scratch))
+}
+
+/// Which tombstones compaction may drop for good.
+#[derive(Clone, Copy, Debug)]
+pub struct Purge {
+    /// The second at which expiry is judged.
+    pub now_s: u32,
+    /// Tombstones made before this second are past `gc_grace_seconds`.
+    pub gc_before_s: u32,
+    /// Nothing outside this compaction is older than this. Microseconds; `i64::MIN` purges nothing.
+    pub oldest_elsewhere: i64,
+}
+
+impl Purge {
+    /// Purges nothing, expires nothing.
+    pub const NOTHING: Purge = Purge { now_s: 0, gc_before_s: 0, oldest_elsewhere: i64::MIN };
+
+    /// Whether a tombstone is no longer needed.
+    pub fn drops(&self, deletion: Deletion) -> bool {
+        deletion.local_s < self.gc_before_s && deletion.timestamp < self.oldest_elsewhere
+    }
+}
+
+/// Appends to `out` what is left of `row` under `covering`; `false` if nothing is.
+pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let mut head = row.head();
+    let deletion = covering.max(head.deletion);
+    head.marker =
+        head.marker.filter(|life| !deletion.covers(head.timestamp) && !life.is_dead(purge.now_s));
+    // A deletion that covers the row from outside is kept there, not here.
+    if covering.max(head.deletion) == covering || purge.drops(head.deletion) {
+        head.deletion = Deletion::NONE;
+    }
+    let mut builder = RowBuilder::begin(out, &head);
+    let mut covering = Covering::of(deletion);
+    for mut cell in row.cells() {
+        if covering.covers(&cell) {
+            continue;
+        }
+        if let Life::Expiring(expiry) = cell.life
+            && cell.life.is_dead(purge.now_s)
+        {
+            cell.life = Life::Dead { local_s: expiry.at_s.saturating_sub(expiry.ttl_s) };
+            cell.value = &[];
+        }
+        if let Life::Dead { local_s } = cell.life
+            && purge.drops(Deletion { timestamp: cell.timestamp, local_s })
+        {
+            continue;
+        }
+        builder.cell(&cell);
+    }
+    let something = !builder.has_no_cells() || head.marker.is_some() || !head.deletion.is_none();
+    if !something {
+        out.truncate(start);
+    }
+    something
+}

@@ -1,0 +1,140 @@
+//! Properties of rows: round trip, algebra of merge, what readers and compaction keep.
+
+use super::*;
+use proptest::prelude::*;
+
+const NOW_S: u32 = 5;
+
+fn any_life() -> impl Strategy<Value = Life> {
+    prop_oneof![
+        2 => Just(Life::Live),
+        1 => (1..4u32, 1..9u32).prop_map(|(ttl_s, at_s)| Life::Expiring(Expiry { ttl_s, at_s })),
+        1 => (1..9u32).prop_map(|local_s| Life::Dead { local_s }),
+    ]
+}
+
+/// Column 0-2 are plain, 3 is a collection: (column, timestamp, life, path, whole, value).
+type Spec = (u16, i64, Life, u8, bool, u8);
+
+fn any_row() -> impl Strategy<Value = Vec<u8>> {
+    let cell = (0..4u16, 0..6i64, any_life(), 0..3u8, prop::bool::ANY, 0..3u8);
+    let marker = prop::option::of((1..4u32, 1..9u32).prop_map(|(ttl_s, at_s)| {
+        if at_s > 6 { Life::Live } else { Life::Expiring(Expiry { ttl_s, at_s }) }
+    }));
+    let deletion = prop::option::of((0..4i64, 1..9u32));
+    (0..6i64, marker, deletion, prop::collection::vec(cell, 0..6)).prop_map(
+        |(timestamp, marker, deletion, cells)| {
+            let deletion = deletion
+                .map_or(Deletion::NONE, |(timestamp, local_s)| Deletion { timestamp, local_s });
+            build(&RowHead { timestamp, marker, deletion }, &cells)
+        },
+    )
+}
+
+/// Builds a row by merging one-cell rows, so that the invariants hold whatever the cells are.
+fn build(head: &RowHead, cells: &[Spec]) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut bare = *head;
+    bare.marker = head.marker.filter(|_| !head.deletion.covers(head.timestamp));
+    RowBuilder::begin(&mut all, &bare);
+    for &(column, timestamp, life, path, whole, value) in cells {
+        let mut one = Vec::new();
+        let collection = column == 3;
+        let whole = collection && whole;
+        let life = if whole { Life::Dead { local_s: 1 } } else { life };
+        let cell = Cell {
+            column: ColumnId(column),
+            timestamp,
+            life,
+            path: (collection && !whole).then_some(std::slice::from_ref(&path)),
+            whole,
+            value: if matches!(life, Life::Dead { .. }) {
+                &[]
+            } else {
+                std::slice::from_ref(&value)
+            },
+        };
+        RowBuilder::begin(&mut one, &RowHead::bare(head.timestamp)).cell(&cell);
+        all = merged(&all, &one);
+    }
+    all
+}
+
+fn merged(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    merge(RowRef::trusted(a), RowRef::trusted(b), &mut out);
+    out
+}
+
+/// What the row says, apart from how its bytes share timestamps.
+fn says(row: &[u8]) -> (Option<(i64, Life)>, Deletion, Vec<String>) {
+    let row = RowRef::checked(row).expect("a well-formed row");
+    let head = row.head();
+    let cells = row.cells().map(|cell| format!("{cell:?}")).collect();
+    (head.marker.map(|life| (head.timestamp, life)), head.deletion, cells)
+}
+
+fn seen(row: &[u8], covering: Deletion) -> Option<Vec<String>> {
+    let mut scratch = Vec::new();
+    visible(RowRef::trusted(row), covering, NOW_S, &mut scratch)
+        .map(|row| row.cells().map(|cell| format!("{cell:?}")).collect())
+}
+
+proptest! {
+    #[test]
+    fn merge_is_commutative_associative_idempotent(a in any_row(), b in any_row(), c in any_row()) {
+        prop_assert_eq!(says(&merged(&a, &b)), says(&merged(&b, &a)));
+        prop_assert_eq!(says(&merged(&merged(&a, &b), &c)), says(&merged(&a, &merged(&b, &c))));
+        prop_assert_eq!(says(&merged(&a, &a)), says(&a));
+    }
+
+    #[test]
+    fn compaction_without_purge_changes_nothing_a_reader_sees(
+        a in any_row(), covered in prop::option::of(0..5i64)
+    ) {
+        let covering =
+            covered.map_or(Deletion::NONE, |timestamp| Deletion { timestamp, local_s: 1 });
+        let purge = Purge { now_s: NOW_S, ..Purge::NOTHING };
+        let mut kept = Vec::new();
+        let some = compact(RowRef::trusted(&a), covering, &purge, &mut kept);
+        let after = if some { seen(&kept, covering) } else { None };
+        prop_assert_eq!(after, seen(&a, covering));
+    }
+
+    #[test]
+    fn purging_everything_leaves_just_what_a_reader_sees(a in any_row()) {
+        let purge = Purge { now_s: NOW_S, gc_before_s: u32::MAX, oldest_elsewhere: i64::MAX };
+        let mut kept = Vec::new();
+        let some = compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept);
+        prop_assert_eq!(some.then(|| says(&kept).2), seen(&a, Deletion::NONE));
+    }
+
+    #[test]
+    fn a_mutilated_row_is_refused_or_read_but_never_panics(
+        mut a in any_row(), at: prop::sample::Index, bit in 0..8u8, cut: prop::sample::Index
+    ) {
+        let i = at.index(a.len());
+        a[i] ^= 1 << bit;
+        a.truncate(cut.index(a.len() + 1));
+        if let Ok(row) = RowRef::checked(&a) {
+            let _ = format!("{row:?}");
+        }
+    }
+}
+
+#[test]
+fn golden_bytes_of_an_insert_of_two_cells() {
+    let mut out = Vec::new();
+    let head = RowHead { timestamp: 7, marker: Some(Life::Live), deletion: Deletion::NONE };
+    let mut row = RowBuilder::begin(&mut out, &head);
+    row.cell(&Cell::live(ColumnId(2), 7, b"ab"));
+    row.cell(&Cell::dead(ColumnId(3), 9, 4));
+    #[rustfmt::skip]
+    let expected = [
+        0x09, 7, 0, 0, 0, 0, 0, 0, 0,          // MARKER | MORTAL, timestamp 7
+        2, 0, 0x00, 2, b'a', b'b',             // column 2, the row's timestamp, "ab"
+        3, 0, 0x05, 9, 0, 0, 0, 0, 0, 0, 0,    // column 3, OWN | DEAD, timestamp 9
+        4, 0, 0, 0,                            // died in second 4
+    ];
+    assert_eq!(out, expected);
+}

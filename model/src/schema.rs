@@ -1,0 +1,84 @@
+//! Keyspaces, tables and columns at one version, and the closed set of changes between versions.
+//!
+//! ```text
+//! Schema v7 ── SchemaChange ──► Schema v8          the log of changes is the schema's truth
+//! ```
+//!
+//! Invariants
+//! 1. A `Schema` never changes; a change makes a new one that shares what stayed the same.
+//! 2. A column id is never used twice in a table, so old data can never show under a new column.
+//! 3. `Table::columns` is in SELECT * order: partition key, clustering, static, regular, the last
+//!    two by name.
+//!
+//! Not here: who may change the schema and in which order (`server`), its files (`engine`).
+
+mod change;
+mod table;
+
+pub use change::{SchemaChange, SchemaEntry};
+pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId};
+
+use crate::types::UserType;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// One keyspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Keyspace {
+    /// Its name, as stored.
+    pub name: String,
+    /// `class` (full Java name) and its options.
+    pub replication: BTreeMap<String, String>,
+    /// Accepted and kept; every write here is durable.
+    pub durable_writes: bool,
+    /// Tables by name.
+    pub tables: BTreeMap<String, Arc<Table>>,
+    /// User types by name.
+    pub types: BTreeMap<String, Arc<UserType>>,
+}
+
+/// All keyspaces at one version.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// Counts changes.
+    pub number: u64,
+    /// What drivers compare.
+    pub version: Uuid,
+    keyspaces: BTreeMap<String, Arc<Keyspace>>,
+    tables: HashMap<TableId, Arc<Table>, foldhash::fast::FixedState>,
+}
+
+impl Schema {
+    /// No keyspaces, version zero.
+    pub fn empty() -> Schema {
+        Schema::default()
+    }
+
+    /// All keyspaces by name.
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<Keyspace>> {
+        self.keyspaces.values()
+    }
+
+    /// The keyspace of that name.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<Keyspace>> {
+        self.keyspaces.get(name)
+    }
+
+    /// The table of that name.
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<Table>> {
+        self.keyspaces.get(keyspace)?.tables.get(name)
+    }
+
+    /// The table of that id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables of all keyspaces.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.keyspaces.values().flat_map(|keyspace| keyspace.tables.values())
+    }
+}

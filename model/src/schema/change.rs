@@ -1,0 +1,232 @@
+//! The changes a schema can go through, as data: what the schema log holds and what is broadcast.
+//!
+//! A change says the new state of one object, not how it was asked for, so applying the log again
+//! gives the same schema.
+
+use super::table::check_name;
+use super::{Keyspace, Schema, Table};
+use crate::types::UserType;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// One step from a schema to the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SchemaChange {
+    /// CREATE KEYSPACE.
+    CreateKeyspace {
+        /// Its name.
+        name: String,
+        /// Class and options.
+        replication: BTreeMap<String, String>,
+        /// As given.
+        durable_writes: bool,
+    },
+    /// ALTER KEYSPACE: the new properties.
+    AlterKeyspace {
+        /// Its name.
+        name: String,
+        /// Class and options.
+        replication: BTreeMap<String, String>,
+        /// As given.
+        durable_writes: bool,
+    },
+    /// DROP KEYSPACE, with all its tables.
+    DropKeyspace {
+        /// Its name.
+        name: String,
+    },
+    /// CREATE TABLE.
+    CreateTable(Box<Table>),
+    /// ALTER TABLE: the table as it now is, same id.
+    AlterTable(Box<Table>),
+    /// DROP TABLE.
+    DropTable {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        name: String,
+    },
+    /// CREATE TYPE.
+    CreateType(UserType),
+    /// ALTER TYPE: the type as it now is, with the tables that use it.
+    AlterType {
+        /// The type.
+        definition: UserType,
+        /// Tables whose columns hold it, as they now are.
+        tables: Vec<Table>,
+    },
+    /// DROP TYPE.
+    DropType {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A change with the version it leads to: one record of the schema log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SchemaEntry {
+    /// One more than the entry before.
+    pub number: u64,
+    /// What drivers will compare.
+    pub version: Uuid,
+    /// The change.
+    pub change: SchemaChange,
+}
+
+impl Schema {
+    /// The schema after `entry`; refuses what contradicts this one.
+    pub fn apply(&self, entry: &SchemaEntry) -> Result<Schema> {
+        let mut next = self.clone();
+        next.number = entry.number;
+        next.version = entry.version;
+        match &entry.change {
+            SchemaChange::CreateKeyspace { name, replication, durable_writes } => {
+                check_name("Keyspace", name)?;
+                if next.keyspaces.contains_key(name) {
+                    let (keyspace, table) = (name.clone(), String::new());
+                    return Err(Error::AlreadyExists { keyspace, table });
+                }
+                let keyspace = Keyspace {
+                    name: name.clone(),
+                    replication: replication.clone(),
+                    durable_writes: *durable_writes,
+                    tables: BTreeMap::new(),
+                    types: BTreeMap::new(),
+                };
+                next.keyspaces.insert(name.clone(), Arc::new(keyspace));
+            }
+            SchemaChange::AlterKeyspace { name, replication, durable_writes } => {
+                let keyspace = next.keyspace_mut(name)?;
+                keyspace.replication = replication.clone();
+                keyspace.durable_writes = *durable_writes;
+            }
+            SchemaChange::DropKeyspace { name } => {
+                let keyspace = next.keyspaces.remove(name).ok_or_else(|| no_keyspace(name))?;
+                for table in keyspace.tables.values() {
+                    next.tables.remove(&table.id);
+                }
+            }
+            SchemaChange::CreateTable(table) => next.create_table(table)?,
+            SchemaChange::AlterTable(table) => next.put_table(table)?,
+            SchemaChange::DropTable { keyspace, name } => {
+                let table = next.keyspace_mut(keyspace)?.tables.remove(name);
+                let table = table.ok_or_else(|| no_table(keyspace, name))?;
+                next.tables.remove(&table.id);
+            }
+            SchemaChange::CreateType(definition) => {
+                let keyspace = next.keyspace_mut(&definition.keyspace)?;
+                if keyspace.types.contains_key(&definition.name) {
+                    return Err(Error::invalid(format!(
+                        "A user type with name '{}' already exists",
+                        definition.name
+                    )));
+                }
+                keyspace.types.insert(definition.name.clone(), Arc::new(definition.clone()));
+            }
+            SchemaChange::AlterType { definition, tables } => {
+                let keyspace = next.keyspace_mut(&definition.keyspace)?;
+                keyspace.types.insert(definition.name.clone(), Arc::new(definition.clone()));
+                tables.iter().try_for_each(|table| next.put_table(table))?;
+            }
+            SchemaChange::DropType { keyspace, name } => {
+                if next.keyspace_mut(keyspace)?.types.remove(name).is_none() {
+                    return Err(Error::invalid(format!("Type '{keyspace}.{name}' doesn't exist")));
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn keyspace_mut(&mut self, name: &str) -> Result<&mut Keyspace> {
+        self.keyspaces.get_mut(name).map(Arc::make_mut).ok_or_else(|| no_keyspace(name))
+    }
+
+    fn create_table(&mut self, table: &Table) -> Result<()> {
+        if self.table(&table.keyspace, &table.name).is_some() {
+            let (keyspace, table) = (table.keyspace.clone(), table.name.clone());
+            return Err(Error::AlreadyExists { keyspace, table });
+        }
+        self.insert_table(table)
+    }
+
+    fn put_table(&mut self, table: &Table) -> Result<()> {
+        match self.table(&table.keyspace, &table.name) {
+            Some(old) if old.id == table.id => self.insert_table(table),
+            _ => Err(no_table(&table.keyspace, &table.name)),
+        }
+    }
+
+    fn insert_table(&mut self, table: &Table) -> Result<()> {
+        let shared = Arc::new(table.clone());
+        let keyspace = self.keyspace_mut(&table.keyspace)?;
+        keyspace.tables.insert(table.name.clone(), shared.clone());
+        self.tables.insert(table.id, shared);
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_keyspace(name: &str) -> Error {
+    Error::invalid(format!("Keyspace '{name}' doesn't exist"))
+}
+
+#[cold]
+fn no_table(keyspace: &str, name: &str) -> Error {
+    Error::invalid(format!("Table '{keyspace}.{name}' doesn't exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{ColumnKind, TableBuilder, TableId};
+    use crate::types::CqlType;
+
+    fn table() -> Table {
+        TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+            .partition_key("p", CqlType::Int)
+            .and_then(|t| t.clustering("c", CqlType::Text, true))
+            .and_then(|t| t.regular("v", CqlType::Text))
+            .and_then(|t| t.regular("a", CqlType::Text))
+            .and_then(TableBuilder::build)
+            .expect("a sound table")
+    }
+
+    fn entry(number: u64, change: SchemaChange) -> SchemaEntry {
+        SchemaEntry { number, version: Uuid::from_u128(u128::from(number)), change }
+    }
+
+    #[test]
+    fn a_dropped_and_readded_column_gets_another_id() {
+        let mut t = table();
+        let old = t.column("v").expect("it is there").id;
+        t.drop_column("v", 5).expect("a regular column");
+        t.add_column("v", CqlType::Int, ColumnKind::Regular).expect("the name is free");
+        assert_ne!(t.column("v").expect("it is there").id, old);
+        let names: Vec<_> = t.columns().iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["p", "c", "a", "v"]);
+    }
+
+    #[test]
+    fn a_schema_is_what_its_log_says() {
+        let create = SchemaChange::CreateKeyspace {
+            name: "ks".into(),
+            replication: BTreeMap::new(),
+            durable_writes: true,
+        };
+        let one = Schema::empty().apply(&entry(1, create.clone())).expect("a new keyspace");
+        assert!(matches!(one.apply(&entry(2, create)), Err(Error::AlreadyExists { .. })));
+        let create = SchemaChange::CreateTable(Box::new(table()));
+        let two = one.apply(&entry(2, create.clone())).expect("a new table");
+        assert!(two.table_by_id(table().id).is_some());
+        assert!(matches!(two.apply(&entry(3, create)), Err(Error::AlreadyExists { .. })));
+        let drop = SchemaChange::DropKeyspace { name: "ks".into() };
+        let three = two.apply(&entry(3, drop)).expect("it is there");
+        assert!(three.table_by_id(table().id).is_none() && three.tables().next().is_none());
+        assert!(two.table("ks", "t").is_some(), "the old version stays what it was");
+    }
+}

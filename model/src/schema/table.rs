@@ -1,0 +1,299 @@
+//! One table: its columns, their ids, its options.
+
+use crate::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+use crate::options::TableOptions;
+use crate::types::CqlType;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use uuid::Uuid;
+
+/// What tells tables apart for as long as their data exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TableId(pub Uuid);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a cell says instead of a column's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ColumnId(pub u16);
+
+/// The part a column plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ColumnKind {
+    /// Decides the partition.
+    PartitionKey,
+    /// Orders rows in the partition.
+    Clustering,
+    /// One value a partition.
+    Static,
+    /// One value a row.
+    Regular,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its id for ever.
+    pub id: ColumnId,
+    /// Its name, as stored.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+    /// Its part.
+    pub kind: ColumnKind,
+    /// Its index among the columns of its kind, for key columns.
+    pub position: u16,
+    /// Whether rows descend by it.
+    pub descending: bool,
+}
+
+/// A column that was, for `system_schema.dropped_columns`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DroppedColumn {
+    /// What it was.
+    pub column: Column,
+    /// When it was dropped, in microseconds.
+    pub dropped_at: i64,
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its id for ever.
+    pub id: TableId,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name, as stored.
+    pub name: String,
+    /// Its options.
+    pub options: TableOptions,
+    /// Columns that are no more.
+    pub dropped: Vec<DroppedColumn>,
+    columns: Vec<Column>,
+    partition_key_count: usize,
+    clustering_count: usize,
+    next_column: u16,
+}
+
+impl Table {
+    /// All columns in SELECT * order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The partition key columns in order.
+    pub fn partition_key(&self) -> &[Column] {
+        &self.columns[..self.partition_key_count]
+    }
+
+    /// The clustering columns in order.
+    pub fn clustering(&self) -> &[Column] {
+        &self.columns[self.partition_key_count..][..self.clustering_count]
+    }
+
+    /// Static columns, then regular ones, each by name.
+    pub fn value_columns(&self) -> &[Column] {
+        &self.columns[self.partition_key_count + self.clustering_count..]
+    }
+
+    /// The static columns by name.
+    pub fn statics(&self) -> impl Iterator<Item = &Column> {
+        self.value_columns().iter().filter(|column| column.kind == ColumnKind::Static)
+    }
+
+    /// The regular columns by name.
+    pub fn regulars(&self) -> impl Iterator<Item = &Column> {
+        self.value_columns().iter().filter(|column| column.kind == ColumnKind::Regular)
+    }
+
+    /// Whether the table has static columns.
+    pub fn has_statics(&self) -> bool {
+        self.statics().next().is_some()
+    }
+
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The column of that id, unless it was dropped.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    /// Whether this is a table of counters.
+    pub fn is_counter(&self) -> bool {
+        self.value_columns().iter().any(|column| column.ty == CqlType::Counter)
+    }
+
+    /// Adds a static or regular column.
+    pub fn add_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<()> {
+        assert!(kind >= ColumnKind::Static, "keys are fixed when a table is made");
+        let column = self.new_column(name, ty, kind, 0)?;
+        self.columns.push(column);
+        self.sort();
+        Ok(())
+    }
+
+    /// Drops a static or regular column; its id is never used again.
+    pub fn drop_column(&mut self, name: &str, dropped_at: i64) -> Result<()> {
+        let index = self
+            .columns
+            .iter()
+            .position(|column| column.name == name && column.kind >= ColumnKind::Static)
+            .ok_or_else(|| Error::invalid(format!("Column {name} was not found in table")))?;
+        let column = self.columns.remove(index);
+        self.dropped.retain(|dropped| dropped.column.name != name);
+        self.dropped.push(DroppedColumn { column, dropped_at });
+        Ok(())
+    }
+
+    /// Renames a primary key column.
+    pub fn rename_column(&mut self, from: &str, to: &str) -> Result<()> {
+        check_name("Column", to)?;
+        if self.column(to).is_some() {
+            return Err(Error::invalid(format!(
+                "Cannot rename column {from} to {to} in table {}.{}; another column of that name already exist",
+                self.keyspace, self.name
+            )));
+        }
+        match self.columns.iter_mut().find(|column| column.name == from) {
+            Some(column) if column.kind <= ColumnKind::Clustering => {
+                column.name = to.to_owned();
+                Ok(())
+            }
+            Some(_) => Err(Error::invalid(format!("Cannot rename non PRIMARY KEY column {from}"))),
+            None => {
+                Err(Error::invalid(format!("Column {from} was not found in table {}", self.name)))
+            }
+        }
+    }
+
+    fn new_column(
+        &mut self,
+        name: &str,
+        ty: CqlType,
+        kind: ColumnKind,
+        position: u16,
+    ) -> Result<Column> {
+        check_name("Column", name)?;
+        ty.check_limits()?;
+        if self.column(name).is_some() {
+            return Err(Error::invalid(format!("Column with name '{name}' already exists")));
+        }
+        if usize::from(self.next_column) >= COLUMNS_MAX {
+            return Err(Error::invalid(format!(
+                "a table can have {COLUMNS_MAX} columns over its life, dropped ones included"
+            )));
+        }
+        let id = ColumnId(self.next_column);
+        self.next_column += 1;
+        Ok(Column { id, name: name.to_owned(), ty, kind, position, descending: false })
+    }
+
+    fn sort(&mut self) {
+        self.columns.sort_by(|a, b| {
+            let name = |column: &'_ Column| match column.kind {
+                ColumnKind::Static | ColumnKind::Regular => column.name.clone(),
+                _ => String::new(),
+            };
+            (a.kind, a.position, name(a)).cmp(&(b.kind, b.position, name(b)))
+        });
+        let count = |kind| self.columns.iter().filter(|column| column.kind == kind).count();
+        self.partition_key_count = count(ColumnKind::PartitionKey);
+        self.clustering_count = count(ColumnKind::Clustering);
+    }
+}
+
+/// Refuses a name that is empty, too long, or could not be part of a file name's directory.
+pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "{what} names shouldn't be empty or more than {NAME_BYTES_MAX} bytes long (got \"{name}\")"
+        )));
+    }
+    Ok(())
+}
+
+/// Makes a new table column by column, keys first.
+#[derive(Debug)]
+pub struct TableBuilder {
+    table: Table,
+}
+
+impl TableBuilder {
+    /// A table without columns.
+    pub fn new(keyspace: &str, name: &str, id: TableId) -> Self {
+        TableBuilder {
+            table: Table {
+                id,
+                keyspace: keyspace.to_owned(),
+                name: name.to_owned(),
+                options: TableOptions::default(),
+                dropped: Vec::new(),
+                columns: Vec::new(),
+                partition_key_count: 0,
+                clustering_count: 0,
+                next_column: 0,
+            },
+        }
+    }
+
+    /// Sets the options.
+    #[must_use]
+    pub fn options(mut self, options: TableOptions) -> Self {
+        self.table.options = options;
+        self
+    }
+
+    /// Adds the next partition key column.
+    pub fn partition_key(self, name: &str, ty: CqlType) -> Result<Self> {
+        self.key(name, ty, ColumnKind::PartitionKey, false)
+    }
+
+    /// Adds the next clustering column.
+    pub fn clustering(self, name: &str, ty: CqlType, descending: bool) -> Result<Self> {
+        self.key(name, ty, ColumnKind::Clustering, descending)
+    }
+
+    /// Adds a static column.
+    pub fn stat(mut self, name: &str, ty: CqlType) -> Result<Self> {
+        self.table.add_column(name, ty, ColumnKind::Static)?;
+        Ok(self)
+    }
+
+    /// Adds a regular column.
+    pub fn regular(mut self, name: &str, ty: CqlType) -> Result<Self> {
+        self.table.add_column(name, ty, ColumnKind::Regular)?;
+        Ok(self)
+    }
+
+    fn key(mut self, name: &str, ty: CqlType, kind: ColumnKind, descending: bool) -> Result<Self> {
+        let position = self.table.columns.iter().filter(|column| column.kind == kind).count();
+        let position = u16::try_from(position).map_err(|_| Error::invalid("too many columns"))?;
+        let mut column = self.table.new_column(name, ty, kind, position)?;
+        column.descending = descending;
+        self.table.columns.push(column);
+        self.table.sort();
+        Ok(self)
+    }
+
+    /// The table, if it has a partition key.
+    pub fn build(self) -> Result<Table> {
+        check_name("Table", &self.table.name)?;
+        if self.table.partition_key_count == 0 {
+            return Err(Error::invalid("No PRIMARY KEY specified (exactly one required)"));
+        }
+        if self.table.has_statics() && self.table.clustering_count == 0 {
+            return Err(Error::invalid(
+                "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+            ));
+        }
+        Ok(self.table)
+    }
+}

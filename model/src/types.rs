@@ -1,0 +1,282 @@
+//! CQL types: their names, which bytes are a value of theirs, and how two values compare.
+//!
+//! A value is its CQL wire bytes (native protocol v4 §6) and nothing else; there is no tree of
+//! boxed values. A collection is `[int count]` then `[int bytes]` + bytes for each element. Empty
+//! bytes are a value of most fixed-width types, older than all others: Cassandra's legacy "empty".
+//!
+//! Not here: literals (`cql`), the order-preserving form (`ordered.rs`).
+
+use crate::limits::{TYPE_DEPTH_MAX, VECTOR_DIMENSIONS_MAX};
+use crate::ordered;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// A type of a column, a bind marker, a term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the variants are CQL's own names")]
+pub enum CqlType {
+    Ascii,
+    Bigint,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    Float,
+    Inet,
+    Int,
+    Smallint,
+    Text,
+    Time,
+    Timestamp,
+    Timeuuid,
+    Tinyint,
+    Uuid,
+    Varint,
+    /// `list<element>`
+    List {
+        element: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `set<element>`
+    Set {
+        element: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `map<key, value>`
+    Map {
+        key: Arc<CqlType>,
+        value: Arc<CqlType>,
+        frozen: bool,
+    },
+    /// `tuple<...>`, always frozen
+    Tuple(Arc<[CqlType]>),
+    /// A user-defined type
+    Udt {
+        definition: Arc<UserType>,
+        frozen: bool,
+    },
+    /// `vector<element, dimensions>`
+    Vector {
+        element: Arc<CqlType>,
+        dimensions: u32,
+    },
+}
+
+/// What CREATE TYPE defines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UserType {
+    /// Where it lives.
+    pub keyspace: String,
+    /// Its name, as stored.
+    pub name: String,
+    /// Field names and types in order.
+    pub fields: Vec<(String, CqlType)>,
+}
+
+impl CqlType {
+    /// The scalar type of that CQL name, `varchar` included; names are lower case.
+    pub fn scalar(name: &str) -> Option<CqlType> {
+        Some(match name {
+            "ascii" => CqlType::Ascii,
+            "bigint" => CqlType::Bigint,
+            "blob" => CqlType::Blob,
+            "boolean" => CqlType::Boolean,
+            "counter" => CqlType::Counter,
+            "date" => CqlType::Date,
+            "decimal" => CqlType::Decimal,
+            "double" => CqlType::Double,
+            "duration" => CqlType::Duration,
+            "float" => CqlType::Float,
+            "inet" => CqlType::Inet,
+            "int" => CqlType::Int,
+            "smallint" => CqlType::Smallint,
+            "text" | "varchar" => CqlType::Text,
+            "time" => CqlType::Time,
+            "timestamp" => CqlType::Timestamp,
+            "timeuuid" => CqlType::Timeuuid,
+            "tinyint" => CqlType::Tinyint,
+            "uuid" => CqlType::Uuid,
+            "varint" => CqlType::Varint,
+            _ => return None,
+        })
+    }
+
+    /// Whether values are stored as one cell per element.
+    pub fn is_multi_cell(&self) -> bool {
+        matches!(
+            self,
+            CqlType::List { frozen: false, .. }
+                | CqlType::Set { frozen: false, .. }
+                | CqlType::Map { frozen: false, .. }
+                | CqlType::Udt { frozen: false, .. }
+        )
+    }
+
+    /// Whether this is a list, set or map.
+    pub fn is_collection(&self) -> bool {
+        matches!(self, CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. })
+    }
+
+    /// The type with collections and user types inside frozen, as inside another collection.
+    pub fn frozen(&self) -> CqlType {
+        let mut ty = self.clone();
+        match &mut ty {
+            CqlType::List { frozen, .. }
+            | CqlType::Set { frozen, .. }
+            | CqlType::Map { frozen, .. }
+            | CqlType::Udt { frozen, .. } => *frozen = true,
+            _ => {}
+        }
+        ty
+    }
+
+    /// Bytes of every non-empty value, if they are always as many.
+    pub fn fixed_bytes(&self) -> Option<usize> {
+        Some(match self {
+            CqlType::Boolean | CqlType::Tinyint => 1,
+            CqlType::Smallint => 2,
+            CqlType::Int | CqlType::Float | CqlType::Date => 4,
+            CqlType::Bigint
+            | CqlType::Counter
+            | CqlType::Double
+            | CqlType::Time
+            | CqlType::Timestamp => 8,
+            CqlType::Uuid | CqlType::Timeuuid => 16,
+            CqlType::Vector { element, dimensions } => {
+                element.fixed_bytes()? * usize::try_from(*dimensions).ok()?
+            }
+            _ => return None,
+        })
+    }
+
+    /// Refuses a type nested too deep or a vector too long.
+    pub fn check_limits(&self) -> Result<()> {
+        self.check_depth(TYPE_DEPTH_MAX)
+    }
+
+    fn check_depth(&self, left: u32) -> Result<()> {
+        let left = left.checked_sub(1).ok_or_else(|| {
+            Error::invalid(format!("type nested deeper than {TYPE_DEPTH_MAX} levels"))
+        })?;
+        match self {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                element.check_depth(left)
+            }
+            CqlType::Map { key, value, .. } => {
+                key.check_depth(left)?;
+                value.check_depth(left)
+            }
+            CqlType::Tuple(parts) => parts.iter().try_for_each(|part| part.check_depth(left)),
+            CqlType::Udt { definition, .. } => {
+                definition.fields.iter().try_for_each(|(_, field)| field.check_depth(left))
+            }
+            CqlType::Vector { dimensions, .. }
+                if *dimensions == 0 || *dimensions > VECTOR_DIMENSIONS_MAX =>
+            {
+                Err(Error::invalid(format!(
+                    "vectors may only have 1 to {VECTOR_DIMENSIONS_MAX} dimensions, not {dimensions}"
+                )))
+            }
+            CqlType::Vector { element, .. } => element.check_depth(left),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `value` is one of this type's; the error begins as Cassandra's.
+    pub fn validate(&self, value: &[u8]) -> Result<()> {
+        check::validate(self, value)
+    }
+
+    /// Order of two valid values, as clustering by this type has it.
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Date => {
+                a.cmp(b)
+            }
+            _ => {
+                let (mut x, mut y) = (Vec::new(), Vec::new());
+                // A value that cannot be ordered (a duration) compares by its bytes.
+                match (ordered::encode(self, a, &mut x), ordered::encode(self, b, &mut y)) {
+                    (Ok(()), Ok(())) => x.cmp(&y),
+                    _ => a.cmp(b),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for CqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scalar = match self {
+            CqlType::Ascii => "ascii",
+            CqlType::Bigint => "bigint",
+            CqlType::Blob => "blob",
+            CqlType::Boolean => "boolean",
+            CqlType::Counter => "counter",
+            CqlType::Date => "date",
+            CqlType::Decimal => "decimal",
+            CqlType::Double => "double",
+            CqlType::Duration => "duration",
+            CqlType::Float => "float",
+            CqlType::Inet => "inet",
+            CqlType::Int => "int",
+            CqlType::Smallint => "smallint",
+            CqlType::Text => "text",
+            CqlType::Time => "time",
+            CqlType::Timestamp => "timestamp",
+            CqlType::Timeuuid => "timeuuid",
+            CqlType::Tinyint => "tinyint",
+            CqlType::Uuid => "uuid",
+            CqlType::Varint => "varint",
+            CqlType::List { element, frozen } => {
+                return frozen_name(f, *frozen, &format_args!("list<{element}>"));
+            }
+            CqlType::Set { element, frozen } => {
+                return frozen_name(f, *frozen, &format_args!("set<{element}>"));
+            }
+            CqlType::Map { key, value, frozen } => {
+                return frozen_name(f, *frozen, &format_args!("map<{key}, {value}>"));
+            }
+            CqlType::Tuple(parts) => {
+                f.write_str("frozen<tuple<")?;
+                for (i, part) in parts.iter().enumerate() {
+                    write!(f, "{}{part}", if i == 0 { "" } else { ", " })?;
+                }
+                return f.write_str(">>");
+            }
+            CqlType::Udt { definition, frozen } => {
+                return frozen_name(f, *frozen, &Name(&definition.name));
+            }
+            CqlType::Vector { element, dimensions } => {
+                return write!(f, "vector<{element}, {dimensions}>");
+            }
+        };
+        f.write_str(scalar)
+    }
+}
+
+fn frozen_name(f: &mut fmt::Formatter<'_>, frozen: bool, name: &dyn fmt::Display) -> fmt::Result {
+    if frozen { write!(f, "frozen<{name}>") } else { write!(f, "{name}") }
+}
+
+/// A name as CQL text would have to write it: quoted if it is not plain lower case.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a>(pub &'a str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut chars = self.0.chars();
+        let plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
+            && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        if plain { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
+    }
+}
+
+mod check;
+pub use check::{Elements, collection_elements, tuple_fields};

@@ -1,0 +1,330 @@
+//! Whether bytes are a value of a type, and the walk over the elements inside a value.
+//!
+//! The texts begin as those of Cassandra's serializers, since drivers' tests look for them.
+
+use super::CqlType;
+use crate::{Error, Result};
+
+/// See [`CqlType::validate`].
+pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
+    let count = value.len();
+    let wrong = |text: &str| Err(Error::invalid(format!("{text} ({count})")));
+    match ty {
+        CqlType::Ascii if value.is_ascii() => Ok(()),
+        CqlType::Ascii => Err(Error::invalid("Invalid byte for ascii: not below 128")),
+        CqlType::Blob => Ok(()),
+        CqlType::Text if simdutf8::basic::from_utf8(value).is_ok() => Ok(()),
+        CqlType::Text => Err(Error::invalid("String didn't validate.")),
+        CqlType::Boolean if count > 1 => wrong("Expected 1 or 0 byte value"),
+        CqlType::Tinyint if count != 1 => wrong("Expected 1 byte for a tinyint"),
+        CqlType::Smallint if count != 2 => wrong("Expected 2 bytes for a smallint"),
+        CqlType::Int if !matches!(count, 0 | 4) => wrong("Expected 4 or 0 byte int"),
+        CqlType::Bigint | CqlType::Counter if !matches!(count, 0 | 8) => {
+            wrong("Expected 8 or 0 byte long")
+        }
+        CqlType::Float if !matches!(count, 0 | 4) => {
+            wrong("Expected 4 or 0 byte value for a float")
+        }
+        CqlType::Double if !matches!(count, 0 | 8) => {
+            wrong("Expected 8 or 0 byte value for a double")
+        }
+        CqlType::Timestamp if !matches!(count, 0 | 8) => {
+            wrong("Expected 8 or 0 byte long for date")
+        }
+        CqlType::Date if count != 4 => wrong("Expected 4 byte long for date"),
+        CqlType::Time => validate_time(value),
+        CqlType::Uuid if !matches!(count, 0 | 16) => wrong("UUID should be 16 or 0 bytes"),
+        CqlType::Timeuuid if !matches!(count, 0 | 16) => wrong("TimeUUID should be 16 or 0 bytes"),
+        CqlType::Timeuuid if count == 16 && value[6] >> 4 != 1 => {
+            Err(Error::invalid("Invalid version for TimeUUID type."))
+        }
+        CqlType::Inet if !matches!(count, 0 | 4 | 16) => {
+            wrong("IP address is of illegal length, expected 4 or 16 bytes")
+        }
+        CqlType::Decimal if matches!(count, 1..=4) => wrong("Expected 0 or at least 5 bytes"),
+        CqlType::Duration => validate_duration(value),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            collection_elements(value)?.try_for_each(|item| validate(element, item?))
+        }
+        CqlType::Map { key, value: of, .. } => validate_map(key, of, value),
+        CqlType::Tuple(parts) => validate_fields(value, parts.iter()),
+        CqlType::Udt { definition, .. } => {
+            validate_fields(value, definition.fields.iter().map(|(_, field)| field))
+        }
+        CqlType::Vector { element, dimensions } => validate_vector(element, *dimensions, value),
+        _ => Ok(()),
+    }
+}
+
+fn validate_time(value: &[u8]) -> Result<()> {
+    const NANOS_OF_DAY: u64 = 24 * 3600 * 1_000_000_000;
+    let Ok(bytes) = <[u8; 8]>::try_from(value) else {
+        return Err(Error::invalid(format!("Expected 8 byte long for time ({})", value.len())));
+    };
+    if u64::from_be_bytes(bytes) < NANOS_OF_DAY {
+        Ok(())
+    } else {
+        Err(Error::invalid("Input long out of bounds for time of day"))
+    }
+}
+
+/// Months, days, nanoseconds as Cassandra's signed vints, all of one sign.
+fn validate_duration(value: &[u8]) -> Result<()> {
+    if value.len() < 3 {
+        let count = value.len();
+        return Err(Error::invalid(format!("Expected at least 3 bytes for a duration ({count})")));
+    }
+    let mut rest = value;
+    let mut signs = 0u8;
+    for bits in [32, 32, 64] {
+        let (number, after) = signed_vint(rest)?;
+        rest = after;
+        if bits == 32 && i32::try_from(number).is_err() {
+            return Err(Error::invalid("Invalid duration: months and days are 32-bit"));
+        }
+        signs |= u8::from(number > 0) | u8::from(number < 0) << 1;
+    }
+    if signs == 3 {
+        return Err(Error::invalid(
+            "The duration months, days and nanoseconds must be all of the same sign",
+        ));
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Error::invalid("Invalid duration: bytes left over")) }
+}
+
+/// Cassandra's vint: leading ones of the first byte count the bytes that follow; zigzag.
+fn signed_vint(bytes: &[u8]) -> Result<(i64, &[u8])> {
+    let bad = Error::Malformed("vint");
+    let (&first, rest) = bytes.split_first().ok_or(bad.clone())?;
+    let extra = first.leading_ones() as usize;
+    let (tail, rest) = rest.split_at_checked(extra).ok_or(bad)?;
+    let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
+    let raw = tail.iter().fold(head, |n, &b| n << 8 | u64::from(b));
+    Ok(((raw >> 1) as i64 ^ -((raw & 1) as i64), rest))
+}
+
+fn validate_map(key: &CqlType, of: &CqlType, value: &[u8]) -> Result<()> {
+    let mut elements = pairs(value)?;
+    while let Some(item) = elements.next() {
+        validate(key, item?)?;
+        let item = elements.next().ok_or(Error::Malformed("map"))?;
+        validate(of, item?)?;
+    }
+    Ok(())
+}
+
+/// The keys and values of a map, in turn.
+fn pairs(value: &[u8]) -> Result<Elements<'_>> {
+    let mut elements = collection_elements(value)?;
+    elements.left = elements.left.checked_mul(2).ok_or(Error::Malformed("map"))?;
+    Ok(elements)
+}
+
+fn validate_fields<'t>(value: &[u8], fields: impl Iterator<Item = &'t CqlType>) -> Result<()> {
+    let mut values = tuple_fields(value);
+    for field in fields {
+        match values.next() {
+            None => return Ok(()),
+            Some(item) => {
+                if let Some(item) = item? {
+                    validate(field, item)?;
+                }
+            }
+        }
+    }
+    match values.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid("Invalid remaining data after end of tuple value")),
+    }
+}
+
+fn validate_vector(element: &CqlType, dimensions: u32, value: &[u8]) -> Result<()> {
+    let wrong = || {
+        Error::invalid(format!(
+            "Invalid vector: expected {dimensions} elements of {element}, got {} bytes",
+            value.len()
+        ))
+    };
+    let Some(bytes) = element.fixed_bytes() else {
+        return validate_variable_vector(element, dimensions, value).map_err(|_| wrong());
+    };
+    if value.len() != bytes * dimensions as usize {
+        return Err(wrong());
+    }
+    value.chunks_exact(bytes).try_for_each(|item| validate(element, item))
+}
+
+/// Elements of no fixed width have an unsigned vint before them.
+fn validate_variable_vector(element: &CqlType, dimensions: u32, value: &[u8]) -> Result<()> {
+    let mut rest = value;
+    for _ in 0..dimensions {
+        let (&first, after) = rest.split_first().ok_or(Error::Malformed("vector"))?;
+        let extra = first.leading_ones() as usize;
+        let (tail, after) = after.split_at_checked(extra).ok_or(Error::Malformed("vector"))?;
+        let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
+        let count = tail.iter().fold(head, |n, &b| n << 8 | u64::from(b));
+        let count = usize::try_from(count).map_err(|_| Error::Malformed("vector"))?;
+        let (item, after) = after.split_at_checked(count).ok_or(Error::Malformed("vector"))?;
+        validate(element, item)?;
+        rest = after;
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Error::Malformed("vector")) }
+}
+
+/// The elements of a serialised list or set; of a map, call [`Elements::doubled`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+/// The elements of a serialised list or set.
+pub fn collection_elements(value: &[u8]) -> Result<Elements<'_>> {
+    let Some((count, rest)) = value.split_first_chunk::<4>() else {
+        return Err(Error::invalid("Not enough bytes to read a collection"));
+    };
+    let left = u32::try_from(i32::from_be_bytes(*count))
+        .map_err(|_| Error::invalid("Invalid negative size of a collection"))?;
+    Ok(Elements { rest, left })
+}
+
+impl Elements<'_> {
+    /// As many elements as a map has: a key and a value each.
+    #[must_use]
+    pub fn doubled(mut self) -> Self {
+        self.left = self.left.saturating_mul(2);
+        self
+    }
+
+    /// How many elements are left.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            if self.rest.is_empty() {
+                return None;
+            }
+            self.rest = &[];
+            return Some(Err(Error::invalid("Unexpected extraneous bytes after collection value")));
+        }
+        self.left -= 1;
+        let item = (|| {
+            let (count, rest) = self.rest.split_first_chunk::<4>()?;
+            let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
+            rest.split_at_checked(count)
+        })();
+        match item {
+            Some((item, rest)) => {
+                self.rest = rest;
+                Some(Ok(item))
+            }
+            None => {
+                (self.left, self.rest) = (0, &[]);
+                Some(Err(Error::invalid("Not enough bytes to read an element of a collection")))
+            }
+        }
+    }
+}
+
+/// The fields of a serialised tuple or user type; `None` is a null field.
+pub fn tuple_fields(value: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>>> + Clone {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = (|| {
+            let (count, after) = rest.split_first_chunk::<4>()?;
+            match i32::from_be_bytes(*count) {
+                count if count < 0 => Some((None, after)),
+                count => {
+                    let (item, after) = after.split_at_checked(count as usize)?;
+                    Some((Some(item), after))
+                }
+            }
+        })();
+        match field {
+            Some((item, after)) => {
+                rest = after;
+                Some(Ok(item))
+            }
+            None => {
+                rest = &[];
+                Some(Err(Error::invalid("Not enough bytes to read a field of a tuple")))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn some_types() -> Vec<CqlType> {
+        let mut types: Vec<CqlType> = [
+            "ascii",
+            "bigint",
+            "blob",
+            "boolean",
+            "counter",
+            "date",
+            "decimal",
+            "double",
+            "duration",
+            "float",
+            "inet",
+            "int",
+            "smallint",
+            "text",
+            "time",
+            "timestamp",
+            "timeuuid",
+            "tinyint",
+            "uuid",
+            "varint",
+        ]
+        .iter()
+        .map(|name| CqlType::scalar(name).expect("a scalar"))
+        .collect();
+        let int = Arc::new(CqlType::Int);
+        let text = Arc::new(CqlType::Text);
+        types.push(CqlType::List { element: int.clone(), frozen: true });
+        types.push(CqlType::Map { key: int.clone(), value: text.clone(), frozen: true });
+        types.push(CqlType::Tuple([CqlType::Int, CqlType::Text].into()));
+        types.push(CqlType::Vector { element: int, dimensions: 2 });
+        types.push(CqlType::Vector { element: text, dimensions: 2 });
+        types
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_a_value_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            for ty in some_types() {
+                let _ = ty.validate(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_two_ints_is_valid_and_a_byte_more_is_not() {
+        let ty = CqlType::List { element: Arc::new(CqlType::Int), frozen: true };
+        let mut value = vec![0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 2];
+        assert_eq!(ty.validate(&value), Ok(()));
+        value.push(0);
+        assert!(ty.validate(&value).is_err());
+    }
+
+    #[test]
+    fn a_duration_of_mixed_signs_is_refused() {
+        assert_eq!(CqlType::Duration.validate(&[2, 4, 6]), Ok(()));
+        assert!(CqlType::Duration.validate(&[2, 3, 6]).is_err());
+    }
+}
