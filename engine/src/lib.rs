@@ -1,1 +1,11 @@
-//! To be filled.
+//! One shard's storage: commit log, memtable, sstables, cache, compaction.
+//!
+//! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns, reads a clock or rolls
+//! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
+//! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
+
+pub mod error;
+pub mod io;
+pub mod limits;
+
+pub use error::{Error, Result};

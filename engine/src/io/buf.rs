@@ -1,0 +1,157 @@
+//! Bytes on their way to and from the device.
+//!
+//! [`Buf`] is filled and then given away to a write; [`View`] is what a read brought, without a copy where
+//! the device's own buffer can be shown. Bytes of a `Buf` that were never filled never reach the disk.
+
+use crate::limits::WRITE_ALIGN_BYTES;
+use glommio::io::{DmaBuffer, ReadResult};
+use std::fmt;
+use std::ops::Deref;
+
+/// A buffer to write: aligned memory that is filled from the front.
+pub struct Buf {
+    memory: Memory,
+    len: usize,
+}
+
+enum Memory {
+    Dma(DmaBuffer),
+    Heap(Vec<u8>),
+}
+
+impl Buf {
+    /// A buffer for the simulator, where memory needs no alignment.
+    pub(super) fn heap(capacity: usize) -> Buf {
+        Buf { memory: Memory::Heap(vec![0; capacity.next_multiple_of(WRITE_ALIGN_BYTES)]), len: 0 }
+    }
+
+    pub(super) fn dma(memory: DmaBuffer) -> Buf {
+        Buf { memory: Memory::Dma(memory), len: 0 }
+    }
+
+    /// How many bytes fit in all.
+    pub fn capacity(&self) -> usize {
+        match &self.memory {
+            Memory::Dma(m) => m.len(),
+            Memory::Heap(m) => m.len(),
+        }
+    }
+
+    /// How many bytes may still be appended.
+    pub fn room(&self) -> usize {
+        self.capacity() - self.len
+    }
+
+    /// Appends bytes; there must be room.
+    pub fn put(&mut self, bytes: &[u8]) {
+        let start = self.len;
+        assert!(bytes.len() <= self.room(), "a buffer is asked for its room first");
+        self.memory_mut()[start..start + bytes.len()].copy_from_slice(bytes);
+        self.len = start + bytes.len();
+    }
+
+    /// Appends zeros until the length is a multiple of `unit`; they must fit.
+    pub fn pad_to(&mut self, unit: usize) {
+        let (start, end) = (self.len, self.len.next_multiple_of(unit));
+        self.memory_mut()[start..end].fill(0);
+        self.len = end;
+    }
+
+    /// Appends `count` zeros; there must be room.
+    pub fn put_zeros(&mut self, count: usize) {
+        let start = self.len;
+        self.memory_mut()[start..start + count].fill(0);
+        self.len = start + count;
+    }
+
+    /// The filled bytes, to be patched (a header that is known last).
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        &mut self.memory_mut()[..len]
+    }
+
+    fn memory_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Dma(m) => m.as_bytes_mut(),
+            Memory::Heap(m) => m,
+        }
+    }
+
+    /// The device's buffer, cut to what is filled.
+    pub(super) fn into_dma(self) -> DmaBuffer {
+        match self.memory {
+            Memory::Dma(mut m) => {
+                m.trim_to_size(self.len);
+                m
+            }
+            Memory::Heap(_) => panic!("a buffer is written to the kind of file that gave it"),
+        }
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Dma(m) => &m.as_bytes()[..self.len],
+            Memory::Heap(m) => &m[..self.len],
+        }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} of {} bytes)", self.len, self.capacity())
+    }
+}
+
+/// What a read brought.
+pub struct View {
+    memory: Source,
+    start: usize,
+    len: usize,
+}
+
+enum Source {
+    Dma(ReadResult),
+    Heap(Vec<u8>),
+}
+
+impl View {
+    /// The part `[start, start + len)` of a device buffer.
+    pub(super) fn dma(memory: ReadResult, start: usize, len: usize) -> View {
+        assert!(start + len <= memory.len(), "a view shows what was read");
+        View { memory: Source::Dma(memory), start, len }
+    }
+
+    pub(super) fn heap(bytes: Vec<u8>) -> View {
+        View { len: bytes.len(), memory: Source::Heap(bytes), start: 0 }
+    }
+
+    /// The same bytes, fewer of them: `[from, to)` of this view.
+    pub fn slice(mut self, from: usize, to: usize) -> View {
+        assert!(from <= to && to <= self.len, "a slice lies inside its view");
+        self.start += from;
+        self.len = to - from;
+        self
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let all: &[u8] = match &self.memory {
+            Source::Dma(m) => m,
+            Source::Heap(m) => m,
+        };
+        &all[self.start..self.start + self.len]
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View({} bytes)", self.len)
+    }
+}

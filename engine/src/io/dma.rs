@@ -1,0 +1,274 @@
+//! The real key: O_DIRECT files on glommio's rings.
+//!
+//! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
+//! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
+//! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool.
+
+#![expect(unsafe_code, reason = "statvfs has no safe form in std")]
+
+use super::buf::{Buf, View};
+use super::path::RelPath;
+use super::{DirEntry, Space};
+use crate::error::{Error, Result};
+use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
+use glommio::GlommioError;
+use glommio::io::{Directory, OpenOptions};
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fs::TryLockError;
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What the probe file is filled with.
+const PROBE_BYTE: u8 = 0xA5;
+
+/// A real data directory.
+#[derive(Debug, Clone)]
+pub struct DmaDisk {
+    root: Rc<Path>,
+}
+
+/// A real open file.
+#[derive(Debug, Clone)]
+pub struct DmaFile(Rc<Open>);
+
+#[derive(Debug)]
+struct Open {
+    file: glommio::io::DmaFile,
+    path: RelPath,
+    len: Cell<u64>,
+}
+
+impl DmaDisk {
+    /// The data directory `root`, which exists and is given as an absolute path.
+    ///
+    /// Every executor opens its own: glommio keeps, for each thread, whether a device answers polled
+    /// reads, and finds out by reading from the first file it opens. An empty file answers "yes" without
+    /// asking the device, and then every later read fails with EOPNOTSUPP. So the first file is one with
+    /// bytes in it, made here. Reading it back also proves that the directory takes direct I/O.
+    pub(super) async fn at(root: &Path) -> Result<DmaDisk> {
+        assert!(root.is_absolute(), "a relative root would move with the working directory");
+        let disk = DmaDisk { root: root.into() };
+        let path = RelPath::root().join(&format!("probe-{}", glommio::executor().id()));
+        disk.blocking("write", &path, |full| {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).open(full)?;
+            file.write_all(&[PROBE_BYTE; WRITE_ALIGN_BYTES])?;
+            file.sync_data()
+        })
+        .await?;
+        let file = disk.open_with(&path, OpenOptions::new().read(true)).await?;
+        let whole = file.read_at(0, WRITE_ALIGN_BYTES).await?;
+        if *whole != [PROBE_BYTE; WRITE_ALIGN_BYTES] {
+            return Err(Error::corrupt(
+                path.as_str(),
+                0,
+                "what was just written does not come back",
+            ));
+        }
+        drop(whole);
+        file.close().await?;
+        disk.unlink(&path).await?;
+        Ok(disk)
+    }
+
+    fn full(&self, path: &RelPath) -> PathBuf {
+        self.root.join(path.as_str())
+    }
+
+    async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
+        let file = options.dma_open(self.full(path)).await.map_err(|e| failed("open", path, &e))?;
+        let len = file.file_size().await.map_err(|e| failed("stat", path, &e))?;
+        Ok(DmaFile(Rc::new(Open { file, path: path.clone(), len: Cell::new(len) })))
+    }
+
+    pub(super) async fn create(&self, path: &RelPath) -> Result<DmaFile> {
+        self.open_with(path, OpenOptions::new().read(true).write(true).create_new(true)).await
+    }
+
+    pub(super) async fn open(&self, path: &RelPath) -> Result<DmaFile> {
+        self.open_with(path, OpenOptions::new().read(true)).await
+    }
+
+    pub(super) async fn open_log(&self, path: &RelPath) -> Result<DmaFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_DSYNC);
+        self.open_with(path, &options).await
+    }
+
+    pub(super) async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let done = glommio::io::rename(self.full(from), self.full(to)).await;
+        done.map_err(|e| failed("rename", from, &e))
+    }
+
+    pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
+        glommio::io::remove(self.full(path)).await.map_err(|e| failed("unlink", path, &e))
+    }
+
+    pub(super) async fn mkdir(&self, path: &RelPath) -> Result<()> {
+        self.blocking("mkdir", path, |full| match std::fs::create_dir(&full) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        })
+        .await
+    }
+
+    pub(super) async fn rmdir(&self, path: &RelPath) -> Result<()> {
+        self.blocking("rmdir", path, std::fs::remove_dir).await
+    }
+
+    pub(super) async fn exists(&self, path: &RelPath) -> Result<bool> {
+        self.blocking("stat", path, |full| full.try_exists()).await
+    }
+
+    pub(super) async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
+        self.blocking("list", dir, |full| {
+            std::fs::read_dir(full)?
+                .map(|entry| {
+                    let entry = entry?;
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    Ok(DirEntry { name, is_dir: entry.file_type()?.is_dir() })
+                })
+                .collect()
+        })
+        .await
+    }
+
+    pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
+        let opened = Directory::open(self.full(dir)).await.map_err(|e| failed("open", dir, &e))?;
+        let synced = opened.sync().await.map_err(|e| failed("sync", dir, &e));
+        let closed = opened.close().await.map_err(|e| failed("close", dir, &e));
+        synced.and(closed)
+    }
+
+    pub(super) async fn lock(&self, path: &RelPath) -> Result<std::fs::File> {
+        let locked = self.blocking("lock", path, |full| {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create(true).truncate(false).open(full)?;
+            match file.try_lock() {
+                Ok(()) => Ok(Some(file)),
+                Err(TryLockError::WouldBlock) => Ok(None),
+                Err(TryLockError::Error(e)) => Err(e),
+            }
+        });
+        locked.await?.ok_or_else(|| Error::InUse { file: path.as_str().into() })
+    }
+
+    pub(super) async fn free_space(&self) -> Result<Space> {
+        self.blocking("statvfs", &RelPath::root(), |full| space_of(&full)).await
+    }
+
+    /// Runs a system call that has no ring operation on glommio's blocking pool.
+    async fn blocking<T, F>(&self, op: &'static str, path: &RelPath, call: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(PathBuf) -> std::io::Result<T> + Send + 'static,
+    {
+        let full = self.full(path);
+        let done = glommio::executor().spawn_blocking(move || call(full)).await;
+        done.map_err(|e| Error::io(op, path.as_str(), e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+}
+
+impl DmaFile {
+    pub(super) fn path(&self) -> &RelPath {
+        &self.0.path
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.len.get()
+    }
+
+    pub(super) fn buf(&self, capacity: usize) -> Buf {
+        let capacity = capacity.max(1).next_multiple_of(WRITE_ALIGN_BYTES);
+        Buf::dma(self.0.file.alloc_dma_buffer(capacity))
+    }
+
+    pub(super) async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
+        let left = self.len().saturating_sub(offset);
+        let len = usize::try_from(left).map_or(len, |left| len.min(left));
+        if len == 0 {
+            return Ok(View::heap(Vec::new()));
+        }
+        if len <= READ_PART_BYTES_MAX {
+            return self.read_part(offset, len).await;
+        }
+        let mut whole = Vec::with_capacity(len);
+        while whole.len() < len {
+            let wanted = READ_PART_BYTES_MAX.min(len - whole.len());
+            let part = self.read_part(offset + whole.len() as u64, wanted).await?;
+            whole.extend_from_slice(&part);
+            if part.len() < wanted {
+                break;
+            }
+        }
+        Ok(View::heap(whole))
+    }
+
+    /// One device read of the aligned window around `[offset, offset + len)`.
+    async fn read_part(&self, offset: u64, len: usize) -> Result<View> {
+        let file = &self.0.file;
+        let first = file.align_down(offset);
+        let window = file.align_up(offset + len as u64) - first;
+        let read = file.read_at_aligned(first, window as usize).await;
+        let read = read.map_err(|e| failed("read", &self.0.path, &e))?;
+        let skip = ((offset - first) as usize).min(read.len());
+        let len = len.min(read.len() - skip);
+        Ok(View::dma(read, skip, len))
+    }
+
+    pub(super) async fn write_at(&self, buf: Buf, offset: u64) -> Result<usize> {
+        let written = self.0.file.write_at(buf.into_dma(), offset).await;
+        let written = written.map_err(|e| failed("write", &self.0.path, &e))?;
+        self.0.len.set(self.len().max(offset + written as u64));
+        Ok(written)
+    }
+
+    pub(super) async fn sync(&self) -> Result<()> {
+        self.0.file.fdatasync().await.map_err(|e| failed("sync", &self.0.path, &e))
+    }
+
+    pub(super) async fn allocate(&self, len: u64) -> Result<()> {
+        let done = self.0.file.pre_allocate(len, false).await;
+        done.map_err(|e| failed("allocate", &self.0.path, &e))?;
+        self.0.len.set(self.len().max(len));
+        Ok(())
+    }
+
+    pub(super) async fn set_len(&self, len: u64) -> Result<()> {
+        self.0.file.truncate(len).await.map_err(|e| failed("truncate", &self.0.path, &e))?;
+        self.0.len.set(len);
+        Ok(())
+    }
+
+    pub(super) async fn close(self) -> Result<()> {
+        match Rc::try_unwrap(self.0) {
+            Ok(open) => open.file.close().await.map_err(|e| failed("close", &open.path, &e)),
+            Err(_) => Ok(()), // a clone lives on
+        }
+    }
+}
+
+#[cold]
+fn failed(op: &'static str, path: &RelPath, e: &GlommioError<()>) -> Error {
+    Error::io(op, path.as_str(), e.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn space_of(path: &Path) -> std::io::Result<Space> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` is a nul-terminated string and `stat` has room for one statvfs.
+    let done = unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) };
+    if done != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: statvfs returned 0, so it has filled `stat`.
+    let stat = unsafe { stat.assume_init() };
+    Ok(Space {
+        free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+    })
+}

@@ -1,0 +1,288 @@
+//! The one door to the disk.
+//!
+//! ```text
+//!   engine ──► Disk / File ──┬──► Dma   the real one: O_DIRECT files on glommio's rings
+//!                            └──► Sim   the seeded one: tears, drops, delays, fails, runs out of space
+//! ```
+//!
+//! Promises, of both keys:
+//! 1. A write is durable when it returns on a file from [`Disk::open_log`], else after [`File::sync`].
+//! 2. A name (create, rename, unlink, mkdir) is durable after [`Disk::sync_dir`] of its directory.
+//! 3. Nothing is retried and no count is ignored: a short write is an error.
+//! 4. Paths cannot leave the data directory ([`RelPath`]).
+//!
+//! Do not drop a future of this module before it is done: the kernel may still own its buffer and its
+//! descriptor. Not here: who may issue how much (the disk scheduler), caching, checksums.
+
+mod buf;
+mod dice;
+mod dma;
+mod path;
+mod sim;
+mod sim_exec;
+mod sim_world;
+
+pub use buf::{Buf, View};
+pub use dice::Dice;
+pub use dma::{DmaDisk, DmaFile};
+pub use path::RelPath;
+pub use sim::{SimDisk, SimFile, SimLock};
+pub use sim_exec::{Outcome, SimExec};
+pub use sim_world::{Crash, Faults};
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::limits::WRITE_ALIGN_BYTES;
+
+/// A name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// The name alone, without its directory.
+    pub name: String,
+    /// It is a directory.
+    pub is_dir: bool,
+}
+
+/// The space of the filesystem that holds the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// What this process may still use.
+    pub free_bytes: u64,
+    /// All of it.
+    pub total_bytes: u64,
+}
+
+/// A data directory. Cloning shares it.
+#[derive(Debug, Clone)]
+pub enum Disk {
+    /// A real directory; must be used inside a glommio executor.
+    Dma(DmaDisk),
+    /// A simulated one.
+    Sim(SimDisk),
+}
+
+/// An open file. Cloning shares the descriptor.
+#[derive(Debug, Clone)]
+pub enum File {
+    /// A real file.
+    Dma(DmaFile),
+    /// A simulated one.
+    Sim(SimFile),
+}
+
+/// The lock that keeps other processes out of the data directory; dropping it lets them in.
+#[derive(Debug)]
+pub enum DirLock {
+    /// An advisory lock of the system, which a dead process cannot hold.
+    Dma(std::fs::File),
+    /// A simulated one, which a power cut frees.
+    Sim(SimLock),
+}
+
+impl Disk {
+    /// The real directory `root`, which exists and is given as an absolute path. Each executor opens its own.
+    pub async fn at(root: &Path) -> Result<Disk> {
+        DmaDisk::at(root).await.map(Disk::Dma)
+    }
+
+    /// Creates a file for reading and writing. One that exists already is an error (`EEXIST`).
+    pub async fn create(&self, path: &RelPath) -> Result<File> {
+        match self {
+            Disk::Dma(d) => d.create(path).await.map(File::Dma),
+            Disk::Sim(d) => d.create(path).await.map(File::Sim),
+        }
+    }
+
+    /// Opens a file for reading.
+    pub async fn open(&self, path: &RelPath) -> Result<File> {
+        match self {
+            Disk::Dma(d) => d.open(path).await.map(File::Dma),
+            Disk::Sim(d) => d.open(path, sim::Mode::Read).await.map(File::Sim),
+        }
+    }
+
+    /// Opens a file for reading and writing, where each write returns only when it is durable.
+    pub async fn open_log(&self, path: &RelPath) -> Result<File> {
+        match self {
+            Disk::Dma(d) => d.open_log(path).await.map(File::Dma),
+            Disk::Sim(d) => d.open(path, sim::Mode::WriteDurably).await.map(File::Sim),
+        }
+    }
+
+    /// Renames a file within its directory, replacing what had the new name.
+    pub async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        assert_eq!(
+            from.parent(),
+            to.parent(),
+            "a rename stays in its directory: one sync covers it"
+        );
+        match self {
+            Disk::Dma(d) => d.rename(from, to).await,
+            Disk::Sim(d) => d.rename(from, to).await,
+        }
+    }
+
+    /// Removes a file's name. Open handles keep working.
+    pub async fn unlink(&self, path: &RelPath) -> Result<()> {
+        match self {
+            Disk::Dma(d) => d.unlink(path).await,
+            Disk::Sim(d) => d.unlink(path).await,
+        }
+    }
+
+    /// Makes a directory; one that exists already is fine. Its parent must exist.
+    pub async fn mkdir(&self, path: &RelPath) -> Result<()> {
+        match self {
+            Disk::Dma(d) => d.mkdir(path).await,
+            Disk::Sim(d) => d.mkdir(path).await,
+        }
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, path: &RelPath) -> Result<()> {
+        match self {
+            Disk::Dma(d) => d.rmdir(path).await,
+            Disk::Sim(d) => d.rmdir(path).await,
+        }
+    }
+
+    /// The names in a directory, sorted.
+    pub async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
+        let mut entries = match self {
+            Disk::Dma(d) => d.list(dir).await?,
+            Disk::Sim(d) => d.list(dir).await?,
+        };
+        entries.sort();
+        Ok(entries)
+    }
+
+    /// Whether a name is there.
+    pub async fn exists(&self, path: &RelPath) -> Result<bool> {
+        match self {
+            Disk::Dma(d) => d.exists(path).await,
+            Disk::Sim(d) => d.exists(path).await,
+        }
+    }
+
+    /// Makes the names in a directory durable.
+    pub async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
+        match self {
+            Disk::Dma(d) => d.sync_dir(dir).await,
+            Disk::Sim(d) => d.sync_dir(dir).await,
+        }
+    }
+
+    /// Takes the lock file, or says [`Error::InUse`].
+    pub async fn lock(&self, path: &RelPath) -> Result<DirLock> {
+        match self {
+            Disk::Dma(d) => d.lock(path).await.map(DirLock::Dma),
+            Disk::Sim(d) => d.lock(path).await.map(DirLock::Sim),
+        }
+    }
+
+    /// The space left for data.
+    pub async fn free_space(&self) -> Result<Space> {
+        match self {
+            Disk::Dma(d) => d.free_space().await,
+            Disk::Sim(d) => d.free_space().await,
+        }
+    }
+}
+
+impl File {
+    /// The file's path, as it was opened.
+    pub fn path(&self) -> &RelPath {
+        match self {
+            File::Dma(f) => f.path(),
+            File::Sim(f) => f.path(),
+        }
+    }
+
+    /// The length in bytes: as of opening, moved by this handle's (and its clones') own changes.
+    pub fn len(&self) -> u64 {
+        match self {
+            File::Dma(f) => f.len(),
+            File::Sim(f) => f.len(),
+        }
+    }
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An empty buffer for up to `capacity` bytes (rounded up to whole aligned units) to be written.
+    pub fn buf(&self, capacity: usize) -> Buf {
+        match self {
+            File::Dma(f) => f.buf(capacity),
+            File::Sim(_) => Buf::heap(capacity),
+        }
+    }
+
+    /// Reads `len` bytes at any offset; fewer where the file ends.
+    pub async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
+        match self {
+            File::Dma(f) => f.read_at(offset, len).await,
+            File::Sim(f) => f.read_at(offset, len).await,
+        }
+    }
+
+    /// Reads exactly `len` bytes: a file that ends before is `Corrupt`.
+    pub async fn read_exact_at(&self, offset: u64, len: usize) -> Result<View> {
+        let view = self.read_at(offset, len).await?;
+        if view.len() < len {
+            let what = format!("{len} bytes wanted, the file ends after {}", view.len());
+            return Err(Error::corrupt(self.path().as_str(), offset, what));
+        }
+        Ok(view)
+    }
+
+    /// Writes the whole buffer at an aligned offset. The buffer's length must be aligned too.
+    pub async fn write_at(&self, buf: Buf, offset: u64) -> Result<()> {
+        assert!(offset.is_multiple_of(WRITE_ALIGN_BYTES as u64), "direct writes are aligned");
+        assert!(buf.len().is_multiple_of(WRITE_ALIGN_BYTES), "direct writes are of whole units");
+        assert!(!buf.is_empty(), "a write writes something");
+        let wanted = buf.len();
+        let written = match self {
+            File::Dma(f) => f.write_at(buf, offset).await?,
+            File::Sim(f) => f.write_at(&buf, offset).await?,
+        };
+        if written < wanted {
+            return Err(Error::io("write", self.path().as_str(), 0));
+        }
+        Ok(())
+    }
+
+    /// Makes what was written before this call durable. After an error nothing is known: never retry.
+    pub async fn sync(&self) -> Result<()> {
+        match self {
+            File::Dma(f) => f.sync().await,
+            File::Sim(f) => f.sync().await,
+        }
+    }
+
+    /// Reserves space for the first `len` bytes, growing the file to `len` with zeros.
+    pub async fn allocate(&self, len: u64) -> Result<()> {
+        match self {
+            File::Dma(f) => f.allocate(len).await,
+            File::Sim(f) => f.allocate(len).await,
+        }
+    }
+
+    /// Cuts or grows (with zeros) the file to `len` bytes.
+    pub async fn set_len(&self, len: u64) -> Result<()> {
+        match self {
+            File::Dma(f) => f.set_len(len).await,
+            File::Sim(f) => f.set_len(len).await,
+        }
+    }
+
+    /// Closes this handle; the last clone closes the descriptor. No operation may be in flight.
+    pub async fn close(self) -> Result<()> {
+        match self {
+            File::Dma(f) => f.close().await,
+            File::Sim(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The seeded key: the same operations as the real one, on a [`World`] that fails as it is told.
+//!
+//! Each operation: 1. is counted, and may be chosen to fail or to meet the power cut; 2. takes effect in
+//! the volatile layer; 3. suspends for a seeded while; 4. becomes durable, if it is a sync. After a power
+//! cut no operation ever returns: the executor falls silent, and the test goes on with [`SimDisk::crash`].
+
+use super::buf::View;
+use super::path::RelPath;
+use super::sim_world::{Crash, Faults, Node, World};
+use super::{DirEntry, Space};
+use crate::error::{Error, Result};
+use crate::limits::SIM_SECTOR_BYTES as SECTOR;
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A simulated data directory. Clones share it.
+#[derive(Debug, Clone)]
+pub struct SimDisk(Rc<RefCell<World>>);
+
+/// A simulated open file.
+#[derive(Debug, Clone)]
+pub struct SimFile {
+    disk: SimDisk,
+    path: RelPath,
+    inode: u64,
+    mode: Mode,
+    len: Rc<Cell<u64>>,
+}
+
+/// A held lock of a simulated directory.
+#[derive(Debug)]
+pub struct SimLock {
+    disk: SimDisk,
+    path: RelPath,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.world().locked.retain(|path| *path != self.path);
+    }
+}
+
+/// What an open file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Reading.
+    Read,
+    /// Reading and writing; a sync makes it durable.
+    Write,
+    /// Reading and writing; each write is durable when it returns.
+    WriteDurably,
+}
+
+/// What is to become of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Succeed,
+    Fail,
+    Crash,
+}
+
+/// The kinds of operation that faults tell apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Sync,
+    Name,
+}
+
+impl SimDisk {
+    /// An empty disk whose every choice `seed` decides.
+    pub fn new(seed: u64, faults: Faults) -> SimDisk {
+        SimDisk(Rc::new(RefCell::new(World::new(seed, faults))))
+    }
+
+    /// The disk as it is found after a power cut now.
+    pub fn crash(&self, seed: u64, crash: Crash) -> SimDisk {
+        let next = self.0.borrow().after_crash(seed, crash, Faults::default());
+        self.0.borrow_mut().crashed = true;
+        SimDisk(Rc::new(RefCell::new(next)))
+    }
+
+    /// From now on these faults.
+    pub fn set_faults(&self, faults: Faults) {
+        self.0.borrow_mut().faults = faults;
+    }
+
+    /// Power is lost: nothing on this disk will return any more.
+    pub fn is_crashed(&self) -> bool {
+        self.0.borrow().crashed
+    }
+
+    /// How many operations have begun: the next has this number.
+    pub fn ops(&self) -> u64 {
+        self.0.borrow().ops
+    }
+
+    /// A hash over all operations and results so far: equal for two runs of one seed.
+    pub fn trace(&self) -> u64 {
+        self.0.borrow().trace
+    }
+
+    /// A file's bytes as a reader sees them, without an operation.
+    pub fn bytes(&self, path: &RelPath) -> Option<Vec<u8>> {
+        let world = self.0.borrow();
+        match world.find(path) {
+            Some(Node::File(inode)) => Some(world.bytes(inode)),
+            _ => None,
+        }
+    }
+
+    /// Replaces a file's bytes durably, without an operation: how a test damages a file.
+    pub fn plant(&self, path: &RelPath, bytes: Vec<u8>) {
+        let mut world = self.0.borrow_mut();
+        let inode = match world.find(path) {
+            Some(Node::File(inode)) => inode,
+            Some(Node::Dir) => panic!("{path} is a directory"),
+            None => world.create(path),
+        };
+        world.plant(inode, bytes);
+        let now = world.now();
+        world.settle_names(&path.parent(), now);
+    }
+
+    fn world(&self) -> RefMut<'_, World> {
+        self.0.borrow_mut()
+    }
+
+    /// Counts an operation and decides its fate.
+    fn begin(&self, kind: Kind, path: &RelPath, offset: u64, len: usize) -> Fate {
+        let mut world = self.world();
+        let op = world.ops;
+        world.ops += 1;
+        world.note(path, &[op, kind as u64, offset, len as u64]);
+        if world.crashed || world.faults.crash_at_op == Some(op) {
+            return Fate::Crash;
+        }
+        let odds = match kind {
+            Kind::Read => world.faults.read_error_one_in,
+            Kind::Write => world.faults.write_error_one_in,
+            Kind::Sync => world.faults.sync_error_one_in,
+            Kind::Name => 0,
+        };
+        match world.faults.fail_op == Some(op) || world.dice.one_in(odds) {
+            true => Fate::Fail,
+            false => Fate::Succeed,
+        }
+    }
+
+    /// The time the device takes. Never ends once power is lost.
+    async fn pause(&self, fate: Fate) {
+        let mut left = {
+            let mut world = self.world();
+            world.crashed |= fate == Fate::Crash;
+            let most = world.faults.suspensions_max;
+            world.dice.below(u64::from(most) + 1)
+        };
+        poll_fn(|cx| {
+            if self.is_crashed() {
+                return Poll::Pending;
+            }
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            left -= 1;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A change of names: on failure it may have happened.
+    async fn change(
+        &self,
+        op: &'static str,
+        path: &RelPath,
+        apply: impl FnOnce(&mut World),
+    ) -> Result<()> {
+        let fate = self.begin(Kind::Name, path, 0, 0);
+        if fate != Fate::Fail || self.world().dice.one_in(2) {
+            apply(&mut self.world());
+        }
+        self.pause(fate).await;
+        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), libc::EIO)) } else { Ok(()) }
+    }
+
+    /// A question: it fails or is answered from the volatile layer.
+    async fn ask(&self, op: &'static str, path: &RelPath) -> Result<()> {
+        let fate = self.begin(Kind::Read, path, 0, 0);
+        self.pause(fate).await;
+        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), libc::EIO)) } else { Ok(()) }
+    }
+
+    fn check_new(&self, op: &'static str, path: &RelPath) -> Result<()> {
+        if self.world().find(&path.parent()) != Some(Node::Dir) {
+            return Err(Error::io(op, path.as_str(), libc::ENOENT));
+        }
+        match self.world().find(path) {
+            Some(_) => Err(Error::io(op, path.as_str(), libc::EEXIST)),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&self, path: &RelPath, inode: u64, mode: Mode) -> SimFile {
+        let len = Rc::new(Cell::new(self.world().len(inode)));
+        SimFile { disk: self.clone(), path: path.clone(), inode, mode, len }
+    }
+
+    pub(super) async fn create(&self, path: &RelPath) -> Result<SimFile> {
+        self.check_new("create", path)?;
+        let mut inode = None;
+        self.change("create", path, |world| inode = Some(world.create(path))).await?;
+        let inode = inode.expect("a change that succeeds was applied");
+        Ok(self.file(path, inode, Mode::Write))
+    }
+
+    pub(super) async fn open(&self, path: &RelPath, mode: Mode) -> Result<SimFile> {
+        self.ask("open", path).await?;
+        let node = self.world().find(path);
+        match node {
+            Some(Node::File(inode)) => Ok(self.file(path, inode, mode)),
+            Some(Node::Dir) => Err(Error::io("open", path.as_str(), libc::EISDIR)),
+            None => Err(Error::io("open", path.as_str(), libc::ENOENT)),
+        }
+    }
+
+    pub(super) async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let node = self.world().find(from);
+        let Some(node) = node else {
+            return Err(Error::io("rename", from.as_str(), libc::ENOENT));
+        };
+        self.change("rename", from, |world| world.rename(from, to, node)).await
+    }
+
+    pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
+        let node = self.world().find(path);
+        match node {
+            Some(Node::File(_)) => self.change("unlink", path, |world| world.remove(path)).await,
+            Some(Node::Dir) => Err(Error::io("unlink", path.as_str(), libc::EISDIR)),
+            None => Err(Error::io("unlink", path.as_str(), libc::ENOENT)),
+        }
+    }
+
+    pub(super) async fn mkdir(&self, path: &RelPath) -> Result<()> {
+        if self.world().find(path) == Some(Node::Dir) {
+            return self.ask("mkdir", path).await;
+        }
+        self.check_new("mkdir", path)?;
+        self.change("mkdir", path, |world| world.add(path, Node::Dir)).await
+    }
+
+    pub(super) async fn rmdir(&self, path: &RelPath) -> Result<()> {
+        if self.world().find(path) != Some(Node::Dir) {
+            return Err(Error::io("rmdir", path.as_str(), libc::ENOENT));
+        }
+        if !self.world().children(path).is_empty() {
+            return Err(Error::io("rmdir", path.as_str(), libc::ENOTEMPTY));
+        }
+        self.change("rmdir", path, |world| world.remove(path)).await
+    }
+
+    pub(super) async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
+        self.ask("list", dir).await?;
+        let world = self.world();
+        if world.find(dir) != Some(Node::Dir) {
+            return Err(Error::io("list", dir.as_str(), libc::ENOENT));
+        }
+        let entry = |(path, node): (RelPath, Node)| DirEntry {
+            name: path.name().to_owned(),
+            is_dir: node == Node::Dir,
+        };
+        Ok(world.children(dir).into_iter().map(entry).collect())
+    }
+
+    pub(super) async fn exists(&self, path: &RelPath) -> Result<bool> {
+        self.ask("stat", path).await?;
+        Ok(self.world().find(path).is_some())
+    }
+
+    pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
+        let fate = self.begin(Kind::Sync, dir, 0, 0);
+        let now = self.world().now();
+        self.pause(fate).await;
+        if fate == Fate::Fail {
+            return Err(Error::io("sync", dir.as_str(), libc::EIO));
+        }
+        self.world().settle_names(dir, now);
+        Ok(())
+    }
+
+    pub(super) async fn lock(&self, path: &RelPath) -> Result<SimLock> {
+        self.ask("lock", path).await?;
+        if self.world().locked.contains(path) {
+            return Err(Error::InUse { file: path.as_str().into() });
+        }
+        self.world().locked.push(path.clone());
+        Ok(SimLock { disk: self.clone(), path: path.clone() })
+    }
+
+    pub(super) async fn free_space(&self) -> Result<Space> {
+        self.ask("statvfs", &RelPath::root()).await?;
+        let world = self.world();
+        let total_bytes = world.faults.quota_bytes.unwrap_or(1 << 40);
+        Ok(Space { free_bytes: total_bytes.saturating_sub(world.used_with(0, 0)), total_bytes })
+    }
+}
+
+impl SimFile {
+    pub(super) fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len.get()
+    }
+
+    fn failed(&self, op: &'static str, errno: i32) -> Error {
+        Error::io(op, self.path.as_str(), errno)
+    }
+
+    pub(super) async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
+        let fate = self.disk.begin(Kind::Read, &self.path, offset, len);
+        self.disk.pause(fate).await;
+        if fate == Fate::Fail {
+            return Err(self.failed("read", libc::EIO));
+        }
+        let mut world = self.disk.world();
+        let mut bytes = world.read(self.inode, offset, len);
+        let odds = world.faults.flip_one_in;
+        if world.dice.one_in(odds) && !bytes.is_empty() {
+            let bit = world.dice.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        let sum = xxh3_64_with_seed(&bytes, offset);
+        world.note(&self.path, &[sum]);
+        Ok(View::heap(bytes))
+    }
+
+    pub(super) async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
+        if self.mode == Mode::Read {
+            return Err(self.failed("write", libc::EBADF));
+        }
+        let fate = self.disk.begin(Kind::Write, &self.path, offset, bytes.len());
+        if !self.fits(offset + bytes.len() as u64) {
+            self.disk.pause(fate).await;
+            return Err(self.failed("write", libc::ENOSPC));
+        }
+        let (bytes, offset) = self.distort(bytes, offset, fate);
+        let id = self.disk.world().write(self.inode, offset, bytes);
+        self.disk.pause(fate).await;
+        if fate == Fate::Fail {
+            return Err(self.failed("write", libc::EIO));
+        }
+        let mut world = self.disk.world();
+        if self.mode == Mode::WriteDurably {
+            world.settle_write(self.inode, id);
+        }
+        self.len.set(world.len(self.inode));
+        world.writes += 1;
+        if world.faults.crash_after_writes == Some(world.writes) {
+            world.crashed = true;
+        }
+        Ok(bytes.len())
+    }
+
+    /// What of a write reaches the device, and where.
+    fn distort<'a>(&self, bytes: &'a [u8], offset: u64, fate: Fate) -> (&'a [u8], u64) {
+        let mut world = self.disk.world();
+        let (short, misdirect) = (world.faults.short_write_one_in, world.faults.misdirect_one_in);
+        if fate == Fate::Fail || world.dice.one_in(short) {
+            let sectors = world.dice.index(bytes.len() / SECTOR);
+            return (&bytes[..sectors * SECTOR], offset);
+        }
+        if world.dice.one_in(misdirect) {
+            let sectors = world.len(self.inode).max(offset + 1).div_ceil(SECTOR as u64);
+            return (bytes, world.dice.below(sectors) * SECTOR as u64);
+        }
+        (bytes, offset)
+    }
+
+    /// Whether the disk has room for this file to be `len` long.
+    fn fits(&self, len: u64) -> bool {
+        let world = self.disk.world();
+        let grows = len > world.len(self.inode);
+        let quota = world.faults.quota_bytes;
+        !grows || quota.is_none_or(|quota| world.used_with(self.inode, len) <= quota)
+    }
+
+    pub(super) async fn sync(&self) -> Result<()> {
+        let fate = self.disk.begin(Kind::Sync, &self.path, 0, 0);
+        let now = self.disk.world().now();
+        self.disk.pause(fate).await;
+        if fate == Fate::Fail {
+            self.disk.world().lose(self.inode, now);
+            return Err(self.failed("sync", libc::EIO));
+        }
+        self.disk.world().settle(self.inode, now);
+        Ok(())
+    }
+
+    pub(super) async fn allocate(&self, len: u64) -> Result<()> {
+        let fits = self.fits(len);
+        self.resize("allocate", fits, |world| world.reserve(self.inode, len)).await
+    }
+
+    pub(super) async fn set_len(&self, len: u64) -> Result<()> {
+        self.resize("truncate", true, |world| world.set_len(self.inode, len)).await
+    }
+
+    async fn resize(&self, op: &'static str, fits: bool, f: impl FnOnce(&mut World)) -> Result<()> {
+        if self.mode == Mode::Read {
+            return Err(self.failed(op, libc::EBADF));
+        }
+        let fate = self.disk.begin(Kind::Write, &self.path, 0, 0);
+        if fits && fate != Fate::Fail {
+            f(&mut self.disk.world());
+        }
+        self.disk.pause(fate).await;
+        self.len.set(self.disk.world().len(self.inode));
+        match fate {
+            Fate::Fail => Err(self.failed(op, libc::EIO)),
+            _ if !fits => Err(self.failed(op, libc::ENOSPC)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl World {
+    /// Adds to the run's fingerprint.
+    fn note(&mut self, path: &RelPath, numbers: &[u64]) {
+        self.trace = xxh3_64_with_seed(path.as_str().as_bytes(), self.trace);
+        for n in numbers {
+            self.trace = xxh3_64_with_seed(&n.to_le_bytes(), self.trace);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The simulator's executor: one thread, and the seed decides which ready task goes next.
+//!
+//! 1. `spawn` adds tasks; `run` adds the main one.
+//! 2. Of all woken tasks one is chosen and polled.
+//! 3. It ends when the main task is done, or when nobody is awake: power is lost, or all wait.
+//!
+//! A run is a function of the seed and of what the tasks do, so it can be repeated.
+//!
+//! Not here: time. Nothing in the engine reads a clock.
+
+use super::dice::Dice;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// More steps than this is a livelock, and our bug.
+const STEPS_MAX: u64 = 50_000_000;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// The main task returned.
+    Done(T),
+    /// Nobody is awake and the main task has not returned: a power cut or a deadlock.
+    Stalled,
+}
+
+/// The executor. Clones share it, so that a task can spawn.
+#[derive(Clone)]
+pub struct SimExec(Rc<RefCell<Tasks>>);
+
+struct Tasks {
+    dice: Dice,
+    slots: Vec<Option<Task>>,
+}
+
+struct Task {
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    awake: Arc<Awake>,
+}
+
+struct Awake(AtomicBool);
+
+impl Wake for Awake {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> Outcome<T> {
+    /// The result of a run that was not cut off.
+    pub fn done(self) -> T {
+        match self {
+            Outcome::Done(value) => value,
+            Outcome::Stalled => panic!("nobody is awake and the main task has not returned"),
+        }
+    }
+}
+
+impl SimExec {
+    /// An executor whose choices `seed` decides.
+    pub fn new(seed: u64) -> SimExec {
+        SimExec(Rc::new(RefCell::new(Tasks { dice: Dice::new(seed), slots: Vec::new() })))
+    }
+
+    /// Adds a task that runs beside the others, while somebody runs the executor.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
+        let awake = Arc::new(Awake(AtomicBool::new(true)));
+        let task = Task { future: Some(Box::pin(future)), awake };
+        self.0.borrow_mut().slots.push(Some(task));
+    }
+
+    /// Runs until `main` is done or nobody is awake. Tasks that are left stay for the next run.
+    pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Outcome<T> {
+        let result = Rc::new(RefCell::new(None));
+        let slot = result.clone();
+        self.spawn(async move {
+            let value = main.await;
+            *slot.borrow_mut() = Some(value);
+        });
+        for _ in 0..STEPS_MAX {
+            if let Some(value) = result.borrow_mut().take() {
+                return Outcome::Done(value);
+            }
+            if !self.step() {
+                return Outcome::Stalled;
+            }
+        }
+        panic!("livelock: {STEPS_MAX} steps without an end");
+    }
+
+    /// Polls one woken task of the seed's choice; false when there is none.
+    fn step(&self) -> bool {
+        let Some((index, mut future, awake)) = self.0.borrow_mut().choose() else {
+            return false;
+        };
+        awake.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(awake);
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut tasks = self.0.borrow_mut();
+        match polled {
+            Poll::Ready(()) => tasks.slots[index] = None,
+            Poll::Pending => {
+                let task = tasks.slots[index].as_mut().expect("a polled task keeps its slot");
+                task.future = Some(future);
+            }
+        }
+        true
+    }
+}
+
+type Chosen = (usize, Pin<Box<dyn Future<Output = ()>>>, Arc<Awake>);
+
+impl Tasks {
+    fn choose(&mut self) -> Option<Chosen> {
+        self.slots.retain(Option::is_some);
+        let is_awake = |slot: &Option<Task>| {
+            slot.as_ref().is_some_and(|task| task.awake.0.load(Ordering::Relaxed))
+        };
+        let count = self.slots.iter().filter(|slot| is_awake(slot)).count();
+        if count == 0 {
+            return None;
+        }
+        let nth = self.dice.index(count);
+        let (index, slot) =
+            self.slots.iter_mut().enumerate().filter(|(_, s)| is_awake(s)).nth(nth)?;
+        let task = slot.as_mut()?;
+        let future = task.future.take().expect("a task is not polled from inside itself");
+        Some((index, future, task.awake.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_lite::future::yield_now;
+
+    fn order_of(seed: u64) -> Vec<u32> {
+        let exec = SimExec::new(seed);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        for i in 0..4 {
+            let order = order.clone();
+            exec.spawn(async move {
+                yield_now().await;
+                order.borrow_mut().push(i);
+            });
+        }
+        let seen = order.clone();
+        exec.run(async move {
+            while seen.borrow().len() < 4 {
+                yield_now().await;
+            }
+        })
+        .done();
+        order.take()
+    }
+
+    #[test]
+    fn the_seed_decides_the_order() {
+        assert_eq!(order_of(7), order_of(7));
+        assert!((0..50).map(order_of).any(|order| order != [0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn a_run_in_which_all_wait_is_stalled() {
+        assert_eq!(SimExec::new(1).run(std::future::pending::<()>()), Outcome::Stalled);
+    }
+}
