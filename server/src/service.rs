@@ -1,0 +1,58 @@
+//! The seam between sockets and execution: a request goes in, an answer comes out at once or later.
+//!
+//! ```text
+//! pass ── request(session, header, request, out) ─► Answered: one whole frame was appended to `out`
+//!                                                └► Later: it will come through `Replies`
+//! pass ── deliver(|connection, frame|) ──────────►  every late answer that is ready by now
+//! ```
+//!
+//! A frame here is header and body, uncompressed and outside segments: those are the connection's.
+//! Answers may come in any order; the stream id in the header tells them apart.
+
+use crate::session::ConnectionId;
+use shard::notify::Notify;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The answer was appended.
+    Answered,
+    /// The answer will be delivered in a later pass, or after the connection is gone: then dropped.
+    Later,
+    /// The answer was appended, and it is the last: send it and close.
+    AnsweredAndClose,
+}
+
+/// Late answers of one core, from tasks to the pass.
+#[derive(Clone)]
+pub struct Replies {
+    ready: Rc<RefCell<Vec<(ConnectionId, Vec<u8>)>>>,
+    wake: Rc<Notify>,
+}
+
+impl Replies {
+    /// Answers that wake `wake` when they are ready.
+    pub fn new(wake: Rc<Notify>) -> Replies {
+        Replies { ready: Rc::default(), wake }
+    }
+
+    /// Hands over a whole frame.
+    pub fn push(&self, to: ConnectionId, frame: Vec<u8>) {
+        self.ready.borrow_mut().push((to, frame));
+        self.wake.notify();
+    }
+
+    /// Takes what is ready, in order.
+    pub fn deliver(&self, mut deliver: impl FnMut(ConnectionId, &[u8])) {
+        for (to, frame) in self.ready.take() {
+            deliver(to, &frame);
+        }
+    }
+
+    /// Whether nothing waits to be delivered.
+    pub fn is_empty(&self) -> bool {
+        self.ready.borrow().is_empty()
+    }
+}

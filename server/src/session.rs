@@ -1,0 +1,80 @@
+//! What the server knows of one client: from the handshake on, between its requests.
+//!
+//! A session belongs to the core that accepted its connection and never leaves it. The connection
+//! owns the bytes (framing, compression, what is unsent); the session owns the meaning (keyspace,
+//! stage, events), and `execute.rs` is the only one to change it.
+
+use cql::frame::Version;
+use cql::frame::request::EventKinds;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Which connection of this core; the generation keeps a late answer from its slot's next tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    /// Index among the core's connections.
+    pub slot: u32,
+    /// How often the slot was used before.
+    pub generation: u32,
+}
+
+/// How far the handshake got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing but OPTIONS and STARTUP is taken.
+    Connected,
+    /// STARTUP was answered with AUTHENTICATE.
+    Authenticating,
+    /// Everything is taken.
+    Ready,
+}
+
+impl Stage {
+    /// As `system_views.clients` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Connected => "established",
+            Stage::Authenticating => "authenticating",
+            Stage::Ready => "ready",
+        }
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Session {
+    /// Its connection.
+    pub id: ConnectionId,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// The protocol version of its first frame.
+    pub version: Cell<Version>,
+    /// How far the handshake got.
+    pub stage: Cell<Stage>,
+    /// What USE chose.
+    pub keyspace: RefCell<Option<Rc<str>>>,
+    /// STARTUP's map.
+    pub options: RefCell<BTreeMap<String, String>>,
+    /// What REGISTER asked for.
+    pub events: Cell<EventKinds>,
+    /// Requests taken.
+    pub requests: Cell<u64>,
+}
+
+impl Session {
+    /// A session whose connection was just accepted.
+    pub fn new(id: ConnectionId, peer: SocketAddr) -> Session {
+        Session {
+            id,
+            peer,
+            version: Cell::new(Version::HIGHEST),
+            stage: Cell::new(Stage::Connected),
+            keyspace: RefCell::new(None),
+            options: RefCell::new(BTreeMap::new()),
+            events: Cell::new(EventKinds::default()),
+            requests: Cell::new(0),
+        }
+    }
+}
