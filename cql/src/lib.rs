@@ -1,1 +1,7 @@
-//! To be filled.
+//! The language and the native protocol, pure: bytes in, values out; no I/O.
+//!
+//! - [`frame`]: the native protocol v3, v4 and v5, both sides of it.
+//! - [`limits`]: every bound of this crate.
+
+pub mod frame;
+pub mod limits;

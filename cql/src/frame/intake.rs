@@ -1,0 +1,343 @@
+//! The bytes of one connection, cut into frames.
+//!
+//! ```text
+//!  bare      ├ header ┼ body ┤├ header ┼ body ┤       before STARTUP is answered, and always in v3 and v4
+//!  segments  ├ [header ┼ body ┤├ header ┼ body] ┤     v5 afterwards: whole frames in a segment,
+//!            ├ [header ┼ bo] ┤├ [dy] ┤              or one frame over several
+//! ```
+//!
+//! The caller keeps the input and offers its start again and again; each [`Intake::next`] says how much of it
+//! is used up and what came of it. Frames lie where they arrived, unless they were compressed or came in parts.
+//!
+//! Invariants
+//! 1. Nothing is allocated for a frame before its declared size was checked against the limit.
+//! 2. A frame over the limit is passed over, however it arrives, and the connection stays in step.
+//! 3. `window` (whole frames of a segment already checked) is empty before another segment is read.
+
+use super::compress::Compression;
+use super::error::Malformed;
+use super::header::{BadHeader, Direction, Flags, HEADER_BYTES, Header, Version};
+use super::segment::SegmentFormat;
+
+/// How many bytes of checksum follow the payload of a segment.
+const TRAILER_BYTES: usize = 4;
+
+/// What a step found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrival<'a> {
+    /// Nothing yet: more input is needed.
+    Starved,
+    /// A frame and its body, uncompressed.
+    Frame(Header, &'a [u8]),
+    /// A frame whose body is larger than allowed: this many bytes. It is being passed over.
+    TooLarge(Header, u64),
+    /// A frame whose body cannot be decompressed. The connection is still in step.
+    Unreadable(Header, Malformed),
+}
+
+/// One step: how many bytes of the input it used up, and what it found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// How many bytes the caller may drop from the start of its input.
+    pub used: usize,
+    /// What was found.
+    pub arrival: Arrival<'a>,
+}
+
+/// Why the connection is out of step and must close after the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// A header that makes no sense.
+    Header(BadHeader),
+    /// A segment that makes no sense.
+    Segment(Malformed),
+}
+
+/// Where the frames of the current segment are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Window {
+    /// Nowhere: the next segment is to be read.
+    Empty,
+    /// The next `left` bytes of the input, followed by the checksum.
+    Input { left: usize },
+    /// In `expanded`, from `at`.
+    Expanded { at: usize },
+}
+
+/// The receiving half of a connection, without its socket.
+#[derive(Debug)]
+pub struct Intake {
+    direction: Direction,
+    body_bytes_max: u32,
+    established: Option<Version>,
+    compression: Compression,
+    segments: Option<SegmentFormat>,
+    window: Window,
+    /// A frame over the limit: so many bytes of it are still to come.
+    skip_bytes: u64,
+    /// Decompressed: whole frames of a segment (v5) or one body (v3, v4).
+    expanded: Vec<u8>,
+    /// A frame that comes in parts.
+    parts: Vec<u8>,
+    /// `parts` was handed out and is to be emptied.
+    parts_done: bool,
+}
+
+/// Where a frame lies.
+enum Place {
+    Input { start: usize, end: usize },
+    Expanded { start: usize, end: usize },
+    Parts,
+}
+
+impl Intake {
+    /// The intake of a new connection whose peer sends in this direction.
+    pub fn new(direction: Direction, body_bytes_max: u32) -> Intake {
+        Intake {
+            direction,
+            body_bytes_max,
+            established: None,
+            compression: Compression::None,
+            segments: None,
+            window: Window::Empty,
+            skip_bytes: 0,
+            expanded: Vec::new(),
+            parts: Vec::new(),
+            parts_done: false,
+        }
+    }
+
+    /// Changes the size limit: a connection that finished its handshake may send larger frames.
+    pub fn set_body_bytes_max(&mut self, body_bytes_max: u32) {
+        self.body_bytes_max = body_bytes_max;
+    }
+
+    /// What STARTUP settled. In v5 everything from the next byte on is in segments.
+    pub fn establish(&mut self, version: Version, compression: Compression) {
+        self.established = Some(version);
+        self.compression = compression;
+        self.segments = match (version, compression) {
+            (Version::V5, Compression::None) => Some(SegmentFormat::Plain),
+            (Version::V5, _) => Some(SegmentFormat::Lz4),
+            _ => None,
+        };
+    }
+
+    /// Bytes of memory this intake holds beside the input.
+    pub fn held_bytes(&self) -> usize {
+        self.expanded.capacity() + self.parts.capacity()
+    }
+
+    /// Takes the next frame from the start of `input`.
+    pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
+        if self.parts_done {
+            self.parts_done = false;
+            release(&mut self.parts);
+        }
+        match self.segments {
+            None => self.next_bare(input),
+            Some(format) => self.next_segmented(format, input),
+        }
+    }
+
+    fn next_bare<'a>(&'a mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
+        release(&mut self.expanded);
+        let used = self.skip(input.len());
+        let Some(header) = self.header(&input[used..])? else {
+            return Ok(Step { used, arrival: Arrival::Starved });
+        };
+        let frame_bytes = header.frame_bytes();
+        if header.body_bytes > self.body_bytes_max {
+            self.skip_bytes = frame_bytes as u64;
+            let used = used + self.skip(input.len() - used);
+            let arrival = Arrival::TooLarge(header, u64::from(header.body_bytes));
+            return Ok(Step { used, arrival });
+        }
+        if input.len() - used < frame_bytes {
+            return Ok(Step { used, arrival: Arrival::Starved });
+        }
+        let place = Place::Input { start: used, end: used + frame_bytes };
+        self.deliver(header, input, place, used + frame_bytes)
+    }
+
+    fn next_segmented<'a>(
+        &'a mut self,
+        format: SegmentFormat,
+        input: &'a [u8],
+    ) -> Result<Step<'a>, Broken> {
+        let mut used = 0;
+        loop {
+            if self.window != Window::Empty {
+                return self.next_in_window(input, used);
+            }
+            let Some(segment) = format.decode(&input[used..]).map_err(Broken::Segment)? else {
+                return Ok(Step { used, arrival: Arrival::Starved });
+            };
+            let payload_bytes = segment.expands_to.unwrap_or(segment.payload.len());
+            if segment.self_contained {
+                if self.skip_bytes > 0 || !self.parts.is_empty() {
+                    return Err(out_of_step("a whole frame arrived amid the parts of another"));
+                }
+                if payload_bytes == 0 {
+                    used += segment.segment_bytes;
+                } else if segment.expands_to.is_none() {
+                    used += segment.segment_bytes - TRAILER_BYTES - payload_bytes;
+                    self.window = Window::Input { left: payload_bytes };
+                } else {
+                    self.expanded.clear();
+                    segment.expand_into(&mut self.expanded).map_err(Broken::Segment)?;
+                    used += segment.segment_bytes;
+                    self.window = Window::Expanded { at: 0 };
+                }
+                continue;
+            }
+            used += segment.segment_bytes;
+            if self.skip_bytes > 0 {
+                let Some(left) = self.skip_bytes.checked_sub(payload_bytes as u64) else {
+                    return Err(out_of_step("a part runs beyond its frame"));
+                };
+                self.skip_bytes = left;
+                continue;
+            }
+            segment.expand_into(&mut self.parts).map_err(Broken::Segment)?;
+            if let Some(arrival) = self.judge_parts()? {
+                return match arrival {
+                    Judged::TooLarge(header) => {
+                        let declared = u64::from(header.body_bytes);
+                        Ok(Step { used, arrival: Arrival::TooLarge(header, declared) })
+                    }
+                    Judged::Whole(header) => self.deliver(header, input, Place::Parts, used),
+                };
+            }
+        }
+    }
+
+    /// The next of the whole frames in the current segment.
+    fn next_in_window<'a>(&'a mut self, input: &'a [u8], used: usize) -> Result<Step<'a>, Broken> {
+        let window = match self.window {
+            Window::Input { left } => &input[used..used + left],
+            Window::Expanded { at } => &self.expanded[at..],
+            Window::Empty => unreachable!("the caller found a window"),
+        };
+        let window_bytes = window.len();
+        let header = match self.header(window)? {
+            Some(header) if header.frame_bytes() <= window_bytes => header,
+            _ => return Err(out_of_step("a self-contained segment ends within a frame")),
+        };
+        let frame_bytes = header.frame_bytes();
+        let last = frame_bytes == window_bytes;
+        let (place, used) = match self.window {
+            Window::Input { left } => {
+                self.window = Window::Input { left: left - frame_bytes };
+                let end = used + frame_bytes;
+                let used = if last { end + TRAILER_BYTES } else { end };
+                (Place::Input { start: end - frame_bytes, end }, used)
+            }
+            Window::Expanded { at } => {
+                self.window = Window::Expanded { at: at + frame_bytes };
+                (Place::Expanded { start: at, end: at + frame_bytes }, used)
+            }
+            Window::Empty => unreachable!("the caller found a window"),
+        };
+        if last {
+            self.window = Window::Empty;
+        }
+        if header.body_bytes > self.body_bytes_max {
+            let declared = u64::from(header.body_bytes);
+            return Ok(Step { used, arrival: Arrival::TooLarge(header, declared) });
+        }
+        self.deliver(header, input, place, used)
+    }
+
+    /// Whether the parts make a frame yet.
+    fn judge_parts(&mut self) -> Result<Option<Judged>, Broken> {
+        let Some(header) = self.header(&self.parts)? else { return Ok(None) };
+        let frame_bytes = header.frame_bytes();
+        if self.parts.len() > frame_bytes {
+            return Err(out_of_step("a part runs beyond its frame"));
+        }
+        if header.body_bytes > self.body_bytes_max {
+            self.skip_bytes = (frame_bytes - self.parts.len()) as u64;
+            release(&mut self.parts);
+            return Ok(Some(Judged::TooLarge(header)));
+        }
+        Ok((self.parts.len() == frame_bytes).then_some(Judged::Whole(header)))
+    }
+
+    /// Hands out the frame at `place`, its body decompressed if it has to be.
+    fn deliver<'a>(
+        &'a mut self,
+        header: Header,
+        input: &'a [u8],
+        place: Place,
+        used: usize,
+    ) -> Result<Step<'a>, Broken> {
+        let compressed = self.segments.is_none() && header.flags.has(Flags::COMPRESSED);
+        let body = match place {
+            Place::Input { start, end } if compressed => {
+                let body = &input[start + HEADER_BYTES..end];
+                let limit = self.body_bytes_max;
+                match self.compression.expand(body, limit, &mut self.expanded) {
+                    Ok(Ok(())) => &self.expanded[..],
+                    Ok(Err(declared)) => {
+                        return Ok(Step { used, arrival: Arrival::TooLarge(header, declared) });
+                    }
+                    Err(reason) => {
+                        return Ok(Step { used, arrival: Arrival::Unreadable(header, reason) });
+                    }
+                }
+            }
+            Place::Input { start, end } => &input[start + HEADER_BYTES..end],
+            Place::Expanded { start, end } => &self.expanded[start + HEADER_BYTES..end],
+            Place::Parts => {
+                self.parts_done = true;
+                &self.parts[HEADER_BYTES..]
+            }
+        };
+        Ok(Step { used, arrival: Arrival::Frame(header, body) })
+    }
+
+    fn header(&self, bytes: &[u8]) -> Result<Option<Header>, Broken> {
+        let header = Header::decode(bytes, self.direction).map_err(Broken::Header)?;
+        match (header, self.established) {
+            (Some(header), Some(version)) if header.version != version => {
+                Err(Broken::Header(BadHeader {
+                    stream: header.stream,
+                    version,
+                    reason: Malformed::because(format!(
+                        "Invalid message version. Got {} but previous messages on this connection had version {version}",
+                        header.version
+                    )),
+                }))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    /// Passes over what is left of a frame over the limit, as far as `available` bytes go.
+    fn skip(&mut self, available: usize) -> usize {
+        let skipped = self.skip_bytes.min(available as u64);
+        self.skip_bytes -= skipped;
+        skipped as usize
+    }
+}
+
+enum Judged {
+    Whole(Header),
+    TooLarge(Header),
+}
+
+/// Empties a buffer, and gives its memory back if that is much.
+fn release(buffer: &mut Vec<u8>) {
+    const KEPT_BYTES_MAX: usize = 64 << 10;
+    buffer.clear();
+    buffer.shrink_to(KEPT_BYTES_MAX);
+}
+
+#[cold]
+fn out_of_step(text: &str) -> Broken {
+    Broken::Segment(Malformed::because(format!("Invalid segment: {text}")))
+}
+
+#[cfg(test)]
+mod tests;

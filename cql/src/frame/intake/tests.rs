@@ -1,0 +1,211 @@
+//! The intake gives the same frames however the bytes are cut, and stays in step after bad ones.
+
+use super::super::header::Opcode;
+use super::super::outlet::Outlet;
+use super::*;
+use crate::limits::FRAME_BODY_BYTES_MAX;
+use proptest::prelude::*;
+
+/// What arrived: frames by stream and body, oversized ones by stream and declared size.
+#[derive(Debug, PartialEq, Eq, Clone)]
+enum Got {
+    Frame(i16, Vec<u8>),
+    TooLarge(i16, u64),
+    Unreadable(i16),
+}
+
+/// Feeds `wire` in pieces of `cut` bytes.
+fn feed(intake: &mut Intake, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken> {
+    let (mut got, mut start) = (Vec::new(), 0);
+    for end in (0..wire.len()).step_by(cut).map(|at| (at + cut).min(wire.len())) {
+        loop {
+            let step = intake.next(&wire[start..end])?;
+            start += step.used;
+            got.push(match step.arrival {
+                Arrival::Starved => break,
+                Arrival::Frame(header, body) => Got::Frame(header.stream, body.to_vec()),
+                Arrival::TooLarge(header, declared) => Got::TooLarge(header.stream, declared),
+                Arrival::Unreadable(header, _) => Got::Unreadable(header.stream),
+            });
+        }
+    }
+    assert_eq!(start, wire.len(), "nothing is left over");
+    Ok(got)
+}
+
+fn outlet(version: Version, compression: Compression) -> Outlet {
+    let mut outlet = Outlet::new();
+    outlet.establish(version, compression);
+    outlet
+}
+
+fn put(outlet: &mut Outlet, version: Version, stream: i16, body: &[u8]) {
+    outlet.frame(|out| {
+        let body_bytes = body.len() as u32;
+        let header = Header { version, flags: Flags(0), stream, opcode: Opcode::Query, body_bytes };
+        header.put(Direction::Request, out);
+        out.extend_from_slice(body);
+    });
+}
+
+fn every_connection() -> Vec<(Version, Compression)> {
+    use Compression::*;
+    use Version::*;
+    vec![(V3, None), (V3, Lz4), (V4, None), (V4, Lz4), (V4, Snappy), (V5, None), (V5, Lz4)]
+}
+
+#[test]
+fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
+    for (version, compression) in every_connection() {
+        let mut outlet = outlet(version, compression);
+        put(&mut outlet, version, 1, b"before");
+        put(&mut outlet, version, 2, &vec![7; 400_000]);
+        put(&mut outlet, version, 3, b"after");
+        outlet.seal();
+        for cut in [1000, 7777, 1 << 20] {
+            let mut intake = Intake::new(Direction::Request, 200_000);
+            intake.establish(version, compression);
+            let got = feed(&mut intake, outlet.unsent(), cut).unwrap();
+            let expected = [
+                Got::Frame(1, b"before".to_vec()),
+                Got::TooLarge(2, 400_000),
+                Got::Frame(3, b"after".to_vec()),
+            ];
+            assert_eq!(got, expected, "{version} {compression:?} {cut}");
+            assert!(intake.held_bytes() <= 400_000, "{}", intake.held_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_declared_size_is_believed_before_any_byte_of_it_comes() {
+    let mut intake = Intake::new(Direction::Request, 65_536);
+    let header = Header {
+        version: Version::V4,
+        flags: Flags(0),
+        stream: 9,
+        opcode: Opcode::Query,
+        body_bytes: 0x7FFF_FFFF,
+    };
+    let mut wire = Vec::new();
+    header.put(Direction::Request, &mut wire);
+    let step = intake.next(&wire).unwrap();
+    assert_eq!(step.arrival, Arrival::TooLarge(header, 0x7FFF_FFFF));
+    assert_eq!(intake.next(&[0; 4096]).unwrap(), Step { used: 4096, arrival: Arrival::Starved });
+    assert_eq!(intake.held_bytes(), 0);
+}
+
+#[test]
+fn a_bomb_is_refused_by_what_it_declares() {
+    for compression in [Compression::Lz4, Compression::Snappy] {
+        let mut outlet = outlet(Version::V4, compression);
+        put(&mut outlet, Version::V4, 5, &vec![0; 1 << 20]);
+        let mut intake = Intake::new(Direction::Request, 500_000);
+        intake.establish(Version::V4, compression);
+        let got = feed(&mut intake, outlet.unsent(), 1 << 20).unwrap();
+        assert_eq!(got, [Got::TooLarge(5, 1 << 20)]);
+        assert_eq!(intake.held_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_body_that_does_not_decompress_leaves_the_connection_in_step() {
+    let mut wire = Vec::new();
+    let flags = Flags::COMPRESSED;
+    let version = Version::V4;
+    let bad = Header { version, flags, stream: 1, opcode: Opcode::Query, body_bytes: 5 };
+    bad.put(Direction::Request, &mut wire);
+    wire.extend_from_slice(&[0, 0, 0, 9, 0xFF]);
+    let good = Header { flags: Flags(0), stream: 2, body_bytes: 0, ..bad };
+    good.put(Direction::Request, &mut wire);
+    let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    intake.establish(version, Compression::Lz4);
+    let got = feed(&mut intake, &wire, 3).unwrap();
+    assert_eq!(got, [Got::Unreadable(1), Got::Frame(2, vec![])]);
+}
+
+#[test]
+fn the_version_of_a_connection_does_not_change() {
+    let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    intake.establish(Version::V4, Compression::None);
+    let options_of_v3 = [3, 0, 0, 1, 5, 0, 0, 0, 0];
+    let Err(Broken::Header(bad)) = intake.next(&options_of_v3) else { panic!("accepted") };
+    assert_eq!(
+        bad.reason.to_string(),
+        "Invalid message version. Got v3 but previous messages on this connection had version v4"
+    );
+}
+
+proptest! {
+    #[test]
+    fn frames_arrive_however_the_bytes_are_cut(
+        sizes in prop::collection::vec(prop_oneof![0usize..2000, 0usize..300_000], 1..6),
+        cut in 1usize..200_000,
+        connection in prop::sample::select(every_connection()),
+    ) {
+        let (version, compression) = connection;
+        let mut outlet = outlet(version, compression);
+        let mut expected = Vec::new();
+        for (i, size) in sizes.into_iter().enumerate() {
+            let body: Vec<u8> = (0..size).map(|b| (b * b / 7) as u8).collect();
+            put(&mut outlet, version, i as i16, &body);
+            expected.push(Got::Frame(i as i16, body));
+        }
+        outlet.seal();
+        let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        intake.establish(version, compression);
+        prop_assert_eq!(feed(&mut intake, outlet.unsent(), cut).unwrap(), expected);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        connection in prop::sample::select(every_connection()),
+        first in 0u8..8,
+    ) {
+        let mut wire = bytes;
+        if let Some(byte) = wire.first_mut() {
+            *byte = first;
+        }
+        let mut intake = Intake::new(Direction::Request, 1 << 16);
+        intake.establish(connection.0, connection.1);
+        let mut start = 0;
+        while let Ok(step) = intake.next(&wire[start..]) {
+            start += step.used;
+            if step.arrival == Arrival::Starved {
+                break;
+            }
+        }
+        prop_assert!(intake.held_bytes() <= 1 << 17);
+    }
+
+    #[test]
+    fn damaged_segments_never_panic(
+        sizes in prop::collection::vec(0usize..3000, 1..5),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 0..3),
+        lz4 in any::<bool>(),
+    ) {
+        let compression = if lz4 { Compression::Lz4 } else { Compression::None };
+        let mut outlet = outlet(Version::V5, compression);
+        for size in &sizes {
+            put(&mut outlet, Version::V5, 1, &vec![9; *size]);
+        }
+        outlet.seal();
+        let mut wire = outlet.unsent().to_vec();
+        for (at, bit) in &flips {
+            let at = at.index(wire.len());
+            wire[at] ^= 1 << bit;
+        }
+        let mut intake = Intake::new(Direction::Request, 1 << 16);
+        intake.establish(Version::V5, compression);
+        let mut start = 0;
+        while let Ok(step) = intake.next(&wire[start..]) {
+            start += step.used;
+            match step.arrival {
+                Arrival::Starved => break,
+                Arrival::Frame(_, body) => prop_assert!(body.iter().all(|b| *b == 9)),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The answers of one connection, made ready for its socket.
+//!
+//! ```text
+//!  v3, v4   encoder ─► wire (compressed in place, frame by frame) ─► socket
+//!  v5       encoder ─► frames ─► seal: segments ─► wire ─► socket        one segment holds a pass of answers
+//! ```
+//!
+//! `frame` appends one whole frame; `seal` is called once a pass, before sending.
+
+use super::compress::Compression;
+use super::header::Version;
+use super::segment::SegmentFormat;
+
+/// How much memory an idle connection keeps for its next answers.
+const KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// The sending half of a connection, without its socket.
+#[derive(Debug, Default)]
+pub struct Outlet {
+    compression: Compression,
+    segments: Option<SegmentFormat>,
+    frames: Vec<u8>,
+    wire: Vec<u8>,
+    sent: usize,
+    scratch: Vec<u8>,
+}
+
+impl Outlet {
+    /// The outlet of a new connection: frames go out as they are.
+    pub fn new() -> Outlet {
+        Outlet::default()
+    }
+
+    /// What STARTUP settled; the answer to STARTUP itself was encoded before.
+    pub fn establish(&mut self, version: Version, compression: Compression) {
+        assert!(self.frames.is_empty(), "a connection is established once");
+        if version < Version::V5 {
+            self.compression = compression;
+        } else if compression == Compression::None {
+            self.segments = Some(SegmentFormat::Plain);
+        } else {
+            self.segments = Some(SegmentFormat::Lz4);
+        }
+    }
+
+    /// Lets `put` append exactly one frame.
+    #[inline]
+    pub fn frame<R>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        if self.segments.is_some() {
+            return put(&mut self.frames);
+        }
+        let start = self.wire.len();
+        let result = put(&mut self.wire);
+        if self.compression != Compression::None {
+            self.compression.shrink_frame(&mut self.wire, start, &mut self.scratch);
+        }
+        result
+    }
+
+    /// Makes everything appended so far ready to send.
+    pub fn seal(&mut self) {
+        if let Some(format) = self.segments
+            && !self.frames.is_empty()
+        {
+            format.wrap(&self.frames, &mut self.wire);
+            self.frames.clear();
+            self.frames.shrink_to(KEPT_BYTES_MAX);
+        }
+    }
+
+    /// What is ready and not sent yet.
+    pub fn unsent(&self) -> &[u8] {
+        &self.wire[self.sent..]
+    }
+
+    /// How many bytes wait for the socket, sealed or not.
+    pub fn waiting_bytes(&self) -> usize {
+        self.wire.len() - self.sent + self.frames.len()
+    }
+
+    /// The socket took this many bytes of [`Outlet::unsent`].
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        assert!(self.sent <= self.wire.len(), "more was sent than there was");
+        if self.sent == self.wire.len() {
+            self.sent = 0;
+            self.wire.clear();
+            self.wire.shrink_to(KEPT_BYTES_MAX);
+            self.scratch.clear();
+            self.scratch.shrink_to(KEPT_BYTES_MAX);
+        } else if self.sent >= self.wire.len() / 2 {
+            // A slow reader must not make the buffer grow with what it has already read.
+            self.wire.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_forgotten() {
+        let mut outlet = Outlet::new();
+        outlet.frame(|out| out.extend_from_slice(b"abcdef"));
+        outlet.sent(2);
+        assert_eq!(outlet.unsent(), b"cdef");
+        outlet.sent(2);
+        outlet.frame(|out| out.extend_from_slice(b"gh"));
+        assert_eq!(outlet.unsent(), b"efgh");
+        assert_eq!(outlet.waiting_bytes(), 4);
+        outlet.sent(4);
+        assert_eq!(outlet.waiting_bytes(), 0);
+    }
+}

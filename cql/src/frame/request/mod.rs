@@ -1,0 +1,114 @@
+//! What a client asks: the eight requests, decoded without copying, and encoded for our own clients.
+//!
+//! A body is `[bytes map] custom payload?` (flag 0x04, v4 and later; passed over) and then the message. Bytes
+//! left after a message are not an error: Cassandra ignores them too.
+
+mod batch;
+mod execute;
+mod parameters;
+mod prepare;
+mod query;
+mod session;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Batch, BatchKind, BatchStatement, BatchText};
+pub use execute::Execute;
+pub use parameters::Parameters;
+pub use prepare::Prepare;
+pub use query::Query;
+pub use session::{AuthResponse, EventKinds, Register, Startup};
+pub use values::{ValueList, Values};
+
+use super::error::{Malformed, Result};
+use super::header::{Direction, Flags, HEADER_BYTES, Header, Opcode, Version};
+use super::reader::Reader;
+
+/// A request, borrowed from the bytes of its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Begin the session.
+    Startup(Startup<'a>),
+    /// What do you support?
+    Options,
+    /// Send me these events.
+    Register(Register),
+    /// A step of authentication.
+    AuthResponse(AuthResponse<'a>),
+    /// Run this text.
+    Query(Query<'a>),
+    /// Compile this text.
+    Prepare(Prepare<'a>),
+    /// Run what was compiled.
+    Execute(Execute<'a>),
+    /// Run all of these.
+    Batch(Batch<'a>),
+}
+
+impl<'a> Request<'a> {
+    /// Reads the (uncompressed) body of the frame with this header.
+    pub fn decode(header: &Header, body: &'a [u8]) -> Result<Request<'a>> {
+        let version = header.version;
+        let mut reader = Reader::new(body);
+        if header.flags.has(Flags::PAYLOAD) {
+            if version < Version::V4 {
+                return Err(Malformed::with(
+                    "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4",
+                ));
+            }
+            reader.skip_bytes_map()?;
+        }
+        let body = reader;
+        Ok(match header.opcode {
+            Opcode::Startup => Request::Startup(Startup::decode(body)?),
+            Opcode::Options => Request::Options,
+            Opcode::Register => Request::Register(Register::decode(body)?),
+            Opcode::AuthResponse => Request::AuthResponse(AuthResponse::decode(body)?),
+            Opcode::Query => Request::Query(Query::decode(body, version)?),
+            Opcode::Prepare => Request::Prepare(Prepare::decode(body, version)?),
+            Opcode::Execute => Request::Execute(Execute::decode(body, version)?),
+            Opcode::Batch => Request::Batch(Batch::decode(body, version)?),
+            other => return Err(Malformed::because(format!("{other:?} is not a request"))),
+        })
+    }
+
+    /// Its opcode.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Request::Startup(_) => Opcode::Startup,
+            Request::Options => Opcode::Options,
+            Request::Register(_) => Opcode::Register,
+            Request::AuthResponse(_) => Opcode::AuthResponse,
+            Request::Query(_) => Opcode::Query,
+            Request::Prepare(_) => Opcode::Prepare,
+            Request::Execute(_) => Opcode::Execute,
+            Request::Batch(_) => Opcode::Batch,
+        }
+    }
+
+    /// Appends the whole frame of this request, uncompressed and outside of any segment.
+    pub fn put(&self, version: Version, stream: i16, flags: Flags, out: &mut Vec<u8>) {
+        let start = out.len();
+        let header = Header { version, flags, stream, opcode: self.opcode(), body_bytes: 0 };
+        header.put(Direction::Request, out);
+        match self {
+            Request::Startup(startup) => startup.put(out),
+            Request::Options => {}
+            Request::Register(register) => register.put(out),
+            Request::AuthResponse(response) => response.put(out),
+            Request::Query(query) => query.put(version, out),
+            Request::Prepare(prepare) => prepare.put(version, out),
+            Request::Execute(execute) => execute.put(version, out),
+            Request::Batch(batch) => batch.put(version, out),
+        }
+        patch_length(out, start);
+    }
+}
+
+/// Writes the length of the frame that began at `start` and ends at the end of `out`.
+pub(super) fn patch_length(out: &mut [u8], start: usize) {
+    let body_bytes = super::writer::length(out.len() - start - HEADER_BYTES);
+    out[start + 5..start + HEADER_BYTES].copy_from_slice(&body_bytes.to_be_bytes());
+}

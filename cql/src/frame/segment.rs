@@ -1,0 +1,299 @@
+//! v5 segments: the checked envelopes that frames travel in after the handshake.
+//!
+//! ```text
+//!  plain  ├ 17 bits payload length, 1 bit self-contained, 6 bits 0 ┼ CRC24 ┼ payload ┼ CRC32 ┤
+//!           3 bytes                                                  3       ≤131071   4
+//!  lz4    ├ 17 bits compressed, 17 bits uncompressed length, 1 bit self-contained, 5 bits 0 ┼ CRC24 ┼ ...
+//!           5 bytes                            uncompressed length 0: the payload is not compressed
+//! ```
+//!
+//! Everything little-endian. A self-contained segment holds whole frames, one or more; another holds a part
+//! of one frame. After a wrong checksum nothing of the connection can be trusted, so it closes.
+
+use crc::{Algorithm, Crc, Table};
+
+use super::compress::lz4_block;
+use super::error::{Malformed, Result};
+use super::header::HEADER_BYTES;
+use crate::limits::{COMPRESS_BYTES_MIN, SEGMENT_PAYLOAD_BYTES_MAX};
+
+/// How many bytes of checksum follow a payload.
+const TRAILER_BYTES: usize = 4;
+const LENGTH_BITS: u32 = 17;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+
+const CRC24: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&Algorithm {
+    width: 24,
+    poly: 0x97_4F0B,
+    init: 0x87_5060,
+    refin: false,
+    refout: false,
+    xorout: 0,
+    check: 0,
+    residue: 0,
+});
+
+/// What the CRC32 of a payload begins with.
+const CRC32_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
+
+/// Which of the two segment formats a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentFormat {
+    /// Without compression.
+    Plain,
+    /// With LZ4.
+    Lz4,
+}
+
+/// A segment found at the start of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Whether it holds whole frames.
+    pub self_contained: bool,
+    /// Its payload as it lies in the input.
+    pub payload: &'a [u8],
+    /// How long the payload is once decompressed; `None` if it is not compressed.
+    pub expands_to: Option<usize>,
+    /// How many bytes of the input the segment takes.
+    pub segment_bytes: usize,
+}
+
+impl SegmentFormat {
+    const fn length_bytes(self) -> usize {
+        match self {
+            SegmentFormat::Plain => 3,
+            SegmentFormat::Lz4 => 5,
+        }
+    }
+
+    const fn header_bytes(self) -> usize {
+        self.length_bytes() + 3
+    }
+
+    /// Finds the segment at the start of `input` and checks it. `None`: more bytes are needed.
+    pub fn decode(self, input: &[u8]) -> Result<Option<Segment<'_>>> {
+        let header_bytes = self.header_bytes();
+        let Some((header, rest)) = input.split_at_checked(header_bytes) else { return Ok(None) };
+        let (lengths, checksum) = header.split_at(self.length_bytes());
+        if crc24(lengths) != little_endian(checksum) {
+            return Err(Malformed::with(
+                "Invalid segment header: its CRC24 does not match, so the connection is out of step",
+            ));
+        }
+        let bits = little_endian(lengths);
+        let payload_bytes = (bits & LENGTH_MASK) as usize;
+        let (expands_to, flag) = match self {
+            SegmentFormat::Plain => (None, LENGTH_BITS),
+            SegmentFormat::Lz4 => {
+                let uncompressed = ((bits >> LENGTH_BITS) & LENGTH_MASK) as usize;
+                ((uncompressed != 0).then_some(uncompressed), 2 * LENGTH_BITS)
+            }
+        };
+        let self_contained = (bits >> flag) & 1 == 1;
+        let Some((payload, trailer)) = rest.split_at_checked(payload_bytes) else {
+            return Ok(None);
+        };
+        let Some(trailer) = trailer.first_chunk::<TRAILER_BYTES>() else { return Ok(None) };
+        if crc32(payload) != u32::from_le_bytes(*trailer) {
+            return Err(Malformed::with(
+                "Invalid segment payload: its CRC32 does not match, so it was changed on the way",
+            ));
+        }
+        let segment_bytes = header_bytes + payload_bytes + TRAILER_BYTES;
+        Ok(Some(Segment { self_contained, payload, expands_to, segment_bytes }))
+    }
+
+    /// Wraps `frames` (whole frames, one after the other) and appends the segments to `out`.
+    ///
+    /// As many frames as fit share a segment; a frame that fits none is cut into segments of its own.
+    pub fn wrap(self, frames: &[u8], out: &mut Vec<u8>) {
+        let mut packed = 0; // start of what is not yet written
+        let mut end = 0; // end of the frames that fit one segment with it
+        while end < frames.len() {
+            let frame_bytes = frame_bytes(&frames[end..]);
+            if end + frame_bytes - packed > SEGMENT_PAYLOAD_BYTES_MAX && end > packed {
+                self.put(&frames[packed..end], true, out);
+                packed = end;
+            }
+            end += frame_bytes;
+            if end - packed > SEGMENT_PAYLOAD_BYTES_MAX {
+                for part in frames[packed..end].chunks(SEGMENT_PAYLOAD_BYTES_MAX) {
+                    self.put(part, false, out);
+                }
+                packed = end;
+            }
+        }
+        if end > packed {
+            self.put(&frames[packed..end], true, out);
+        }
+    }
+
+    /// Appends one segment.
+    fn put(self, payload: &[u8], self_contained: bool, out: &mut Vec<u8>) {
+        assert!(payload.len() <= SEGMENT_PAYLOAD_BYTES_MAX, "the caller cuts the payload");
+        let start = out.len();
+        let header_bytes = self.header_bytes();
+        out.resize(start + header_bytes, 0);
+        let mut bits = u64::from(self_contained);
+        match self {
+            SegmentFormat::Plain => {
+                out.extend_from_slice(payload);
+                bits = bits << LENGTH_BITS | payload.len() as u64;
+            }
+            SegmentFormat::Lz4 => {
+                let expands_to = put_lz4(payload, out);
+                let payload_bytes = (out.len() - start - header_bytes) as u64;
+                bits = bits << LENGTH_BITS | expands_to as u64;
+                bits = bits << LENGTH_BITS | payload_bytes;
+            }
+        }
+        let length_bytes = self.length_bytes();
+        out[start..start + length_bytes].copy_from_slice(&bits.to_le_bytes()[..length_bytes]);
+        let checksum = crc24(&out[start..start + length_bytes]).to_le_bytes();
+        out[start + length_bytes..start + header_bytes].copy_from_slice(&checksum[..3]);
+        let checksum = crc32(&out[start + header_bytes..]).to_le_bytes();
+        out.extend_from_slice(&checksum);
+    }
+}
+
+impl Segment<'_> {
+    /// Appends the payload, decompressed if it is compressed.
+    pub fn expand_into(&self, out: &mut Vec<u8>) -> Result<()> {
+        let Some(bytes) = self.expands_to else {
+            out.extend_from_slice(self.payload);
+            return Ok(());
+        };
+        let start = out.len();
+        out.resize(start + bytes, 0);
+        let written = lz4_block(self.payload, &mut out[start..])?;
+        if written != bytes {
+            return Err(Malformed::because(format!(
+                "Invalid segment payload: it declares {bytes} bytes and holds {written}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Appends `payload` as an LZ4 block, or as it is when that is not shorter. Returns what the header says of it.
+fn put_lz4(payload: &[u8], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    if payload.len() >= COMPRESS_BYTES_MIN {
+        out.resize(start + lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+        let written = lz4_flex::block::compress_into(payload, &mut out[start..])
+            .expect("the buffer has the maximum size");
+        if written < payload.len() {
+            out.truncate(start + written);
+            return payload.len();
+        }
+        out.truncate(start);
+    }
+    out.extend_from_slice(payload);
+    0
+}
+
+/// The length of the frame at the start of `frames`, which our own encoder wrote.
+fn frame_bytes(frames: &[u8]) -> usize {
+    let body_bytes = frames[5..HEADER_BYTES].try_into().map(u32::from_be_bytes);
+    HEADER_BYTES + body_bytes.expect("four bytes") as usize
+}
+
+fn crc24(bytes: &[u8]) -> u64 {
+    u64::from(CRC24.checksum(bytes))
+}
+
+fn crc32(payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&CRC32_SEED);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::{Direction, Flags, Header, Opcode, Version};
+    use super::*;
+    use proptest::prelude::*;
+
+    const FORMATS: [SegmentFormat; 2] = [SegmentFormat::Plain, SegmentFormat::Lz4];
+
+    fn frame(body_bytes: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let header = Header {
+            version: Version::V5,
+            flags: Flags::default(),
+            stream: 3,
+            opcode: Opcode::Result,
+            body_bytes: body_bytes as u32,
+        };
+        header.put(Direction::Response, &mut out);
+        out.extend((0..body_bytes).map(|i| (i % 251) as u8));
+        out
+    }
+
+    /// What a reader of the segments gets, and how many segments of which kind there were.
+    fn unwrap(format: SegmentFormat, mut input: &[u8]) -> (Vec<u8>, Vec<bool>) {
+        let (mut frames, mut kinds) = (Vec::new(), Vec::new());
+        while !input.is_empty() {
+            let segment = format.decode(input).unwrap().unwrap();
+            segment.expand_into(&mut frames).unwrap();
+            kinds.push(segment.self_contained);
+            input = &input[segment.segment_bytes..];
+        }
+        (frames, kinds)
+    }
+
+    #[test]
+    fn frames_share_segments_and_large_ones_are_cut() {
+        for format in FORMATS {
+            let frames = [frame(10), frame(20), frame(131_040), frame(300_000), frame(5)].concat();
+            let mut out = Vec::new();
+            format.wrap(&frames, &mut out);
+            let (read, kinds) = unwrap(format, &out);
+            assert_eq!(read, frames);
+            // 10 + 20 and 131,040 do not fit together; 300,000 takes three.
+            assert_eq!(kinds, [true, true, false, false, false, true]);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        for format in FORMATS {
+            let mut out = Vec::new();
+            format.wrap(&frame(40), &mut out);
+            for bit in 0..out.len() * 8 {
+                let mut bad = out.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(format.decode(&bad).is_err(), "bit {bit}");
+            }
+            for cut in 0..out.len() {
+                assert_eq!(format.decode(&out[..cut]), Ok(None));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            for format in FORMATS {
+                if let Ok(Some(segment)) = format.decode(&bytes) {
+                    let _ = segment.expand_into(&mut Vec::new());
+                }
+            }
+        }
+
+        #[test]
+        fn segments_carry_frames(sizes in prop::collection::vec(0usize..60_000, 0..8)) {
+            let frames: Vec<u8> = sizes.into_iter().flat_map(frame).collect();
+            for format in FORMATS {
+                let mut out = Vec::new();
+                format.wrap(&frames, &mut out);
+                prop_assert_eq!(&unwrap(format, &out).0, &frames);
+            }
+        }
+    }
+}

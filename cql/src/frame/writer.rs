@@ -1,0 +1,151 @@
+//! The protocol's notations, appended to a `Vec<u8>`. The mirror of [`super::reader`].
+//!
+//! Lengths that a notation cannot hold are our own bug (we chose what to send), except in
+//! [`string`], which cuts: error texts quote what clients sent.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::reader::Value;
+
+/// `[byte]`.
+pub fn byte(out: &mut Vec<u8>, value: u8) {
+    out.push(value);
+}
+
+/// `[short]`.
+pub fn short(out: &mut Vec<u8>, value: u16) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// `[int]`.
+pub fn int(out: &mut Vec<u8>, value: i32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// `[long]`.
+pub fn long(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// `[string]`, cut at a character border if it is longer than the notation can hold.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
+    short(out, count(text.len()));
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// `[long string]`.
+pub fn long_string(out: &mut Vec<u8>, text: &str) {
+    int(out, length(text.len()));
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// `[bytes]`; `None` is null.
+pub fn bytes(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        Some(value) => {
+            int(out, length(value.len()));
+            out.extend_from_slice(value);
+        }
+        None => int(out, -1),
+    }
+}
+
+/// `[short bytes]`.
+pub fn short_bytes(out: &mut Vec<u8>, value: &[u8]) {
+    short(out, count(value.len()));
+    out.extend_from_slice(value);
+}
+
+/// `[value]`.
+pub fn value(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Bytes(b) => bytes(out, Some(b)),
+        Value::Null => int(out, -1),
+        Value::Unset => int(out, -2),
+    }
+}
+
+/// `[string list]`.
+pub fn string_list<'s>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = &'s str>) {
+    short(out, count(items.len()));
+    for item in items {
+        string(out, item);
+    }
+}
+
+/// `[string map]`.
+pub fn string_map<'s>(
+    out: &mut Vec<u8>,
+    entries: impl ExactSizeIterator<Item = (&'s str, &'s str)>,
+) {
+    short(out, count(entries.len()));
+    for (key, value) in entries {
+        string(out, key);
+        string(out, value);
+    }
+}
+
+/// `[inetaddr]`.
+pub fn inet_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            byte(out, 4);
+            out.extend_from_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            byte(out, 16);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}
+
+/// `[inet]`.
+pub fn inet(out: &mut Vec<u8>, address: SocketAddr) {
+    inet_address(out, address.ip());
+    int(out, i32::from(address.port()));
+}
+
+/// A number of things that the notation counts in a `[short]`.
+pub(super) fn count(things: usize) -> u16 {
+    u16::try_from(things).expect("our own lists fit a [short]")
+}
+
+/// A number of bytes that the notation counts in an `[int]`.
+pub(super) fn length(bytes: usize) -> i32 {
+    i32::try_from(bytes).expect("our own values fit an [int]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader::Reader;
+    use super::*;
+
+    #[test]
+    fn a_string_too_long_is_cut_between_characters() {
+        let text = "é".repeat(40_000);
+        let mut out = Vec::new();
+        string(&mut out, &text);
+        let read = Reader::new(&out).string().unwrap();
+        assert_eq!(read.len(), 65_534);
+        assert!(text.starts_with(read));
+    }
+
+    #[test]
+    fn notations_read_back() {
+        let mut out = Vec::new();
+        let address: SocketAddr = "[::1]:9042".parse().unwrap();
+        inet(&mut out, address);
+        string_map(&mut out, [("CQL_VERSION", "3.0.0")].into_iter());
+        string_list(&mut out, ["a", ""].into_iter());
+        bytes(&mut out, None);
+        short_bytes(&mut out, b"id");
+        let mut reader = Reader::new(&out);
+        assert_eq!(reader.inet(), Ok(address));
+        assert_eq!(reader.string_map().unwrap().get("CQL_VERSION"), Some("3.0.0"));
+        assert_eq!(reader.string_list().unwrap().iter().collect::<Vec<_>>(), ["a", ""]);
+        assert_eq!(reader.bytes(), Ok(None));
+        assert_eq!(reader.short_bytes(), Ok(&b"id"[..]));
+        assert!(reader.is_empty());
+    }
+}

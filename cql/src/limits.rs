@@ -1,0 +1,22 @@
+//! Every bound of this crate, by name, and how the bounds relate.
+//!
+//! A limit is checked before the bytes it limits are allocated or walked.
+
+/// The largest frame body, counted uncompressed. Cassandra's `native_transport_max_frame_size`.
+pub const FRAME_BODY_BYTES_MAX: u32 = 16 << 20;
+
+/// The largest frame body of a connection that has not finished its handshake.
+pub const HANDSHAKE_BODY_BYTES_MAX: u32 = 64 << 10;
+
+/// The largest payload of a v5 segment: its length field has 17 bits.
+pub const SEGMENT_PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
+
+/// Bodies smaller than this are answered uncompressed: LZ4 gains nothing on them.
+pub const COMPRESS_BYTES_MIN: usize = 512;
+
+/// How many options a STARTUP may have. Drivers send about ten.
+pub const STARTUP_OPTIONS_MAX: usize = 256;
+
+const _: () = assert!(HANDSHAKE_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
+// A frame always needs fewer than 2^31 bytes, so lengths fit the protocol's signed integers.
+const _: () = assert!(FRAME_BODY_BYTES_MAX < i32::MAX as u32);
