@@ -20,3 +20,19 @@ pub const STARTUP_OPTIONS_MAX: usize = 256;
 const _: () = assert!(HANDSHAKE_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
 // A frame always needs fewer than 2^31 bytes, so lengths fit the protocol's signed integers.
 const _: () = assert!(FRAME_BODY_BYTES_MAX < i32::MAX as u32);
+
+/// Longest statement, in bytes.
+pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting of expressions, types and parentheses. It also bounds the stack a tree needs.
+pub const NESTING_MAX: u8 = 12;
+/// Most operators in one row of a sum or a product: each is a level of the tree.
+pub const OPERATORS_MAX: usize = 100;
+/// Most relations of a `WHERE`.
+pub const RELATIONS_MAX: usize = 100;
+/// Most bind markers of a statement: their number is a `[short]` on the wire.
+pub const BIND_MARKERS_MAX: usize = 65_535;
+/// Most statements of one batch text.
+pub const BATCH_STATEMENTS_MAX: usize = 65_535;
+
+// A frame always holds a statement of any allowed length.
+const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);

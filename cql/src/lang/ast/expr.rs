@@ -1,0 +1,118 @@
+//! Expressions: the terms of a write, the selectors of a read, and the types named in them.
+
+use super::QualifiedName;
+
+/// What a literal looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is a token of the same name")]
+pub enum LiteralKind {
+    String,
+    Integer,
+    Float,
+    Boolean,
+    Duration,
+    Uuid,
+    Hex,
+}
+
+/// A constant, as written but without quotes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Literal {
+    /// What it looks like.
+    pub kind: LiteralKind,
+    /// Its text.
+    pub text: String,
+}
+
+/// An arithmetic operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they say themselves")]
+pub enum BinaryOp {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+impl BinaryOp {
+    /// As written.
+    pub fn symbol(self) -> char {
+        match self {
+            BinaryOp::Add => '+',
+            BinaryOp::Subtract => '-',
+            BinaryOp::Multiply => '*',
+            BinaryOp::Divide => '/',
+            BinaryOp::Modulo => '%',
+        }
+    }
+}
+
+/// What stands behind a value and takes a part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Access {
+    /// `.field` of a user-defined type.
+    Field(String),
+    /// `[key]` of a map or set, `[index]` of a list.
+    Element(Expr),
+    /// `[from..to]` of a set or map, open where nothing is written.
+    Slice(Option<Expr>, Option<Expr>),
+}
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// A constant.
+    Literal(Literal),
+    /// `null`.
+    Null,
+    /// The bind marker of this number.
+    Bind(u16),
+    /// A column. Only where the grammar allows one.
+    Column(String),
+    /// A part of a value.
+    Part(Box<Expr>, Box<Access>),
+    /// `[a, b]`: a list or a vector.
+    List(Vec<Expr>),
+    /// `{a, b}`; `{}` may also be a map.
+    Set(Vec<Expr>),
+    /// `{k: v}`.
+    Map(Vec<(Expr, Expr)>),
+    /// `{field: v}`.
+    Udt(Vec<(String, Expr)>),
+    /// `(a, b)`.
+    Tuple(Vec<Expr>),
+    /// `f(a, b)`; `count(*)` is a call of `count` without arguments.
+    Call(QualifiedName, Vec<Expr>),
+    /// `(type) a`.
+    TypeHint(TypeName, Box<Expr>),
+    /// `CAST(a AS type)`.
+    Cast(Box<Expr>, TypeName),
+    /// `-a`.
+    Negate(Box<Expr>),
+    /// `a + b`.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+}
+
+/// A type as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypeName {
+    /// A scalar: `int`.
+    Native(&'static str),
+    /// `list<t>`.
+    List(Box<TypeName>),
+    /// `set<t>`.
+    Set(Box<TypeName>),
+    /// `map<k, v>`.
+    Map(Box<TypeName>, Box<TypeName>),
+    /// `tuple<a, b>`.
+    Tuple(Vec<TypeName>),
+    /// `vector<t, n>`.
+    Vector(Box<TypeName>, u32),
+    /// `frozen<t>`.
+    Frozen(Box<TypeName>),
+    /// A user-defined type.
+    User(QualifiedName),
+    /// The name of a Java class, in quotes.
+    Custom(String),
+}

@@ -1,0 +1,128 @@
+//! The tree of a statement: what was written, before anything is looked up.
+//!
+//! Names are folded (unquoted ones to lower case) and literals are unquoted, but nothing is
+//! checked against a schema: that is the business of `prepare`. Bind markers are numbered in the
+//! order they are written; `Parsed::binds` has their names.
+
+mod expr;
+mod modify;
+mod schema;
+mod select;
+
+pub use expr::{Access, BinaryOp, Expr, Literal, LiteralKind, TypeName};
+pub use modify::{
+    Assign, Assignment, Batch, BatchKind, Condition, Delete, Deletion, If, Insert, InsertValues,
+    Modification, Update, Using,
+};
+pub use schema::{
+    AlterTable, AlterType, ColumnDefinition, CreateTable, Describe, DescribeTarget, Properties,
+    PropertyValue, TableChange, TypeChange,
+};
+pub use select::{
+    Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,
+};
+
+/// A name that may say its keyspace: `ks.t` or `t`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QualifiedName {
+    /// The keyspace, if written.
+    pub keyspace: Option<String>,
+    /// The name in it.
+    pub name: String,
+}
+
+/// A statement and its bind markers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// The name of each bind marker, in the order written; `?` has none.
+    pub binds: Vec<Option<String>>,
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// `USE ks`.
+    Use(String),
+    /// `SELECT ..`.
+    Select(Box<Select>),
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    Modification(Box<Modification>),
+    /// `BEGIN BATCH .. APPLY BATCH`.
+    Batch(Batch),
+    /// `TRUNCATE [TABLE] t`.
+    Truncate {
+        /// The table.
+        table: QualifiedName,
+        /// ScyllaDB's `USING TIMEOUT`.
+        using: Using,
+    },
+    /// `CREATE KEYSPACE ..`.
+    CreateKeyspace {
+        /// Its name.
+        name: String,
+        /// `IF NOT EXISTS`.
+        if_not_exists: bool,
+        /// What follows `WITH`.
+        properties: Properties,
+    },
+    /// `ALTER KEYSPACE ..`.
+    AlterKeyspace {
+        /// Its name.
+        name: String,
+        /// `IF EXISTS`.
+        if_exists: bool,
+        /// What follows `WITH`.
+        properties: Properties,
+    },
+    /// `DROP KEYSPACE ..`.
+    DropKeyspace {
+        /// Its name.
+        name: String,
+        /// `IF EXISTS`.
+        if_exists: bool,
+    },
+    /// `CREATE TABLE ..`.
+    CreateTable(Box<CreateTable>),
+    /// `ALTER TABLE ..`.
+    AlterTable(AlterTable),
+    /// `DROP TABLE ..`.
+    DropTable {
+        /// Its name.
+        name: QualifiedName,
+        /// `IF EXISTS`.
+        if_exists: bool,
+    },
+    /// `CREATE TYPE ..`.
+    CreateType {
+        /// Its name.
+        name: QualifiedName,
+        /// `IF NOT EXISTS`.
+        if_not_exists: bool,
+        /// Its fields in order.
+        fields: Vec<(String, TypeName)>,
+    },
+    /// `ALTER TYPE ..`.
+    AlterType(AlterType),
+    /// `DROP TYPE ..`.
+    DropType {
+        /// Its name.
+        name: QualifiedName,
+        /// `IF EXISTS`.
+        if_exists: bool,
+    },
+    /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
+    DropUnsupported {
+        /// What is dropped, in words: `index`.
+        what: &'static str,
+        /// Its name.
+        name: QualifiedName,
+        /// `IF EXISTS`.
+        if_exists: bool,
+    },
+    /// `DESCRIBE ..`.
+    Describe(Describe),
+    /// A statement CQL has and this server does not: `CREATE MATERIALIZED VIEW`.
+    Unsupported(&'static str),
+}

@@ -1,0 +1,161 @@
+//! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
+
+use super::{Access, Expr, Operand, Operator, QualifiedName, Relation};
+
+/// `USING TIMESTAMP .. AND TTL .. AND TIMEOUT ..`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Using {
+    /// Microseconds.
+    pub timestamp: Option<Expr>,
+    /// Seconds.
+    pub ttl: Option<Expr>,
+    /// A duration, ScyllaDB's.
+    pub timeout: Option<Expr>,
+}
+
+/// A statement that writes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Modification {
+    /// `INSERT`.
+    Insert(Insert),
+    /// `UPDATE`.
+    Update(Update),
+    /// `DELETE`.
+    Delete(Delete),
+}
+
+/// `INSERT INTO t ..`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// The table.
+    pub table: QualifiedName,
+    /// What is inserted.
+    pub values: InsertValues,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// `USING ..`.
+    pub using: Using,
+}
+
+/// What an `INSERT` inserts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InsertValues {
+    /// `(a, b) VALUES (1, 2)`. The counts may differ: that is no error of syntax.
+    Columns(Vec<String>, Vec<Expr>),
+    /// `JSON '..'`.
+    Json {
+        /// The text: a literal or a marker.
+        json: Expr,
+        /// `DEFAULT UNSET`.
+        default_unset: bool,
+    },
+}
+
+/// `UPDATE t SET .. WHERE ..`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// The table.
+    pub table: QualifiedName,
+    /// `USING ..`.
+    pub using: Using,
+    /// `SET ..`.
+    pub assignments: Vec<Assignment>,
+    /// `WHERE ..`.
+    pub relations: Vec<Relation>,
+    /// `IF ..`.
+    pub condition: If,
+}
+
+/// One assignment of a `SET`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// The column.
+    pub column: String,
+    /// What becomes of it.
+    pub assign: Assign,
+}
+
+/// What an assignment does to its column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Assign {
+    /// `c = v`.
+    Set(Expr),
+    /// `c = c + v`, `c += v`.
+    Add(Expr),
+    /// `c = c - v`, `c -= v`.
+    Subtract(Expr),
+    /// `c = v + c`.
+    Prepend(Expr),
+    /// `c[k] = v`.
+    SetElement(Expr, Expr),
+    /// `c.field = v`.
+    SetField(String, Expr),
+}
+
+/// `DELETE .. FROM t WHERE ..`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delete {
+    /// What is deleted of each row; nothing stands for all.
+    pub deletions: Vec<Deletion>,
+    /// The table.
+    pub table: QualifiedName,
+    /// `USING ..`.
+    pub using: Using,
+    /// `WHERE ..`.
+    pub relations: Vec<Relation>,
+    /// `IF ..`.
+    pub condition: If,
+}
+
+/// One thing a `DELETE` names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deletion {
+    /// The column.
+    pub column: String,
+    /// A part of it: an element or a field.
+    pub part: Option<Access>,
+}
+
+/// The `IF` of an `UPDATE` or `DELETE`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum If {
+    /// None.
+    Always,
+    /// `IF EXISTS`.
+    Exists,
+    /// `IF a = 1 AND ..`.
+    Conditions(Vec<Condition>),
+}
+
+/// One condition of an `IF`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// The column.
+    pub column: String,
+    /// A part of it.
+    pub part: Option<Access>,
+    /// The operator.
+    pub operator: Operator,
+    /// The right side.
+    pub operand: Operand,
+}
+
+/// The kind of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they say themselves")]
+pub enum BatchKind {
+    Logged,
+    Unlogged,
+    Counter,
+}
+
+/// `BEGIN BATCH .. APPLY BATCH`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Its kind.
+    pub kind: BatchKind,
+    /// `USING ..` of the whole batch.
+    pub using: Using,
+    /// Its statements in order.
+    pub statements: Vec<Modification>,
+}

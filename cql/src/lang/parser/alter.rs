@@ -1,0 +1,132 @@
+//! `ALTER ..`.
+
+use super::super::ast::{AlterTable, AlterType, Statement, TableChange, TypeChange};
+use super::{Keyword, Kind, Parser, Result};
+
+impl Parser<'_> {
+    pub(super) fn alter(&mut self) -> Result<Statement> {
+        self.advance();
+        if self.accept_keyspace_word() {
+            let if_exists = self.if_exists()?;
+            let name = self.keyspace_name()?;
+            self.expect_word(Keyword::With)?;
+            let properties = self.properties()?;
+            return Ok(Statement::AlterKeyspace { name, if_exists, properties });
+        }
+        if self.accept_table_word() {
+            let if_exists = self.if_exists()?;
+            let name = self.table_name()?;
+            let change = self.table_change()?;
+            return Ok(Statement::AlterTable(AlterTable { name, if_exists, change }));
+        }
+        if self.accept_word(Keyword::Type) {
+            let if_exists = self.if_exists()?;
+            let name = self.type_reference()?;
+            let change = self.type_change()?;
+            return Ok(Statement::AlterType(AlterType { name, if_exists, change }));
+        }
+        for (word, what) in [
+            (Keyword::Materialized, "ALTER MATERIALIZED VIEW"),
+            (Keyword::Role, "ALTER ROLE"),
+            (Keyword::User, "ALTER USER"),
+        ] {
+            if self.accept_word(word) {
+                return Ok(self.unsupported(what));
+            }
+        }
+        Err(self.no_viable())
+    }
+
+    fn table_change(&mut self) -> Result<TableChange> {
+        if self.accept_word(Keyword::Add) {
+            let if_not_exists = self.if_not_exists()?;
+            let columns = self.one_or_list(Self::column_definition)?;
+            return Ok(TableChange::Add { if_not_exists, columns });
+        }
+        if self.accept_word(Keyword::Drop) {
+            return self.table_drop();
+        }
+        if self.accept_word(Keyword::Rename) {
+            let if_exists = self.if_exists()?;
+            return Ok(TableChange::Rename { if_exists, names: self.renames()? });
+        }
+        if self.accept_word(Keyword::With) {
+            return Ok(TableChange::With(self.properties()?));
+        }
+        if !self.accept_word(Keyword::Alter) {
+            return Err(self.no_viable());
+        }
+        self.if_exists()?;
+        let column = self.name()?;
+        if self.accept_word(Keyword::Type) {
+            return Ok(TableChange::ColumnType(column, self.type_name()?));
+        }
+        if self.accept_word(Keyword::Drop) {
+            self.expect_word(Keyword::Masked)?;
+            return Ok(TableChange::Mask(column));
+        }
+        if self.accept_word(Keyword::Masked) {
+            self.mask()?;
+            return Ok(TableChange::Mask(column));
+        }
+        Err(self.no_viable())
+    }
+
+    fn table_drop(&mut self) -> Result<TableChange> {
+        let compact = self.peek() == Kind::Word(Keyword::Compact);
+        if compact && self.peek_at(1) == Kind::Word(Keyword::Storage) {
+            self.advance();
+            self.advance();
+            return Ok(TableChange::DropCompactStorage);
+        }
+        let if_exists = self.if_exists()?;
+        let columns = self.one_or_list(Self::name)?;
+        let mut timestamp = None;
+        if self.accept_word(Keyword::Using) {
+            self.expect_word(Keyword::Timestamp)?;
+            timestamp = Some(self.expect(Kind::Integer)?.content(self.text));
+        }
+        Ok(TableChange::Drop { if_exists, columns, timestamp })
+    }
+
+    /// One item, or several in parentheses.
+    fn one_or_list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        if !self.accept(Kind::LeftParen) {
+            return Ok(vec![item(self)?]);
+        }
+        let items = self.list_of(item)?;
+        self.expect(Kind::RightParen)?;
+        Ok(items)
+    }
+
+    /// `a TO b AND c TO d`.
+    fn renames(&mut self) -> Result<Vec<(String, String)>> {
+        let mut names = Vec::new();
+        loop {
+            let from = self.name()?;
+            self.expect_word(Keyword::To)?;
+            names.push((from, self.name()?));
+            if !self.accept_word(Keyword::And) {
+                return Ok(names);
+            }
+        }
+    }
+
+    fn type_change(&mut self) -> Result<TypeChange> {
+        if self.accept_word(Keyword::Add) {
+            let if_not_exists = self.if_not_exists()?;
+            let (field, type_name) = self.field_definition()?;
+            return Ok(TypeChange::Add { if_not_exists, field, type_name });
+        }
+        if self.accept_word(Keyword::Rename) {
+            let if_exists = self.if_exists()?;
+            return Ok(TypeChange::Rename { if_exists, names: self.renames()? });
+        }
+        if !self.accept_word(Keyword::Alter) {
+            return Err(self.no_viable());
+        }
+        let field = self.name()?;
+        self.expect_word(Keyword::Type)?;
+        Ok(TypeChange::FieldType(field, self.type_name()?))
+    }
+}

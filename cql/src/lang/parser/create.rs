@@ -1,0 +1,180 @@
+//! `CREATE ..`.
+
+use super::super::ast::{ColumnDefinition, CreateTable, Order, Properties, Statement, TypeName};
+use super::{Keyword, Kind, Parser, Result};
+
+impl Parser<'_> {
+    pub(super) fn create(&mut self) -> Result<Statement> {
+        self.advance();
+        if self.accept_keyspace_word() {
+            let if_not_exists = self.if_not_exists()?;
+            let name = self.keyspace_name()?;
+            self.expect_word(Keyword::With)?;
+            let properties = self.properties()?;
+            return Ok(Statement::CreateKeyspace { name, if_not_exists, properties });
+        }
+        if self.accept_table_word() {
+            return Ok(Statement::CreateTable(Box::new(self.create_table()?)));
+        }
+        if self.accept_word(Keyword::Type) {
+            return self.create_type();
+        }
+        if self.accept_word(Keyword::Or) {
+            self.expect_word(Keyword::Replace)?;
+        }
+        for (word, what) in [
+            (Keyword::Custom, "CREATE CUSTOM INDEX"),
+            (Keyword::Index, "CREATE INDEX"),
+            (Keyword::Materialized, "CREATE MATERIALIZED VIEW"),
+            (Keyword::Function, "CREATE FUNCTION"),
+            (Keyword::Aggregate, "CREATE AGGREGATE"),
+            (Keyword::Trigger, "CREATE TRIGGER"),
+            (Keyword::Role, "CREATE ROLE"),
+            (Keyword::User, "CREATE USER"),
+        ] {
+            if self.accept_word(word) {
+                return Ok(self.unsupported(what));
+            }
+        }
+        Err(self.no_viable())
+    }
+
+    fn create_table(&mut self) -> Result<CreateTable> {
+        let if_not_exists = self.if_not_exists()?;
+        let mut table = CreateTable {
+            name: self.table_name()?,
+            if_not_exists,
+            columns: Vec::new(),
+            primary_keys: Vec::new(),
+            clustering_order: Vec::new(),
+            compact_storage: false,
+            properties: Properties::new(),
+        };
+        self.expect(Kind::LeftParen)?;
+        self.table_element(&mut table)?;
+        while self.accept(Kind::Comma) {
+            // A comma may also stand behind the last element.
+            if !matches!(self.peek(), Kind::Comma | Kind::RightParen) {
+                self.table_element(&mut table)?;
+            }
+        }
+        self.expect(Kind::RightParen)?;
+        if self.accept_word(Keyword::With) {
+            self.table_property(&mut table)?;
+            while self.accept_word(Keyword::And) {
+                self.table_property(&mut table)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// A column, or `PRIMARY KEY (..)`.
+    fn table_element(&mut self, table: &mut CreateTable) -> Result<()> {
+        if self.accept_word(Keyword::Primary) {
+            self.expect_word(Keyword::Key)?;
+            let key = self.primary_key()?;
+            table.primary_keys.push(key);
+            return Ok(());
+        }
+        let column = self.column_definition()?;
+        if self.accept_word(Keyword::Primary) {
+            self.expect_word(Keyword::Key)?;
+            table.primary_keys.push((vec![column.name.clone()], Vec::new()));
+        }
+        table.columns.push(column);
+        Ok(())
+    }
+
+    /// `(k, c)` or `((k, l), c)`.
+    fn primary_key(&mut self) -> Result<(Vec<String>, Vec<String>)> {
+        self.expect(Kind::LeftParen)?;
+        let partition_key = if self.accept(Kind::LeftParen) {
+            let columns = self.list_of(Self::name)?;
+            self.expect(Kind::RightParen)?;
+            columns
+        } else {
+            vec![self.name()?]
+        };
+        let mut clustering = Vec::new();
+        while self.accept(Kind::Comma) {
+            clustering.push(self.name()?);
+        }
+        self.expect(Kind::RightParen)?;
+        Ok((partition_key, clustering))
+    }
+
+    /// `name type [STATIC] [MASKED WITH ..]`.
+    pub(super) fn column_definition(&mut self) -> Result<ColumnDefinition> {
+        let name = self.name()?;
+        let type_name = self.type_name()?;
+        let is_static = self.accept_word(Keyword::Static);
+        let is_masked = self.accept_word(Keyword::Masked);
+        if is_masked {
+            self.mask()?;
+        }
+        Ok(ColumnDefinition { name, type_name, is_static, is_masked })
+    }
+
+    /// `WITH DEFAULT` or `WITH f(..)`, after `MASKED`.
+    pub(super) fn mask(&mut self) -> Result<()> {
+        self.expect_word(Keyword::With)?;
+        if self.accept_word(Keyword::Default) {
+            return Ok(());
+        }
+        if !self.is_call() {
+            return Err(self.no_viable());
+        }
+        self.term().map(drop)
+    }
+
+    fn table_property(&mut self, table: &mut CreateTable) -> Result<()> {
+        let next = self.peek_at(1);
+        if self.peek() == Kind::Word(Keyword::Compact) && next == Kind::Word(Keyword::Storage) {
+            self.advance();
+            self.advance();
+            table.compact_storage = true;
+            return Ok(());
+        }
+        if self.peek() == Kind::Word(Keyword::Clustering) && next == Kind::Word(Keyword::Order) {
+            self.advance();
+            self.advance();
+            self.expect_word(Keyword::By)?;
+            self.expect(Kind::LeftParen)?;
+            let mut order = self.list_of(Self::clustering_order)?;
+            self.expect(Kind::RightParen)?;
+            table.clustering_order.append(&mut order);
+            return Ok(());
+        }
+        self.property(&mut table.properties)
+    }
+
+    fn clustering_order(&mut self) -> Result<(String, Order)> {
+        let column = self.name()?;
+        if self.accept_word(Keyword::Asc) {
+            return Ok((column, Order::Ascending));
+        }
+        if self.accept_word(Keyword::Desc) {
+            return Ok((column, Order::Descending));
+        }
+        Err(self.no_viable())
+    }
+
+    fn create_type(&mut self) -> Result<Statement> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.type_reference()?;
+        self.expect(Kind::LeftParen)?;
+        let mut fields = vec![self.field_definition()?];
+        while self.accept(Kind::Comma) {
+            if !matches!(self.peek(), Kind::Comma | Kind::RightParen) {
+                fields.push(self.field_definition()?);
+            }
+        }
+        self.expect(Kind::RightParen)?;
+        Ok(Statement::CreateType { name, if_not_exists, fields })
+    }
+
+    pub(super) fn field_definition(&mut self) -> Result<(String, TypeName)> {
+        let field = self.name()?;
+        Ok((field, self.type_name()?))
+    }
+}
