@@ -17,3 +17,5 @@ pub mod measure;
 pub mod popularity;
 pub mod proof;
 pub mod value;
+pub mod wire;
+pub mod workload;

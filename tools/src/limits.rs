@@ -11,6 +11,13 @@ pub const KEYS_MAX: u64 = 1 << 48;
 /// Rows that one scan or range read may ask for.
 pub const SCAN_ROWS_MAX: u32 = 1000;
 
+/// Time series of a run, and points of one: a point's key number has 24 bits of each.
+pub const SERIES_MAX: u64 = 1 << 24;
+/// See `SERIES_MAX`.
+pub const SERIES_POINTS_MAX: u64 = 1 << 24;
+/// How long after its time to live a point may still be seen: two clocks are compared.
+pub const UNDEAD_GRACE_S: u32 = 5;
+
 /// The shortest latency that is told apart from the next one.
 pub const LATENCY_NS_MIN: u64 = 100;
 /// Latencies above this are recorded as this.
@@ -23,3 +30,4 @@ pub const EXAMPLES_KEPT: usize = 5;
 
 const _: () = assert!(FIELDS_MAX <= u16::BITS as usize, "a field mask has 16 bits");
 const _: () = assert!(VALUE_BYTES_MIN.is_multiple_of(8), "a value's header is whole words");
+const _: () = assert!(SERIES_MAX * SERIES_POINTS_MAX <= KEYS_MAX, "a point's number is a key");

@@ -1,0 +1,212 @@
+//! Which operation is next, what it says, and whether its answer may be.
+//!
+//! A workload belongs to one client thread. It decides and judges; the client sends and receives:
+//!
+//! ```text
+//! next ──► Op ──► floor, bind ──► (the wire) ──► complete ──► findings, perhaps a following Op
+//! ```
+//!
+//! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
+//! `series` the time series, `check` the reading back of a journal or of a whole data set.
+
+pub mod check;
+pub mod mix;
+pub mod record;
+pub mod series;
+pub mod ycsb;
+
+use crate::error::Result;
+use crate::measure::interval::Kind;
+use crate::proof::{Floor, Violation};
+use crate::wire::{Binder, Rows};
+use model::Token;
+
+/// What an operation does on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Reads all fields of one record.
+    Read,
+    /// Writes the field `detail`.
+    Update,
+    /// Writes all fields.
+    Insert,
+    /// Reads `detail` records in token order.
+    Scan,
+    /// The first half of a read-modify-write: a read, which the write of field `detail` follows.
+    ReadToModify,
+    /// The second half.
+    WriteBack,
+    /// Writes the point at position `detail` of a series.
+    Append,
+    /// Reads the newest points of a series.
+    Latest,
+    /// Reads a stretch of a series.
+    Window,
+    /// Reads one point of a series.
+    Point,
+}
+
+impl Verb {
+    /// The kind its latency is recorded under.
+    pub fn kind(self) -> Kind {
+        match self {
+            Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
+            Verb::Update | Verb::WriteBack => Kind::Update,
+            Verb::Insert => Kind::Insert,
+            Verb::Scan => Kind::Scan,
+            Verb::Append => Kind::Append,
+            Verb::Latest => Kind::Latest,
+            Verb::Window => Kind::Window,
+        }
+    }
+
+    /// Whether it changes data, and so carries a timestamp.
+    pub fn is_write(self) -> bool {
+        matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append)
+    }
+}
+
+/// One operation, as plain data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Op {
+    /// What it does.
+    pub verb: Verb,
+    /// The key number, or the number of the series.
+    pub key: u64,
+    /// What else the verb needs.
+    pub detail: u64,
+    /// Where the partition lives.
+    pub token: Token,
+}
+
+/// What a workload has for the client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    /// An operation.
+    Op(Op),
+    /// Nothing until something in flight completes.
+    Later,
+    /// Nothing ever again.
+    Done,
+}
+
+/// The time, read once per pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Nanoseconds since the run began.
+    pub elapsed_ns: u64,
+    /// Microseconds since 1970, for timestamps.
+    pub wall_us: u64,
+}
+
+/// What a completed operation showed.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Broken promises.
+    pub violations: Vec<Violation>,
+    /// Rows that came.
+    pub rows: u64,
+    /// Reads that found nothing.
+    pub not_found: u64,
+}
+
+/// The workload of one client thread.
+#[derive(Debug)]
+pub enum Workload {
+    /// The load phase of YCSB.
+    Fill(ycsb::Fill),
+    /// The run phase of YCSB.
+    Core(ycsb::Core),
+    /// The load phase of the time series.
+    SeriesFill(series::Fill),
+    /// The run phase of the time series.
+    Series(series::Series),
+    /// Reading back.
+    Check(check::Check),
+}
+
+/// Forwards a call to whichever workload it is.
+macro_rules! each {
+    ($self:ident, $workload:ident => $call:expr) => {
+        match $self {
+            Workload::Fill($workload) => $call,
+            Workload::Core($workload) => $call,
+            Workload::SeriesFill($workload) => $call,
+            Workload::Series($workload) => $call,
+            Workload::Check($workload) => $call,
+        }
+    };
+}
+
+impl Workload {
+    /// What has to be prepared; `statement` returns positions in this list.
+    pub fn statements(&self) -> Vec<String> {
+        each!(self, workload => workload.statements())
+    }
+
+    /// Which statement `op` executes.
+    #[inline]
+    pub fn statement(&self, op: &Op) -> usize {
+        each!(self, workload => workload.statement(op))
+    }
+
+    /// The next operation.
+    #[inline]
+    pub fn next(&mut self, now: Now) -> Next {
+        each!(self, workload => workload.next(now))
+    }
+
+    /// What the answer to `op`, if sent now, must at least show.
+    #[inline]
+    pub fn floor(&self, op: &Op, floor: &mut Floor) {
+        each!(self, workload => workload.floor(op, floor));
+    }
+
+    /// Binds the values of `op`; a write is number `sequence`.
+    #[inline]
+    pub fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        each!(self, workload => workload.bind(op, sequence, binder));
+    }
+
+    /// The fields that the write `op` writes.
+    #[inline]
+    pub fn mask(&self, op: &Op) -> u16 {
+        each!(self, workload => workload.mask(op))
+    }
+
+    /// The key that the journal knows the write `op` by.
+    pub fn journal_key(&self, op: &Op) -> u64 {
+        match op.verb {
+            Verb::Append => series::point_key(op.key, op.detail as u32),
+            _ => op.key,
+        }
+    }
+
+    /// `op` was answered with `rows`: judges the answer, and says what follows at once.
+    #[inline]
+    pub fn complete(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        each!(self, workload => workload.complete(op, sent, rows, findings))
+    }
+
+    /// `op` failed for good.
+    pub fn failed(&mut self, op: &Op) {
+        each!(self, workload => workload.failed(op));
+    }
+}
+
+/// What is remembered of a request while it is on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// The number of the write.
+    pub sequence: u64,
+    /// What a read must at least show.
+    pub floor: &'a Floor,
+    /// When it was sent.
+    pub at: Now,
+}

@@ -1,0 +1,211 @@
+//! YCSB's core workloads A to F over the record table, and the phase that loads it.
+//!
+//! ```text
+//! A  50 % read, 50 % update   zipfian      D  95 % read, 5 % insert            latest
+//! B  95 % read,  5 % update   zipfian      E  95 % scan, 5 % insert            zipfian
+//! C 100 % read                zipfian      F  50 % read, 50 % read-modify-write  zipfian
+//! ```
+//!
+//! As in YCSB: an update writes one field chosen uniformly, a read reads all, a scan asks for 1 to
+//! 100 records uniformly, "zipfian" is the scrambled one, and inserted keys are read only once
+//! everything before them is acknowledged.
+
+use super::mix::Mix;
+use super::record::RecordShape;
+use super::{Findings, Next, Now, Op, Sent, Verb};
+use crate::error::Result;
+use crate::ledger::{Frontier, Ledger};
+use crate::popularity::Popularity;
+use crate::proof::{Floor, Violation};
+use crate::wire::{Binder, Rows};
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use std::sync::Arc;
+
+/// The mix of core workload `letter`; `None` if there is no such workload.
+pub fn core_mix(letter: char) -> Option<Mix> {
+    Some(match letter {
+        'a' => Mix::new(&[(Verb::Read, 50.0), (Verb::Update, 50.0)]),
+        'b' => Mix::new(&[(Verb::Read, 95.0), (Verb::Update, 5.0)]),
+        'c' => Mix::new(&[(Verb::Read, 100.0)]),
+        'd' => Mix::new(&[(Verb::Read, 95.0), (Verb::Insert, 5.0)]),
+        'e' => Mix::new(&[(Verb::Scan, 95.0), (Verb::Insert, 5.0)]),
+        'f' => Mix::new(&[(Verb::Read, 50.0), (Verb::ReadToModify, 50.0)]),
+        _ => return None,
+    })
+}
+
+/// The load phase: every key of a stretch, once.
+#[derive(Debug)]
+pub struct Fill {
+    /// The records.
+    pub shape: RecordShape,
+    /// The next key.
+    pub next: u64,
+    /// The key to stop at.
+    pub end: u64,
+}
+
+/// The run phase.
+#[derive(Debug)]
+pub struct Core {
+    /// The records.
+    pub shape: RecordShape,
+    /// The operations.
+    pub mix: Mix,
+    /// The keys.
+    pub popularity: Popularity,
+    /// The longest scan.
+    pub scan_rows_max: u32,
+    /// Where inserts go on, shared by all threads.
+    pub frontier: Arc<Frontier>,
+    /// What was acknowledged, shared by all threads; given when reads are to be judged.
+    pub ledger: Option<Arc<Ledger>>,
+    /// This thread's dice.
+    pub rng: SmallRng,
+}
+
+impl Fill {
+    pub(super) fn statements(&self) -> Vec<String> {
+        self.shape.statements()
+    }
+
+    #[inline]
+    pub(super) fn statement(&self, op: &Op) -> usize {
+        self.shape.statement(op)
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, _now: Now) -> Next {
+        if self.next >= self.end {
+            return Next::Done;
+        }
+        let op = self.shape.op(Verb::Insert, self.next, 0);
+        self.next += 1;
+        Next::Op(op)
+    }
+
+    #[inline]
+    pub(super) fn floor(&self, _op: &Op, _floor: &mut Floor) {}
+
+    #[inline]
+    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        self.shape.bind(op, sequence, binder);
+    }
+
+    #[inline]
+    pub(super) fn mask(&self, op: &Op) -> u16 {
+        self.shape.mask(op)
+    }
+
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        _op: &Op,
+        _sent: Sent<'_>,
+        _rows: Rows<'_>,
+        _findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        Ok(None)
+    }
+
+    pub(super) fn failed(&mut self, _op: &Op) {}
+}
+
+impl Core {
+    pub(super) fn statements(&self) -> Vec<String> {
+        self.shape.statements()
+    }
+
+    #[inline]
+    pub(super) fn statement(&self, op: &Op) -> usize {
+        self.shape.statement(op)
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, _now: Now) -> Next {
+        let verb = self.mix.pick(&mut self.rng);
+        if verb == Verb::Insert {
+            return Next::Op(self.shape.op(verb, self.frontier.claim(), 0));
+        }
+        let detail = match verb {
+            Verb::Update | Verb::ReadToModify => self.rng.random_range(0..self.shape.fields as u64),
+            Verb::Scan => self.rng.random_range(1..=u64::from(self.scan_rows_max)),
+            _ => 0,
+        };
+        let key = self.popularity.pick(self.frontier.readable(), &mut self.rng);
+        Next::Op(self.shape.op(verb, key, detail))
+    }
+
+    #[inline]
+    pub(super) fn floor(&self, op: &Op, floor: &mut Floor) {
+        if let Some(ledger) = &self.ledger {
+            ledger.floor(op.key, floor);
+        }
+    }
+
+    #[inline]
+    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        self.shape.bind(op, sequence, binder);
+    }
+
+    #[inline]
+    pub(super) fn mask(&self, op: &Op) -> u16 {
+        self.shape.mask(op)
+    }
+
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        mut rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        if op.verb.is_write() {
+            if let Some(ledger) = &self.ledger {
+                ledger.acknowledge(op.key, self.shape.mask(op), sent.sequence);
+            }
+            if op.verb == Verb::Insert {
+                self.frontier.acknowledge(op.key);
+            }
+            return Ok(None);
+        }
+        findings.rows += u64::from(rows.rows);
+        if rows.rows == 0 {
+            findings.not_found += 1;
+        }
+        if self.ledger.is_some() {
+            self.judge(op, sent, &mut rows, findings)?;
+        }
+        let follows = op.verb == Verb::ReadToModify;
+        Ok(follows.then_some(Op { verb: Verb::WriteBack, ..*op }))
+    }
+
+    fn judge(
+        &self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: &mut Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        if rows.rows == 0 && self.frontier.failed(op.key) {
+            return Ok(());
+        }
+        if op.verb == Verb::Scan {
+            return self.shape.judge_scan(op, sent, *rows, findings);
+        }
+        match rows.rows {
+            0 => findings.violations.push(Violation::Missing { key: op.key }),
+            1 => findings.violations.extend(self.shape.judge_row(op.key, sent.floor, rows)?.err()),
+            _ => findings.violations.push(Violation::Misplaced { key: op.key }),
+        }
+        Ok(())
+    }
+
+    pub(super) fn failed(&mut self, op: &Op) {
+        if op.verb == Verb::Insert {
+            self.frontier.give_up(op.key);
+        }
+    }
+}
