@@ -4,6 +4,7 @@
 //! - [`lang`]: statement text to a tree.
 //! - [`limits`]: every bound of this crate.
 
+pub mod describe;
 pub mod frame;
 pub mod lang;
 pub mod limits;

@@ -1,0 +1,190 @@
+//! DESCRIBE: what is asked for, looked up in the schema, as rows of names or of statements.
+//!
+//! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
+//! comes back as it is. What this server does not have (indexes, views, functions) is not found,
+//! in Cassandra's words.
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use text::{create_keyspace, create_table, create_type};
+
+use crate::lang::ast::{Describe, DescribeTarget, QualifiedName};
+use model::schema::{Keyspace, Schema, Table};
+use model::types::Name;
+use std::sync::Arc;
+
+/// What a DESCRIBE answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Described {
+    /// `keyspace_name, type, name`
+    Names(Vec<[String; 3]>),
+    /// `keyspace_name, type, name, create_statement`
+    Elements(Vec<[String; 4]>),
+    /// `cluster, partitioner, snitch`, and who owns which range if a keyspace is in use.
+    Cluster {
+        /// Whether `range_ownership` is part of it.
+        with_ownership: bool,
+    },
+}
+
+/// Looks up what `describe` asks for; the error is a message for `Invalid`.
+///
+/// `is_system` tells the keyspaces that DESCRIBE SCHEMA leaves out unless it is FULL.
+pub fn describe(
+    describe: &Describe,
+    schema: &Schema,
+    current: Option<&str>,
+    is_system: impl Fn(&str) -> bool,
+) -> Result<Described, String> {
+    let look = Look { schema, current, internals: describe.internals };
+    Ok(match &describe.target {
+        DescribeTarget::Cluster => Described::Cluster { with_ownership: current.is_some() },
+        DescribeTarget::Keyspaces => Described::Names(
+            schema
+                .keyspaces()
+                .map(|keyspace| names(keyspace, "keyspace", &keyspace.name))
+                .collect(),
+        ),
+        DescribeTarget::Tables => look.list("table", |keyspace| keyspace.tables.keys())?,
+        DescribeTarget::Types => look.list("type", |keyspace| keyspace.types.keys())?,
+        DescribeTarget::Functions | DescribeTarget::Aggregates => {
+            look.list("function", |_| std::iter::empty())?
+        }
+        DescribeTarget::Schema { full } => {
+            let wanted = schema.keyspaces().filter(|keyspace| *full || !is_system(&keyspace.name));
+            Described::Elements(wanted.flat_map(|keyspace| look.keyspace(keyspace)).collect())
+        }
+        DescribeTarget::Keyspace { name, only } => {
+            let keyspace = look.find_keyspace(name.as_deref())?;
+            let mut elements = look.keyspace(keyspace);
+            if *only {
+                elements.truncate(1);
+            }
+            Described::Elements(elements)
+        }
+        DescribeTarget::Table(name) => {
+            let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
+            let table = keyspace.tables.get(&name.name).ok_or_else(|| {
+                format!("Table '{}' not found in keyspace '{}'", name.name, keyspace.name)
+            })?;
+            Described::Elements(vec![look.table(table)])
+        }
+        DescribeTarget::Type(name) => {
+            let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
+            let missing =
+                || format!("User defined type '{}' not found in '{}'", name.name, keyspace.name);
+            let ty = keyspace.types.get(&name.name).ok_or_else(missing)?;
+            Described::Elements(vec![element(keyspace, "type", &ty.name, create_type(ty))])
+        }
+        DescribeTarget::Index(name) => return look.absent("Table for existing index", name),
+        DescribeTarget::View(name) => return look.absent("Materialized view", name),
+        DescribeTarget::Function(name) => return look.absent("User defined function", name),
+        DescribeTarget::Aggregate(name) => return look.absent("User defined aggregate", name),
+        DescribeTarget::Name(name) => Described::Elements(look.anything(name)?),
+    })
+}
+
+fn names(keyspace: &Keyspace, kind: &str, name: &str) -> [String; 3] {
+    [keyspace.name.clone(), kind.to_owned(), Name(name).to_string()]
+}
+
+fn element(keyspace: &Keyspace, kind: &str, name: &str, statement: String) -> [String; 4] {
+    let [keyspace, kind, name] = names(keyspace, kind, name);
+    [keyspace, kind, name, statement]
+}
+
+struct Look<'s> {
+    schema: &'s Schema,
+    current: Option<&'s str>,
+    internals: bool,
+}
+
+impl<'s> Look<'s> {
+    fn find_keyspace(&self, name: Option<&str>) -> Result<&'s Arc<Keyspace>, String> {
+        let name = name
+            .or(self.current)
+            .ok_or_else(|| "No keyspace specified and no current keyspace".to_owned())?;
+        self.schema.keyspace(name).ok_or_else(|| format!("'{name}' not found in keyspaces"))
+    }
+
+    /// The names of one kind, in the current keyspace or in all.
+    fn list<'n, I: Iterator<Item = &'n String>>(
+        &self,
+        kind: &str,
+        of: impl Fn(&'s Keyspace) -> I,
+    ) -> Result<Described, String> {
+        let current = self.current.map(|_| self.find_keyspace(None)).transpose()?;
+        let keyspaces = self.schema.keyspaces();
+        let wanted = keyspaces.filter(|keyspace| current.is_none_or(|c| c.name == keyspace.name));
+        let all = wanted.flat_map(|keyspace| {
+            of(keyspace).map(|name| names(keyspace, kind, name)).collect::<Vec<_>>()
+        });
+        Ok(Described::Names(all.collect()))
+    }
+
+    /// The keyspace and everything in it, in an order in which it can be made again.
+    fn keyspace(&self, keyspace: &'s Keyspace) -> Vec<[String; 4]> {
+        let mut all =
+            vec![element(keyspace, "keyspace", &keyspace.name, create_keyspace(keyspace))];
+        let types = types_in_order(keyspace);
+        all.extend(types.map(|ty| element(keyspace, "type", &ty.name, create_type(ty))));
+        all.extend(keyspace.tables.values().map(|table| self.table(table)));
+        all
+    }
+
+    fn table(&self, table: &Table) -> [String; 4] {
+        let statement = create_table(table, self.internals);
+        let name = Name(&table.name).to_string();
+        [table.keyspace.clone(), "table".to_owned(), name, statement]
+    }
+
+    fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described, String> {
+        let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
+        Err(format!("{what} '{}' not found in '{}'", name.name, keyspace.name))
+    }
+
+    /// A bare name: a keyspace, else a table.
+    fn anything(&self, name: &QualifiedName) -> Result<Vec<[String; 4]>, String> {
+        if name.keyspace.is_none()
+            && let Some(keyspace) = self.schema.keyspace(&name.name)
+        {
+            return Ok(self.keyspace(keyspace));
+        }
+        if name.keyspace.is_none() && self.current.is_none() {
+            return Err(format!("'{}' not found in keyspaces", name.name));
+        }
+        let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
+        let missing = || format!("'{}' not found in keyspace '{}'", name.name, keyspace.name);
+        let table = keyspace.tables.get(&name.name).ok_or_else(missing)?;
+        Ok(vec![self.table(table)])
+    }
+}
+
+/// The types of a keyspace, each after those it is made of.
+fn types_in_order(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<model::types::UserType>> {
+    let mut done: Vec<&Arc<model::types::UserType>> = Vec::new();
+    let mut left: Vec<_> = keyspace.types.values().collect();
+    while !left.is_empty() {
+        let ready = |ty: &model::types::UserType| {
+            ty.fields.iter().all(|(_, field)| {
+                let text = field.to_string();
+                let used = keyspace.types.keys().filter(|name| **name != ty.name);
+                let mut used = used.filter(|name| mentions(&text, &Name(name).to_string()));
+                used.all(|name| done.iter().any(|ty| ty.name == *name))
+            })
+        };
+        let (now, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|ty| ready(ty));
+        assert!(!now.is_empty(), "types cannot contain each other");
+        done.extend(now);
+        left = later;
+    }
+    done.into_iter()
+}
+
+/// Whether a type's text has `name` as a whole word.
+fn mentions(text: &str, name: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
+    text.split(|c| !inside(c)).any(|word| word == name)
+}

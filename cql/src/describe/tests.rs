@@ -1,0 +1,116 @@
+//! Against what Cassandra 5.0.9 answers, word for word.
+
+use super::*;
+use crate::lang::ast::{Describe, DescribeTarget};
+use model::schema::{SchemaChange, SchemaEntry, TableBuilder, TableId};
+use model::types::{CqlType, UserType};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+fn schema() -> Schema {
+    let replication = BTreeMap::from([
+        ("class".to_owned(), "org.apache.cassandra.locator.NetworkTopologyStrategy".to_owned()),
+        ("datacenter1".to_owned(), "1".to_owned()),
+    ]);
+    let (keyspace, text) = ("dd".to_owned(), Arc::new(CqlType::Text));
+    let inner = CqlType::List { element: text.clone(), frozen: true };
+    let fields = vec![("a".to_owned(), CqlType::Int), ("B".to_owned(), inner)];
+    let ty = UserType { keyspace, name: "ty".to_owned(), fields };
+    let udt = CqlType::Udt { definition: Arc::new(ty.clone()), frozen: true };
+    let key = Arc::new(CqlType::Int);
+    let table = TableBuilder::new("dd", "t", TableId(Uuid::from_u128(1)))
+        .partition_key("a", CqlType::Int)
+        .and_then(|t| t.partition_key("b", CqlType::Text))
+        .and_then(|t| t.clustering("c", CqlType::Int, true))
+        .and_then(|t| t.clustering("D", CqlType::Uuid, false))
+        .and_then(|t| t.stat("s", CqlType::Text))
+        .and_then(|t| t.regular("v", CqlType::Map { key, value: text, frozen: false }))
+        .and_then(|t| t.regular("u", udt))
+        .and_then(TableBuilder::build);
+    let mut table = table.expect("a sound table");
+    table.options.comment = "it's".to_owned();
+    table.options.default_time_to_live = 5;
+    let create =
+        SchemaChange::CreateKeyspace { name: "dd".into(), replication, durable_writes: true };
+    let changes =
+        [create, SchemaChange::CreateType(ty), SchemaChange::CreateTable(Box::new(table))];
+    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
+        let version = Uuid::from_u128(number.into());
+        schema.apply(&SchemaEntry { number, version, change }).expect("a sound change")
+    })
+}
+
+fn ask(target: DescribeTarget, current: Option<&str>) -> Result<Described, String> {
+    let internals = false;
+    describe(&Describe { target, internals }, &schema(), current, |name| name == "system")
+}
+
+fn name(name: &str) -> QualifiedName {
+    QualifiedName { keyspace: None, name: name.to_owned() }
+}
+
+const TABLE: &str = r#"CREATE TABLE dd.t (
+    a int,
+    b text,
+    c int,
+    "D" uuid,
+    s text static,
+    u frozen<ty>,
+    v map<int, text>,
+    PRIMARY KEY ((a, b), c, "D")
+) WITH CLUSTERING ORDER BY (c DESC, "D" ASC)
+    AND additional_write_policy = '99p'
+    AND allow_auto_snapshot = true
+    AND bloom_filter_fp_chance = 0.01
+    AND caching = {'keys': 'ALL', 'rows_per_partition': 'NONE'}
+    AND cdc = false
+    AND comment = 'it''s'
+    AND compaction = {'class': 'org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy', 'max_threshold': '32', 'min_threshold': '4'}
+    AND compression = {'chunk_length_in_kb': '4', 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}
+    AND memtable = 'default'
+    AND crc_check_chance = 1.0
+    AND default_time_to_live = 5
+    AND extensions = {}
+    AND gc_grace_seconds = 864000
+    AND incremental_backups = true
+    AND max_index_interval = 2048
+    AND memtable_flush_period_in_ms = 0
+    AND min_index_interval = 128
+    AND read_repair = 'BLOCKING'
+    AND speculative_retry = '99p';"#;
+
+#[test]
+fn a_keyspace_is_told_in_the_order_it_can_be_made() {
+    let Ok(Described::Elements(rows)) = ask(DescribeTarget::Name(name("dd")), None) else {
+        panic!("it is there")
+    };
+    let kinds: Vec<_> = rows.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();
+    assert_eq!(kinds, [("keyspace", "dd"), ("type", "ty"), ("table", "t")]);
+    assert_eq!(
+        rows[0][3],
+        "CREATE KEYSPACE dd WITH replication = {'class': 'NetworkTopologyStrategy', \
+         'datacenter1': '1'}  AND durable_writes = true;"
+    );
+    assert_eq!(rows[1][3], "CREATE TYPE dd.ty (\n    a int,\n    \"B\" frozen<list<text>>\n);");
+    assert_eq!(rows[2][3], TABLE);
+}
+
+#[test]
+fn what_is_not_there_is_said_in_cassandras_words() {
+    let error = |target, current| ask(target, current).expect_err("it is not there");
+    let none = "No keyspace specified and no current keyspace";
+    assert_eq!(error(DescribeTarget::Table(name("nope")), None), none);
+    assert_eq!(
+        error(DescribeTarget::Table(name("nope")), Some("dd")),
+        "Table 'nope' not found in keyspace 'dd'"
+    );
+    assert_eq!(error(DescribeTarget::Name(name("nope")), None), "'nope' not found in keyspaces");
+    assert_eq!(
+        error(DescribeTarget::Type(name("nope")), Some("dd")),
+        "User defined type 'nope' not found in 'dd'"
+    );
+    assert_eq!(
+        error(DescribeTarget::Index(name("x")), Some("dd")),
+        "Table for existing index 'x' not found in 'dd'"
+    );
+}

@@ -1,0 +1,144 @@
+//! The statements that would make a keyspace, a type or a table again, as Cassandra writes them.
+//!
+//! Run in order, what `DESCRIBE SCHEMA` prints gives back the same schema.
+
+use model::schema::{Column, ColumnKind, Keyspace, Table};
+use model::types::{Name, UserType};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// `'text'` with quotes doubled.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// `{'a': 'b'}`
+fn map(pairs: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> =
+        pairs.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+/// CREATE KEYSPACE.
+pub fn create_keyspace(keyspace: &Keyspace) -> String {
+    let mut replication = keyspace.replication.clone();
+    if let Some(class) = replication.get_mut("class")
+        && let Some(short) = class.strip_prefix("org.apache.cassandra.locator.")
+    {
+        *class = short.to_owned();
+    }
+    format!(
+        "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
+        Name(&keyspace.name),
+        map(&replication),
+        keyspace.durable_writes
+    )
+}
+
+/// CREATE TYPE.
+pub fn create_type(ty: &UserType) -> String {
+    let fields: Vec<String> =
+        ty.fields.iter().map(|(name, ty)| format!("    {} {ty}", Name(name))).collect();
+    format!("CREATE TYPE {}.{} (\n{}\n);", Name(&ty.keyspace), Name(&ty.name), fields.join(",\n"))
+}
+
+/// CREATE TABLE; with internals, its id and the columns it once had.
+pub fn create_table(table: &Table, internals: bool) -> String {
+    let name = format!("{}.{}", Name(&table.keyspace), Name(&table.name));
+    let mut columns: Vec<Column> = table.columns().to_vec();
+    if internals {
+        columns.extend(table.dropped.iter().map(|dropped| dropped.column.clone()));
+    }
+    let mut lines: Vec<String> = columns.iter().map(|column| line(table, column)).collect();
+    if !has_short_key(table) {
+        lines.push(format!("    PRIMARY KEY ({})", primary_key(table)));
+    }
+    let mut out = format!("CREATE TABLE {name} (\n{}\n) WITH ", lines.join(",\n"));
+    let mut options = Vec::new();
+    if internals {
+        options.push(format!("ID = {}", table.id));
+    }
+    if !table.clustering().is_empty() {
+        options.push(format!("CLUSTERING ORDER BY ({})", clustering_order(table)));
+    }
+    options.extend(option_texts(table));
+    out.push_str(&options.join("\n    AND "));
+    out.push(';');
+    if internals {
+        for dropped in &table.dropped {
+            let column = Name(&dropped.column.name);
+            let at = dropped.dropped_at;
+            let _ = write!(out, "\nALTER TABLE {name} DROP {column} USING TIMESTAMP {at};");
+        }
+    }
+    out
+}
+
+/// Whether the key is one column and nothing else, and so stands beside it.
+fn has_short_key(table: &Table) -> bool {
+    table.partition_key().len() == 1 && table.clustering().is_empty()
+}
+
+fn line(table: &Table, column: &Column) -> String {
+    let suffix = match column.kind {
+        ColumnKind::Static => " static",
+        ColumnKind::PartitionKey if has_short_key(table) => " PRIMARY KEY",
+        _ => "",
+    };
+    format!("    {} {}{suffix}", Name(&column.name), column.ty)
+}
+
+fn primary_key(table: &Table) -> String {
+    let names = |columns: &[Column]| -> Vec<String> {
+        columns.iter().map(|column| Name(&column.name).to_string()).collect()
+    };
+    let partition = names(table.partition_key());
+    let mut parts = names(table.clustering());
+    parts.insert(
+        0,
+        match partition.as_slice() {
+            [one] => one.clone(),
+            several => format!("({})", several.join(", ")),
+        },
+    );
+    parts.join(", ")
+}
+
+fn clustering_order(table: &Table) -> String {
+    let order = |column: &Column| {
+        let direction = if column.descending { "DESC" } else { "ASC" };
+        format!("{} {direction}", Name(&column.name))
+    };
+    table.clustering().iter().map(order).collect::<Vec<_>>().join(", ")
+}
+
+fn option_texts(table: &Table) -> Vec<String> {
+    let o = &table.options;
+    let hex = |bytes: &Vec<u8>| bytes.iter().fold("0x".to_owned(), |s, b| s + &format!("{b:02x}"));
+    let extensions: Vec<String> = o
+        .extensions
+        .iter()
+        .map(|(key, value)| format!("{}: {}", quoted(key), hex(value)))
+        .collect();
+    vec![
+        format!("additional_write_policy = {}", quoted(&o.additional_write_policy)),
+        format!("allow_auto_snapshot = {}", o.allow_auto_snapshot),
+        format!("bloom_filter_fp_chance = {:?}", o.bloom_filter_fp_chance),
+        format!("caching = {}", map(&o.caching)),
+        format!("cdc = {}", o.cdc),
+        format!("comment = {}", quoted(&o.comment)),
+        format!("compaction = {}", map(&o.compaction)),
+        format!("compression = {}", map(&o.compression)),
+        format!("memtable = {}", quoted(&o.memtable)),
+        format!("crc_check_chance = {:?}", o.crc_check_chance),
+        format!("default_time_to_live = {}", o.default_time_to_live),
+        format!("extensions = {{{}}}", extensions.join(", ")),
+        format!("gc_grace_seconds = {}", o.gc_grace_seconds),
+        format!("incremental_backups = {}", o.incremental_backups),
+        format!("max_index_interval = {}", o.max_index_interval),
+        format!("memtable_flush_period_in_ms = {}", o.memtable_flush_period_in_ms),
+        format!("min_index_interval = {}", o.min_index_interval),
+        format!("read_repair = {}", quoted(&o.read_repair)),
+        format!("speculative_retry = {}", quoted(&o.speculative_retry)),
+    ]
+}

@@ -1,0 +1,231 @@
+//! The tables that are computed when they are read: what drivers, cqlsh and operators ask the node
+//! about itself.
+//!
+//! ```text
+//! system.cql ── our own parser ──► tables of the schema, version 0
+//! SELECT … FROM system.local ──► rows(table) ──► mutations ──► a memtable ──► the ordinary read
+//! ```
+//!
+//! Invariants: a computed table is read-only; every one of them answers, even if with no rows; what
+//! comes from all cores (clients, sizes) is gathered before, so computing never waits.
+
+mod node;
+mod schema_rows;
+mod value;
+
+pub(crate) use node::{CQL_VERSION, Node, PARTITIONER, RELEASE_VERSION};
+
+use crate::session::Session;
+use model::schema::{Schema, Table};
+use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use value::{Row, Value};
+
+/// The definitions, in CQL.
+pub(crate) const DEFINITIONS: &str = include_str!("system.cql");
+/// Keyspaces that `system_virtual_schema` lists.
+pub(crate) const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
+/// Keyspaces whose tables are computed.
+const COMPUTED: [&str; 4] = ["system", "system_schema", "system_views", "system_virtual_schema"];
+/// Keyspaces no client may change.
+const GUARDED: [&str; 7] = [
+    "system",
+    "system_auth",
+    "system_distributed",
+    "system_schema",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+];
+
+/// Whether `system_virtual_schema` lists the keyspace, and not `system_schema`.
+pub(crate) fn is_virtual(keyspace: &str) -> bool {
+    VIRTUAL.contains(&keyspace)
+}
+
+/// Whether the tables of the keyspace are computed.
+pub(crate) fn is_computed(keyspace: &str) -> bool {
+    COMPUTED.contains(&keyspace)
+}
+
+/// Whether the schema of the keyspace is the server's own.
+pub(crate) fn is_guarded(keyspace: &str) -> bool {
+    GUARDED.contains(&keyspace)
+}
+
+/// One client, as a core tells the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) peer: SocketAddr,
+    pub(crate) shard: i32,
+    pub(crate) version: i32,
+    pub(crate) stage: &'static str,
+    pub(crate) keyspace: Option<String>,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) requests: i64,
+}
+
+impl Client {
+    /// What `session` says of itself on `shard`.
+    pub(crate) fn of(session: &Session, shard: i32) -> Client {
+        Client {
+            peer: session.peer,
+            shard,
+            version: i32::from(session.version.get().number()),
+            stage: session.stage.get().name(),
+            keyspace: session.keyspace.borrow().as_deref().map(str::to_owned),
+            options: session.options.borrow().clone(),
+            requests: i64::try_from(session.requests.get()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// How much one table holds, summed over the cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableSize {
+    pub(crate) bytes: u64,
+    pub(crate) partitions: u64,
+}
+
+/// A prepared statement, as `system.prepared_statements` lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PreparedInfo {
+    pub(crate) id: Vec<u8>,
+    pub(crate) keyspace: Option<String>,
+    pub(crate) text: String,
+}
+
+/// Everything computed tables are made of.
+pub(crate) struct Facts<'f> {
+    pub(crate) node: &'f Node,
+    pub(crate) schema: &'f Schema,
+    pub(crate) settings: &'f [(String, String)],
+    pub(crate) clients: Vec<Client>,
+    pub(crate) prepared: Vec<PreparedInfo>,
+    pub(crate) sizes: Vec<(model::TableId, TableSize)>,
+}
+
+impl Facts<'_> {
+    /// The record of mutations that makes up a computed table.
+    pub(crate) fn record(&self, table: &Table) -> Vec<u8> {
+        let mut record = Vec::new();
+        for row in self.rows(table) {
+            value::put_row(table, &row, &mut record);
+        }
+        record
+    }
+
+    fn rows(&self, table: &Table) -> Vec<Row> {
+        let schema = self.schema;
+        match (table.keyspace.as_str(), table.name.as_str()) {
+            ("system", "local") => vec![self.node.local(schema)],
+            ("system", "versions") => vec![Node::versions()],
+            ("system", "clients") => self.clients.iter().map(scylla_client).collect(),
+            ("system", "prepared_statements") => self.prepared.iter().map(prepared).collect(),
+            ("system", "size_estimates") => self.size_estimates(false),
+            ("system", "table_estimates") => self.size_estimates(true),
+            ("system_schema", "keyspaces") => schema_rows::keyspaces(schema),
+            ("system_schema", "tables") => schema_rows::tables(schema),
+            ("system_schema", "columns") => schema_rows::columns(schema),
+            ("system_schema", "dropped_columns") => schema_rows::dropped_columns(schema),
+            ("system_schema", "types") => schema_rows::types(schema),
+            ("system_virtual_schema", "keyspaces") => schema_rows::virtual_keyspaces(schema),
+            ("system_virtual_schema", "tables") => schema_rows::virtual_tables(schema),
+            ("system_virtual_schema", "columns") => schema_rows::virtual_columns(schema),
+            ("system_views", "clients") => self.clients.iter().map(cassandra_client).collect(),
+            ("system_views", "settings") => self.settings(),
+            ("system_views", "disk_usage") => self.disk_usage(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn settings(&self) -> Vec<Row> {
+        let row = |(name, value): &(String, String)| {
+            vec![("name", Value::text(name)), ("value", Value::text(value))]
+        };
+        self.settings.iter().map(row).collect()
+    }
+
+    fn sized_tables(&self) -> impl Iterator<Item = (&Table, TableSize)> {
+        let sizes = self.sizes.iter();
+        sizes.filter_map(|(id, size)| Some((&**self.schema.table_by_id(*id)?, *size)))
+    }
+
+    fn disk_usage(&self) -> Vec<Row> {
+        let row = |(table, size): (&Table, TableSize)| {
+            vec![
+                ("keyspace_name", Value::text(&table.keyspace)),
+                ("table_name", Value::text(&table.name)),
+                ("mebibytes", Value::Bigint(i64::try_from(size.bytes >> 20).unwrap_or(i64::MAX))),
+            ]
+        };
+        self.sized_tables().map(row).collect()
+    }
+
+    /// One row for each of the node's ranges: Spark and Trino size their splits by them.
+    fn size_estimates(&self, with_type: bool) -> Vec<Row> {
+        let mut tokens: Vec<i64> = Node::tokens().map(|token| token.0).collect();
+        tokens.push(tokens[0]);
+        let mut rows = Vec::new();
+        for (table, size) in self.sized_tables() {
+            let share = |n: u64| i64::try_from(n / (tokens.len() as u64 - 1)).unwrap_or(i64::MAX);
+            let mean = i64::try_from(size.bytes / size.partitions.max(1)).unwrap_or(i64::MAX);
+            for ends in tokens.windows(2) {
+                let mut row = vec![
+                    ("keyspace_name", Value::text(&table.keyspace)),
+                    ("table_name", Value::text(&table.name)),
+                    ("range_start", Value::text(ends[0].to_string())),
+                    ("range_end", Value::text(ends[1].to_string())),
+                    ("mean_partition_size", Value::Bigint(mean)),
+                    ("partitions_count", Value::Bigint(share(size.partitions))),
+                ];
+                if with_type {
+                    row.push(("range_type", Value::text("primary")));
+                }
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+fn prepared(statement: &PreparedInfo) -> Row {
+    let mut row = vec![
+        ("prepared_id", Value::Blob(statement.id.clone())),
+        ("query_string", Value::text(&statement.text)),
+    ];
+    row.extend(statement.keyspace.clone().map(|name| ("logged_keyspace", Value::Text(name))));
+    row
+}
+
+/// What both kinds of `clients` tables say.
+fn client(client: &Client) -> Row {
+    let mut row = vec![
+        ("address", Value::Inet(client.peer.ip())),
+        ("port", Value::Int(client.peer.port().into())),
+        ("client_options", Value::Map(client.options.clone())),
+        ("connection_stage", Value::text(client.stage)),
+        ("hostname", Value::text(client.peer.ip().to_string())),
+        ("protocol_version", Value::Int(client.version)),
+        ("ssl_enabled", Value::Boolean(false)),
+        ("username", Value::text("anonymous")),
+    ];
+    let option = |name: &str| client.options.get(name).cloned().map(Value::Text);
+    row.extend(option("DRIVER_NAME").map(|value| ("driver_name", value)));
+    row.extend(option("DRIVER_VERSION").map(|value| ("driver_version", value)));
+    row
+}
+
+fn cassandra_client(of: &Client) -> Row {
+    let mut row = client(of);
+    row.push(("request_count", Value::Bigint(of.requests)));
+    row.extend(of.keyspace.clone().map(|name| ("keyspace_name", Value::Text(name))));
+    row
+}
+
+fn scylla_client(of: &Client) -> Row {
+    let mut row = client(of);
+    row.push(("client_type", Value::text("cql")));
+    row.push(("shard_id", Value::Int(of.shard)));
+    row
+}
