@@ -1,1 +1,26 @@
-//! To be filled.
+//! Thread per core: who owns what, how cores talk, and the one place where anything is spawned.
+//!
+//! ```text
+//! owner    ──► token -> shard, shard -> tokens            runtime ──► an executor per core
+//! mailbox  ──► N × N rings between cores, and a bell       groups  ──► who competes for a core
+//! os       ──► epoll, eventfd, affinity, the wake bridge   idle    ──► spin, then sleep
+//! clock    ──► the time, once a pass                       notify  ──► wake-ups inside a core
+//! ```
+//!
+//! Invariants: a core never waits for another inside a call; data crosses threads by value and only
+//! through `mailbox/`; glommio is named in `runtime.rs`, `groups.rs` and `os/bridge.rs`, nowhere
+//! else in this crate.
+
+pub mod clock;
+pub mod groups;
+pub mod idle;
+pub mod limits;
+pub mod mailbox;
+pub mod notify;
+pub mod os;
+pub mod owner;
+pub mod runtime;
+
+pub use groups::Group;
+pub use owner::{ShardId, Sharder};
+pub use runtime::Runtime;

@@ -1,0 +1,69 @@
+//! The scheduling groups of a core: what competes for its time, and with what weight.
+//!
+//! Each group is a task queue of the executor. A queue that was idle starts level with the others,
+//! and among the runnable ones time is dealt in proportion to shares, so the weights matter only
+//! when the core is full. Requests and the log are for people who wait, so while either is
+//! runnable the executor preempts the rest often.
+
+use std::time::Duration;
+
+use crate::limits::PREEMPT_TIMER_DEFAULT;
+
+/// What a task works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The pass, and reads that wait for the disk.
+    Requests,
+    /// Group commit: everyone who writes waits for it.
+    Log,
+    /// Memtables to sstables: memory and log space wait for it.
+    Flush,
+    /// Merging sstables.
+    Compaction,
+    /// Scans of whole ranges and copies of data.
+    Streaming,
+    /// The rest: statistics, schema, housekeeping.
+    Background,
+}
+
+impl Group {
+    /// All groups, in the order of their discriminants.
+    pub const ALL: [Group; 6] = [
+        Group::Requests,
+        Group::Log,
+        Group::Flush,
+        Group::Compaction,
+        Group::Streaming,
+        Group::Background,
+    ];
+
+    /// Its name, in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Requests => "requests",
+            Group::Log => "log",
+            Group::Flush => "flush",
+            Group::Compaction => "compaction",
+            Group::Streaming => "streaming",
+            Group::Background => "background",
+        }
+    }
+
+    /// The weight it starts with.
+    pub const fn shares(self) -> usize {
+        match self {
+            Group::Requests | Group::Log => 1000,
+            Group::Flush => 400,
+            Group::Streaming => 200,
+            Group::Compaction | Group::Background => 100,
+        }
+    }
+
+    /// How soon it must get the core back once runnable; `None` when nobody waits for it.
+    pub(crate) const fn latency(self) -> Option<Duration> {
+        match self {
+            Group::Requests | Group::Log => Some(PREEMPT_TIMER_DEFAULT),
+            _ => None,
+        }
+    }
+}

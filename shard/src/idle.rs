@@ -1,0 +1,149 @@
+//! What a core does when a pass found nothing: look again for a while, then sleep.
+//!
+//! ```text
+//! nothing to do ─► disk at work? ─no─► spin: look, let others run, look .. up to `spin`
+//!                       │                                   │ still nothing
+//!                       └──yes──────────────────────────────┴─► sleep until one of
+//!                            a socket is ready   (epoll ─► bridge ─► eventfd)
+//!                            mail arrives        (the sender rings the bell ─► eventfd)
+//!                            a task of this core notifies (the log is durable, a read is done)
+//! ```
+//!
+//! Why not to spin while the disk works: the executor takes completions from its rings only when
+//! no task is runnable. A pass that kept yielding would add milliseconds to every commit.
+//!
+//! For the same reason a core that is never idle calls [`Idle::between_passes`], which turns to the
+//! rings at most every [`REAP_INTERVAL`] while I/O is in flight.
+//!
+//! The eventfd is read by one small task for the life of the core, so going to sleep costs one
+//! system call to arm the poll, and nothing when the last poll is still armed.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::groups::Group;
+use crate::limits::REAP_INTERVAL;
+use crate::mailbox::Bell;
+use crate::notify::Notify;
+use crate::os::bridge::{Bridge, EventReader};
+use crate::owner::ShardId;
+use crate::runtime::{Runtime, reap, yield_now};
+
+/// What this core waits for besides sockets and mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlight {
+    /// Nothing: it may spin.
+    Nothing,
+    /// The disk: it must not.
+    Disk,
+}
+
+/// The sleep of one core.
+pub struct Idle {
+    bells: Arc<[Bell]>,
+    me: ShardId,
+    bridge: Option<RefCell<Bridge>>,
+    wake: Rc<Notify>,
+    stop: Rc<Stop>,
+    spin: Duration,
+    last_reap: Cell<Instant>,
+}
+
+#[derive(Default)]
+struct Stop {
+    asked: Cell<bool>,
+    done: Notify,
+}
+
+impl Idle {
+    /// The sleep of core `me`, whose sockets are in the epoll set `sockets` if it has any.
+    pub fn new(
+        runtime: &Runtime,
+        bells: Arc<[Bell]>,
+        me: ShardId,
+        sockets: Option<BorrowedFd<'_>>,
+        spin: Duration,
+    ) -> io::Result<Idle> {
+        let event = bells[me.index()].event();
+        let bridge = sockets.map(|sockets| Bridge::new(sockets, event)).transpose()?;
+        let reader = EventReader::new(event.as_fd().try_clone_to_owned()?);
+        let (wake, stop) = (Rc::new(Notify::new()), Rc::new(Stop::default()));
+        let (rung, stopped) = (wake.clone(), stop.clone());
+        runtime.spawn(Group::Requests, async move {
+            while !stopped.asked.get() {
+                if let Err(error) = reader.wait().await {
+                    panic!("a core can no longer be woken: {error}");
+                }
+                rung.notify();
+            }
+            reader.close().await;
+            stopped.done.notify();
+        });
+        let last_reap = Cell::new(Instant::now());
+        let bridge = bridge.map(RefCell::new);
+        Ok(Idle { bells, me, bridge, wake, stop, spin, last_reap })
+    }
+
+    /// What tasks of this core notify when the pass has something to do.
+    pub fn wake(&self) -> Rc<Notify> {
+        self.wake.clone()
+    }
+
+    fn bell(&self) -> &Bell {
+        &self.bells[self.me.index()]
+    }
+
+    /// After a pass that did something: lets others run, and the disk be served when it is due.
+    pub async fn between_passes(&self, in_flight: InFlight, now: Instant) {
+        if in_flight == InFlight::Disk && now.duration_since(self.last_reap.get()) >= REAP_INTERVAL
+        {
+            self.last_reap.set(now);
+            reap().await;
+        } else {
+            yield_now().await;
+        }
+    }
+
+    /// After a pass that found nothing: returns when there is something, or may be. `has_work`
+    /// looks at sockets and mailbox without waiting. Everything sent must be published before.
+    pub async fn wait(&self, in_flight: InFlight, mut has_work: impl FnMut() -> bool) {
+        if in_flight == InFlight::Nothing && self.spin(&mut has_work).await {
+            return;
+        }
+        self.bell().park();
+        if !has_work() {
+            if let Some(bridge) = &self.bridge {
+                bridge.borrow_mut().arm().expect("an armed poll fits the ring");
+            }
+            self.wake.notified().await;
+        }
+        self.bell().awake();
+    }
+
+    async fn spin(&self, has_work: &mut impl FnMut() -> bool) -> bool {
+        let start = Instant::now();
+        loop {
+            if self.wake.take() || has_work() {
+                return true;
+            }
+            if start.elapsed() >= self.spin {
+                return false;
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Ends the task that reads the bell: before the executor of a test ends. A server's never does.
+    pub async fn close(&self) {
+        self.stop.asked.set(true);
+        self.bell().ring();
+        self.stop.done.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

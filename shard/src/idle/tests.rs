@@ -1,0 +1,109 @@
+//! Two cores that sleep and wake each other, and one that sleeps on a socket.
+
+use super::*;
+use crate::mailbox::{Port, mesh};
+use crate::os::epoll::{Interest, Poller};
+use crate::runtime::{CoreConfig, launch, sleep};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+const NO_SPIN: Duration = Duration::ZERO;
+
+/// Plays ping-pong over the mesh, sleeping whenever there is no mail.
+async fn play(runtime: Runtime, port: Port<u32>, spin: Duration, rounds: u32) {
+    let Port { mut inbox, mut outbox } = port;
+    let me = outbox.me();
+    let peer = ShardId::new(1 - me.index());
+    let idle = Idle::new(&runtime, outbox.bells().clone(), me, None, spin).unwrap();
+    if me.index() == 0 {
+        outbox.send(peer, 1).unwrap();
+    }
+    outbox.publish();
+    let mut seen = 0;
+    while seen + 1 < rounds {
+        idle.wait(InFlight::Nothing, || inbox.has_mail()).await;
+        inbox.drain(16, |from, n| {
+            seen = n;
+            outbox.send(from, n + 1).unwrap();
+        });
+        outbox.publish();
+    }
+    idle.close().await;
+}
+
+fn ping_pong(spin: Duration, rounds: u32) {
+    let cores: Vec<_> = mesh::<u32>(2)
+        .unwrap()
+        .into_iter()
+        .map(|port| {
+            let main = move |runtime| play(runtime, port, spin, rounds);
+            launch(CoreConfig::new("play", None), main).unwrap()
+        })
+        .collect();
+    for core in cores {
+        core.join().unwrap().unwrap();
+    }
+}
+
+/// Mail wakes a sleeping core, thousands of times without one being lost.
+#[test]
+fn mail_wakes_a_parked_core() {
+    ping_pong(NO_SPIN, 4000);
+}
+
+/// The same when both look for a moment before they sleep.
+#[test]
+fn mail_reaches_a_spinning_core() {
+    ping_pong(Duration::from_micros(20), 4000);
+}
+
+/// Bytes on a socket wake a sleeping core, before and after it has gone to sleep.
+#[test]
+fn a_socket_wakes_a_parked_core() {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let core = launch(CoreConfig::new("socket", None), move |runtime| async move {
+        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
+        let mut poller = Poller::new().unwrap();
+        poller.add(near.as_fd(), 0, Interest::Read).unwrap();
+        let me = ShardId::new(0);
+        let sockets = poller.as_fd().try_clone_to_owned().unwrap();
+        let idle = Idle::new(&runtime, bells, me, Some(sockets.as_fd()), NO_SPIN).unwrap();
+        let mut byte = [0; 1];
+        for _ in 0..200 {
+            while (&near).read(&mut byte).is_err() {
+                idle.wait(InFlight::Nothing, || poller.poll().unwrap() > 0).await;
+            }
+            (&near).write_all(&byte).unwrap();
+        }
+        idle.close().await;
+    })
+    .unwrap();
+    for i in 0..200u8 {
+        let mut byte = [i];
+        far.write_all(&byte).unwrap();
+        far.read_exact(&mut byte).unwrap();
+        assert_eq!(byte[0], i);
+    }
+    core.join().unwrap().unwrap();
+}
+
+/// A task of the same core wakes it, and a notification from before the wait counts.
+#[test]
+fn a_local_task_wakes_its_core() {
+    let core = launch(CoreConfig::new("local", None), |runtime| async move {
+        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
+        let idle = Idle::new(&runtime, bells, ShardId::new(0), None, NO_SPIN).unwrap();
+        let wake = idle.wake();
+        wake.notify();
+        idle.wait(InFlight::Disk, || false).await;
+        runtime.spawn(Group::Log, async move {
+            sleep(Duration::from_millis(2)).await;
+            wake.notify();
+        });
+        idle.wait(InFlight::Disk, || false).await;
+        idle.between_passes(InFlight::Disk, Instant::now()).await;
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
+}

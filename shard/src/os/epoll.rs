@@ -1,0 +1,178 @@
+//! Which descriptors are ready: epoll, polled and never waited on.
+//!
+//! ```text
+//! add(fd, key, interest) ──► poll(): one system call, no waiting ──► ready(): (key, readiness)
+//! ```
+//!
+//! A core asks once a pass; when it has nothing to do it sleeps on its [`Bridge`](super::bridge),
+//! which watches this descriptor. Interest is edge-triggered: after a read that filled less than
+//! its buffer nothing more is due until the kernel says so again, and the kernel does not walk the
+//! connections that are merely still open. Whoever leaves bytes behind must remember it himself.
+//!
+//! Keys are the caller's: a slot and a generation, so that an event of a closed connection is known.
+#![expect(unsafe_code, reason = "epoll(7) has no wrapper in std")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::checked;
+use crate::limits::POLL_EVENTS_MAX;
+
+/// What to hear about. Errors and hang-ups are always heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes or connections to take.
+    Read,
+    /// And room to write again after a full socket.
+    ReadWrite,
+}
+
+impl Interest {
+    fn flags(self) -> u32 {
+        let read = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
+        let flags = match self {
+            Interest::Read => read,
+            Interest::ReadWrite => read | libc::EPOLLOUT,
+        };
+        flags as u32
+    }
+}
+
+/// What became possible on one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The key the descriptor was added with.
+    pub key: u64,
+    /// A read will tell something: bytes, a connection, the end, or an error.
+    pub readable: bool,
+    /// A write may succeed.
+    pub writable: bool,
+}
+
+/// A set of descriptors and their readiness.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Poller {
+    /// An empty set.
+    pub fn new() -> io::Result<Poller> {
+        // SAFETY: takes one number and no pointers.
+        let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX) })
+    }
+
+    /// Starts to report on `fd` under `key`.
+    pub fn add(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, key, interest.flags())
+    }
+
+    /// Changes what is heard about `fd`, and reports anew what is already so.
+    pub fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, key, interest.flags())
+    }
+
+    /// Stops to report on `fd`. Closing the last descriptor of a file does the same.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    fn control(&self, op: i32, fd: BorrowedFd<'_>, key: u64, flags: u32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: flags, u64: key };
+        // SAFETY: both descriptors are open while borrowed, and the kernel copies the event.
+        let result =
+            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), op, fd.as_raw_fd(), &mut event) };
+        checked(result).map(drop)
+    }
+
+    /// Looks once, without waiting, and says how many descriptors became ready. Those not taken
+    /// from [`ready`](Self::ready) since the last call are forgotten.
+    pub fn poll(&mut self) -> io::Result<usize> {
+        self.wait(0)
+    }
+
+    /// The same, waiting up to `timeout_ms`: for threads that are no shard, and for tests.
+    pub fn wait(&mut self, timeout_ms: i32) -> io::Result<usize> {
+        self.events.clear();
+        let room = self.events.spare_capacity_mut();
+        let (events, room) = (room.as_mut_ptr().cast(), room.len() as libc::c_int);
+        // SAFETY: the kernel writes at most `room` events to the spare capacity we own.
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events, room, timeout_ms) };
+        let count = match checked(count) {
+            Ok(count) => count as usize,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        // SAFETY: the kernel has filled the first `count` of them.
+        unsafe { self.events.set_len(count) };
+        Ok(count)
+    }
+
+    /// What the last look found, and not again.
+    pub fn ready(&mut self) -> impl Iterator<Item = Ready> + '_ {
+        const ALWAYS: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+        self.events.drain(..).map(|event| {
+            let has = |flags: i32| event.events & (flags as u32) != 0;
+            Ready {
+                key: event.u64,
+                readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | ALWAYS),
+                writable: has(libc::EPOLLOUT | ALWAYS),
+            }
+        })
+    }
+
+    /// Whether the last look found something that was not taken yet.
+    pub fn has_ready(&self) -> bool {
+        !self.events.is_empty()
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn looked(poller: &mut Poller) -> Vec<Ready> {
+        poller.poll().unwrap();
+        poller.ready().collect()
+    }
+
+    /// Bytes are reported once, and again when more arrive.
+    #[test]
+    fn reads_are_reported_at_the_edge() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(near.as_fd(), 7, Interest::Read).unwrap();
+        assert_eq!(looked(&mut poller), []);
+        far.write_all(b"ab").unwrap();
+        assert_eq!(looked(&mut poller), [Ready { key: 7, readable: true, writable: false }]);
+        assert_eq!(looked(&mut poller), [], "still unread, yet not a new edge");
+        far.write_all(b"c").unwrap();
+        assert_eq!(looked(&mut poller).len(), 1);
+        assert_eq!(near.read(&mut [0; 8]).unwrap(), 3);
+        drop(far);
+        assert!(looked(&mut poller)[0].readable, "the end is something to read");
+        poller.remove(near.as_fd()).unwrap();
+        assert_eq!(looked(&mut poller), []);
+    }
+
+    /// Asking for room to write reports it at once when there is some.
+    #[test]
+    fn modify_reports_anew() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(near.as_fd(), 1, Interest::Read).unwrap();
+        poller.modify(near.as_fd(), 2, Interest::ReadWrite).unwrap();
+        assert_eq!(looked(&mut poller), [Ready { key: 2, readable: false, writable: true }]);
+    }
+}
