@@ -9,10 +9,11 @@
 //!
 //! Everything borrows: a decoded request points into the bytes it came in. Nothing is allocated by a
 //! decoder save the output of a decompression, whose size is checked against a limit first.
-//! The client's half (`request::*::put`) serves the load tool and proves the other half in tests.
+//! The client's half (`request::*::put`, [`client`]) serves the load tool and proves the other half in tests.
 //!
 //! Not here: sockets, connection state beyond framing, what a request means.
 
+pub mod client;
 pub mod compress;
 pub mod consistency;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod intake;
 pub mod outlet;
 pub mod reader;
 pub mod request;
+pub mod response;
 pub mod segment;
 pub mod writer;
 

@@ -1,0 +1,281 @@
+//! The answers as a client reads them: for the load tool, and to prove our encoders.
+//!
+//! Decoding borrows, as on the server's side. Rows are not decoded: [`Rows::cells`] gives the bytes of each.
+
+use super::error::{Malformed, Result};
+use super::header::{Flags, Header, Opcode, Version};
+use super::reader::{Reader, StringList, StringMultimap};
+use super::response::metadata::{GLOBAL_TABLE, METADATA_CHANGED, MORE_PAGES, NO_METADATA};
+use super::response::result;
+
+/// How deep types of types may go. A server that sends more is not one.
+const TYPE_DEPTH_MAX: u32 = 32;
+
+/// An answer with what came around it.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// The trace of the request, if it asked for one.
+    pub trace_id: Option<[u8; 16]>,
+    /// What the server wants the user to know.
+    pub warnings: Option<StringList<'a>>,
+    /// The message.
+    pub reply: Reply<'a>,
+}
+
+/// The message of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Reply<'a> {
+    /// Something failed.
+    Error {
+        /// The code: see [`super::ErrorCode`].
+        code: u32,
+        /// What happened.
+        text: &'a str,
+        /// What the code carries beside.
+        details: Reader<'a>,
+    },
+    /// The session has begun, or events are registered.
+    Ready,
+    /// Say who you are.
+    Authenticate(&'a str),
+    /// The next step of authentication.
+    AuthChallenge(Option<&'a [u8]>),
+    /// Authentication is done.
+    AuthSuccess(Option<&'a [u8]>),
+    /// What the server supports.
+    Supported(StringMultimap<'a>),
+    /// A statement without rows is done.
+    Void,
+    /// Rows.
+    Rows(Rows<'a>),
+    /// This keyspace is in use now.
+    SetKeyspace(&'a str),
+    /// A statement was prepared.
+    Prepared(PreparedReply<'a>),
+    /// The schema changed: what (`CREATED`, ...), which kind of object, in which keyspace, its name.
+    SchemaChange(&'a str, &'a str, &'a str, Option<&'a str>),
+    /// Something happened; its kind, and the rest.
+    Event(&'a str, Reader<'a>),
+}
+
+/// RESULT Rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The columns.
+    pub metadata: Metadata<'a>,
+    /// How many rows there are.
+    pub row_count: usize,
+    cells: Reader<'a>,
+}
+
+/// Described columns.
+#[derive(Debug, Clone, Copy)]
+pub struct Metadata<'a> {
+    /// How many columns there are, described or not.
+    pub column_count: usize,
+    /// Where the next page begins.
+    pub paging_state: Option<&'a [u8]>,
+    /// The id of new metadata (v5).
+    pub new_id: Option<&'a [u8]>,
+    /// Keyspace and table of all columns, if they share one.
+    pub table: Option<(&'a str, &'a str)>,
+    described: bool,
+    specs: Reader<'a>,
+}
+
+/// RESULT Prepared.
+#[derive(Debug, Clone, Copy)]
+pub struct PreparedReply<'a> {
+    /// How EXECUTE names it.
+    pub id: &'a [u8],
+    /// The id of its result metadata (v5).
+    pub result_metadata_id: Option<&'a [u8]>,
+    /// Its bind markers.
+    pub markers: Metadata<'a>,
+    /// Which markers are the partition key, as big-endian shorts (v4 and later).
+    pub key_indexes: &'a [u8],
+    /// Its result columns.
+    pub result: Metadata<'a>,
+}
+
+impl<'a> Answer<'a> {
+    /// Reads the (uncompressed) body of the frame with this header.
+    pub fn decode(header: &Header, body: &'a [u8]) -> Result<Answer<'a>> {
+        let mut reader = Reader::new(body);
+        let has = |flag| header.flags.has(flag);
+        let trace_id = if has(Flags::TRACING) { Some(reader.uuid()?) } else { None };
+        let warnings = if has(Flags::WARNINGS) { Some(reader.string_list()?) } else { None };
+        if has(Flags::PAYLOAD) {
+            reader.skip_bytes_map()?;
+        }
+        let reply = match header.opcode {
+            Opcode::Error => {
+                let code = reader.int()? as u32;
+                Reply::Error { code, text: reader.string()?, details: reader }
+            }
+            Opcode::Ready => Reply::Ready,
+            Opcode::Authenticate => Reply::Authenticate(reader.string()?),
+            Opcode::AuthChallenge => Reply::AuthChallenge(reader.bytes()?),
+            Opcode::AuthSuccess => Reply::AuthSuccess(reader.bytes()?),
+            Opcode::Supported => Reply::Supported(reader.string_multimap()?),
+            Opcode::Result => outcome(reader, header.version)?,
+            Opcode::Event => Reply::Event(reader.string()?, reader),
+            other => return Err(Malformed::because(format!("{other:?} is not an answer"))),
+        };
+        Ok(Answer { trace_id, warnings, reply })
+    }
+}
+
+fn outcome<'a>(mut reader: Reader<'a>, version: Version) -> Result<Reply<'a>> {
+    Ok(match reader.int()? {
+        result::VOID => Reply::Void,
+        result::ROWS => {
+            let metadata = Metadata::decode(&mut reader)?;
+            let row_count = count(reader.int()?)?;
+            Reply::Rows(Rows { metadata, row_count, cells: reader })
+        }
+        result::SET_KEYSPACE => Reply::SetKeyspace(reader.string()?),
+        result::PREPARED => Reply::Prepared(PreparedReply::decode(reader, version)?),
+        result::SCHEMA_CHANGE => {
+            let (change, target) = (reader.string()?, reader.string()?);
+            let keyspace = reader.string()?;
+            let name = if target == "KEYSPACE" { None } else { Some(reader.string()?) };
+            Reply::SchemaChange(change, target, keyspace, name)
+        }
+        other => return Err(Malformed::because(format!("Unknown kind of result {other}"))),
+    })
+}
+
+impl<'a> Rows<'a> {
+    /// The cells of all rows, row by row: `None` is null. Stops at the first that is cut.
+    #[inline]
+    pub fn cells(&self) -> impl Iterator<Item = Result<Option<&'a [u8]>>> + use<'a> {
+        let mut reader = self.cells;
+        let total = self.row_count.saturating_mul(self.metadata.column_count);
+        let mut left = total;
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let cell = reader.bytes();
+            if cell.is_err() {
+                left = 0;
+            }
+            Some(cell)
+        })
+    }
+}
+
+impl<'a> Metadata<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Metadata<'a>> {
+        let flags = reader.int()?;
+        let column_count = count(reader.int()?)?;
+        let has = |flag| flags & flag != 0;
+        let paging_state = if has(MORE_PAGES) { reader.bytes()? } else { None };
+        let new_id = if has(METADATA_CHANGED) { Some(reader.short_bytes()?) } else { None };
+        let mut metadata = Metadata {
+            column_count,
+            paging_state,
+            new_id,
+            table: None,
+            described: !has(NO_METADATA),
+            specs: *reader,
+        };
+        if metadata.described {
+            metadata.walk_specs(reader, has(GLOBAL_TABLE))?;
+        }
+        Ok(metadata)
+    }
+
+    fn walk_specs(&mut self, reader: &mut Reader<'a>, global: bool) -> Result<()> {
+        if global {
+            self.table = Some((reader.string()?, reader.string()?));
+        }
+        self.specs = *reader;
+        for _ in 0..self.column_count {
+            self.spec(reader)?;
+        }
+        Ok(())
+    }
+
+    fn spec(&self, reader: &mut Reader<'a>) -> Result<(&'a str, &'a [u8])> {
+        if self.table.is_none() {
+            reader.string()?;
+            reader.string()?;
+        }
+        let name = reader.string()?;
+        let start = reader.rest();
+        skip_type(reader, TYPE_DEPTH_MAX)?;
+        Ok((name, &start[..start.len() - reader.rest().len()]))
+    }
+
+    /// The columns, if they are described: name, and type as the wire has it.
+    pub fn columns(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let metadata = *self;
+        let mut reader = self.specs;
+        let described = if self.described { self.column_count } else { 0 };
+        (0..described).map(move |_| metadata.spec(&mut reader).expect("walked when decoded"))
+    }
+}
+
+impl<'a> PreparedReply<'a> {
+    fn decode(mut reader: Reader<'a>, version: Version) -> Result<PreparedReply<'a>> {
+        let id = reader.short_bytes()?;
+        let v5 = version >= Version::V5;
+        let result_metadata_id = if v5 { Some(reader.short_bytes()?) } else { None };
+        let flags = reader.int()?;
+        let column_count = count(reader.int()?)?;
+        let mut key_indexes: &[u8] = &[];
+        if version >= Version::V4 {
+            let indexes = count(reader.int()?)?;
+            key_indexes = reader.take(indexes.saturating_mul(2))?;
+        }
+        let specs = reader;
+        let mut markers = Metadata {
+            column_count,
+            paging_state: None,
+            new_id: None,
+            table: None,
+            described: true,
+            specs,
+        };
+        markers.walk_specs(&mut reader, flags & GLOBAL_TABLE != 0)?;
+        let result = Metadata::decode(&mut reader)?;
+        Ok(PreparedReply { id, result_metadata_id, markers, key_indexes, result })
+    }
+}
+
+/// Passes over an `[option]`.
+fn skip_type(reader: &mut Reader<'_>, depth: u32) -> Result<()> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Malformed::with("A type of types of types without end"));
+    };
+    match reader.short()? {
+        0x0000 => {
+            reader.string()?;
+        }
+        0x0020 | 0x0022 => skip_type(reader, depth)?,
+        0x0021 => {
+            skip_type(reader, depth)?;
+            skip_type(reader, depth)?;
+        }
+        0x0030 => {
+            reader.string()?;
+            reader.string()?;
+            for _ in 0..reader.short()? {
+                reader.string()?;
+                skip_type(reader, depth)?;
+            }
+        }
+        0x0031 => {
+            for _ in 0..reader.short()? {
+                skip_type(reader, depth)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn count(number: i32) -> Result<usize> {
+    usize::try_from(number)
+        .map_err(|_| Malformed::because(format!("A negative number of things: {number}")))
+}

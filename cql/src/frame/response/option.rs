@@ -1,0 +1,173 @@
+//! `[option]`: how the protocol names a type.
+//!
+//! A type that the version has no number for travels as a custom one, by the name of its Cassandra class:
+//! vectors always, durations before v5, four small types before v4. Drivers parse these names.
+
+use std::fmt::{self, Display, Formatter};
+
+use model::types::CqlType;
+
+use super::super::header::Version;
+use super::super::writer;
+
+const CUSTOM: u16 = 0x0000;
+const CLASSES: &str = "org.apache.cassandra.db.marshal.";
+
+/// Appends the notation of `ty`.
+pub fn put_type(version: Version, ty: &CqlType, out: &mut Vec<u8>) {
+    let Some(number) = number(version, ty) else {
+        writer::short(out, CUSTOM);
+        writer::string(out, &ClassName { ty, show_frozen: true }.to_string());
+        return;
+    };
+    writer::short(out, number);
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            put_type(version, element, out);
+        }
+        CqlType::Map { key, value, .. } => {
+            put_type(version, key, out);
+            put_type(version, value, out);
+        }
+        CqlType::Tuple(elements) => {
+            writer::short(out, writer::count(elements.len()));
+            for element in elements.iter() {
+                put_type(version, element, out);
+            }
+        }
+        CqlType::Udt { definition, .. } => {
+            writer::string(out, &definition.keyspace);
+            writer::string(out, &definition.name);
+            writer::short(out, writer::count(definition.fields.len()));
+            for (name, field) in &definition.fields {
+                writer::string(out, name);
+                put_type(version, field, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The number of a type, if the version has one for it.
+fn number(version: Version, ty: &CqlType) -> Option<u16> {
+    let (number, since) = match ty {
+        CqlType::Ascii => (0x01, Version::V3),
+        CqlType::Bigint => (0x02, Version::V3),
+        CqlType::Blob => (0x03, Version::V3),
+        CqlType::Boolean => (0x04, Version::V3),
+        CqlType::Counter => (0x05, Version::V3),
+        CqlType::Decimal => (0x06, Version::V3),
+        CqlType::Double => (0x07, Version::V3),
+        CqlType::Float => (0x08, Version::V3),
+        CqlType::Int => (0x09, Version::V3),
+        CqlType::Timestamp => (0x0B, Version::V3),
+        CqlType::Uuid => (0x0C, Version::V3),
+        CqlType::Text => (0x0D, Version::V3),
+        CqlType::Varint => (0x0E, Version::V3),
+        CqlType::Timeuuid => (0x0F, Version::V3),
+        CqlType::Inet => (0x10, Version::V3),
+        CqlType::Date => (0x11, Version::V4),
+        CqlType::Time => (0x12, Version::V4),
+        CqlType::Smallint => (0x13, Version::V4),
+        CqlType::Tinyint => (0x14, Version::V4),
+        CqlType::Duration => (0x15, Version::V5),
+        CqlType::List { .. } => (0x20, Version::V3),
+        CqlType::Map { .. } => (0x21, Version::V3),
+        CqlType::Set { .. } => (0x22, Version::V3),
+        CqlType::Udt { .. } => (0x30, Version::V3),
+        CqlType::Tuple(_) => (0x31, Version::V3),
+        CqlType::Vector { .. } => return None,
+    };
+    (version >= since).then_some(number)
+}
+
+/// The name of the Cassandra class that is a type. Inside a frozen type, a tuple and a user type everything is
+/// frozen, so that the word is not repeated.
+struct ClassName<'a> {
+    ty: &'a CqlType,
+    show_frozen: bool,
+}
+
+impl Display for ClassName<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let frozen = match self.ty {
+            CqlType::List { frozen, .. }
+            | CqlType::Set { frozen, .. }
+            | CqlType::Map { frozen, .. }
+            | CqlType::Udt { frozen, .. } => *frozen && self.show_frozen,
+            _ => false,
+        };
+        let of = |ty| ClassName { ty, show_frozen: self.show_frozen && !frozen };
+        let within = |ty| ClassName { ty, show_frozen: false };
+        if frozen {
+            write!(f, "{CLASSES}FrozenType(")?;
+        }
+        write!(f, "{CLASSES}{}", class(self.ty))?;
+        match self.ty {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                write!(f, "({})", of(element))?;
+            }
+            CqlType::Map { key, value, .. } => write!(f, "({},{})", of(key), of(value))?,
+            CqlType::Tuple(elements) => {
+                f.write_str("(")?;
+                for (i, element) in elements.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma}{}", within(element))?;
+                }
+                f.write_str(")")?;
+            }
+            CqlType::Udt { definition, .. } => {
+                write!(f, "({},{}", definition.keyspace, Hex(&definition.name))?;
+                for (name, field) in &definition.fields {
+                    write!(f, ",{}:{}", Hex(name), of(field))?;
+                }
+                f.write_str(")")?;
+            }
+            CqlType::Vector { element, dimensions } => {
+                write!(f, "({} , {dimensions})", of(element))?;
+            }
+            _ => {}
+        }
+        if frozen { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+fn class(ty: &CqlType) -> &'static str {
+    match ty {
+        CqlType::Ascii => "AsciiType",
+        CqlType::Bigint => "LongType",
+        CqlType::Blob => "BytesType",
+        CqlType::Boolean => "BooleanType",
+        CqlType::Counter => "CounterColumnType",
+        CqlType::Date => "SimpleDateType",
+        CqlType::Decimal => "DecimalType",
+        CqlType::Double => "DoubleType",
+        CqlType::Duration => "DurationType",
+        CqlType::Float => "FloatType",
+        CqlType::Inet => "InetAddressType",
+        CqlType::Int => "Int32Type",
+        CqlType::Smallint => "ShortType",
+        CqlType::Text => "UTF8Type",
+        CqlType::Time => "TimeType",
+        CqlType::Timestamp => "TimestampType",
+        CqlType::Timeuuid => "TimeUUIDType",
+        CqlType::Tinyint => "ByteType",
+        CqlType::Uuid => "UUIDType",
+        CqlType::Varint => "IntegerType",
+        CqlType::List { .. } => "ListType",
+        CqlType::Set { .. } => "SetType",
+        CqlType::Map { .. } => "MapType",
+        CqlType::Tuple(_) => "TupleType",
+        CqlType::Udt { .. } => "UserType",
+        CqlType::Vector { .. } => "VectorType",
+    }
+}
+
+/// Names inside class names are written as the hex digits of their bytes.
+struct Hex<'a>(&'a str);
+
+impl Display for Hex<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
