@@ -1,2 +1,74 @@
-//! To be filled.
-fn main() {}
+//! The checks, as a program: `cargo ci TIER` or `cargo ci STEP`.
+//!
+//!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
+//!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
+//!   night   full with hours of simulation and every driver
+//!   fix     the only one that edits: rustfmt and clippy's own suggestions
+//!
+//! Each step is one line with its time; a failed one shows its output and the command that
+//! runs it alone. The last line counts: `N passed, N failed`.
+//!
+//! Not here: what a step does (one file each), which steps a tier has (`tier.rs`).
+
+mod documents;
+mod layers;
+mod repository;
+mod source;
+mod step;
+mod tidy;
+mod tier;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::repository::Repository;
+use crate::step::Report;
+
+/// The checks of Messina.
+#[derive(Parser)]
+#[command(name = "cargo ci", bin_name = "cargo ci", disable_version_flag = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Format, clippy, tidy, layers, unit tests: under two minutes when warm.
+    Fast,
+    /// Everything that must hold before a release: under thirty minutes on two cores.
+    Full,
+    /// Full, and the long runs.
+    Night,
+    /// Edit the sources as rustfmt and clippy suggest.
+    Fix,
+    /// File headers, sizes, names, where `unsafe` and the runtime may be named.
+    Tidy,
+    /// The arrows between the crates.
+    Layers,
+    /// Every command that the documents tell the reader to type.
+    Documents,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let repository = match Repository::find() {
+        Ok(repository) => repository,
+        Err(error) => {
+            eprintln!("cargo ci: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut report = Report::new(repository.log_folder());
+    match arguments.task {
+        Task::Fast => tier::fast(&repository, &mut report),
+        Task::Full => tier::full(&repository, &mut report),
+        Task::Night => tier::night(&repository, &mut report),
+        Task::Fix => tier::fix(&repository, &mut report),
+        Task::Tidy => tier::tidy(&repository, &mut report),
+        Task::Layers => tier::layers(&repository, &mut report),
+        Task::Documents => tier::documents(&repository, &mut report),
+    }
+    report.close()
+}

@@ -1,0 +1,188 @@
+//! Runs what the documents tell the reader to type, in order, as one shell session a document.
+//!
+//! A fenced block of `sh`, `python` or `cql` carries a second word that says how it is tested:
+//!
+//!   run      it must succeed; python reads it as a program, cqlsh as statements
+//!   serve    it starts a server: the session goes on when its output has a line `ready`,
+//!            and after the last block it must end with status 0 on SIGTERM
+//!   known    too long to run here, or this very tier: each line is asked for `--help`, so that
+//!            its program, its sub-command and its flags must exist
+//!
+//! Invariant: a block without such a word is a complaint, so no command in a document is untested.
+//!
+//! Not here: whether the text around the commands is true.
+
+use std::net::TcpListener;
+
+use crate::repository::{Repository, TextFile};
+use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome};
+
+/// The port that a server takes when nothing is said.
+const CQL_PORT: u16 = 9042;
+/// How long a freshly built server may take to be ready, the build included.
+const READY_SECONDS_MAX: u32 = 900;
+
+/// A fenced block that has to be tested.
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    /// Where the fence opens, from 1.
+    line: usize,
+    language: String,
+    mark: String,
+    text: String,
+}
+
+/// The documents with blocks to test.
+pub(crate) fn documents(repository: &Repository) -> Result<Vec<TextFile>, String> {
+    let mut files = repository.text_files()?;
+    files.retain(|file| file.path.ends_with(".md") && !blocks(&file.text).is_empty());
+    Ok(files)
+}
+
+/// Tests all blocks of one document.
+pub(crate) fn check(repository: &Repository, document: &TextFile, log: &Log) -> Outcome {
+    let blocks = blocks(&document.text);
+    let complaints: Vec<String> =
+        blocks.iter().filter_map(|block| complain(&document.path, block)).collect();
+    if !complaints.is_empty() {
+        return Err(Failure::from(complaints.join("\n")));
+    }
+    if blocks.iter().any(|block| block.mark == "serve") {
+        if TcpListener::bind(("127.0.0.1", CQL_PORT)).is_err() {
+            return Ok(Done::Skipped(format!("port {CQL_PORT} is in use")));
+        }
+        if repository.root().join("messina-data").exists() {
+            return Ok(Done::Skipped("./messina-data exists: it is somebody's".to_owned()));
+        }
+    }
+    let result = run(repository, &script(&document.path, &blocks), log);
+    // Only what this session made: the step does not start when the folder was there before.
+    if blocks.iter().any(|block| block.mark == "serve") {
+        let _ = std::fs::remove_dir_all(repository.root().join("messina-data"));
+    }
+    result.map(|()| Done::Passed(1)).map_err(Failure::from)
+}
+
+fn run(repository: &Repository, script: &str, log: &Log) -> Result<(), String> {
+    let mut command = repository.command("bash");
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    command.args(["-c", script]).env("CARGO_CI", this);
+    log.run(&mut command, COMMAND_LIMIT)
+}
+
+fn complain(path: &str, block: &Block) -> Option<String> {
+    let Block { line, language, mark, .. } = block;
+    let is_fine = match mark.as_str() {
+        "run" => true,
+        "serve" | "known" => language == "sh",
+        _ => false,
+    };
+    (!is_fine).then(|| format!("{path}:{line}: `{language} {mark}`: say `run`, `serve` or `known`"))
+}
+
+/// The blocks of a document in the languages that can be tested.
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut fenced = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        if fenced && line == "```" {
+            fenced = false;
+            found.extend(open.take());
+        } else if let Some(info) = line.strip_prefix("```").filter(|_| !fenced) {
+            fenced = true;
+            let mut words = info.split_whitespace().map(str::to_owned);
+            let language = words.next().unwrap_or_default();
+            let mark = words.next().unwrap_or_default();
+            if ["sh", "python", "cql"].contains(&language.as_str()) {
+                open = Some(Block { line: number, language, mark, text: String::new() });
+            }
+        } else if let Some(block) = &mut open {
+            block.text.push_str(line);
+            block.text.push('\n');
+        }
+    }
+    found
+}
+
+/// One shell program for the whole document.
+fn script(path: &str, blocks: &[Block]) -> String {
+    let mut script = String::from(
+        "set -euo pipefail\n\
+         server=; log=$(mktemp)\n\
+         trap '[ -z \"$server\" ] || kill -KILL -- \"-$server\" 2>/dev/null; rm -f \"$log\"' EXIT\n\
+         trap 'echo \"failed: $block\"' ERR\n",
+    );
+    for block in blocks {
+        script.push_str(&format!("block='{path}:{}'\necho \"== $block\"\n", block.line));
+        match (block.mark.as_str(), block.language.as_str()) {
+            ("serve", _) => script.push_str(&serve(&block.text)),
+            ("known", _) => script.extend(block.text.lines().map(ask_for_help)),
+            (_, "python") => script.push_str(&format!("python3 - <<'PY'\n{}PY\n", block.text)),
+            (_, "cql") => script.push_str(&format!("cqlsh <<'CQL'\n{}CQL\n", block.text)),
+            _ => script.push_str(&block.text),
+        }
+    }
+    script.push_str(
+        "if [ -n \"$server\" ]; then block='the server after SIGTERM'\n\
+         kill -TERM -- \"-$server\"; wait \"$server\"; server=; fi\n",
+    );
+    script
+}
+
+/// Starts a server in a process group of its own and waits for its line `ready`.
+fn serve(command: &str) -> String {
+    let command = command.trim();
+    format!(
+        "set -m; {command} >\"$log\" 2>&1 & server=$!; set +m\n\
+         for i in $(seq {READY_SECONDS_MAX}); do\n\
+         grep -q '^ready' \"$log\" && break\n\
+         kill -0 $server 2>/dev/null || {{ cat \"$log\"; false; }}\n\
+         [ $i -lt {READY_SECONDS_MAX} ] || {{ echo 'never ready'; false; }}\n\
+         sleep 1; done\n"
+    )
+}
+
+/// Asks one documented command for its help, which refuses what it does not know.
+fn ask_for_help(line: &str) -> String {
+    let line = line.split(" #").next().unwrap_or(line).trim_end();
+    if line.is_empty() || line.starts_with('#') {
+        return String::new();
+    }
+    let command = match line.strip_prefix("cargo ci") {
+        Some(rest) => format!("\"$CARGO_CI\"{rest}"),
+        None => line.to_owned(),
+    };
+    format!("{command} --help >/dev/null\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_with_their_marks() {
+        let text = "a\n```sh run\nls\n```\n```text\n```sh\n```\n```cql\nSELECT\n```\n";
+        let found = blocks(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].line, found[0].text.as_str()), (2, "ls\n"));
+        assert_eq!(complain("a.md", &found[0]), None);
+        assert!(complain("a.md", &found[1]).is_some());
+    }
+
+    #[test]
+    fn a_session_fails_with_the_place_of_the_block() {
+        let repository = Repository::find().unwrap();
+        let log = crate::step::Report::new(repository.log_folder()).log("documents test");
+        let session = |text: &str| run(&repository, &script("a.md", &blocks(text)), &log);
+        assert_eq!(session("```sh run\na=1\n```\n```sh run\n[ $a = 1 ]\n```\n"), Ok(()));
+        assert!(session("```sh run\ntrue\n```\n```sh run\nfalse\n```\n").is_err());
+        assert!(log.text().contains("failed: a.md:4"));
+        assert!(session("```python run\nraise SystemExit(3)\n```\n").is_err());
+        assert!(session("```sh known\nls --no-such-flag\n```\n").is_err());
+        let server =
+            "```sh serve\nbash -c 'trap \"exit 0\" TERM; echo ready; sleep 9 & wait'\n```\n";
+        assert_eq!(session(server), Ok(()));
+        assert!(session("```sh serve\nfalse\n```\n").is_err());
+    }
+}

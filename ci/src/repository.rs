@@ -1,0 +1,86 @@
+//! The checkout under test: its root, its files, its places for what the checks make.
+//!
+//! Invariant: the checks write only under `target/ci`; `fix` alone edits sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A checkout of the project.
+pub(crate) struct Repository {
+    root: PathBuf,
+}
+
+/// One text file of the checkout.
+pub(crate) struct TextFile {
+    /// Path relative to the root, with forward slashes.
+    pub(crate) path: String,
+    /// The whole text.
+    pub(crate) text: String,
+}
+
+impl Repository {
+    /// The checkout this program was built from.
+    pub(crate) fn find() -> Result<Self, String> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().ok_or("the ci crate has no parent folder")?;
+        if !root.join("Cargo.toml").is_file() {
+            return Err(format!("no workspace at {}", root.display()));
+        }
+        Ok(Self { root: root.to_path_buf() })
+    }
+
+    /// The folder with the workspace's Cargo.toml.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where steps keep their logs, virtual environments and downloads.
+    pub(crate) fn work_folder(&self) -> PathBuf {
+        self.root.join("target/ci")
+    }
+
+    /// Where each step's whole output lands.
+    pub(crate) fn log_folder(&self) -> PathBuf {
+        self.work_folder().join("log")
+    }
+
+    /// A command in the root, with no input.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root).stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// Cargo, the one that built this program.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = self.command(cargo);
+        command.args(arguments);
+        command
+    }
+
+    /// Every file that git tracks or would track, sorted, that is UTF-8 text.
+    pub(crate) fn text_files(&self) -> Result<Vec<TextFile>, String> {
+        let listing = self
+            .command("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .output()
+            .map_err(|error| format!("git ls-files: {error}"))?;
+        if !listing.status.success() {
+            return Err(String::from_utf8_lossy(&listing.stderr).into_owned());
+        }
+        let listing = String::from_utf8_lossy(&listing.stdout);
+        let mut paths: Vec<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            // Deleted but still in the index, or not text: nothing to read.
+            if let Ok(text) = fs::read_to_string(self.root.join(path)) {
+                files.push(TextFile { path: path.to_owned(), text });
+            }
+        }
+        Ok(files)
+    }
+}

@@ -1,0 +1,216 @@
+//! Steps and their report: one line each, the failed one with its output and how to rerun it.
+//!
+//!   ok       clippy                       12.3 s
+//!   FAILED   tidy                          0.1 s
+//!            engine/src/read.rs:1: no `//!` header
+//!            rerun: cargo ci tidy
+//!   skipped  drivers go                    no `go` on this machine
+//!
+//! Invariants
+//! 1. A step that did not run is counted neither passed nor failed, and says why.
+//! 2. A run with any failure ends with a non-zero exit code.
+//!
+//! Not here: what any step does.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a running command is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A command that runs longer than this hangs: killed with all its children.
+pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(25 * 60);
+/// How much of a failed step's output is shown; the log has all of it.
+const SHOWN_LINES_MAX: usize = 60;
+
+/// How a step ended, when it did not fail.
+pub(crate) enum Done {
+    /// So many checks passed.
+    Passed(u64),
+    /// It could not run here, and why.
+    Skipped(String),
+}
+
+/// How a step failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What to show.
+    pub(crate) text: String,
+    /// Checks of the step that passed all the same.
+    pub(crate) passed: u64,
+    /// Checks that failed, at least 1.
+    pub(crate) failed: u64,
+}
+
+impl<T: Into<String>> From<T> for Failure {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), passed: 0, failed: 1 }
+    }
+}
+
+/// What a step returns.
+pub(crate) type Outcome = Result<Done, Failure>;
+
+/// The tally of a run.
+pub(crate) struct Report {
+    log_folder: PathBuf,
+    started: Instant,
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Report {
+    /// An empty tally that keeps logs in `log_folder`.
+    pub(crate) fn new(log_folder: PathBuf) -> Self {
+        Self { log_folder, started: Instant::now(), passed: 0, failed: 0, skipped: 0 }
+    }
+
+    /// Where a step keeps what its commands print.
+    pub(crate) fn log(&self, step: &str) -> Log {
+        let name: String =
+            step.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        Log { path: self.log_folder.join(format!("{name}.log")) }
+    }
+
+    /// Runs one step and prints its line.
+    pub(crate) fn step(&mut self, name: &str, rerun: &str, run: impl FnOnce(&Log) -> Outcome) {
+        let log = self.log(name);
+        let started = Instant::now();
+        let outcome = log.clear().map_err(Failure::from).and_then(|()| run(&log));
+        let seconds = started.elapsed().as_secs_f64();
+        match outcome {
+            Ok(Done::Passed(count)) => {
+                self.passed += count;
+                say(&format!("ok       {name:<32} {seconds:>7.1} s"));
+            }
+            Ok(Done::Skipped(why)) => {
+                self.skipped += 1;
+                say(&format!("skipped  {name:<32} {why}"));
+            }
+            Err(failure) => {
+                self.passed += failure.passed;
+                self.failed += failure.failed.max(1);
+                say(&format!("FAILED   {name:<32} {seconds:>7.1} s"));
+                say(&shorten(&failure.text));
+                say(&format!("         log:   {}", log.path.display()));
+                say(&format!("         rerun: {rerun}"));
+            }
+        }
+    }
+
+    /// Prints the last line, and says how the run ended.
+    pub(crate) fn close(self) -> ExitCode {
+        let seconds = self.started.elapsed().as_secs();
+        let skipped = match self.skipped {
+            0 => String::new(),
+            count => format!(" ({count} steps skipped, named above)"),
+        };
+        say(&format!("in {seconds} s{skipped}"));
+        say(&format!("{} passed, {} failed", self.passed, self.failed));
+        if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Prints a line at once, so that a log that is being followed is never behind.
+fn say(line: &str) {
+    let mut out = io::stdout().lock();
+    // A closed pipe is the reader's wish, not a failed check.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Indents the last lines of a text.
+fn shorten(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let skipped = lines.len().saturating_sub(SHOWN_LINES_MAX);
+    let mut shown = Vec::new();
+    if skipped > 0 {
+        shown.push(format!("         ... {skipped} lines before, in the log"));
+    }
+    shown.extend(lines[skipped..].iter().map(|line| format!("         {line}")));
+    shown.join("\n")
+}
+
+/// What the commands of one step printed.
+pub(crate) struct Log {
+    path: PathBuf,
+}
+
+impl Log {
+    fn clear(&self) -> Result<(), String> {
+        let file = self.open()?;
+        file.set_len(0).map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    /// All that was printed so far.
+    pub(crate) fn text(&self) -> String {
+        let bytes = fs::read(&self.path).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Adds a line of our own.
+    pub(crate) fn note(&self, line: &str) {
+        if let Ok(mut file) = self.open() {
+            let _ = writeln!(file, "{line}");
+        }
+    }
+
+    /// The file, to be appended to.
+    pub(crate) fn open(&self) -> Result<File, String> {
+        let folder = self.path.parent().expect("a log lies in a folder");
+        fs::create_dir_all(folder)
+            .and_then(|()| File::options().create(true).append(true).open(&self.path))
+            .map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    /// Runs a command to its end, its output into this log; an error is its whole output.
+    pub(crate) fn run(&self, command: &mut Command, limit: Duration) -> Result<(), String> {
+        self.note(&format!("$ {}", spell(command)));
+        let before = self.text().len();
+        let (out, err) = (self.open()?, self.open()?);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", spell(command)))?;
+        let started = Instant::now();
+        let status = loop {
+            let ended = child.try_wait().map_err(|error| error.to_string())?;
+            if let Some(status) = ended {
+                break status;
+            }
+            if started.elapsed() > limit {
+                kill_group(child.id());
+                let _ = child.wait();
+                let said = self.text();
+                let said = said.get(before..).unwrap_or_default();
+                return Err(format!("{said}\nkilled: longer than {} s", limit.as_secs()));
+            }
+            thread::sleep(POLL_INTERVAL);
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let said = self.text();
+        let said = said.get(before..).unwrap_or_default();
+        Err(format!("{said}\n{}: {status}", spell(command)))
+    }
+}
+
+/// Kills a process group that one of our commands leads.
+pub(crate) fn kill_group(leader: u32) {
+    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
+}
+
+/// A command as one would type it.
+fn spell(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,56 @@
+//! Where `unsafe` and the runtime's crate may be named, each place with its reason.
+//!
+//! Invariant: a file listed here uses what it is listed for; a stale line is a complaint.
+
+use crate::repository::TextFile;
+use crate::source::Source;
+
+/// A file or folder (ending in `/`) that may use a word, and why.
+struct Room {
+    path: &'static str,
+    reason: &'static str,
+}
+
+/// Files that may hold `unsafe`.
+const UNSAFE_ROOMS: [Room; 0] = [];
+
+/// Places that may name glommio: it stays replaceable only while few know it.
+const RUNTIME_ROOMS: [Room; 3] = [
+    Room { path: "engine/src/io/", reason: "the door to the disk" },
+    Room { path: "shard/", reason: "the runtime" },
+    Room { path: "server/", reason: "starts the runtime" },
+];
+
+/// Complaints about one file.
+pub(super) fn check(path: &str, source: &Source) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (word, rooms) in [("unsafe", &UNSAFE_ROOMS[..]), ("glommio", &RUNTIME_ROOMS[..])] {
+        let Some(line) = source.find_word(word) else { continue };
+        if !rooms.iter().any(|room| room.holds(path)) {
+            let line = line + 1;
+            complaints.push(format!("{path}:{line}: `{word}` outside its rooms (ci/src/tidy)"));
+        }
+    }
+    complaints
+}
+
+/// Complaints about unsafe rooms that are not, or no longer, unsafe.
+pub(super) fn check_all_used(files: &[TextFile]) -> Vec<String> {
+    let is_unsafe = |room: &Room| {
+        files
+            .iter()
+            .filter(|file| file.path.ends_with(".rs") && room.holds(&file.path))
+            .any(|file| Source::new(&file.text).find_word("unsafe").is_some())
+    };
+    UNSAFE_ROOMS
+        .iter()
+        .filter(|room| !is_unsafe(room))
+        .map(|room| format!("{}: needs no `unsafe` ({}): unlist it", room.path, room.reason))
+        .collect()
+}
+
+impl Room {
+    fn holds(&self, path: &str) -> bool {
+        path == self.path || (self.path.ends_with('/') && path.starts_with(self.path))
+    }
+}

@@ -1,0 +1,53 @@
+//! Each rule catches what it is for, and lets the rest pass.
+
+use super::*;
+
+fn complaints(path: &str, text: &str) -> Vec<String> {
+    let file = TextFile { path: path.to_owned(), text: text.to_owned() };
+    let mut complaints = check(std::slice::from_ref(&file));
+    // Rooms of the real house are not in this one-file house.
+    complaints.retain(|complaint| complaint.starts_with(path));
+    complaints
+}
+
+#[test]
+fn a_file_in_order_passes() {
+    assert_eq!(complaints("engine/src/read.rs", "//! x\nfn a() {}\n"), Vec::<String>::new());
+}
+
+#[test]
+fn each_rule_catches_its_violation() {
+    let long_line = format!("//! x\n// {}\n", "é".repeat(98));
+    let long_file = format!("//! x\n{}", "const A: u8 = 0;\n".repeat(600));
+    let long_function = format!("//! x\nfn a() {{\n{}}}\n", "  b();\n".repeat(69));
+    let note = format!("//! x\n// {}: later\n", concat!("TO", "DO"));
+    for (path, text, expected) in [
+        ("engine/src/a.rs", "fn a() {}\n", "no `//!` header"),
+        ("engine/src/a.rs", &long_line, ":2: longer than 100 columns"),
+        ("engine/src/a.rs", &long_file, "601 lines without tests"),
+        ("engine/src/a.rs", &long_function, ":2: `a` has 71 lines"),
+        ("engine/src/utils.rs", "//! x\n", "`utils` is no noun"),
+        ("engine/src/common/a.rs", "//! x\n", "`common` is no noun"),
+        ("engine/src/a.rs", &note, "do it, or write an issue"),
+        ("engine/src/a.rs", "//! x\nfn a() { unsafe { b() } }\n", "`unsafe` outside"),
+        ("engine/src/read.rs", "//! x\nuse glommio::io;\n", "`glommio` outside"),
+        ("tools/src/a.py", "open('/home/me/x')\n", ":1: names a folder"),
+    ] {
+        let found = complaints(path, text);
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_violation_passes() {
+    let at_the_limit = format!("//! x\nfn a() {{\n{}}}\n", "  b();\n".repeat(68));
+    let long_test = format!("//! x\n#[cfg(test)]\nmod t {{\n{}}}\n", "fn a() {}\n".repeat(700));
+    for (path, text) in [
+        ("engine/src/io/dma.rs", "//! x\nuse glommio::io;\n"),
+        ("cql/src/a.rs", "//! glommio and unsafe, in words\n#![deny(unsafe_code)]\n"),
+        ("engine/src/a.rs", &at_the_limit),
+        ("engine/src/a.rs", &long_test),
+    ] {
+        assert_eq!(complaints(path, text), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,149 @@
+//! Which steps each tier has, and the steps that are a single cargo command.
+//!
+//!   fast ⊂ full ⊂ night: a tier is the one before it and more.
+//!
+//! Cheap steps come first: a missing header should not wait for a build.
+
+use crate::documents as papers;
+use crate::layers as arrows;
+use crate::repository::Repository;
+use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
+use crate::tidy as house;
+
+/// Under two minutes when warm.
+pub(crate) fn fast(repository: &Repository, report: &mut Report) {
+    read_only_steps(repository, report);
+    report.step("unit tests", "cargo test --workspace --lib --bins", |log| {
+        cargo_test(repository, log, &["test", "--workspace", "--lib", "--bins", "--no-fail-fast"])
+    });
+}
+
+/// What must hold before a release.
+pub(crate) fn full(repository: &Repository, report: &mut Report) {
+    read_only_steps(repository, report);
+    report.step("all tests", "cargo test --workspace", |log| {
+        cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
+    });
+    documents(repository, report);
+}
+
+/// Full, and the long runs.
+pub(crate) fn night(repository: &Repository, report: &mut Report) {
+    full(repository, report);
+}
+
+/// The only task that edits.
+pub(crate) fn fix(repository: &Repository, report: &mut Report) {
+    report.step("clippy --fix", "cargo ci fix", |log| {
+        let arguments =
+            ["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"];
+        cargo(repository, log, &arguments)
+    });
+    report.step("fmt", "cargo ci fix", |log| cargo(repository, log, &["fmt", "--all"]));
+}
+
+/// The house rules.
+pub(crate) fn tidy(repository: &Repository, report: &mut Report) {
+    report.step("tidy", "cargo ci tidy", |_| verdict(house::check(&repository.text_files()?)));
+}
+
+/// The arrows between rooms.
+pub(crate) fn layers(repository: &Repository, report: &mut Report) {
+    report.step("layers", "cargo ci layers", |_| {
+        let mut complaints = arrows::check_arrows(&arrows::metadata(repository)?)?;
+        complaints.extend(arrows::check_meeting_places(&repository.text_files()?));
+        verdict(complaints)
+    });
+}
+
+/// What the documents tell the reader to type.
+pub(crate) fn documents(repository: &Repository, report: &mut Report) {
+    let documents = match papers::documents(repository) {
+        Ok(documents) => documents,
+        Err(error) => return report.step("documents", "cargo ci documents", |_| Err(error.into())),
+    };
+    for document in &documents {
+        let name = format!("documents {}", document.path);
+        report.step(&name, "cargo ci documents", |log| papers::check(repository, document, log));
+    }
+}
+
+fn read_only_steps(repository: &Repository, report: &mut Report) {
+    tidy(repository, report);
+    layers(repository, report);
+    report.step("fmt", "cargo fmt --all --check (cargo ci fix mends it)", |log| {
+        cargo(repository, log, &["fmt", "--all", "--check"])
+    });
+    let rerun = "cargo clippy --workspace --all-targets -- -D warnings";
+    report.step("clippy", rerun, |log| {
+        let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        cargo(repository, log, &arguments)
+    });
+}
+
+fn verdict(complaints: Vec<String>) -> Outcome {
+    if complaints.is_empty() {
+        return Ok(Done::Passed(1));
+    }
+    Err(Failure::from(complaints.join("\n")))
+}
+
+/// One cargo command that counts as one check.
+fn cargo(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
+    log.run(&mut repository.cargo(arguments), COMMAND_LIMIT)?;
+    Ok(Done::Passed(1))
+}
+
+/// A `cargo test` that counts as many checks as it ran tests.
+fn cargo_test(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
+    let result = log.run(&mut repository.cargo(arguments), COMMAND_LIMIT);
+    let (passed, failed) = count_tests(&log.text());
+    match result {
+        Ok(()) if passed == 0 => Err(Failure::from("no test ran")),
+        Ok(()) => Ok(Done::Passed(passed)),
+        Err(text) => Err(Failure { text, passed, failed }),
+    }
+}
+
+/// Adds up the lines `test result: ok. 3 passed; 0 failed; ...` of libtest.
+fn count_tests(output: &str) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for line in output.lines().filter(|line| line.starts_with("test result:")) {
+        for part in line.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let count: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            match words.next() {
+                Some("passed") => sum.0 += count,
+                Some("failed") => sum.1 += count,
+                _ => {}
+            }
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_lines_are_added_up() {
+        let output = "test a ... ok\n\
+            test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+            test result: FAILED. 2 passed; 5 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(count_tests(output), (5, 5));
+    }
+
+    #[test]
+    fn the_house_is_tidy() {
+        let files = Repository::find().unwrap().text_files().unwrap();
+        assert_eq!(house::check(&files), Vec::<String>::new());
+        assert_eq!(arrows::check_meeting_places(&files), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_arrows_point_down() {
+        let metadata = arrows::metadata(&Repository::find().unwrap()).unwrap();
+        assert_eq!(arrows::check_arrows(&metadata).unwrap(), Vec::<String>::new());
+    }
+}
