@@ -33,6 +33,8 @@ pub const RELATIONS_MAX: usize = 100;
 pub const BIND_MARKERS_MAX: usize = 65_535;
 /// Most statements of one batch text.
 pub const BATCH_STATEMENTS_MAX: usize = 65_535;
+/// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
+pub const DECIMAL_SCALE_MAX: u32 = 10_000;
 
 // A frame always holds a statement of any allowed length.
 const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);

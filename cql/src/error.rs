@@ -1,0 +1,94 @@
+//! What the language refuses, each with the protocol's code for it.
+
+use crate::frame::ErrorCode;
+use crate::lang::SyntaxError;
+use std::fmt;
+
+/// Result of the language.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a statement is not executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// It is not CQL.
+    Syntax(String),
+    /// It asks for what the schema, the types or a limit forbid.
+    Invalid(String),
+    /// It asks for what the configuration or an option forbids.
+    Config(String),
+    /// What it creates is there.
+    AlreadyExists {
+        /// The keyspace.
+        keyspace: String,
+        /// The table; empty if it is the keyspace that exists.
+        table: String,
+        /// The text.
+        text: String,
+    },
+    /// A function failed on its arguments.
+    Function {
+        /// Its keyspace.
+        keyspace: String,
+        /// Its name.
+        function: String,
+        /// Its argument types.
+        arguments: Vec<String>,
+        /// The text.
+        text: String,
+    },
+    /// The request does not fit the statement: the client broke the protocol.
+    Protocol(String),
+}
+
+impl Error {
+    /// An invalid request.
+    #[cold]
+    pub fn invalid(text: impl Into<String>) -> Error {
+        Error::Invalid(text.into())
+    }
+
+    /// The protocol's code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Syntax(_) => ErrorCode::Syntax,
+            Error::Invalid(_) => ErrorCode::Invalid,
+            Error::Config(_) => ErrorCode::Config,
+            Error::AlreadyExists { .. } => ErrorCode::AlreadyExists,
+            Error::Function { .. } => ErrorCode::FunctionFailure,
+            Error::Protocol(_) => ErrorCode::Protocol,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Syntax(text)
+            | Error::Invalid(text)
+            | Error::Config(text)
+            | Error::AlreadyExists { text, .. }
+            | Error::Function { text, .. }
+            | Error::Protocol(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<SyntaxError> for Error {
+    fn from(error: SyntaxError) -> Error {
+        Error::Syntax(error.to_string())
+    }
+}
+
+impl From<model::Error> for Error {
+    fn from(error: model::Error) -> Error {
+        let text = error.to_string();
+        match error {
+            model::Error::AlreadyExists { keyspace, table } => {
+                Error::AlreadyExists { keyspace, table, text }
+            }
+            _ => Error::Invalid(text),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Durations: months, days and nanoseconds, which do not convert into each other.
+//!
+//! ```text
+//! wire := months days nanoseconds       each a vint: zigzag, leading ones count the bytes behind
+//! ```
+
+use crate::error::{Error, Result};
+use std::str::FromStr;
+
+/// A duration. No two parts have different signs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Duration {
+    /// Months.
+    pub months: i32,
+    /// Days.
+    pub days: i32,
+    /// Nanoseconds.
+    pub nanos: i64,
+}
+
+/// The units from the longest: letters, name, which part they count in, and how many of it.
+const UNITS: [(&str, &str, Part, u64); 10] = [
+    ("y", "years", Part::Months, 12),
+    ("mo", "months", Part::Months, 1),
+    ("w", "weeks", Part::Days, 7),
+    ("d", "days", Part::Days, 1),
+    ("h", "hours", Part::Nanos, 3_600_000_000_000),
+    ("m", "minutes", Part::Nanos, 60_000_000_000),
+    ("s", "seconds", Part::Nanos, 1_000_000_000),
+    ("ms", "milliseconds", Part::Nanos, 1_000_000),
+    ("us", "microseconds", Part::Nanos, 1_000),
+    ("ns", "nanoseconds", Part::Nanos, 1),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Months,
+    Days,
+    Nanos,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        ["months", "days", "nanoseconds"][self as usize]
+    }
+
+    fn max(self) -> u64 {
+        if self == Part::Nanos { i64::MAX as u64 } else { i32::MAX as u64 }
+    }
+}
+
+/// Adds up the parts of a duration, which must come from the longest unit to the shortest.
+#[derive(Default)]
+struct Sum {
+    parts: [u64; 3],
+    last: Option<usize>,
+}
+
+impl Sum {
+    fn add(&mut self, unit: usize, count: &str) -> Result<()> {
+        let (_, name, part, factor) = UNITS[unit];
+        match self.last {
+            Some(last) if last == unit => {
+                let text = format!("Invalid duration. The {name} are specified multiple times");
+                return Err(Error::invalid(text));
+            }
+            Some(last) if last > unit => {
+                let last = UNITS[last].1;
+                let text = format!("Invalid duration. The {last} should be after {name}");
+                return Err(Error::invalid(text));
+            }
+            _ => self.last = Some(unit),
+        }
+        let total = count
+            .parse::<u64>()
+            .ok()
+            .and_then(|count| count.checked_mul(factor)?.checked_add(self.parts[part as usize]))
+            .filter(|total| *total <= part.max());
+        let Some(total) = total else {
+            let (name, max) = (part.name(), part.max());
+            let text = format!(
+                "Invalid duration. The total number of {name} must be less or equal to {max}"
+            );
+            return Err(Error::invalid(text));
+        };
+        self.parts[part as usize] = total;
+        Ok(())
+    }
+}
+
+impl FromStr for Duration {
+    type Err = Error;
+
+    /// `-1y2mo`, `P1Y2M`, `P2W`, `P0001-02-03T04:05:06`.
+    fn from_str(text: &str) -> Result<Duration> {
+        let (negative, body) = text.strip_prefix('-').map_or((false, text), |body| (true, body));
+        let mut sum = Sum::default();
+        let read = match body.strip_prefix('P') {
+            Some(iso) if iso.contains('-') => read_alternative(iso, &mut sum)?,
+            Some(iso) => read_iso(iso, &mut sum)?,
+            None => read_units(body, &mut sum)?,
+        };
+        if !read {
+            return Err(Error::invalid(format!("Unable to convert '{text}' to a duration")));
+        }
+        let [months, days, nanos] = sum.parts;
+        let sign = if negative { -1 } else { 1 };
+        Ok(Duration {
+            months: sign as i32 * months as i32,
+            days: sign as i32 * days as i32,
+            nanos: sign * nanos as i64,
+        })
+    }
+}
+
+/// The digits at the beginning, and the rest.
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+/// `1y2mo..`; false if it is not of that form.
+fn read_units(mut text: &str, sum: &mut Sum) -> Result<bool> {
+    if text.is_empty() {
+        return Ok(false);
+    }
+    while !text.is_empty() {
+        let (count, rest) = digits(text);
+        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (letters, rest) = rest.split_at(end);
+        let letters = letters.to_lowercase().replace('µ', "u");
+        let unit = UNITS.iter().position(|(unit, ..)| *unit == letters);
+        let (Some(unit), false) = (unit, count.is_empty()) else { return Ok(false) };
+        sum.add(unit, count)?;
+        text = rest;
+    }
+    Ok(true)
+}
+
+/// `1Y2M3DT4H5M6S` or `2W`.
+fn read_iso(mut text: &str, sum: &mut Sum) -> Result<bool> {
+    let mut timed = false;
+    let mut read = false;
+    while !text.is_empty() {
+        if let Some(rest) = text.strip_prefix('T').filter(|_| !timed) {
+            (timed, text) = (true, rest);
+            continue;
+        }
+        let (count, rest) = digits(text);
+        let mut letters = rest.chars();
+        let letter = letters.next();
+        let name = match (letter, timed) {
+            (Some('Y'), false) => "y",
+            (Some('M'), false) => "mo",
+            (Some('W'), false) => "w",
+            (Some('D'), false) => "d",
+            (Some('H'), true) => "h",
+            (Some('M'), true) => "m",
+            (Some('S'), true) => "s",
+            _ => return Ok(false),
+        };
+        if count.is_empty() {
+            return Ok(false);
+        }
+        let unit = UNITS.iter().position(|(unit, ..)| *unit == name).expect("named above");
+        sum.add(unit, count)?;
+        text = letters.as_str();
+        read = true;
+    }
+    Ok(read)
+}
+
+/// `0001-02-03T04:05:06`.
+fn read_alternative(text: &str, sum: &mut Sum) -> Result<bool> {
+    let parts: Vec<&str> = text.split(['-', 'T', ':']).collect();
+    if parts.len() != 6 || parts.iter().any(|part| !digits(part).1.is_empty() || part.is_empty()) {
+        return Ok(false);
+    }
+    for (name, count) in ["y", "mo", "d", "h", "m", "s"].iter().zip(parts) {
+        let unit = UNITS.iter().position(|(unit, ..)| unit == name).expect("named above");
+        sum.add(unit, count)?;
+    }
+    Ok(true)
+}
+
+impl Duration {
+    /// The wire form.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(9);
+        put_signed_vint(self.months.into(), &mut out);
+        put_signed_vint(self.days.into(), &mut out);
+        put_signed_vint(self.nanos, &mut out);
+        out
+    }
+
+    /// The duration in wire form.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Duration> {
+        let (months, rest) = signed_vint(bytes)?;
+        let (days, rest) = signed_vint(rest)?;
+        let (nanos, _) = signed_vint(rest)?;
+        Some(Duration { months: months.try_into().ok()?, days: days.try_into().ok()?, nanos })
+    }
+}
+
+impl std::fmt::Display for Duration {
+    /// As Cassandra's `Duration.toString`: `1y2mo3d4h`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.months < 0 || self.days < 0 || self.nanos < 0 {
+            f.write_str("-")?;
+        }
+        let mut left = [
+            u64::from(self.months.unsigned_abs()),
+            u64::from(self.days.unsigned_abs()),
+            self.nanos.unsigned_abs(),
+        ];
+        for (letters, _, part, factor) in UNITS {
+            let count = left[part as usize] / factor;
+            // Cassandra shows days, never weeks.
+            if count > 0 && letters != "w" {
+                write!(f, "{count}{letters}")?;
+                left[part as usize] %= factor;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a signed vint.
+pub fn put_signed_vint(number: i64, out: &mut Vec<u8>) {
+    let zigzag = ((number << 1) ^ (number >> 63)) as u64;
+    let extra = ((63 - (zigzag | 1).leading_zeros()) / 7).min(8) as usize;
+    let bytes = zigzag.to_be_bytes();
+    if extra == 8 {
+        out.push(0xFF);
+        out.extend_from_slice(&bytes);
+        return;
+    }
+    let start = out.len();
+    out.extend_from_slice(&bytes[7 - extra..]);
+    out[start] |= !(0xFFu8 >> extra);
+}
+
+/// The signed vint at the beginning, and what follows it.
+pub fn signed_vint(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let extra = first.leading_ones() as usize;
+    let (tail, rest) = rest.split_at_checked(extra)?;
+    let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
+    let zigzag = tail.iter().fold(head, |number, byte| number << 8 | u64::from(*byte));
+    Some(((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64), rest))
+}

@@ -1,0 +1,153 @@
+//! Constants to values: the text of a literal becomes the CQL wire bytes of a type.
+//!
+//! Which kinds of literal a type takes, and what is said of those it does not, is Cassandra's:
+//! `Constants.Literal` and the `fromString` of its types. Errors are recorded from version 5.0.9.
+//!
+//! Not here: collections and tuples, which are terms of terms (`term`).
+
+mod duration;
+mod number;
+mod time;
+
+pub use duration::{Duration, put_signed_vint, signed_vint};
+pub use number::{Decimal, put_decimal};
+pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_days, days_of_civil};
+
+use crate::error::{Error, Result};
+use crate::lang::ast::{Literal, LiteralKind};
+use model::CqlType;
+use std::net::IpAddr;
+
+/// Whether a literal of this kind may be a value of the type.
+pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {
+    use CqlType::*;
+    match kind {
+        LiteralKind::String => matches!(ty, Ascii | Text | Inet | Date | Time | Timestamp),
+        LiteralKind::Integer => matches!(
+            ty,
+            Bigint
+                | Counter
+                | Date
+                | Decimal
+                | Double
+                | Duration
+                | Float
+                | Int
+                | Smallint
+                | Time
+                | Timestamp
+                | Tinyint
+                | Varint
+        ),
+        LiteralKind::Uuid => matches!(ty, Uuid | Timeuuid),
+        LiteralKind::Float => matches!(ty, Decimal | Double | Float),
+        LiteralKind::Boolean => matches!(ty, Boolean),
+        LiteralKind::Hex => matches!(ty, Blob),
+        LiteralKind::Duration => matches!(ty, CqlType::Duration),
+    }
+}
+
+/// The type a literal has where nothing else says: in an operation, in a `SELECT`.
+pub fn natural_type(literal: &Literal) -> Option<CqlType> {
+    Some(match literal.kind {
+        LiteralKind::String => CqlType::Text,
+        LiteralKind::Integer => match literal.text.parse::<i64>() {
+            Ok(number) if i32::try_from(number).is_ok() => CqlType::Int,
+            Ok(_) => CqlType::Bigint,
+            Err(_) => CqlType::Varint,
+        },
+        LiteralKind::Float => {
+            let special = literal.text.ends_with(|c: char| c.is_ascii_alphabetic());
+            if special { CqlType::Double } else { number::narrowest_float(&literal.text) }
+        }
+        LiteralKind::Boolean => CqlType::Boolean,
+        LiteralKind::Uuid => CqlType::Uuid,
+        LiteralKind::Hex => CqlType::Blob,
+        LiteralKind::Duration => CqlType::Duration,
+    })
+}
+
+/// The bytes of `literal` as a value of `ty`, for the column or argument called `receiver`.
+pub fn constant(literal: &Literal, ty: &CqlType, receiver: &str) -> Result<Vec<u8>> {
+    if !assignable(literal.kind, ty) {
+        return Err(Error::invalid(format!(
+            "Invalid {} constant ({}) for \"{receiver}\" of type {ty}",
+            kind_name(literal.kind),
+            literal.text
+        )));
+    }
+    from_text(&literal.text, ty)
+}
+
+/// The bytes of a scalar that is written as `text`.
+pub fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
+    match ty {
+        CqlType::Ascii if text.is_ascii() => Ok(text.as_bytes().to_vec()),
+        CqlType::Ascii => {
+            Err(Error::invalid(format!("Invalid ASCII character in string literal: {text}")))
+        }
+        CqlType::Text => Ok(text.as_bytes().to_vec()),
+        CqlType::Blob => blob(text),
+        CqlType::Boolean => Ok(vec![u8::from(text.eq_ignore_ascii_case("true"))]),
+        CqlType::Inet => inet(text),
+        CqlType::Uuid => uuid(text).map(|uuid| uuid.as_bytes().to_vec()),
+        CqlType::Timeuuid => {
+            let uuid = uuid(text)?;
+            if uuid.get_version_num() != 1 {
+                return Err(Error::invalid("TimeUUID supports only version 1 UUIDs"));
+            }
+            Ok(uuid.as_bytes().to_vec())
+        }
+        CqlType::Date => time::date(text).map(|days| days.to_be_bytes().to_vec()),
+        CqlType::Time => time::time_of_day(text).map(|nanos| nanos.to_be_bytes().to_vec()),
+        CqlType::Timestamp => time::timestamp(text),
+        CqlType::Duration => text.parse::<Duration>().map(|duration| duration.to_bytes()),
+        _ => number::from_text(text, ty),
+    }
+}
+
+/// The name Cassandra's errors give a kind of literal.
+pub fn kind_name(kind: LiteralKind) -> &'static str {
+    match kind {
+        LiteralKind::String => "STRING",
+        LiteralKind::Integer => "INTEGER",
+        LiteralKind::Float => "FLOAT",
+        LiteralKind::Boolean => "BOOLEAN",
+        LiteralKind::Duration => "DURATION",
+        LiteralKind::Uuid => "UUID",
+        LiteralKind::Hex => "HEX",
+    }
+}
+
+/// `0xcafe`.
+fn blob(text: &str) -> Result<Vec<u8>> {
+    let digits = text.get(2..).unwrap_or_default().as_bytes();
+    let wrong = || {
+        let digits = String::from_utf8_lossy(digits);
+        Error::invalid(format!("cannot parse '{digits}' as hex bytes"))
+    };
+    if !digits.len().is_multiple_of(2) {
+        return Err(wrong());
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or_else(wrong);
+    digits.chunks_exact(2).map(|pair| Ok(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+fn inet(text: &str) -> Result<Vec<u8>> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    match text.parse() {
+        Ok(IpAddr::V4(address)) => Ok(address.octets().to_vec()),
+        Ok(IpAddr::V6(address)) => Ok(address.octets().to_vec()),
+        Err(_) => Err(Error::invalid(format!("Unable to make inet address from '{text}'"))),
+    }
+}
+
+fn uuid(text: &str) -> Result<uuid::Uuid> {
+    uuid::Uuid::try_parse(text)
+        .map_err(|_| Error::invalid(format!("Unable to make UUID from '{text}'")))
+}
+
+#[cfg(test)]
+mod tests;

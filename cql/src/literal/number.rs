@@ -1,0 +1,143 @@
+//! Integers of every width, floats, varint and decimal.
+
+use crate::error::{Error, Result};
+use crate::limits::DECIMAL_SCALE_MAX;
+use model::CqlType;
+use num_bigint::BigInt;
+
+/// The bytes of a number of the type.
+pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
+    let wrong = |what: &str| Error::invalid(format!("Unable to make {what} from '{text}'"));
+    fn bytes<const N: usize>(bytes: [u8; N]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+    match ty {
+        CqlType::Tinyint => {
+            text.parse::<i8>().map(|n| bytes(n.to_be_bytes())).map_err(|_| wrong("byte"))
+        }
+        CqlType::Smallint => {
+            text.parse::<i16>().map(|n| bytes(n.to_be_bytes())).map_err(|_| wrong("short"))
+        }
+        CqlType::Int => {
+            text.parse::<i32>().map(|n| bytes(n.to_be_bytes())).map_err(|_| wrong("int"))
+        }
+        CqlType::Bigint | CqlType::Counter => {
+            text.parse::<i64>().map(|n| bytes(n.to_be_bytes())).map_err(|_| wrong("long"))
+        }
+        CqlType::Float => {
+            float(text).map(|n| bytes((n as f32).to_be_bytes())).ok_or_else(|| wrong("float"))
+        }
+        CqlType::Double => {
+            float(text).map(|n| bytes(n.to_be_bytes())).ok_or_else(|| wrong("double"))
+        }
+        CqlType::Varint => {
+            text.parse::<BigInt>().map(|n| n.to_signed_bytes_be()).map_err(|_| wrong("BigInteger"))
+        }
+        CqlType::Decimal => {
+            Decimal::parse(text).map(|n| n.to_bytes()).ok_or_else(|| wrong("BigDecimal"))
+        }
+        _ => Err(Error::invalid(format!("'{text}' is not a value of type {ty}"))),
+    }
+}
+
+fn float(text: &str) -> Option<f64> {
+    match text.to_ascii_lowercase().as_str() {
+        "nan" | "-nan" => Some(f64::NAN),
+        "infinity" => Some(f64::INFINITY),
+        "-infinity" => Some(f64::NEG_INFINITY),
+        number => number.parse().ok(),
+    }
+}
+
+/// The type of a float literal: double, unless only a decimal holds it as written.
+pub(super) fn narrowest_float(text: &str) -> CqlType {
+    let exact =
+        text.parse::<f64>().ok().zip(Decimal::parse(text)).is_some_and(|(double, decimal)| {
+            Decimal::parse(&double.to_string()).is_some_and(|shown| shown.equals(&decimal))
+        });
+    if exact { CqlType::Double } else { CqlType::Decimal }
+}
+
+/// `unscaled × 10^-scale`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// All digits.
+    pub unscaled: BigInt,
+    /// How many of them are behind the point.
+    pub scale: i32,
+}
+
+impl Decimal {
+    /// A number such as `-12.5e3`.
+    pub fn parse(text: &str) -> Option<Decimal> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        if whole.trim_start_matches(['-', '+']).is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let unscaled = format!("{whole}{fraction}").parse().ok()?;
+        let scale = i32::try_from(fraction.len() as i64 - exponent).ok()?;
+        Some(Decimal { unscaled, scale })
+    }
+
+    /// The number in wire form.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Decimal> {
+        let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
+        let unscaled = BigInt::from_signed_bytes_be(unscaled);
+        Some(Decimal { unscaled, scale: i32::from_be_bytes(*scale) })
+    }
+
+    /// The wire form.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_decimal(&self.unscaled, self.scale, &mut out);
+        out
+    }
+
+    /// Both numbers with one scale: the larger. `None` if that would need too many digits.
+    pub fn aligned(&self, other: &Decimal) -> Option<(BigInt, BigInt, i32)> {
+        let scale = self.scale.max(other.scale);
+        Some((self.rescaled(scale)?, other.rescaled(scale)?, scale))
+    }
+
+    /// The digits at a scale that is not smaller.
+    fn rescaled(&self, scale: i32) -> Option<BigInt> {
+        let more = u32::try_from(i64::from(scale) - i64::from(self.scale)).ok()?;
+        (more <= DECIMAL_SCALE_MAX).then(|| &self.unscaled * BigInt::from(10).pow(more))
+    }
+
+    /// Whether both are the same number, whatever their scales.
+    pub fn equals(&self, other: &Decimal) -> bool {
+        self.aligned(other).is_some_and(|(a, b, _)| a == b)
+    }
+}
+
+impl std::fmt::Display for Decimal {
+    /// As Java's `BigDecimal.toString`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = self.unscaled.magnitude().to_string();
+        let sign = if self.unscaled.sign() == num_bigint::Sign::Minus { "-" } else { "" };
+        let adjusted = digits.len() as i64 - 1 - i64::from(self.scale);
+        if self.scale < 0 || adjusted < -6 {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            return write!(f, "{sign}{first}{point}{rest}E{adjusted:+}");
+        }
+        let scale = self.scale as usize;
+        if scale == 0 {
+            return write!(f, "{sign}{digits}");
+        }
+        let padded = format!("{digits:0>width$}", width = scale + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - scale);
+        write!(f, "{sign}{whole}.{fraction}")
+    }
+}
+
+/// Appends the wire form of `unscaled × 10^-scale`.
+pub fn put_decimal(unscaled: &BigInt, scale: i32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&scale.to_be_bytes());
+    out.extend_from_slice(&unscaled.to_signed_bytes_be());
+}

@@ -1,0 +1,137 @@
+use super::*;
+use proptest::prelude::*;
+
+fn value(text: &str, ty: &CqlType) -> std::result::Result<Vec<u8>, String> {
+    from_text(text, ty).map_err(|error| error.to_string())
+}
+
+fn millis(text: &str) -> i64 {
+    i64::from_be_bytes(value(text, &CqlType::Timestamp).unwrap().try_into().unwrap())
+}
+
+/// Texts and what Apache Cassandra 5.0.9 says of them.
+#[test]
+fn refusals_are_cassandras() {
+    use CqlType::*;
+    for (text, ty, error) in [
+        ("99999999999", Int, "Unable to make int from '99999999999'"),
+        ("99999", Smallint, "Unable to make short from '99999'"),
+        ("999", Tinyint, "Unable to make byte from '999'"),
+        ("99999999999999999999", Bigint, "Unable to make long from '99999999999999999999'"),
+        ("0xa", Blob, "cannot parse 'a' as hex bytes"),
+        ("abc", Date, "Unable to coerce 'abc' to a formatted date (long)"),
+        ("2020-13-01", Date, "Unable to coerce '2020-13-01' to a formatted date (long)"),
+        ("2020-02-30", Date, "Unable to coerce '2020-02-30' to a formatted date (long)"),
+        ("2020-2-3", Date, "Unable to coerce '2020-2-3' to a formatted date (long)"),
+        (
+            "-5877641-06-22",
+            Date,
+            "Input date -5877641-06-22 is less than min supported date -5877641-06-23T00:00Z",
+        ),
+        ("4294967296", Date, "Unable to make unsigned int (for date) from: '4294967296'"),
+        ("-1", Date, "Unable to make unsigned int (for date) from: '-1'"),
+        ("1", Duration, "Unable to convert '1' to a duration"),
+        ("1y1y", Duration, "Invalid duration. The years are specified multiple times"),
+        ("1d1y", Duration, "Invalid duration. The days should be after years"),
+        (
+            "99999999999999d",
+            Duration,
+            "Invalid duration. The total number of days must be less or equal to 2147483647",
+        ),
+        ("xyzzy.invalid", Inet, "Unable to make inet address from 'xyzzy.invalid'"),
+        ("abc", Time, "(TimeType) Unable to coerce 'abc' to a formatted time (long)"),
+        ("25:00:00", Time, "(TimeType) Unable to coerce '25:00:00' to a formatted time (long)"),
+        ("01:02", Time, "(TimeType) Unable to coerce '01:02' to a formatted time (long)"),
+        ("-1", Time, "Unable to make long (for time) from: '-1'"),
+        ("abc", Timestamp, "Unable to parse a date/time from 'abc'"),
+        ("2020-01-01T25:00", Timestamp, "Unable to parse a date/time from '2020-01-01T25:00'"),
+        (
+            "123e4567-e89b-42d3-a456-426614174000",
+            Timeuuid,
+            "TimeUUID supports only version 1 UUIDs",
+        ),
+    ] {
+        assert_eq!(value(text, &ty), Err(error.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn literals_go_only_where_they_fit() {
+    let literal = Literal { kind: LiteralKind::String, text: "abc".into() };
+    let error = constant(&literal, &CqlType::Int, "k").unwrap_err().to_string();
+    assert_eq!(error, "Invalid STRING constant (abc) for \"k\" of type int");
+    assert!(constant(&literal, &CqlType::Text, "k").is_ok());
+}
+
+#[test]
+fn dates_and_timestamps_count_from_1970() {
+    assert_eq!(value("1970-01-01", &CqlType::Date), Ok(vec![0x80, 0, 0, 0]));
+    assert_eq!(value("1969-12-31", &CqlType::Date), Ok(vec![0x7F, 0xFF, 0xFF, 0xFF]));
+    assert_eq!(value("-5877641-06-23", &CqlType::Date), Ok(vec![0; 4]));
+    assert_eq!(value("2147483650", &CqlType::Date), Ok(vec![0x80, 0, 0, 2]));
+    assert_eq!(millis("1970-01-01"), 0);
+    assert_eq!(millis("2011-02-03 04:05:06.789+0100"), 1_296_702_306_789);
+    assert_eq!(millis("2011-02-03T04:05Z"), 1_296_705_900_000);
+    assert_eq!(millis("2011-02-03-01:30"), 1_296_696_600_000);
+    assert_eq!(millis("2020-01-01 00:00:00.1234"), millis("2020-01-01 00:00:00.123"));
+    assert_eq!(millis("-5"), -5);
+    let nanos = value("1:2:3.5", &CqlType::Time).unwrap();
+    assert_eq!(nanos, 3_723_500_000_000i64.to_be_bytes());
+}
+
+#[test]
+fn durations_are_read_in_every_form() {
+    let duration = |text: &str| text.parse::<Duration>().unwrap();
+    let all = Duration { months: 14, days: 24, nanos: 14_707_008_009_010 };
+    assert_eq!(duration("1y2mo3w3d4h5m7s8ms9us10ns"), all);
+    assert_eq!(duration("P1Y2M3DT4H5M6S").nanos, 14_706_000_000_000);
+    assert_eq!(duration("P0001-02-03T04:05:06"), duration("P1Y2M3DT4H5M6S"));
+    assert_eq!(duration("-P2W"), Duration { months: 0, days: -14, nanos: 0 });
+    assert_eq!(duration("5µs").nanos, 5000);
+    assert_eq!(all.to_string(), "1y2mo24d4h5m7s8ms9us10ns");
+}
+
+#[test]
+fn decimals_read_and_show_as_javas() {
+    for (text, shown) in [
+        ("1", "1"),
+        ("-1.50", "-1.50"),
+        ("1e3", "1E+3"),
+        ("12.5e3", "1.25E+4"),
+        ("0.0000001", "1E-7"),
+        ("0.000001", "0.000001"),
+        (".5", "0.5"),
+    ] {
+        assert_eq!(Decimal::parse(text).unwrap().to_string(), shown);
+    }
+    assert_eq!(value("1.5", &CqlType::Decimal), Ok(vec![0, 0, 0, 1, 15]));
+    assert_eq!(value("-1", &CqlType::Varint), Ok(vec![0xFF]));
+    assert_eq!(value("NaN", &CqlType::Double), Ok(f64::NAN.to_be_bytes().to_vec()));
+}
+
+proptest! {
+    #[test]
+    fn every_day_is_one_date(days in -2_147_483_648i64..=2_147_483_647) {
+        prop_assert_eq!(days_of_civil(civil_of_days(days)), days);
+        let shown = civil_of_days(days).to_string();
+        let back = value(&shown, &CqlType::Date).unwrap();
+        prop_assert_eq!(back, ((days + EPOCH_DAYS_BIAS) as u32).to_be_bytes().to_vec());
+    }
+
+    #[test]
+    fn vints_round_trip_and_the_model_reads_them(months: i32, days: i32, nanos: i64) {
+        let sign = |n: i64| if nanos < 0 { -n.saturating_abs() } else { n.saturating_abs() };
+        let months = sign(months.into()).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        let days = sign(days.into()).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        let duration = Duration { months, days, nanos };
+        prop_assert_eq!(Duration::from_bytes(&duration.to_bytes()), Some(duration));
+        prop_assert!(CqlType::Duration.validate(&duration.to_bytes()).is_ok());
+    }
+
+    #[test]
+    fn no_text_panics(text in "[-+0-9PTYMWDHS:. aeyZ]{0,30}") {
+        for name in ["date", "time", "timestamp", "duration", "decimal", "varint", "inet", "uuid", "blob"] {
+            let _ = from_text(&text, &CqlType::scalar(name).unwrap());
+        }
+    }
+}
