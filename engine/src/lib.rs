@@ -4,6 +4,7 @@
 //! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
+pub mod cursor;
 pub mod error;
 pub mod io;
 pub mod limits;

@@ -1,0 +1,280 @@
+//! Several cursors become one: the newest of every cell, every tombstone kept.
+//!
+//! ```text
+//! lane 0 ─┐
+//! lane 1 ─┼─► smallest (token, key) ─► head ─► smallest position ─► row or change
+//! lane 2 ─┘
+//! ```
+//!
+//! 1. A lane moves only when what it shows has been used, at the next call: what one lane alone has
+//!    is shown straight from it, uncopied.
+//! 2. The deletion in force is the strongest of all lanes'; a change is shown when that changes.
+//!
+//! The number of lanes is small (sstables that may hold the key, or runs of a compaction), so the
+//! smallest is found by looking at each: a heap was not worth its moves.
+
+use super::{Cursor, Fragment, Head};
+use crate::error::Result;
+use model::Deletion;
+use model::row::{RowRef, merge};
+use std::cmp::Ordering;
+use std::mem;
+
+/// A merge of cursors over the same span.
+#[derive(Debug)]
+pub struct Merge<C> {
+    lanes: Vec<Lane<C>>,
+    reversed: bool,
+    deletion: Deletion,
+    in_force: Deletion,
+    first: usize,
+    static_merged: Option<Vec<u8>>,
+    shown: Shown,
+    merged: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Lane<C> {
+    cursor: C,
+    /// It shows a partition, or may when it moves.
+    alive: bool,
+    /// Its partition is the merge's, or has been used.
+    here: bool,
+    /// It shows a fragment of this partition.
+    shows: bool,
+    /// What it shows has been used.
+    used: bool,
+    /// The range deletion in force in this lane.
+    in_force: Deletion,
+}
+
+/// Which fragment the merge shows.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// The one of this lane.
+    Lane(usize),
+    /// The row in `merged`, with the clustering of this lane.
+    Merged(usize),
+    /// The change of the deletion in force, at the position of this lane.
+    Change(usize),
+}
+
+impl<C: Cursor> Merge<C> {
+    /// Merges cursors that were opened over one span with this direction.
+    pub fn new(cursors: impl IntoIterator<Item = C>, reversed: bool) -> Self {
+        let lane = |cursor| Lane {
+            cursor,
+            alive: true,
+            here: true,
+            shows: false,
+            used: true,
+            in_force: Deletion::NONE,
+        };
+        Merge {
+            lanes: cursors.into_iter().map(lane).collect(),
+            reversed,
+            deletion: Deletion::NONE,
+            in_force: Deletion::NONE,
+            first: 0,
+            static_merged: None,
+            shown: Shown::Lane(0),
+            merged: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Finds the smallest partition and who has it; `false` if nobody has one.
+    fn choose_partition(&mut self) -> bool {
+        let mut first: Option<usize> = None;
+        for index in 0..self.lanes.len() {
+            self.lanes[index].here = false;
+            if !self.lanes[index].alive {
+                continue;
+            }
+            let order = first.map_or(Ordering::Less, |first| {
+                place(&self.lanes[index].cursor).cmp(&place(&self.lanes[first].cursor))
+            });
+            if order.is_lt() {
+                self.lanes[..index].iter_mut().for_each(|lane| lane.here = false);
+                first = Some(index);
+            }
+            if order.is_le() {
+                self.lanes[index].here = true;
+            }
+        }
+        self.first = first.unwrap_or_default();
+        first.is_some()
+    }
+
+    /// Unites the heads of the lanes that are here.
+    fn unite_heads(&mut self) {
+        let Merge { lanes, deletion, static_merged, spare, .. } = self;
+        *deletion = Deletion::NONE;
+        *static_merged = None;
+        self.in_force = Deletion::NONE;
+        for lane in lanes.iter_mut().filter(|lane| lane.here) {
+            lane.in_force = Deletion::NONE;
+            lane.used = true;
+            *deletion = (*deletion).max(lane.cursor.head().deletion);
+        }
+        let here = lanes.iter().filter(|lane| lane.here);
+        let mut statics = here.filter_map(|lane| lane.cursor.head().static_row);
+        let (Some(first), Some(second)) = (statics.next(), statics.next()) else { return };
+        let mut merged = Vec::new();
+        merge(first, second, &mut merged);
+        for row in statics {
+            spare.clear();
+            merge(RowRef::trusted(&merged), row, spare);
+            mem::swap(&mut merged, spare);
+        }
+        *static_merged = Some(merged);
+    }
+
+    /// The lane with the first fragment in the direction of the span.
+    fn choose_fragment(&self) -> Option<usize> {
+        let mut best: Option<(usize, Fragment<'_>)> = None;
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if !(lane.here && lane.shows) {
+                continue;
+            }
+            let fragment = lane.cursor.fragment();
+            let earlier = |other: &Fragment<'_>| self.order(&fragment, other).is_lt();
+            if best.as_ref().is_none_or(|(_, other)| earlier(other)) {
+                best = Some((index, fragment));
+            }
+        }
+        best.map(|(index, _)| index)
+    }
+
+    /// Which comes first. Forward a change comes before the row at its position, reversed after.
+    #[inline]
+    fn order(&self, a: &Fragment<'_>, b: &Fragment<'_>) -> Ordering {
+        let order = a.position().cmp(b.position()).then_with(|| b.is_change().cmp(&a.is_change()));
+        if self.reversed { order.reverse() } else { order }
+    }
+
+    /// Uses the changes at the position of lane `index`; whether another deletion is now in force.
+    fn take_changes(&mut self, index: usize) -> bool {
+        let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
+        let Fragment::Change { position, deletion } = one.cursor.fragment() else {
+            unreachable!("only called for a change")
+        };
+        for other in others.iter_mut().filter(|lane| lane.here && lane.shows) {
+            if let Fragment::Change { position: at, deletion } = other.cursor.fragment()
+                && at == position
+            {
+                other.in_force = deletion;
+                other.used = true;
+            }
+        }
+        one.in_force = deletion;
+        one.used = true;
+        let here = self.lanes.iter().filter(|lane| lane.here);
+        let strongest = here.fold(Deletion::NONE, |all, lane| all.max(lane.in_force));
+        mem::replace(&mut self.in_force, strongest) != strongest
+    }
+
+    /// Uses the rows at the clustering of lane `index`, merging them if there are several.
+    fn take_rows(&mut self, index: usize) -> Shown {
+        let Fragment::Row { clustering, row: first } = self.lanes[index].cursor.fragment() else {
+            unreachable!("only called for a row")
+        };
+        let mut count = 1;
+        for other in self.lanes[index + 1..].iter().filter(|lane| lane.here && lane.shows) {
+            let Fragment::Row { clustering: at, row } = other.cursor.fragment() else { continue };
+            if at != clustering {
+                continue;
+            }
+            self.spare.clear();
+            let so_far = if count == 1 { first } else { RowRef::trusted(&self.merged) };
+            merge(so_far, row, &mut self.spare);
+            mem::swap(&mut self.merged, &mut self.spare);
+            count += 1;
+        }
+        let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
+        one.used = true;
+        if count == 1 {
+            return Shown::Lane(index);
+        }
+        for other in others.iter_mut().filter(|lane| lane.here && lane.shows) {
+            if let Fragment::Row { clustering: at, .. } = other.cursor.fragment()
+                && at == one.cursor.fragment().position()
+            {
+                other.used = true;
+            }
+        }
+        Shown::Merged(index)
+    }
+}
+
+#[inline]
+fn place<C: Cursor>(cursor: &C) -> (model::Token, &[u8]) {
+    let head = cursor.head();
+    (head.token, head.key)
+}
+
+impl<C: Cursor> Cursor for Merge<C> {
+    async fn next_partition(&mut self) -> Result<bool> {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.alive && lane.here) {
+            lane.shows = false;
+            lane.alive = lane.cursor.next_partition().await?;
+        }
+        if !self.choose_partition() {
+            return Ok(false);
+        }
+        self.unite_heads();
+        Ok(true)
+    }
+
+    #[inline]
+    fn head(&self) -> Head<'_> {
+        let head = self.lanes[self.first].cursor.head();
+        let of_lane = |lane: &'_ Lane<C>| lane.here && lane.cursor.head().static_row.is_some();
+        let static_row = match &self.static_merged {
+            Some(merged) => Some(RowRef::trusted(merged)),
+            None => {
+                let lane = self.lanes.iter().find(|lane| of_lane(lane));
+                lane.and_then(|lane| lane.cursor.head().static_row)
+            }
+        };
+        Head { deletion: self.deletion, static_row, ..head }
+    }
+
+    async fn next(&mut self) -> Result<bool> {
+        loop {
+            for lane in self.lanes.iter_mut().filter(|lane| lane.here && lane.used) {
+                lane.shows = lane.cursor.next().await?;
+                lane.used = false;
+            }
+            // A lane at its end stays unused and shows nothing.
+            let Some(index) = self.choose_fragment() else { return Ok(false) };
+            if !self.lanes[index].cursor.fragment().is_change() {
+                self.shown = self.take_rows(index);
+                return Ok(true);
+            }
+            if self.take_changes(index) {
+                self.shown = Shown::Change(index);
+                return Ok(true);
+            }
+        }
+    }
+
+    #[inline]
+    fn fragment(&self) -> Fragment<'_> {
+        match self.shown {
+            Shown::Lane(index) => self.lanes[index].cursor.fragment(),
+            Shown::Merged(index) => Fragment::Row {
+                clustering: self.lanes[index].cursor.fragment().position(),
+                row: RowRef::trusted(&self.merged),
+            },
+            Shown::Change(index) => Fragment::Change {
+                position: self.lanes[index].cursor.fragment().position(),
+                deletion: self.in_force,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

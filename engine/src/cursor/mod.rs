@@ -1,0 +1,119 @@
+//! The one shape in which every source gives what it holds: memtable, sstable, and a merge of them.
+//!
+//! ```text
+//! next_partition ─► head          (token, key, deletion, static row)
+//!                   next ─► row   (clustering, row)
+//!                   next ─► change(position: from here on this deletion holds)
+//!                   …             both in clustering order, descending when the span is reversed
+//! next_partition ─► head …
+//! ```
+//!
+//! Invariants of every cursor
+//! 1. Partitions ascend by (token, key), also in a reversed span; rows follow the span's direction.
+//! 2. Range tombstones come as *changes*: the deletion that holds from a position on, `NONE` after
+//!    its end. So none overlaps, whoever reads keeps one value, and no end must be known in advance.
+//!    Forward a change at `p` governs clusterings `>= p` and comes before the row at `p`; reversed it
+//!    governs those `< p` and comes after the row at `p`.
+//! 3. Each slice stands alone: a tombstone open where a slice begins is a change at its border, and
+//!    one open where it ends is closed there.
+//! 4. What a cursor has shown stays valid until it is moved. Across an await of a move anything may
+//!    have changed underneath: a memtable cursor finds its place again by key.
+//! 5. Rows are given as stored; applying the deletions to them is the reader's ([`reconcile`]).
+//!
+//! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
+//! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).
+
+mod merge;
+
+pub use merge::Merge;
+
+use crate::error::Result;
+use model::row::RowRef;
+use model::{Deletion, Token, TokenRange};
+use std::future::Future;
+
+pub use model::read::Slice;
+
+/// Which partitions a cursor goes through.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'c> {
+    /// At most one.
+    Key(Token, &'c [u8]),
+    /// All with a token inside.
+    Range(TokenRange),
+}
+
+/// What a cursor goes through, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'c> {
+    /// Which partitions.
+    pub scope: Scope<'c>,
+    /// Which stretches of each: ascending, disjoint, never empty.
+    pub slices: &'c [Slice],
+    /// Rows in descending order, slices from the last to the first.
+    pub reversed: bool,
+}
+
+/// A partition apart from its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The token of the key.
+    pub token: Token,
+    /// The serialised partition key.
+    pub key: &'a [u8],
+    /// The partition tombstone, or [`Deletion::NONE`].
+    pub deletion: Deletion,
+    /// The static row, as stored.
+    pub static_row: Option<RowRef<'a>>,
+}
+
+/// One thing inside a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fragment<'a> {
+    /// A row, as stored.
+    Row {
+        /// Its clustering key.
+        clustering: &'a [u8],
+        /// Its bytes.
+        row: RowRef<'a>,
+    },
+    /// Another range deletion holds from here on.
+    Change {
+        /// From where, in the direction of the span.
+        position: &'a [u8],
+        /// What holds; [`Deletion::NONE`] when nothing does.
+        deletion: Deletion,
+    },
+}
+
+impl<'a> Fragment<'a> {
+    /// Where it stands in its partition.
+    #[inline]
+    pub fn position(&self) -> &'a [u8] {
+        match self {
+            Fragment::Row { clustering, .. } => clustering,
+            Fragment::Change { position, .. } => position,
+        }
+    }
+
+    /// Whether this is a change.
+    #[inline]
+    pub fn is_change(&self) -> bool {
+        matches!(self, Fragment::Change { .. })
+    }
+}
+
+/// Goes through the partitions of one source.
+pub trait Cursor {
+    /// Moves to the next partition, skipping what is left of this one; `false` at the end.
+    fn next_partition(&mut self) -> impl Future<Output = Result<bool>>;
+
+    /// The partition the cursor is in. Only after `next_partition` gave `true`.
+    fn head(&self) -> Head<'_>;
+
+    /// Moves to the next row or change of the partition; `false` at its end.
+    fn next(&mut self) -> impl Future<Output = Result<bool>>;
+
+    /// Where the cursor is. Only after `next` gave `true`.
+    fn fragment(&self) -> Fragment<'_>;
+}
