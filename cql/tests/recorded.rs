@@ -1,0 +1,176 @@
+//! What real peers sent, byte for byte: every frame of a recorded conversation is understood.
+//!
+//! `testdata/frame/*.bin` is one direction of one connection: the Python driver 3.30 talking to Apache
+//! Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies what we read in
+//! it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test recorded` writes these texts anew.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use cql::frame::client::{Answer, Reply};
+use cql::frame::compress::Compression;
+use cql::frame::header::{Direction, Header, Opcode, Version};
+use cql::frame::intake::{Arrival, Broken, Intake};
+use cql::frame::request::{BatchText, Parameters, Request};
+use messina_cql as cql;
+
+/// What both sides settled, which an answer's recording alone does not tell.
+struct Settled(Version, Compression);
+
+fn check(name: &str, direction: Direction, settled: Option<Settled>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/frame");
+    let bytes = std::fs::read(folder.join(format!("{name}.bin"))).unwrap();
+    let text = transcript(&bytes, direction, settled);
+    let golden = folder.join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "{name}");
+}
+
+fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settled>) -> String {
+    let mut intake = Intake::new(direction, 16 << 20);
+    let mut text = String::new();
+    loop {
+        let mut established = None;
+        match intake.next(bytes) {
+            Ok(step) => {
+                bytes = &bytes[step.used..];
+                match step.arrival {
+                    Arrival::Starved => break,
+                    Arrival::Frame(header, body) => {
+                        let line = match direction {
+                            Direction::Request => request(&header, body, &mut established),
+                            Direction::Response => {
+                                if header.opcode == Opcode::Ready {
+                                    established = settled.take();
+                                }
+                                answer(&header, body)
+                            }
+                        };
+                        writeln!(text, "{} {:>3} {line}", header.version, header.stream).unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Err(Broken::Header(bad)) => {
+                writeln!(text, "refused: {}", bad.reason).unwrap();
+                return text;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        if let Some(Settled(version, compression)) = established {
+            intake.establish(version, compression);
+        }
+    }
+    assert!(bytes.is_empty(), "{} bytes are left", bytes.len());
+    text
+}
+
+fn request(header: &Header, body: &[u8], established: &mut Option<Settled>) -> String {
+    let version = header.version;
+    match Request::decode(header, body).unwrap() {
+        Request::Startup(startup) => {
+            startup.check_cql_version().unwrap();
+            *established = Some(Settled(version, startup.compression(version).unwrap()));
+            format!("STARTUP {:?}", startup.options.iter().collect::<Vec<_>>())
+        }
+        Request::Options => "OPTIONS".into(),
+        Request::Register(register) => format!("REGISTER {:?}", register.kinds),
+        Request::AuthResponse(_) => "AUTH_RESPONSE".into(),
+        Request::Query(query) => {
+            format!("QUERY {} {}", query.text, parameters(&query.parameters))
+        }
+        Request::Prepare(prepare) => format!("PREPARE {} in {:?}", prepare.text, prepare.keyspace),
+        Request::Execute(execute) => {
+            let ids = (execute.id.len(), execute.result_metadata_id.map(<[u8]>::len));
+            format!("EXECUTE ids {ids:?} {}", parameters(&execute.parameters))
+        }
+        Request::Batch(batch) => {
+            let statements: Vec<_> = batch
+                .statements()
+                .map(|s| match s.text {
+                    BatchText::Query(text) => text.to_string(),
+                    BatchText::Prepared(_) => format!("prepared with {} values", s.values.len()),
+                })
+                .collect();
+            format!("BATCH {:?} {statements:?} {}", batch.kind, parameters(&batch.parameters))
+        }
+    }
+}
+
+/// Everything but what differs between two recordings of the same program.
+fn parameters(p: &Parameters<'_>) -> String {
+    let values: Vec<_> = p.values.named_iter().collect();
+    format!(
+        "[{} values {values:?} skip {} page {:?} state {} serial {:?} timestamp {} keyspace {:?} now {:?}]",
+        p.consistency.name(),
+        p.skip_metadata,
+        p.page_rows,
+        p.paging_state.is_some(),
+        p.serial_consistency.map(|level| level.name()),
+        p.timestamp_us.is_some(),
+        p.keyspace,
+        p.now_s,
+    )
+}
+
+fn answer(header: &Header, body: &[u8]) -> String {
+    let answer = Answer::decode(header, body).unwrap();
+    let around = format!(
+        "trace {} warnings {:?}",
+        answer.trace_id.is_some(),
+        answer.warnings.map(|w| w.iter().collect::<Vec<_>>())
+    );
+    let reply = match answer.reply {
+        Reply::Rows(rows) => {
+            let columns: Vec<_> = rows.metadata.columns().map(|(name, _)| name).collect();
+            let cells: Result<Vec<_>, _> = rows.cells().collect();
+            let bytes: usize = cells.unwrap().into_iter().flatten().map(<[u8]>::len).sum();
+            let more = rows.metadata.paging_state.is_some();
+            let table = rows.metadata.table;
+            format!("ROWS {} of {table:?} {columns:?}, {bytes} bytes, more {more}", rows.row_count)
+        }
+        Reply::Prepared(p) => {
+            let names = |m: cql::frame::client::Metadata<'_>| {
+                m.columns().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+            };
+            let (markers, result) = (names(p.markers), names(p.result));
+            format!("PREPARED {markers:?} key {:?} result {result:?}", p.key_indexes)
+        }
+        Reply::Supported(options) => {
+            let keys: Vec<_> = options.iter().map(|(k, v)| (k, v.iter().collect())).collect();
+            let keys: Vec<(&str, Vec<&str>)> = keys;
+            format!("SUPPORTED {keys:?}")
+        }
+        Reply::Error { code, text, .. } => format!("ERROR {code:#06x} {text}"),
+        other => format!("{other:?}"),
+    };
+    format!("{reply} {around}")
+}
+
+#[test]
+fn a_probe_of_an_unknown_version_is_refused() {
+    check("python_v66_probe", Direction::Request, None);
+}
+
+#[test]
+fn requests_of_the_python_driver() {
+    check("python_v5_control", Direction::Request, None);
+    check("python_v5_session", Direction::Request, None);
+    check("python_v5_lz4_session", Direction::Request, None);
+    check("python_v4_lz4_session", Direction::Request, None);
+    check("python_v3_snappy_session", Direction::Request, None);
+}
+
+#[test]
+fn answers_of_cassandra() {
+    use Compression::{Lz4, Snappy};
+    for (name, version, compression) in [
+        ("cassandra_v5_lz4_session", Version::V5, Lz4),
+        ("cassandra_v4_lz4_session", Version::V4, Lz4),
+        ("cassandra_v3_snappy_session", Version::V3, Snappy),
+    ] {
+        check(name, Direction::Response, Some(Settled(version, compression)));
+    }
+}
