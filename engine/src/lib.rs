@@ -4,9 +4,12 @@
 //! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
+pub mod codec;
+pub mod commitlog;
 pub mod cursor;
 pub mod error;
 pub mod io;
 pub mod limits;
+pub mod planted;
 
 pub use error::{Error, Result};

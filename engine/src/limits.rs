@@ -18,3 +18,30 @@ pub const PATH_BYTES_MAX: usize = 255;
 
 const _: () = assert!(WRITE_ALIGN_BYTES.is_multiple_of(SIM_SECTOR_BYTES));
 const _: () = assert!(READ_PART_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
+
+/// The size of a commit log segment: 0.1 s of full load, so that rolling over is rare.
+pub const SEGMENT_BYTES: u32 = 32 << 20;
+
+/// A smaller segment would not hold a record of half its size beside its headers.
+pub const SEGMENT_BYTES_MIN: u32 = 32 << 10;
+
+/// All segments of a shard's log. When it is reached, writes are `Overloaded` until a flush frees one.
+pub const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// The largest write of the log: beyond this a device gains no more.
+pub const LOG_BLOCK_BYTES_MAX: usize = 256 << 10;
+
+/// New segments are filled with zeros in writes of this size.
+pub const LOG_ZERO_BYTES: usize = 1 << 20;
+
+/// What may wait in memory for the log's writes; more is `Overloaded`.
+pub const LOG_PENDING_BYTES_MAX: usize = 32 << 20;
+
+/// The longest record of the log: a mutation that is longer is `Invalid`.
+pub const LOG_RECORD_BYTES_MAX: usize = 16 << 20;
+
+// A record of any allowed length can wait, and what is left of a segment and the next one hold it.
+const _: () = assert!(LOG_RECORD_BYTES_MAX < LOG_PENDING_BYTES_MAX);
+const _: () = assert!(LOG_RECORD_BYTES_MAX <= SEGMENT_BYTES as usize / 2);
+const _: () = assert!(LOG_BYTES_MAX >= 4 * SEGMENT_BYTES as u64);
+const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));

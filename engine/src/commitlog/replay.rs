@@ -1,0 +1,335 @@
+//! Reading a log from a position to its end, and judging what that end is.
+//!
+//! ```text
+//!   block ─ block ─ block ─ ✗            a bad block ends the log if nothing after it claims it durable;
+//!                           └ block ✓    if a valid one follows, it is damage and nothing is started
+//! ```
+//!
+//! Reads only; [`Log::resume`](super::Log::resume) goes on where it ends. Memory is one window and one record.
+//! Nothing is skipped: every bit that is not as it was written is either the tail or an error.
+
+use super::Position;
+use super::segment::{
+    BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
+};
+use crate::codec::Reader;
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, RelPath, View};
+use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX};
+use crate::planted::{Bug, planted};
+use std::collections::BTreeMap;
+
+/// What was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The token range it belongs to.
+    pub range: u32,
+    /// Its place in that range's sequence.
+    pub sequence: u64,
+    /// Where it ends in the log.
+    pub end: Position,
+    /// What the caller gave.
+    pub payload: &'a [u8],
+}
+
+/// A log that is being read.
+#[derive(Debug)]
+pub struct Replay {
+    segments: BTreeMap<u32, Segment>,
+    /// Files whose making a crash cut short: they never held anything.
+    unfinished: Vec<RelPath>,
+    from: Position,
+    /// The end of the last valid block; the next must name it.
+    end: Position,
+    last_block: Option<(Position, u32)>,
+    window: Window,
+    block: Block,
+    record: Vec<u8>,
+    record_is_out: bool,
+    /// Until the first start of a record: what comes before it belongs to a segment that is gone.
+    skipping: bool,
+    durable: Position,
+    finished: bool,
+}
+
+/// Where a log ends: what [`Log::resume`](super::Log::resume) goes on from.
+#[derive(Debug)]
+pub struct Tail {
+    pub(super) segments: BTreeMap<u32, Segment>,
+    pub(super) unfinished: Vec<RelPath>,
+    pub(super) end: Position,
+    pub(super) last_block: Option<(Position, u32)>,
+    pub(super) flushed: Position,
+    /// The end of the last whole record.
+    pub durable: Position,
+}
+
+/// A segment file with a valid header.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) file: File,
+}
+
+/// The payload of the block that is being taken apart.
+#[derive(Debug, Default)]
+struct Block {
+    payload: Vec<u8>,
+    taken: usize,
+    start: Position,
+    first: usize,
+    first_seen: bool,
+}
+
+/// A stretch of one file in memory.
+#[derive(Debug, Default)]
+struct Window {
+    number: u32,
+    start: u32,
+    view: Option<View>,
+}
+
+impl Replay {
+    /// Opens the log in `dir` to read every record that ends after `from`, a place that was flushed.
+    pub async fn open(disk: &Disk, dir: &RelPath, from: Position) -> Result<Replay> {
+        let mut segments = BTreeMap::new();
+        let mut unfinished = Vec::new();
+        for path in segment_files(disk, dir).await? {
+            let file = disk.open(&path).await?;
+            let Some(header) = SegmentHeader::read(&file).await? else {
+                file.close().await?;
+                unfinished.push(path);
+                continue;
+            };
+            let twin = segments.insert(header.number, Segment { header, file });
+            if twin.is_some() {
+                return Err(Error::corrupt(path.as_str(), 0, "two segments have one number"));
+            }
+        }
+        let first = from.segment().max(1);
+        if !segments.contains_key(&first) {
+            let file = dir.as_str().into();
+            let what = format!("segment {first} of the commit log is missing");
+            return Err(Error::Corrupt { file, offset: 0, what: what.into() });
+        }
+        Ok(Replay {
+            segments,
+            unfinished,
+            from,
+            end: Position::new(first, FIRST_BLOCK),
+            last_block: None,
+            window: Window::default(),
+            block: Block::default(),
+            record: Vec::new(),
+            record_is_out: false,
+            skipping: true,
+            durable: from,
+            finished: false,
+        })
+    }
+
+    /// The next record, or `None` at the end of the log.
+    pub async fn next(&mut self) -> Result<Option<Record<'_>>> {
+        if self.record_is_out {
+            self.record.clear();
+            self.record_is_out = false;
+        }
+        loop {
+            if let Some((range, sequence)) = self.assemble()? {
+                let end = Position::new(self.block.start.segment(), self.block.place());
+                self.durable = self.durable.max(end);
+                if end > self.from {
+                    self.record_is_out = true;
+                    let payload = &self.record[RECORD_HEADER_BYTES..];
+                    return Ok(Some(Record { range, sequence, end, payload }));
+                }
+                self.record.clear();
+            } else if self.finished || !self.next_block().await? {
+                self.finished = true;
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Ends the reading. Records that were not asked for are still checked.
+    pub async fn finish(mut self) -> Result<Tail> {
+        while self.next().await?.is_some() {}
+        if self.end < self.from {
+            let what = format!("{} was flushed, and the log ends before it", self.from);
+            return Err(self.damaged(u64::from(self.end.offset()), &what));
+        }
+        Ok(Tail {
+            segments: self.segments,
+            unfinished: self.unfinished,
+            end: self.end,
+            last_block: self.last_block,
+            flushed: self.from,
+            durable: self.durable,
+        })
+    }
+
+    /// Takes from the block what belongs to the record; its range and sequence once it is whole.
+    fn assemble(&mut self) -> Result<Option<(u32, u64)>> {
+        let block = &mut self.block;
+        loop {
+            if self.record.is_empty() && !block.first_seen && block.taken < block.payload.len() {
+                if block.taken != block.first {
+                    let at = u64::from(block.place());
+                    return Err(self.damaged(at, "a record does not start where its block says"));
+                }
+                block.first_seen = true;
+            }
+            let mut head = Reader::new(&self.record);
+            let whole = match head.u32() {
+                Some(len) if len as usize > LOG_RECORD_BYTES_MAX => {
+                    let at = u64::from(block.place());
+                    return Err(self.damaged(at, "a record is longer than any may be"));
+                }
+                Some(len) if self.record.len() >= RECORD_HEADER_BYTES => {
+                    RECORD_HEADER_BYTES + len as usize
+                }
+                _ => RECORD_HEADER_BYTES,
+            };
+            let missing = whole - self.record.len();
+            if missing == 0 {
+                let (range, sequence) = (head.u32(), head.u64());
+                return Ok(range.zip(sequence));
+            }
+            let taken = missing.min(block.payload.len() - block.taken);
+            if taken == 0 {
+                return Ok(None);
+            }
+            self.record.extend_from_slice(&block.payload[block.taken..block.taken + taken]);
+            block.taken += taken;
+        }
+    }
+
+    /// Loads the next block; false at the end of the log.
+    async fn next_block(&mut self) -> Result<bool> {
+        let mut at = self.end;
+        if at.offset() == self.segment(at)?.header.segment_bytes {
+            if planted(Bug::ReplayStopsEarly) {
+                return Ok(false);
+            }
+            at = Position::new(at.segment() + 1, FIRST_BLOCK);
+            self.segment(at)?;
+        }
+        let Some(header) = self.valid_block(at).await? else {
+            self.check_tail(at).await?;
+            return Ok(false);
+        };
+        let follows = match self.last_block {
+            Some(_) => header.prior == self.end,
+            None => header.prior <= at,
+        };
+        if !follows {
+            let what = format!("the log before ends at {}, not at {}", self.end, header.prior);
+            return Err(self.damaged(u64::from(at.offset()), &what));
+        }
+        if header.flags & RESTART != 0 {
+            self.record.clear();
+            self.skipping = false;
+        }
+        let payload = self.window.bytes(at.offset() + HEADER_BYTES as u32, header.len as usize);
+        let payload = payload.expect("a valid block lies in the window").to_vec();
+        let first = header.first as usize;
+        let skipped = if self.skipping { first } else { 0 };
+        self.skipping &= first == payload.len();
+        self.block = Block { payload, taken: skipped, start: at, first, first_seen: false };
+        self.last_block = Some((at, header.end() - at.offset()));
+        self.end = Position::new(at.segment(), header.end());
+        Ok(true)
+    }
+
+    /// The header of the block at `at`, if all of it is as it was written.
+    async fn valid_block(&mut self, at: Position) -> Result<Option<BlockHeader>> {
+        let segment = self.segment(at)?.clone();
+        self.window.cover(&segment, at.offset(), HEADER_BYTES).await?;
+        let head = self.window.bytes(at.offset(), HEADER_BYTES).unwrap_or_default();
+        let Some(header) = BlockHeader::glance(&segment.header, at.offset(), head) else {
+            return Ok(None);
+        };
+        let whole = HEADER_BYTES + header.len as usize;
+        self.window.cover(&segment, at.offset(), whole).await?;
+        let bytes = self.window.bytes(at.offset(), whole).unwrap_or_default();
+        let valid = header.verify(bytes) || planted(Bug::AcceptTornTail);
+        Ok(valid.then_some(header))
+    }
+
+    /// The block at `at` is not valid: proves that it is the tail, or says what is damaged.
+    async fn check_tail(&mut self, at: Position) -> Result<()> {
+        if planted(Bug::NoTailRule) {
+            return Ok(());
+        }
+        let segment_bytes = self.segment(at)?.header.segment_bytes;
+        let next = Position::new(at.segment() + 1, FIRST_BLOCK);
+        if let Some((number, _)) = self.segments.range(next.segment() + 1..).next() {
+            let what = format!("the log ends here, and yet there is a segment {number}");
+            return Err(self.damaged(u64::from(at.offset()), &what));
+        }
+        let mut witness = None;
+        if self.segments.contains_key(&next.segment()) && self.valid_block(next).await?.is_some() {
+            witness = Some(next);
+        }
+        let mut offset = at.offset() + UNIT;
+        while witness.is_none() && offset < segment_bytes {
+            let later = Position::new(at.segment(), offset);
+            witness = self.valid_block(later).await?.map(|_| later);
+            offset += UNIT;
+        }
+        match witness {
+            None => Ok(()),
+            Some(later) => {
+                let what = format!(
+                    "a block does not verify, and the one at {later} proves that it was durable"
+                );
+                Err(self.damaged(u64::from(at.offset()), &what))
+            }
+        }
+    }
+
+    fn segment(&self, at: Position) -> Result<&Segment> {
+        self.segments.get(&at.segment()).ok_or_else(|| {
+            let what = format!("segment {} of the commit log is missing", at.segment());
+            self.damaged(u64::from(self.end.offset()), &what)
+        })
+    }
+
+    #[cold]
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        let segment = self.segments.get(&self.end.segment());
+        Error::corrupt(segment.map_or("commit log", |s| s.file.path().as_str()), offset, what)
+    }
+}
+
+impl Block {
+    /// The offset in the file of what is taken next.
+    fn place(&self) -> u32 {
+        self.start.offset() + (HEADER_BYTES + self.taken) as u32
+    }
+}
+
+impl Window {
+    /// Brings `len` bytes at `offset` into memory, with what follows them; fewer where the file ends.
+    async fn cover(&mut self, segment: &Segment, offset: u32, len: usize) -> Result<()> {
+        if self.number == segment.header.number && self.bytes(offset, len).is_some() {
+            return Ok(());
+        }
+        self.view = None;
+        self.view = Some(segment.file.read_at(u64::from(offset), LOG_BLOCK_BYTES_MAX).await?);
+        (self.number, self.start) = (segment.header.number, offset);
+        Ok(())
+    }
+
+    fn bytes(&self, offset: u32, len: usize) -> Option<&[u8]> {
+        let from = offset.checked_sub(self.start)? as usize;
+        self.view.as_ref()?.get(from..from + len)
+    }
+}
+
+/// The segment files of a log, by name.
+pub(super) async fn segment_files(disk: &Disk, dir: &RelPath) -> Result<Vec<RelPath>> {
+    let entries = disk.list(dir).await?;
+    let named = entries.into_iter().filter(|entry| !entry.is_dir && entry.name.ends_with(".log"));
+    Ok(named.map(|entry| dir.join(&entry.name)).collect())
+}

@@ -1,0 +1,160 @@
+//! The bytes of segments and blocks: made and checked here, nowhere else (`FORMAT.md`).
+
+use super::Position;
+use crate::codec::{Reader, checksum};
+use crate::error::{Error, Result};
+use crate::io::{Buf, File};
+use crate::limits::{LOG_BLOCK_BYTES_MAX, SEGMENT_BYTES_MIN, WRITE_ALIGN_BYTES};
+use crate::planted::{Bug, planted};
+use uuid::Uuid;
+
+/// The version this build writes.
+pub(super) const VERSION: u32 = 1;
+/// The first block's place: the header has the unit before it.
+pub(super) const FIRST_BLOCK: u32 = UNIT;
+/// Blocks start at multiples of this.
+pub(super) const UNIT: u32 = WRITE_ALIGN_BYTES as u32;
+/// What precedes the payload of a block, and what a segment header takes.
+pub(super) const HEADER_BYTES: usize = 48;
+/// What precedes the payload of a record.
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
+/// Set in a block that marks where the log was opened again.
+pub(super) const RESTART: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"MESSLOG\0";
+
+/// The first bytes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) uuid: Uuid,
+    pub(super) number: u32,
+    pub(super) segment_bytes: u32,
+}
+
+/// The first bytes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockHeader {
+    pub(super) uuid: Uuid,
+    pub(super) offset: u32,
+    pub(super) len: u32,
+    pub(super) prior: Position,
+    pub(super) first: u32,
+    pub(super) flags: u32,
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[8..16].copy_from_slice(MAGIC);
+        bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        bytes[24..40].copy_from_slice(self.uuid.as_bytes());
+        bytes[40..44].copy_from_slice(&self.number.to_le_bytes());
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// Writes the header, alone in its unit, to a file opened for durable writes.
+    pub(super) async fn write(&self, file: &File) -> Result<()> {
+        let mut buf = file.buf(WRITE_ALIGN_BYTES);
+        buf.put(&self.encode());
+        buf.pad_to(WRITE_ALIGN_BYTES);
+        file.write_at(buf, 0).await
+    }
+
+    /// Reads the header of a file; `None` when the file was never used.
+    pub(super) async fn read(file: &File) -> Result<Option<SegmentHeader>> {
+        let bytes = file.read_at(0, HEADER_BYTES).await?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let damaged = |what: &str| Error::corrupt(file.path().as_str(), 0, what);
+        let (header, version) =
+            SegmentHeader::decode(&bytes).ok_or_else(|| damaged("segment header"))?;
+        if version != VERSION {
+            let file = file.path().as_str().into();
+            return Err(Error::Newer { file, found: version, known: VERSION });
+        }
+        if file.len() != u64::from(header.segment_bytes) {
+            return Err(damaged("the file is not as long as its header says"));
+        }
+        if !header.segment_bytes.is_multiple_of(UNIT) || header.segment_bytes < SEGMENT_BYTES_MIN {
+            return Err(damaged("segment size"));
+        }
+        Ok(Some(header))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(SegmentHeader, u32)> {
+        let mut r = Reader::new(bytes.get(..HEADER_BYTES)?);
+        let sum = r.u64()?;
+        let sealed = sum == checksum(r.rest());
+        let magic = r.take(MAGIC.len())? == MAGIC;
+        let version = r.u32()?;
+        let segment_bytes = r.u32()?;
+        let header = SegmentHeader { uuid: r.uuid()?, number: r.u32()?, segment_bytes };
+        (sealed && magic && header.number > 0).then_some((header, version))
+    }
+}
+
+impl BlockHeader {
+    /// Where the block ends: the start of the next unit after its payload.
+    pub(super) fn end(&self) -> u32 {
+        self.offset + (HEADER_BYTES as u32 + self.len).next_multiple_of(UNIT)
+    }
+
+    /// Fills in the header of a block whose payload is complete, and pads it.
+    pub(super) fn finish(&self, buf: &mut Buf) {
+        assert_eq!(buf.len(), HEADER_BYTES + self.len as usize, "the header tells the length");
+        assert!(self.first <= self.len, "a record starts inside the block or not at all");
+        let bytes = buf.filled_mut();
+        bytes[8..24].copy_from_slice(self.uuid.as_bytes());
+        bytes[24..28].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.len.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.prior.to_bits().to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.first.to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.flags.to_le_bytes());
+        seal(bytes);
+        buf.pad_to(WRITE_ALIGN_BYTES);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<BlockHeader> {
+        let mut r = Reader::new(bytes);
+        r.u64()?;
+        Some(BlockHeader {
+            uuid: r.uuid()?,
+            offset: r.u32()?,
+            len: r.u32()?,
+            prior: Position::from_bits(r.u64()?),
+            first: r.u32()?,
+            flags: r.u32()?,
+        })
+    }
+
+    /// The header, if these bytes look like the block at `offset` of this segment: not yet proof.
+    pub(super) fn glance(
+        segment: &SegmentHeader,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Option<BlockHeader> {
+        let header = BlockHeader::decode(bytes.get(..HEADER_BYTES)?)?;
+        let room = (segment.segment_bytes - offset).min(LOG_BLOCK_BYTES_MAX as u32);
+        let fits = header.len <= room - HEADER_BYTES as u32 && header.first <= header.len;
+        let ours = header.uuid == segment.uuid || planted(Bug::AcceptRecycled);
+        (ours && header.offset == offset && fits).then_some(header)
+    }
+
+    /// Whether the whole block is what was written.
+    pub(super) fn verify(&self, bytes: &[u8]) -> bool {
+        let whole = HEADER_BYTES + self.len as usize;
+        let Some((sum, rest)) = bytes.get(..whole).and_then(|b| b.split_first_chunk::<8>()) else {
+            return false;
+        };
+        u64::from_le_bytes(*sum) == checksum(rest) || planted(Bug::SkipChecksum)
+    }
+}
+
+/// Puts the checksum of everything after it at the front.
+fn seal(bytes: &mut [u8]) {
+    let sum = checksum(&bytes[8..]);
+    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+}

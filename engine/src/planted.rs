@@ -1,0 +1,49 @@
+//! Bugs on purpose, to prove that the tests would catch them. Without the feature `planted` none exists.
+//!
+//! A test plants one for its own thread; the places named below then misbehave.
+
+/// A bug that can be planted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// The log calls a write durable before the device has confirmed it.
+    AckBeforeSync,
+    /// New names are not made durable.
+    NoDirectorySync,
+    /// A segment is free as soon as it is durable, before it is flushed.
+    FreeLogEarly,
+    /// Blocks of the log and edits of the manifest are not verified.
+    SkipChecksum,
+    /// Replay ends at the end of a segment.
+    ReplayStopsEarly,
+    /// An edit of the manifest is not synced.
+    ManifestNoSync,
+    /// A block is not asked which use of its segment it belongs to.
+    AcceptRecycled,
+    /// The last block is taken as it is, torn or not.
+    AcceptTornTail,
+    /// A bad block is always taken for the tail, whatever follows it.
+    NoTailRule,
+    /// A failed sync is tried once more.
+    RetrySync,
+}
+
+/// Whether this bug is planted on this thread.
+#[cfg(feature = "planted")]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Whether this bug is planted: never.
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+/// Plants a bug on this thread, or removes it.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(feature = "planted")]
+thread_local!(static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) });
