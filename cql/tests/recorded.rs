@@ -4,6 +4,8 @@
 //! Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies what we read in
 //! it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test recorded` writes these texts anew.
 
+#![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use cql::frame::request::{BatchText, Parameters, Request};
 use messina_cql as cql;
 
 /// What both sides settled, which an answer's recording alone does not tell.
+#[derive(Clone, Copy)]
 struct Settled(Version, Compression);
 
 fn check(name: &str, direction: Direction, settled: Option<Settled>) {
@@ -31,6 +34,13 @@ fn check(name: &str, direction: Direction, settled: Option<Settled>) {
 fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settled>) -> String {
     let mut intake = Intake::new(direction, 16 << 20);
     let mut text = String::new();
+    // A client of v3 or v4 may be answered compressed from READY on, one of v5 in segments after it.
+    if let Some(Settled(version, compression)) = settled
+        && version < Version::V5
+    {
+        intake.establish(version, compression);
+        settled = None;
+    }
     loop {
         let mut established = None;
         match intake.next(bytes) {
