@@ -11,5 +11,6 @@ pub mod error;
 pub mod io;
 pub mod limits;
 pub mod planted;
+pub mod sstable;
 
 pub use error::{Error, Result};

@@ -16,6 +16,11 @@ pub const SIM_SECTOR_BYTES: usize = 512;
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
+/// The largest block of an sstable before compression: far above any row that fits a mutation, far below
+/// what offsets of 31 bits can name.
+pub const BLOCK_BYTES_MAX: usize = 512 << 20;
+
+const _: () = assert!(BLOCK_BYTES_MAX > 8 * model::limits::MUTATION_BYTES_MAX);
 const _: () = assert!(WRITE_ALIGN_BYTES.is_multiple_of(SIM_SECTOR_BYTES));
 const _: () = assert!(READ_PART_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 

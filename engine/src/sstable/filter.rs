@@ -1,0 +1,214 @@
+//! Which tokens a file may hold: a Bloom filter whose answer is one cache line (Putze et al. 2007).
+//!
+//! The token picks a block of 512 bits, and `probes` bits in it. Crowded blocks make it a little less exact
+//! than a plain filter of the same size, so the size is chosen with that in mind ([`shape`]).
+//!
+//! The count of partitions is only guessed when a file is begun. Blocks are picked by the *high* bits of
+//! the hash, so halving the filter is joining neighbours: what turned out too roomy is folded at the end.
+//!
+//! On disk: `probes:u8 blocks…` of 64 bytes; no bytes at all if the table wants no filter.
+
+use model::Token;
+
+/// Bytes of a block: a cache line.
+const BLOCK_BYTES: usize = 64;
+const BLOCK_BITS: u64 = 512;
+const PROBES_MAX: u32 = 16;
+/// Beyond this many bits a key the false positives are no longer what a read waits for.
+const BITS_PER_KEY_MAX: u32 = 32;
+/// Odd, without pattern: 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The filter; without blocks it says "perhaps" to everything.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    probes: u32,
+    blocks: Vec<[u64; 8]>,
+    keys: u64,
+    bits_per_key: u32,
+}
+
+impl Filter {
+    /// A filter for about `keys_expected` tokens, wrong on `fp_chance` of those it does not hold.
+    pub(super) fn new(keys_expected: u64, fp_chance: f64) -> Filter {
+        let Some((bits_per_key, probes)) = shape(fp_chance) else {
+            return Filter::default();
+        };
+        let blocks = (keys_expected * u64::from(bits_per_key)).div_ceil(BLOCK_BITS).max(1);
+        // A power of two times something small can be folded that often without losing its balance.
+        let blocks = blocks.next_multiple_of(1 << (blocks.ilog2() / 2));
+        Filter { probes, blocks: vec![[0; 8]; blocks as usize], keys: 0, bits_per_key }
+    }
+
+    /// Puts a token in.
+    pub(super) fn insert(&mut self, token: Token) {
+        self.keys += 1;
+        if self.blocks.is_empty() {
+            return;
+        }
+        let (index, mut hash) = self.place(token);
+        for _ in 0..self.probes {
+            let bit = next_bit(&mut hash);
+            self.blocks[index][bit / 64] |= 1 << (bit % 64);
+        }
+    }
+
+    /// Whether the token may have been put in. Never wrong when it says no.
+    #[inline]
+    pub(super) fn may_contain(&self, token: Token) -> bool {
+        if self.blocks.is_empty() {
+            return true;
+        }
+        let (index, mut hash) = self.place(token);
+        let block = &self.blocks[index];
+        (0..self.probes).all(|_| {
+            let bit = next_bit(&mut hash);
+            block[bit / 64] >> (bit % 64) & 1 == 1
+        })
+    }
+
+    /// Joins neighbouring blocks while there is twice the room that the tokens need.
+    pub(super) fn fold(&mut self) {
+        let needed =
+            (self.keys * u64::from(self.bits_per_key)).div_ceil(BLOCK_BITS).max(1) as usize;
+        while self.blocks.len().is_multiple_of(2) && self.blocks.len() / 2 >= needed {
+            let join = |pair: &[[u64; 8]; 2]| std::array::from_fn(|i| pair[0][i] | pair[1][i]);
+            self.blocks = self.blocks.as_chunks::<2>().0.iter().map(join).collect();
+        }
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.blocks.len() * BLOCK_BYTES
+    }
+
+    /// Appends the form on disk.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        out.push(self.probes as u8);
+        out.extend(self.blocks.iter().flatten().flat_map(|word| word.to_le_bytes()));
+    }
+
+    /// Reads the form on disk.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Filter, &'static str> {
+        let Some((&probes, blocks)) = bytes.split_first() else {
+            return Ok(Filter::default());
+        };
+        let probes = u32::from(probes);
+        let (blocks, rest) = blocks.as_chunks::<BLOCK_BYTES>();
+        if !rest.is_empty() || blocks.is_empty() || !(1..=PROBES_MAX).contains(&probes) {
+            return Err("filter");
+        }
+        let words = |block: &[u8; BLOCK_BYTES]| {
+            let (words, _) = block.as_chunks::<8>();
+            std::array::from_fn(|i| u64::from_le_bytes(words[i]))
+        };
+        Ok(Filter { probes, blocks: blocks.iter().map(words).collect(), keys: 0, bits_per_key: 0 })
+    }
+
+    #[inline]
+    fn place(&self, token: Token) -> (usize, u64) {
+        // Tokens of one shard share their high bits, so they are mixed again.
+        let wide = u128::from(token.biased()) * u128::from(GOLDEN);
+        let (high, low) = ((wide >> 64) as u64, wide as u64);
+        let index = (u128::from(high ^ low) * self.blocks.len() as u128) >> 64;
+        (index as usize, low)
+    }
+}
+
+#[inline]
+fn next_bit(hash: &mut u64) -> usize {
+    *hash = hash.wrapping_mul(GOLDEN);
+    (*hash >> 55) as usize
+}
+
+/// The fewest bits a key, and the probes, that keep false positives at `fp_chance`; `None` for no filter.
+fn shape(fp_chance: f64) -> Option<(u32, u32)> {
+    if fp_chance >= 1.0 {
+        return None;
+    }
+    for bits_per_key in 2..BITS_PER_KEY_MAX {
+        let probes = (f64::from(bits_per_key) * std::f64::consts::LN_2).round() as u32;
+        for probes in [probes.saturating_sub(1), probes, probes + 1] {
+            let probes = probes.clamp(1, PROBES_MAX);
+            if false_positives(bits_per_key, probes) <= fp_chance {
+                return Some((bits_per_key, probes));
+            }
+        }
+    }
+    Some((BITS_PER_KEY_MAX, PROBES_MAX))
+}
+
+/// The chance of a wrong "perhaps": keys of a block are Poisson distributed, each sets `probes` bits.
+fn false_positives(bits_per_key: u32, probes: u32) -> f64 {
+    let mean = BLOCK_BITS as f64 / f64::from(bits_per_key);
+    let clear = 1.0 - 1.0 / BLOCK_BITS as f64;
+    let mut likelihood = (-mean).exp();
+    let mut sum = 0.0;
+    for keys in 0..(mean * 2.0) as i32 + 64 {
+        let set = 1.0 - clear.powi(keys * probes as i32);
+        sum += likelihood * set.powi(probes as i32);
+        likelihood *= mean / f64::from(keys + 1);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tokens(from: u64, count: u64) -> impl Iterator<Item = Token> {
+        (from..from + count).map(|i| Token::of_key(&i.to_be_bytes()))
+    }
+
+    #[test]
+    fn errs_as_seldom_as_it_was_asked_to_even_when_folded_or_in_a_narrow_range() {
+        for (fp_chance, expected) in
+            [(0.1, 20_000), (0.01, 20_000), (0.01, 150_000), (0.001, 20_000)]
+        {
+            // A quarter of the ring, as on one shard of four.
+            let quarter = |token: &Token| token.biased() >> 62 == 2;
+            let mut filter = Filter::new(expected, fp_chance);
+            tokens(0, 80_000).filter(quarter).for_each(|token| filter.insert(token));
+            filter.fold();
+            let mut bytes = Vec::new();
+            filter.encode(&mut bytes);
+            assert!(bytes.len() < 80_000, "{} bytes", bytes.len());
+            let filter = Filter::decode(&bytes).unwrap();
+            assert!(tokens(0, 80_000).filter(quarter).all(|token| filter.may_contain(token)));
+            let others: Vec<Token> = tokens(1 << 40, 400_000).filter(quarter).collect();
+            let wrong = others.iter().filter(|&&token| filter.may_contain(token)).count();
+            let rate = wrong as f64 / others.len() as f64;
+            assert!(rate <= fp_chance * 1.15, "{rate} instead of {fp_chance}");
+        }
+    }
+
+    #[test]
+    fn a_chance_of_one_is_no_filter() {
+        let mut filter = Filter::new(100, 1.0);
+        filter.insert(Token(1));
+        filter.fold();
+        let mut bytes = Vec::new();
+        filter.encode(&mut bytes);
+        assert!(bytes.is_empty());
+        assert!(Filter::decode(&bytes).unwrap().may_contain(Token(7)));
+    }
+
+    #[test]
+    fn ten_bits_a_key_keep_errors_below_one_in_a_hundred() {
+        assert_eq!(shape(0.01), Some((10, 6)));
+        assert!(shape(1e-12).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), token: i64) {
+            if let Ok(filter) = Filter::decode(&bytes) {
+                filter.may_contain(Token(token));
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The wrapping of everything in the file but the footer: a checksum that knows its place.
+//!
+//! ```text
+//! frame := checksum:u64 stored:u32 raw:u32 kind:u8 codec:u8 payload[stored]      little-endian
+//! ```
+//!
+//! The checksum is the XXH3-64 of all that follows it, seeded with (hash of the file's uuid + offset
+//! of the frame), so a block of another file, or of another place, is as wrong as a flipped bit.
+//! It is checked before the payload is decompressed: a decompressor never sees damaged bytes.
+
+use super::SstableId;
+use crate::limits::BLOCK_BYTES_MAX;
+use lz4_flex::block::CompressTable;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Bytes before the payload.
+pub(super) const HEAD_BYTES: usize = 18;
+const CHECKSUM_BYTES: usize = 8;
+/// An LZ4 payload cannot grow more than this in decompression.
+const LZ4_RATIO_MAX: usize = 256;
+/// Compressed bytes are kept if they are fewer than this part of the raw ones.
+const WORTH: (usize, usize) = (15, 16);
+
+/// How payloads are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// LZ4 blocks.
+    Lz4,
+    /// Zstandard frames, at a level.
+    Zstd(i32),
+}
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Data = 1,
+    RowIndex = 2,
+    Directory = 3,
+    Filter = 4,
+    Wide = 5,
+    Statistics = 6,
+}
+
+const NONE: u8 = 0;
+const LZ4: u8 = 1;
+const ZSTD: u8 = 2;
+
+/// What makes the checksums of one file its own.
+pub(super) fn seed_of(id: SstableId) -> u64 {
+    xxh3_64(id.0.as_bytes())
+}
+
+/// Makes frames.
+pub(super) struct Framer {
+    codec: Codec,
+    table: CompressTable,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+    compressed: Vec<u8>,
+}
+
+impl Framer {
+    pub(super) fn new(codec: Codec) -> Framer {
+        let zstd = match codec {
+            Codec::Zstd(level) => zstd::bulk::Compressor::new(level).ok(),
+            _ => None,
+        };
+        Framer { codec, table: CompressTable::default(), zstd, compressed: Vec::new() }
+    }
+
+    /// Appends a frame that still lacks its checksum; gives its length.
+    pub(super) fn put(&mut self, kind: Kind, raw: &[u8], out: &mut Vec<u8>) -> usize {
+        assert!(raw.len() <= BLOCK_BYTES_MAX, "the writer cuts blocks long before");
+        let (codec, payload) = match self.compress(raw) {
+            Some(codec) => (codec, self.compressed.as_slice()),
+            None => (NONE, raw),
+        };
+        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[kind as u8, codec]);
+        out.extend_from_slice(payload);
+        HEAD_BYTES + payload.len()
+    }
+
+    fn compress(&mut self, raw: &[u8]) -> Option<u8> {
+        let room = lz4_flex::block::get_maximum_output_size(raw.len());
+        let (codec, bytes) = match self.codec {
+            Codec::None => return None,
+            Codec::Lz4 => {
+                self.compressed.resize(room, 0);
+                let (out, table) = (&mut self.compressed, &mut self.table);
+                let done = lz4_flex::block::compress_into_with_table(raw, out, table);
+                (LZ4, done.ok()?)
+            }
+            Codec::Zstd(_) => {
+                self.compressed.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
+                let done = self.zstd.as_mut()?.compress_to_buffer(raw, &mut self.compressed);
+                (ZSTD, done.ok()?)
+            }
+        };
+        self.compressed.truncate(bytes);
+        (bytes * WORTH.1 < raw.len() * WORTH.0).then_some(codec)
+    }
+}
+
+/// Puts the checksum into a frame, once its offset in the file is known.
+pub(super) fn seal(frame: &mut [u8], seed: u64, offset: u64) -> u64 {
+    let checksum = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
+    frame[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    checksum
+}
+
+/// The length of the frame that begins with `head`, before anything of it is believed.
+pub(super) fn length_of(head: &[u8]) -> Option<usize> {
+    let (stored, _) = head.get(CHECKSUM_BYTES..)?.split_first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*stored) as usize + HEAD_BYTES)
+}
+
+/// The checksum a sealed frame carries.
+pub(super) fn checksum_of(frame: &[u8]) -> u64 {
+    let (checksum, _) = frame.split_first_chunk::<CHECKSUM_BYTES>().expect("a whole frame");
+    u64::from_le_bytes(*checksum)
+}
+
+/// Opens frames; keeps what decompression needs from one to the next.
+#[derive(Default)]
+pub(crate) struct Opener {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Opener {
+    /// Checks a whole frame and gives its raw content.
+    pub(super) fn open(
+        &mut self,
+        frame: &[u8],
+        kind: Kind,
+        seed: u64,
+        offset: u64,
+    ) -> Result<Vec<u8>, &'static str> {
+        let Some((head, payload)) = frame.split_first_chunk::<HEAD_BYTES>() else {
+            return Err("a frame ends in its head");
+        };
+        let expected = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
+        if checksum_of(frame) != expected {
+            return Err("checksum");
+        }
+        let number = |at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
+        let (stored, raw) = (number(8), number(12));
+        if stored != payload.len() || raw > BLOCK_BYTES_MAX {
+            return Err("frame length");
+        }
+        if head[16] != kind as u8 {
+            return Err("frame kind");
+        }
+        match head[17] {
+            NONE if stored == raw => Ok(payload.to_vec()),
+            LZ4 if raw <= stored.saturating_mul(LZ4_RATIO_MAX) => {
+                let mut out = vec![0; raw];
+                match lz4_flex::block::decompress_into(payload, &mut out) {
+                    Ok(count) if count == raw => Ok(out),
+                    _ => Err("lz4 block"),
+                }
+            }
+            ZSTD => self.open_zstd(payload, raw),
+            _ => Err("codec"),
+        }
+    }
+
+    fn open_zstd(&mut self, payload: &[u8], raw: usize) -> Result<Vec<u8>, &'static str> {
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(zstd::bulk::Decompressor::new().map_err(|_| "zstd context")?),
+        };
+        match zstd.decompress(payload, raw) {
+            Ok(out) if out.len() == raw => Ok(out),
+            _ => Err("zstd frame"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opener")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: SstableId = SstableId(uuid::Uuid::from_u128(9));
+
+    fn codecs() -> impl Strategy<Value = Codec> {
+        prop_oneof![Just(Codec::None), Just(Codec::Lz4), Just(Codec::Zstd(3))]
+    }
+
+    fn raws() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..300),
+            prop::collection::vec(0..3u8, 0..3000)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_opens_at_its_place_and_nowhere_else(raw in raws(), codec in codecs(), at: u32) {
+            let (seed, offset) = (seed_of(ID), u64::from(at));
+            let mut frame = Vec::new();
+            let length = Framer::new(codec).put(Kind::Data, &raw, &mut frame);
+            prop_assert_eq!(length, frame.len());
+            seal(&mut frame, seed, offset);
+            prop_assert_eq!(length_of(&frame), Some(length));
+            let mut opener = Opener::default();
+            prop_assert_eq!(opener.open(&frame, Kind::Data, seed, offset), Ok(raw));
+            prop_assert_eq!(opener.open(&frame, Kind::Data, seed, offset + 1), Err("checksum"));
+            prop_assert_eq!(opener.open(&frame, Kind::Data, seed + 1, offset), Err("checksum"));
+            prop_assert_eq!(opener.open(&frame, Kind::Wide, seed, offset), Err("frame kind"));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_seen(raw in raws(), codec in codecs(), at: prop::sample::Index, bit in 0..8u8) {
+            let seed = seed_of(ID);
+            let mut frame = Vec::new();
+            Framer::new(codec).put(Kind::Data, &raw, &mut frame);
+            seal(&mut frame, seed, 0);
+            let at = at.index(frame.len());
+            frame[at] ^= 1 << bit;
+            prop_assert!(Opener::default().open(&frame, Kind::Data, seed, 0).is_err());
+        }
+
+        #[test]
+        fn lying_bytes_with_a_good_checksum_never_panic(mut frame: Vec<u8>) {
+            if frame.len() >= HEAD_BYTES {
+                seal(&mut frame, 1, 2);
+            }
+            let _ = Opener::default().open(&frame, Kind::Data, 1, 2);
+        }
+    }
+}
