@@ -20,7 +20,7 @@ use crate::source::Source;
 use crate::step::Failure;
 
 /// Which rooms a room may use.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("messina-model", &[]),
     ("messina-engine", &["messina-model"]),
     ("messina-shard", &["messina-engine", "messina-model"]),
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("messina-tools", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
     ("messina-bench", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
     ("messina-ci", &[]),
+    ("messina-fuzz", &["messina-cql", "messina-engine", "messina-model"]),
 ];
 
 /// Crates that may depend on the runtime.

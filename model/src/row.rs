@@ -79,6 +79,12 @@ impl<'a> Cell<'a> {
         Cell { column, timestamp, life, path: None, whole: false, value: &[] }
     }
 
+    /// Whether the cell may stand right after `last`: in another column, or in the same collection.
+    fn may_follow(&self, last: &Cell<'_>) -> bool {
+        let in_collection = (last.whole || last.path.is_some()) && self.path.is_some();
+        last.place() < self.place() && (last.column != self.column || in_collection)
+    }
+
     /// Where the cell stands among the cells of its row.
     #[inline]
     fn place(&self) -> (ColumnId, bool, &'a [u8]) {
@@ -103,14 +109,13 @@ impl<'a> RowRef<'a> {
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let row = RowRef { bytes };
         let (head, mut cursor) = read_head(bytes)?;
-        let mut last = None;
+        let mut last: Option<Cell<'_>> = None;
         while !cursor.is_empty() {
             let cell = read_cell(&mut cursor, head.timestamp)?;
-            let place = cell.place();
-            if last.is_some_and(|last| last >= place) {
+            if last.is_some_and(|last| !cell.may_follow(&last)) {
                 return Err(Error::Malformed("row: cells out of order"));
             }
-            last = Some(place);
+            last = Some(cell);
         }
         Ok(row)
     }

@@ -59,11 +59,14 @@ pub(super) fn put_decimal(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     };
     let digits = unscaled.magnitude().to_str_radix(10);
     let exponent = digits.len() as i64 - i64::from(i32::from_be_bytes(*scale));
+    let trimmed = digits.trim_end_matches('0');
+    if i32::try_from(trimmed.len() as i64 - exponent).is_err() {
+        return Err(Error::invalid("decimal of a key whose scale is out of range"));
+    }
     out.push(if flip == 0 { 2 } else { 0 });
     let exponent = (exponent as u64 ^ (1 << 63)).to_be_bytes();
     out.extend(exponent.map(|b| b ^ flip));
-    let digits = digits.trim_end_matches('0').bytes();
-    out.extend(digits.map(|digit| (digit - b'0' + 1) ^ flip));
+    out.extend(trimmed.bytes().map(|digit| (digit - b'0' + 1) ^ flip));
     out.push(flip);
     Ok(())
 }

@@ -138,3 +138,11 @@ fn a_tuple_with_a_null_field_comes_back() {
     let one_first = [0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1, b'a'];
     check(&ty, &null_first, &one_first, Ordering::Less);
 }
+
+/// Found by fuzzing: without its trailing zeros the number has a scale that no decimal can have.
+#[test]
+fn a_decimal_at_the_end_of_scales_is_refused_as_a_key() {
+    let mut value = i32::MIN.to_be_bytes().to_vec();
+    value.push(10);
+    assert!(matches!(encode(&CqlType::Decimal, &value, &mut Vec::new()), Err(Error::Invalid(_))));
+}

@@ -138,3 +138,18 @@ fn golden_bytes_of_an_insert_of_two_cells() {
     ];
     assert_eq!(out, expected);
 }
+
+/// Found by fuzzing: merging such a row wrote a plain cell after a collection's tombstone.
+#[test]
+fn a_plain_cell_in_a_column_with_elements_is_refused() {
+    let mut out = Vec::new();
+    let mut row = RowBuilder::begin(&mut out, &RowHead::bare(7));
+    let whole = Cell { whole: true, ..Cell::dead(ColumnId(2), 7, 1) };
+    row.cell(&whole);
+    row.cell(&Cell { path: Some(b"p"), ..Cell::live(ColumnId(2), 8, b"v") });
+    RowRef::checked(&out).expect("a tombstone and an element");
+    let path_flag = out.iter().rposition(|&byte| byte == PATH | OWN_TIMESTAMP).expect("its flags");
+    out[path_flag] = OWN_TIMESTAMP;
+    out.truncate(out.len() - 2);
+    assert_eq!(RowRef::checked(&out), Err(Error::Malformed("row: cells out of order")));
+}

@@ -1,0 +1,142 @@
+//! `messina-fuzz TARGET|all --seconds N [--seed S]`: mutates inputs until time is up.
+//!
+//! A stable-toolchain companion of libFuzzer: no coverage, but seeds that look like the real thing
+//! and mutations that keep most of it. A panic is the failure; the input and the seed are printed
+//! before it unwinds.
+//!
+//! Not here: what a target checks (`targets.rs`).
+
+mod targets;
+
+use clap::Parser;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use targets::{TARGETS, Target};
+
+/// Longest input, in bytes.
+const INPUT_BYTES_MAX: usize = 4096;
+
+#[derive(Parser)]
+#[command(about = "Runs decoders on bytes nobody meant")]
+struct Flags {
+    /// A target's name, or `all`.
+    target: String,
+    /// How long each target runs.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Where the dice begin.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let wanted = |target: &&Target| flags.target == "all" || flags.target == target.name;
+    let chosen: Vec<&Target> = TARGETS.iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        eprintln!("no target '{}'; there are {} and all", flags.target, names.join(", "));
+        return ExitCode::from(2);
+    }
+    let seed = flags.seed.unwrap_or_else(rand::random);
+    for target in &chosen {
+        let runs = fuzz(target, seed, Duration::from_secs(flags.seconds));
+        println!("fuzz {}: {runs} inputs, seed {seed}", target.name);
+    }
+    println!("{} passed, 0 failed", chosen.len());
+    ExitCode::SUCCESS
+}
+
+/// Says what was running when a target panics.
+struct Witness<'a>(&'a Target, &'a [u8], u64);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("fuzz {} failed on {:02x?} (seed {})", self.0.name, self.1, self.2);
+        }
+    }
+}
+
+fn fuzz(target: &Target, seed: u64, time: Duration) -> u64 {
+    let mut dice = SmallRng::seed_from_u64(seed);
+    let (start, mut runs) = (Instant::now(), 0);
+    let mut input = Vec::new();
+    while start.elapsed() < time {
+        for _ in 0..256 {
+            mutate(target, &mut dice, &mut input);
+            let witness = Witness(target, &input, seed);
+            (target.run)(witness.1);
+            drop(witness);
+            runs += 1;
+        }
+    }
+    runs
+}
+
+/// Makes the next input: a seed, sometimes the last input, with a few changes.
+fn mutate(target: &Target, dice: &mut SmallRng, input: &mut Vec<u8>) {
+    if input.is_empty() || dice.random_ratio(1, 4) {
+        input.clear();
+        if dice.random_ratio(7, 8) {
+            let seed: &[u8] = pick::<&[u8]>(target.seeds, dice);
+            input.extend_from_slice(seed);
+        }
+        if target.name == "frame" {
+            input.insert(0, dice.random());
+        }
+    }
+    for _ in 0..dice.random_range(1..=4) {
+        let at = dice.random_range(0..=input.len());
+        match dice.random_range(0..6) {
+            0 => input.insert(at, dice.random()),
+            1 if at < input.len() => input[at] ^= 1 << dice.random_range(0..8),
+            2 if at < input.len() => input[at] = *pick(&[0, 1, 0x7F, 0x80, 0xFF], dice),
+            3 => input.truncate(at),
+            4 => {
+                let other: &[u8] = pick::<&[u8]>(target.seeds, dice);
+                let from = dice.random_range(0..=other.len());
+                let to = dice.random_range(from..=other.len());
+                let part = other[from..to].to_vec();
+                input.splice(at..at, part);
+            }
+            _ => {
+                let from = dice.random_range(0..=at);
+                let part = input[from..at].to_vec();
+                input.extend_from_slice(&part);
+            }
+        }
+    }
+    input.truncate(INPUT_BYTES_MAX);
+}
+
+fn pick<'a, T>(from: &'a [T], dice: &mut SmallRng) -> &'a T {
+    &from[dice.random_range(0..from.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A decoder that trusts a length: the dice must find it.
+    #[test]
+    fn a_planted_panic_is_found() {
+        fn planted(input: &[u8]) {
+            if let [b'm', length, rest @ ..] = input {
+                let _ = rest[..usize::from(*length)];
+            }
+        }
+        let target = Target { name: "planted", run: planted, seeds: &[b"m\x01a", b"m\x00"] };
+        let found = std::panic::catch_unwind(|| fuzz(&target, 1, Duration::from_secs(20)));
+        assert!(found.is_err());
+    }
+
+    #[test]
+    fn every_target_survives_its_seeds_and_a_moment() {
+        for target in TARGETS {
+            assert!(fuzz(target, 7, Duration::from_millis(200)) > 0);
+        }
+    }
+}

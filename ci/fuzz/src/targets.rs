@@ -1,0 +1,166 @@
+//! What is fuzzed: one function for each decoder that bytes from outside reach.
+//!
+//! A target fails by panicking. Beyond not panicking it checks what must hold of any input: a tree
+//! that was parsed is bounded, an order-preserving form comes back, a frame is as long as it says.
+
+use cql::frame::Version;
+use cql::frame::compress::Compression;
+use cql::frame::header::Direction;
+use cql::frame::intake::{Arrival, Intake};
+use cql::frame::request::Request;
+use model::mutation::MutationRef;
+use model::ordered;
+use model::row::RowRef;
+use model::types::CqlType;
+use std::sync::Arc;
+
+/// One decoder.
+pub(crate) struct Target {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// What runs on each input.
+    pub(crate) run: fn(&[u8]),
+    /// Inputs to begin with.
+    pub(crate) seeds: &'static [&'static [u8]],
+}
+
+/// All of them.
+pub(crate) const TARGETS: &[Target] = &[
+    Target { name: "frame", run: frame, seeds: FRAMES },
+    Target { name: "parser", run: parser, seeds: STATEMENTS },
+    Target { name: "values", run: values, seeds: VALUES },
+    Target { name: "rows", run: rows, seeds: ROWS },
+];
+
+const FRAMES: &[&[u8]] = &[
+    b"\x04\x00\x00\x00\x05\x00\x00\x00\x00",
+    b"\x04\x00\x00\x00\x01\x00\x00\x00\x16\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0",
+    b"\x04\x00\x00\x01\x07\x00\x00\x00\x0f\x00\x00\x00\x08SELECT 1\x00\x01\x00",
+    b"\x05\x00\x00\x01\x0a\x00\x00\x00\x10\x00\x02ab\x00\x02cd\x00\x01\x00\x00\x00\x00",
+    b"\x04\x00\x00\x01\x0d\x00\x00\x00\x10\x00\x00\x01\x00\x00\x00\x00\x01x\x00\x00\x00\x01\x00",
+];
+
+const STATEMENTS: &[&[u8]] = &[
+    b"SELECT a, b AS c, count(*) FROM ks.t WHERE p IN (?, :x) AND (c, d) > (1, 'a') AND token(p) < 3 \
+      ORDER BY c DESC PER PARTITION LIMIT 3 LIMIT ? ALLOW FILTERING",
+    b"INSERT INTO t (a, b) VALUES (1, {'a': [1, 2], 'b': []}) IF NOT EXISTS USING TTL 3 AND TIMESTAMP ?",
+    b"UPDATE t SET a = a + {1}, b[2] = 0xff, c = 1.5e3 WHERE p = 550e8400-e29b-41d4-a716-446655440000",
+    b"BEGIN UNLOGGED BATCH DELETE a[1] FROM t WHERE p = 1; INSERT INTO t JSON '{}'; APPLY BATCH",
+    b"CREATE TABLE ks.t (p int, c frozen<map<text, list<int>>>, v vector<float, 3>, PRIMARY KEY ((p), c)) \
+      WITH CLUSTERING ORDER BY (c DESC) AND compaction = {'class': 'X'} AND comment = 'it''s'",
+    b"-- comment\nALTER TABLE t ADD (a int, b text static) /* */; DESCRIBE FULL SCHEMA $$ $$",
+];
+
+const VALUES: &[&[u8]] = &[
+    b"\x00\x00\x00\x02\x00\x00\x00\x01a\x00\x00\x00\x04\x00\x00\x00\x01",
+    b"\x00\x00\x00\x02\x30\x39",
+    b"\x55\x0e\x84\x00\xe2\x9b\x11\xd4\xa7\x16\x44\x66\x55\x44\x00\x00",
+];
+
+const ROWS: &[&[u8]] = &[
+    b"\x09\x07\0\0\0\0\0\0\0\x02\0\0\x02ab\x03\0\x05\x09\0\0\0\0\0\0\0\x04\0\0\0",
+    b"\x2c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x09\0\0\0\0\0\0\0\x01k\0\0\x01\x01c\x0a\
+      \x01\x07\0\0\0\0\0\0\0\x02\0\0",
+];
+
+/// Bytes of a connection: bare in each version, and as segments.
+fn frame(input: &[u8]) {
+    let Some((&mode, bytes)) = input.split_first() else { return };
+    let mut intake = Intake::new(Direction::Request, 1 << 20);
+    match mode % 5 {
+        0 => {}
+        1 => intake.establish(Version::V4, Compression::Lz4),
+        2 => intake.establish(Version::V3, Compression::Snappy),
+        3 => intake.establish(Version::V5, Compression::None),
+        _ => intake.establish(Version::V5, Compression::Lz4),
+    }
+    let mut rest = bytes;
+    // A step that uses nothing up and finds nothing ends the input.
+    for _ in 0..=input.len() {
+        let Ok(step) = intake.next(rest) else { return };
+        assert!(step.used <= rest.len(), "no more is used than there was");
+        let used = step.used;
+        match step.arrival {
+            Arrival::Starved if used == 0 => return,
+            Arrival::Frame(header, body) => {
+                if let Ok(Request::Execute(execute)) = Request::decode(&header, body) {
+                    assert_eq!(
+                        execute.parameters.values.iter().count(),
+                        execute.parameters.values.len()
+                    );
+                }
+            }
+            _ => {}
+        }
+        rest = &rest[used..];
+    }
+}
+
+/// Statement text.
+fn parser(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input)
+        && let Err(error) = cql::lang::parse(text)
+    {
+        assert!(!error.to_string().is_empty(), "an error says something");
+    }
+}
+
+fn types() -> Vec<CqlType> {
+    let scalars = [
+        "ascii",
+        "bigint",
+        "blob",
+        "boolean",
+        "counter",
+        "date",
+        "decimal",
+        "double",
+        "duration",
+        "float",
+        "inet",
+        "int",
+        "smallint",
+        "text",
+        "time",
+        "timestamp",
+        "timeuuid",
+        "tinyint",
+        "uuid",
+        "varint",
+    ];
+    let mut types: Vec<CqlType> = scalars.iter().filter_map(|name| CqlType::scalar(name)).collect();
+    let (int, text) = (Arc::new(CqlType::Int), Arc::new(CqlType::Text));
+    let list = CqlType::List { element: text.clone(), frozen: true };
+    types.push(CqlType::Set { element: Arc::new(list), frozen: true });
+    types.push(CqlType::Map { key: int.clone(), value: text, frozen: true });
+    types.push(CqlType::Tuple([CqlType::Int, CqlType::Text, CqlType::Varint].into()));
+    types.push(CqlType::Vector { element: int, dimensions: 2 });
+    types
+}
+
+/// Values of every type: a valid one is equal to itself, and its ordered form comes back.
+fn values(input: &[u8]) {
+    for ty in types() {
+        let valid = ty.validate(input).is_ok();
+        let mut bytes = Vec::new();
+        if ordered::encode(&ty, input, &mut bytes).is_ok() && valid {
+            let mut back = Vec::new();
+            let mut reader = ordered::Reader::new(&bytes);
+            reader.component(&ty, false, &mut back).expect("what was just encoded");
+            assert!(ty.compare(input, &back).is_eq(), "{ty}: the same value came back");
+        }
+        let _ = ordered::Reader::new(input).component(&ty, true, &mut Vec::new());
+    }
+}
+
+/// Rows and mutations whose bytes nobody vouched for.
+fn rows(input: &[u8]) {
+    if let Ok(row) = RowRef::checked(input) {
+        let mut merged = Vec::new();
+        model::row::merge(row, row, &mut merged);
+        RowRef::checked(&merged).expect("a merge of rows is a row");
+    }
+    for mutation in MutationRef::of_record(input).flatten() {
+        assert_eq!(mutation.rows().count() as u64, mutation.row_count);
+    }
+}

@@ -1,0 +1,74 @@
+//! The first words of a connection: OPTIONS, STARTUP, REGISTER.
+//!
+//! SUPPORTED carries both what Cassandra's drivers look for (versions, compression) and ScyllaDB's
+//! sharding keys, by which shard-aware drivers open a connection to every core and send each
+//! request to the one that owns its token. A key stands here only if what it promises is kept.
+
+use crate::session::{Session, Stage};
+use crate::system::{CQL_VERSION, PARTITIONER};
+use cql::frame::error::Malformed;
+use cql::frame::request::Startup;
+use cql::frame::response::Envelope;
+use cql::frame::{Header, Version};
+
+/// What SUPPORTED says of this core.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    entries: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Offer {
+    /// The offer of core `shard` of `shards`, whose shard-aware port is `shard_aware_port`, if open.
+    pub(super) fn new(
+        shard: usize,
+        shards: usize,
+        shard_aware_port: Option<u16>,
+        host_id: uuid::Uuid,
+    ) -> Offer {
+        let one = |text: &str| vec![text.to_owned()];
+        let mut entries = vec![
+            ("COMPRESSION", vec!["lz4".to_owned(), "snappy".to_owned()]),
+            ("CQL_VERSION", one(CQL_VERSION)),
+            ("PROTOCOL_VERSIONS", Version::NAMES.map(str::to_owned).to_vec()),
+            ("MESSINA_VERSION", one(env!("CARGO_PKG_VERSION"))),
+            ("SCYLLA_HOST_ID", one(&host_id.to_string())),
+            ("SCYLLA_NR_SHARDS", one(&shards.to_string())),
+            ("SCYLLA_PARTITIONER", one(PARTITIONER)),
+            ("SCYLLA_SHARD", one(&shard.to_string())),
+            ("SCYLLA_SHARDING_ALGORITHM", one("biased-token-round-robin")),
+            ("SCYLLA_SHARDING_IGNORE_MSB", one("0")),
+        ];
+        if let Some(port) = shard_aware_port {
+            entries.push(("SCYLLA_SHARD_AWARE_PORT", one(&port.to_string())));
+        }
+        Offer { entries }
+    }
+
+    /// Appends SUPPORTED.
+    pub(super) fn put(&self, header: &Header, out: &mut Vec<u8>) {
+        let lists: Vec<Vec<&str>> = self
+            .entries
+            .iter()
+            .map(|(_, values)| values.iter().map(String::as_str).collect())
+            .collect();
+        let keys = self.entries.iter().map(|(key, _)| *key);
+        let options: Vec<(&str, &[&str])> = keys.zip(lists.iter().map(Vec::as_slice)).collect();
+        Envelope::new(header.version, header.stream).put_supported(&options, out);
+    }
+}
+
+/// Begins the session, or says what is wrong with its options.
+pub(super) fn startup(
+    session: &Session,
+    header: &Header,
+    startup: &Startup<'_>,
+) -> Result<(), Malformed> {
+    startup.check_cql_version()?;
+    startup.compression(header.version)?;
+    let options = startup.options.iter();
+    *session.options.borrow_mut() =
+        options.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    session.version.set(header.version);
+    session.stage.set(Stage::Ready);
+    Ok(())
+}
