@@ -25,11 +25,24 @@ pub(crate) fn full(repository: &Repository, report: &mut Report) {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
     documents(repository, report);
+    fuzz(repository, report, 10);
 }
 
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
     full(repository, report);
+    fuzz(repository, report, 600);
+}
+
+/// Every decoder under mutated bytes, so many seconds each.
+pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
+    let rerun = "cargo run --release --package messina-fuzz -- all";
+    report.step("fuzz", rerun, |log| {
+        let seconds = seconds.to_string();
+        let arguments =
+            ["run", "--release", "--package", "messina-fuzz", "--", "all", "--seconds", &seconds];
+        cargo(repository, log, &arguments)
+    });
 }
 
 /// The only task that edits.
