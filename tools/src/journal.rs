@@ -40,6 +40,12 @@ pub struct Header {
     pub table: String,
     /// Fields of a record.
     pub fields: usize,
+    /// Bytes of a field.
+    pub field_bytes: usize,
+    /// Time between two points of a series.
+    pub step_ms: i64,
+    /// Seconds that a point lives.
+    pub ttl_s: u32,
 }
 
 /// The first line's `format`.
@@ -208,6 +214,9 @@ mod tests {
             keyspace: "ycsb".into(),
             table: "usertable".into(),
             fields: 10,
+            field_bytes: 100,
+            step_ms: 0,
+            ttl_s: 0,
         }
     }
 

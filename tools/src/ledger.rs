@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The newest acknowledged write per field. 8 bytes a field, touched only where written.
+/// The newest acknowledged write per field, 8 bytes each.
 #[derive(Debug)]
 pub struct Ledger {
     fields: usize,

@@ -9,13 +9,18 @@
 //!
 //! Deciding (`popularity`, `workload`, `proof`) has no I/O and no clock; `client` has both.
 
+pub mod client;
+pub mod command;
+pub mod console;
 pub mod error;
+pub mod flags;
 pub mod journal;
 pub mod ledger;
 pub mod limits;
 pub mod measure;
 pub mod popularity;
 pub mod proof;
+pub mod report;
 pub mod value;
 pub mod wire;
 pub mod workload;

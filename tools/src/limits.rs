@@ -18,6 +18,27 @@ pub const SERIES_POINTS_MAX: u64 = 1 << 24;
 /// How long after its time to live a point may still be seen: two clocks are compared.
 pub const UNDEAD_GRACE_S: u32 = 5;
 
+/// The largest answer that is taken.
+pub const ANSWER_BYTES_MAX: u32 = 64 << 20;
+/// What one receive takes at most, until an answer is larger.
+pub const RECEIVE_BYTES: usize = 64 << 10;
+/// Streams of one connection: their number has 15 bits.
+pub const STREAMS_MAX: usize = 1 << 15;
+/// Operations that may wait for a busy shard before nothing new is drawn, per lane.
+pub const PARKED_MAX: usize = 256;
+/// How often an operation is tried again before it counts as failed.
+pub const ATTEMPTS_MAX: u32 = 12;
+/// The first pause after an OVERLOADED answer; it doubles with each attempt.
+pub const BACKOFF_NS_MIN: u64 = 1_000_000;
+/// The longest pause.
+pub const BACKOFF_NS_MAX: u64 = 512_000_000;
+/// How often a lost connection is tried again.
+pub const RECONNECT_NS: u64 = 200_000_000;
+/// The longest wait of a pass: how late a stop or the end of a second may be noticed.
+pub const WAIT_NS_MAX: u64 = 50_000_000;
+/// Source ports that are tried to reach one shard.
+pub const SOURCE_PORTS_TRIED: u32 = 64;
+
 /// The shortest latency that is told apart from the next one.
 pub const LATENCY_NS_MIN: u64 = 100;
 /// Latencies above this are recorded as this.

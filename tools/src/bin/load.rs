@@ -1,2 +1,22 @@
-//! To be filled.
-fn main() {}
+//! `messina-load`: drives any CQL server. `messina-load --help` says how.
+
+use clap::Parser;
+use messina_tools::command::execute;
+use messina_tools::error::Error;
+use messina_tools::flags::Flags;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match execute(Flags::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("messina-load: {error}");
+            ExitCode::from(match error {
+                Error::Invalid(_) => 2,
+                Error::Lost(_) => 3,
+                _ => 1,
+            })
+        }
+    }
+}

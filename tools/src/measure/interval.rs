@@ -149,11 +149,16 @@ impl Interval {
                     .expect("all have the same bounds");
             }
         }
+        self.merge_failures(other);
+        self.not_found += other.not_found;
+        self.rows += other.rows;
+    }
+
+    /// Adds only what went wrong in `other`.
+    pub fn merge_failures(&mut self, other: &Interval) {
         merge_failures(&mut self.errors, &other.errors);
         merge_failures(&mut self.retries, &other.retries);
         merge_failures(&mut self.violations, &other.violations);
-        self.not_found += other.not_found;
-        self.rows += other.rows;
     }
 }
 

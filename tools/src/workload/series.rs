@@ -63,7 +63,12 @@ pub fn point_of_key(key: u64) -> (u64, u32) {
 
 impl SeriesShape {
     /// Refuses shapes that cannot be verified or do not fit.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self, series: u64, points: u32) -> Result<()> {
+        if series > SERIES_MAX || u64::from(points) > SERIES_POINTS_MAX {
+            return Err(Error::Invalid(format!(
+                "at most {SERIES_MAX} --series of {SERIES_POINTS_MAX} --points"
+            )));
+        }
         if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
             return Err(Error::Invalid(format!(
                 "--field-bytes must be between {VALUE_BYTES_MIN} and {VALUE_BYTES_MAX}"
@@ -310,10 +315,8 @@ impl Series {
     pub fn new(setup: Setup) -> Result<Series> {
         let (thread, threads) = setup.thread;
         let owned = (setup.series.saturating_sub(thread)).div_ceil(threads);
-        if setup.series > SERIES_MAX || owned == 0 {
-            return Err(Error::Invalid(format!(
-                "--series must be between the number of threads and {SERIES_MAX}"
-            )));
+        if owned == 0 {
+            return Err(Error::Invalid("--series must be at least --threads".into()));
         }
         // Points loaded long ago may be near their end; then only those of this run are counted on.
         let trusted =

@@ -1,0 +1,185 @@
+//! One connection's bytes: a socket, the frames in what came, the frames that go.
+//!
+//! Before the pass loop takes it over, a link is blocking and `call` makes one request and waits
+//! for its answer; afterwards it is non-blocking and `receive`, `next_frame` and `send` are used.
+
+use super::answer::Answer;
+use crate::error::{Error, Result};
+use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
+use cql::frame::compress::Compression;
+use cql::frame::header::Direction;
+use cql::frame::intake::{Arrival, Broken, Intake};
+use cql::frame::outlet::Outlet;
+use cql::frame::request::Request;
+use cql::frame::{Flags, Header, Version};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A connection to the server.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+    version: Version,
+    intake: Intake,
+    outlet: Outlet,
+    /// Received and not yet decoded: `input[start..end]`.
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    blocking: bool,
+}
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Bytes, and there may be more.
+    More,
+    /// All there is for now.
+    All,
+}
+
+impl Link {
+    /// A link over a fresh socket.
+    pub fn new(stream: TcpStream, version: Version) -> Result<Link> {
+        stream.set_nodelay(true).map_err(Error::io("setting up a connection"))?;
+        Ok(Link {
+            stream,
+            version,
+            intake: Intake::new(Direction::Response, ANSWER_BYTES_MAX),
+            outlet: Outlet::new(),
+            input: vec![0; RECEIVE_BYTES],
+            start: 0,
+            end: 0,
+            blocking: true,
+        })
+    }
+
+    /// The socket, to be polled.
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// What STARTUP settled.
+    pub fn establish(&mut self, compression: Compression) {
+        self.intake.establish(self.version, compression);
+        self.outlet.establish(self.version, compression);
+    }
+
+    /// From now on the socket never blocks.
+    pub fn set_nonblocking(&mut self) -> Result<()> {
+        self.blocking = false;
+        self.stream.set_nonblocking(true).map_err(Error::io("setting up a connection"))
+    }
+
+    /// How long `call` waits.
+    pub fn set_timeout(&self, timeout: Duration) -> Result<()> {
+        let both = self
+            .stream
+            .set_read_timeout(Some(timeout))
+            .and_then(|()| self.stream.set_write_timeout(Some(timeout)));
+        both.map_err(Error::io("setting up a connection"))
+    }
+
+    /// Makes one request, waits for its answer and hands it to `read`.
+    pub fn call<R>(
+        &mut self,
+        request: &Request<'_>,
+        read: impl FnOnce(Answer<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let version = self.version;
+        self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
+        while self.send()? {}
+        // The borrow of a frame cannot leave the loop that looks for it, so look first, then read.
+        loop {
+            let arrived = self.intake.next(&self.input[self.start..self.end]).map_err(broken)?;
+            self.start += arrived.used;
+            match arrived.arrival {
+                Arrival::Frame(header, body) => {
+                    return read(Answer::decode(&header, body)?.expect_success()?);
+                }
+                Arrival::Starved => {}
+                other => return Err(refused(&other)),
+            }
+            self.receive()?;
+        }
+    }
+
+    /// Takes in what the socket has. An error means that the connection is over.
+    #[inline]
+    pub fn receive(&mut self) -> Result<Received> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.input.len() {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.end * 2 > self.input.len() {
+                self.input.resize(self.input.len() * 2, 0);
+            }
+        }
+        match self.stream.read(&mut self.input[self.end..]) {
+            Ok(0) => Err(Error::Lost("the server closed it".into())),
+            Ok(count) => {
+                self.end += count;
+                let full = self.end == self.input.len();
+                Ok(if full { Received::More } else { Received::All })
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => Ok(Received::More),
+            // A blocking socket says so when its timeout is over.
+            Err(e) if e.kind() == ErrorKind::WouldBlock && self.blocking => {
+                Err(Error::Lost("the server did not answer in time".into()))
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(Received::All),
+            Err(e) => Err(Error::Lost(e.to_string())),
+        }
+    }
+
+    /// The next whole frame of what was received.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<(Header, &[u8])>> {
+        let arrived = self.intake.next(&self.input[self.start..self.end]).map_err(broken)?;
+        self.start += arrived.used;
+        match arrived.arrival {
+            Arrival::Frame(header, body) => Ok(Some((header, body))),
+            Arrival::Starved => Ok(None),
+            other => Err(refused(&other)),
+        }
+    }
+
+    /// Lets `put` append one request's frame, to go with the next `send`.
+    #[inline]
+    pub fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        self.outlet.frame(put);
+    }
+
+    /// Sends what was put; true if the socket did not take all of it.
+    #[inline]
+    pub fn send(&mut self) -> Result<bool> {
+        self.outlet.seal();
+        let unsent = self.outlet.unsent();
+        if unsent.is_empty() {
+            return Ok(false);
+        }
+        match self.stream.write(unsent) {
+            Ok(count) => self.outlet.sent(count),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => return Err(Error::Lost(e.to_string())),
+        }
+        Ok(!self.outlet.unsent().is_empty())
+    }
+}
+
+fn broken(broken: Broken) -> Error {
+    Error::Protocol(match broken {
+        Broken::Header(bad) => bad.reason.to_string(),
+        Broken::Segment(reason) => reason.to_string(),
+    })
+}
+
+fn refused(arrival: &Arrival<'_>) -> Error {
+    Error::Protocol(match arrival {
+        Arrival::TooLarge(_, bytes) => format!("an answer of {bytes} bytes"),
+        Arrival::Unreadable(_, reason) => reason.to_string(),
+        Arrival::Starved | Arrival::Frame(..) => unreachable!("both are handled by the caller"),
+    })
+}

@@ -1,0 +1,230 @@
+//! The few system calls that the standard library does not wrap.
+//!
+//! Readiness of many sockets with a timeout in nanoseconds (`epoll_pwait2`), a socket bound to a
+//! chosen source port before it connects (how a client reaches a shard), and the placement of a
+//! thread. Everything else goes through `std`.
+
+#![expect(unsafe_code, reason = "libc calls that std does not wrap; each is one call long")]
+
+use crate::error::{Error, Result};
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Sockets that one wait reports at most; the rest come with the next.
+const EVENTS_MAX: usize = 256;
+/// How late a timer may fire, so that the kernel can batch wake-ups: its default is 50 µs.
+const TIMER_SLACK_NS: libc::c_ulong = 1_000;
+
+/// Waits for many sockets at once.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+/// A socket that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The number it was added under.
+    pub index: usize,
+    /// There is something to read, or the connection is over.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+impl Poller {
+    /// A poller of nothing yet.
+    pub fn new() -> Result<Poller> {
+        // SAFETY: no pointers are involved.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let fd = check(fd).map_err(Error::io("creating a poller"))?;
+        // SAFETY: the descriptor was made just now and belongs to nobody else.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        let none = libc::epoll_event { events: 0, u64: 0 };
+        Ok(Poller { epoll, events: vec![none; EVENTS_MAX] })
+    }
+
+    /// Watches `socket` for input, under the number `index`; forgotten when the socket is closed.
+    pub fn add(&self, socket: &impl AsRawFd, index: usize) -> Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), index, libc::EPOLLIN)
+    }
+
+    /// Also watches for room to write, while that is wanted.
+    pub fn watch_room(&self, socket: &impl AsRawFd, index: usize, wanted: bool) -> Result<()> {
+        let out = if wanted { libc::EPOLLOUT } else { 0 };
+        self.control(libc::EPOLL_CTL_MOD, socket.as_raw_fd(), index, libc::EPOLLIN | out)
+    }
+
+    fn control(&self, verb: i32, socket: RawFd, index: usize, interest: i32) -> Result<()> {
+        let mut event = libc::epoll_event { events: interest as u32, u64: index as u64 };
+        // SAFETY: `event` outlives the call, and both descriptors are open.
+        let code = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), verb, socket, &mut event) };
+        check(code).map(|_| ()).map_err(Error::io("watching a socket"))
+    }
+
+    /// Waits at most `timeout` and calls `each` for every socket that is ready.
+    pub fn wait(&mut self, timeout: Duration, mut each: impl FnMut(Ready)) -> Result<()> {
+        let timeout = libc::timespec {
+            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+        };
+        // SAFETY: the buffer has room for EVENTS_MAX events and, like the timeout, outlives the
+        // call; no signal mask is given.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                EVENTS_MAX as libc::c_int,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                size_of::<u64>(),
+            )
+        };
+        let count = match check(count as i32) {
+            Ok(count) => count as usize,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
+            Err(e) => return Err(Error::io("waiting for sockets")(e)),
+        };
+        for event in &self.events[..count] {
+            let bits = event.events as i32;
+            each(Ready {
+                index: event.u64 as usize,
+                readable: bits & (libc::EPOLLIN | libc::EPOLLERR | libc::EPOLLHUP) != 0,
+                writable: bits & libc::EPOLLOUT != 0,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Connects to `address` from the local port `source_port`.
+pub fn connect_from(address: SocketAddr, source_port: u16) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers are involved.
+    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    let fd = check(fd)?;
+    // SAFETY: the descriptor was made just now and belongs to nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let yes: libc::c_int = 1;
+    // SAFETY: the option's value is an int that outlives the call.
+    let code = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_REUSEADDR,
+            (&raw const yes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    check(code)?;
+    let local = match address {
+        SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], source_port)),
+        SocketAddr::V6(_) => SocketAddr::from(([0u16; 8], source_port)),
+    };
+    let (storage, length) = raw_address(local);
+    // SAFETY: `storage` holds an address of `length` bytes of the socket's family.
+    let code = unsafe { libc::bind(fd, (&raw const storage).cast(), length) };
+    check(code)?;
+    let (storage, length) = raw_address(address);
+    // SAFETY: as above.
+    let code = unsafe { libc::connect(fd, (&raw const storage).cast(), length) };
+    check(code)?;
+    Ok(TcpStream::from(socket))
+}
+
+/// An address as the kernel wants it.
+fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: a sockaddr_storage of zeroes is valid.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    let length = match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: the storage is large enough and aligned for every address family.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(raw) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(raw) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, length as libc::socklen_t)
+}
+
+/// Ties this thread to one core.
+pub fn pin_to_core(core: usize) -> Result<()> {
+    const WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<u64>();
+    let mut mask = [0u64; WORDS];
+    let Some(word) = mask.get_mut(core / 64) else {
+        return Err(Error::Invalid(format!("there is no core {core}")));
+    };
+    *word = 1 << (core % 64);
+    // SAFETY: the mask is as large as a cpu_set_t and outlives the call; 0 is this thread.
+    let code =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), mask.as_ptr().cast()) };
+    check(code).map(|_| ()).map_err(Error::io(format!("pinning a thread to core {core}")))
+}
+
+/// Makes the timers of this thread exact, which an open loop's schedule needs.
+pub fn sharpen_timers() {
+    // SAFETY: this option takes a number, no pointer. It cannot fail for the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
+}
+
+fn check(code: i32) -> io::Result<i32> {
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_comes_from_the_port_it_was_bound_to_and_is_polled() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let probe = TcpListener::bind("127.0.0.1:0").unwrap();
+        let source_port = probe.local_addr().unwrap().port();
+        drop(probe);
+        let client = connect_from(address, source_port).unwrap();
+        let (mut server, peer) = listener.accept().unwrap();
+        assert_eq!(peer.port(), source_port);
+
+        let mut poller = Poller::new().unwrap();
+        poller.add(&client, 7).unwrap();
+        let mut ready = Vec::new();
+        poller.wait(Duration::ZERO, |r| ready.push(r)).unwrap();
+        assert_eq!(ready, []);
+        server.write_all(b"x").unwrap();
+        poller.wait(Duration::from_secs(10), |r| ready.push(r)).unwrap();
+        assert_eq!(ready, [Ready { index: 7, readable: true, writable: false }]);
+        poller.watch_room(&client, 7, true).unwrap();
+        poller.wait(Duration::from_secs(10), |r| ready.push(r)).unwrap();
+        assert!(ready[1].writable);
+    }
+
+    #[test]
+    fn a_core_that_cannot_be_is_refused() {
+        assert!(pin_to_core(1 << 20).is_err());
+    }
+}

@@ -1,0 +1,108 @@
+//! `verify`: reads back what was acknowledged.
+
+use super::load::{record_shape, series_shape};
+use super::{Job, Server};
+use crate::console::Goal;
+use crate::error::Result;
+use crate::flags::{DataName, VerifyFlags};
+use crate::journal::Promises;
+use crate::limits::{FIELDS_MAX, UNDEAD_GRACE_S};
+use crate::proof::Floor;
+use crate::report::units::grouped;
+use crate::workload::Workload;
+use crate::workload::check::{Check, Shape};
+use crate::workload::record::{self, RecordShape};
+use crate::workload::series::{SeriesShape, point_key};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Keys with what they must at least show.
+type Keys = Vec<(u64, Floor)>;
+
+/// Runs the check.
+pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
+    let (shape, keys, words) = match &flags.journal {
+        Some(path) => {
+            let promises = Promises::read(path)?;
+            let words = format!(
+                "{} acknowledged writes to {} keys",
+                grouped(promises.records),
+                grouped(promises.floors.len() as u64)
+            );
+            let shape = shape_of(&promises);
+            (shape, still_promised(promises), words)
+        }
+        None => everything(flags)?,
+    };
+    let job = Job {
+        client: &flags.client,
+        output: &flags.output,
+        server: Server::find(&flags.client)?,
+        title: flags.output.title.clone().unwrap_or_else(|| "verify".to_owned()),
+        workload: words,
+        rate: None,
+        operations: None,
+        warmup: Duration::ZERO,
+        duration: None,
+        verified: true,
+        goal: Goal::Operations(keys.len() as u64),
+        journal: None,
+    };
+    let keys = Arc::new(keys);
+    let stride = usize::from(flags.client.threads);
+    job.run(|thread| {
+        let (shape, keys) = (shape.clone(), keys.clone());
+        Ok(Workload::Check(Check { shape, keys, next: thread, stride }))
+    })
+}
+
+fn shape_of(promises: &Promises) -> Shape {
+    let header = &promises.header;
+    let keyspace = header.keyspace.clone();
+    if header.table == record::TABLE {
+        Shape::Record(RecordShape {
+            keyspace,
+            fields: header.fields,
+            field_bytes: header.field_bytes,
+        })
+    } else {
+        Shape::Series(SeriesShape {
+            keyspace,
+            value_bytes: header.field_bytes,
+            step_ms: header.step_ms,
+            ttl_s: header.ttl_s,
+        })
+    }
+}
+
+/// What the journal promises, without what has expired, or may before it is read.
+fn still_promised(promises: Promises) -> Keys {
+    let ttl_s = u64::from(promises.header.ttl_s);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_us = since.as_micros() as u64;
+    // Half the time to live is for the check itself.
+    let oldest_us = now_us.saturating_sub(ttl_s * 500_000);
+    let lives = |floor: &Floor| ttl_s == 0 || floor[0] > oldest_us + u64::from(UNDEAD_GRACE_S);
+    let mut keys: Keys = promises.floors.into_iter().filter(|(_, floor)| lives(floor)).collect();
+    keys.sort_unstable_by_key(|(key, _)| *key);
+    keys
+}
+
+/// Every record, or every point, that the load phase made.
+fn everything(flags: &VerifyFlags) -> Result<(Shape, Keys, String)> {
+    let data = &flags.data;
+    let nothing: Floor = [0; FIELDS_MAX];
+    Ok(match flags.workload {
+        DataName::Ycsb => {
+            let keys = (0..data.records).map(|key| (key, nothing)).collect();
+            let words = format!("{} records", grouped(data.records));
+            (Shape::Record(record_shape(data)?), keys, words)
+        }
+        DataName::Timeseries => {
+            let points = |series| (0..data.points).map(move |at| (point_key(series, at), nothing));
+            let keys = (0..data.series).flat_map(points).collect();
+            let words = format!("{} series of {} points", grouped(data.series), data.points);
+            (Shape::Series(series_shape(data)?), keys, words)
+        }
+    })
+}

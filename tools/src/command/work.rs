@@ -1,0 +1,224 @@
+//! `run`: one of the workloads, on data that are loaded.
+
+use super::load::{open_journal, record_shape, series_shape};
+use super::{Job, Server};
+use crate::console::Goal;
+use crate::error::{Error, Result};
+use crate::flags::{DataName, PopularityName, RunFlags, WorkloadName};
+use crate::ledger::{Frontier, Ledger};
+use crate::limits::SCAN_ROWS_MAX;
+use crate::popularity::Popularity;
+use crate::popularity::zipf::Zipf;
+use crate::report::units::grouped;
+use crate::workload::mix::Mix;
+use crate::workload::series::{self, Series, Setup};
+use crate::workload::{Verb, Workload, ycsb};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use std::sync::Arc;
+
+/// Runs the workload.
+pub(super) fn work(flags: &RunFlags) -> Result<bool> {
+    let data = &flags.data;
+    let name = match flags.workload {
+        WorkloadName::Timeseries => DataName::Timeseries,
+        _ => DataName::Ycsb,
+    };
+    let mix = mix(flags)?;
+    if !(1..=SCAN_ROWS_MAX).contains(&flags.scan_rows) {
+        return Err(Error::Invalid(format!("--scan-rows must be between 1 and {SCAN_ROWS_MAX}")));
+    }
+    let server = Server::find(&flags.client)?;
+    let warmup_s = flags.warmup.as_secs();
+    let job = Job {
+        client: &flags.client,
+        output: &flags.output,
+        server,
+        title: flags.output.title.clone().unwrap_or_else(|| title(flags)),
+        workload: words(flags, &mix),
+        rate: flags.rate,
+        operations: flags.operations,
+        warmup: flags.warmup,
+        duration: flags.operations.is_none().then_some(flags.duration),
+        verified: flags.verify,
+        goal: match flags.operations {
+            Some(count) => Goal::Operations(count),
+            None => Goal::Seconds(warmup_s + flags.duration.as_secs()),
+        },
+        journal: open_journal(flags.journal.as_deref(), data, name)?,
+    };
+    match name {
+        DataName::Ycsb => work_on_records(flags, job, &mix),
+        DataName::Timeseries => work_on_series(flags, job, &mix),
+    }
+}
+
+fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
+    let data = &flags.data;
+    let shape = record_shape(data)?;
+    if data.records == 0 {
+        return Err(Error::Invalid("--records must be as many as were loaded".into()));
+    }
+    let frontier = Arc::new(Frontier::new(data.records));
+    let ledger = flags.verify.then(|| Arc::new(Ledger::new(data.records, data.fields)));
+    let popularity = popularity(flags, mix)?;
+    job.run(|thread| {
+        Ok(Workload::Core(ycsb::Core {
+            shape: shape.clone(),
+            mix: mix.clone(),
+            popularity: popularity.clone(),
+            scan_rows_max: flags.scan_rows,
+            frontier: frontier.clone(),
+            ledger: ledger.clone(),
+            rng: dice(flags, thread),
+        }))
+    })
+}
+
+fn work_on_series(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
+    let data = &flags.data;
+    let shape = series_shape(data)?;
+    let threads = u64::from(flags.client.threads);
+    let each = data.series.div_ceil(threads).max(1);
+    job.run(|thread| {
+        Ok(Workload::Series(Series::new(Setup {
+            shape: shape.clone(),
+            mix: mix.clone(),
+            popularity: Popularity::Scrambled { zipf: Zipf::scrambled(), span: each },
+            rows_max: flags.scan_rows,
+            verify: flags.verify,
+            rng: dice(flags, thread),
+            series: data.series,
+            points: data.points,
+            thread: (thread as u64, threads),
+        })?))
+    })
+}
+
+fn dice(flags: &RunFlags, thread: usize) -> SmallRng {
+    SmallRng::seed_from_u64(flags.seed.wrapping_add(thread as u64 * 0x9e37_79b9))
+}
+
+/// The shares of the operations, which must suit the table.
+fn mix(flags: &RunFlags) -> Result<Mix> {
+    let letter = match flags.workload {
+        WorkloadName::A => 'a',
+        WorkloadName::B => 'b',
+        WorkloadName::C => 'c',
+        WorkloadName::D => 'd',
+        WorkloadName::E => 'e',
+        WorkloadName::F => 'f',
+        WorkloadName::Timeseries => 't',
+    };
+    let usual = ycsb::core_mix(letter).unwrap_or_else(series::usual_mix);
+    let Some(text) = &flags.mix else { return Ok(usual) };
+    let mix = Mix::parse(text)?;
+    let of_series = |verb: Verb| matches!(verb, Verb::Append | Verb::Latest | Verb::Window);
+    let series = flags.workload == WorkloadName::Timeseries;
+    if let Some(verb) = mix.verbs().find(|verb| of_series(*verb) != series) {
+        let kind = verb.kind().name();
+        return Err(Error::Invalid(format!(
+            "--mix {text}: '{kind}' is no operation on {}",
+            if series { "series" } else { "records" }
+        )));
+    }
+    Ok(mix)
+}
+
+/// The popularity of the keys: the workload's own unless another is asked for.
+fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
+    let records = flags.data.records;
+    let usual = match flags.workload {
+        WorkloadName::D => PopularityName::Latest,
+        _ => PopularityName::Scrambled,
+    };
+    Ok(match flags.popularity.unwrap_or(usual) {
+        PopularityName::Uniform => Popularity::Uniform,
+        PopularityName::Zipfian => Popularity::Zipfian(Zipf::new(records)),
+        PopularityName::Latest => Popularity::Latest(Zipf::new(records)),
+        PopularityName::Scrambled => {
+            // YCSB leaves room for twice the inserts it expects; without a number of operations
+            // to expect them from, a tenth of the records.
+            let inserts = mix.share(Verb::Insert);
+            let room = match flags.operations {
+                Some(count) => (count as f64 * inserts * 2.0) as u64,
+                None if inserts > 0.0 => records / 10,
+                None => 0,
+            };
+            Popularity::Scrambled { zipf: Zipf::scrambled(), span: records + room }
+        }
+        PopularityName::Hotspot => {
+            let [hot_keys, hot_operations] = flags.hotspot[..] else {
+                return Err(Error::Invalid("--hotspot takes two numbers".into()));
+            };
+            if !(0.0..=1.0).contains(&hot_keys) || !(0.0..=1.0).contains(&hot_operations) {
+                return Err(Error::Invalid("--hotspot: both are shares between 0 and 1".into()));
+            }
+            Popularity::Hotspot { hot_keys, hot_operations }
+        }
+    })
+}
+
+fn title(flags: &RunFlags) -> String {
+    match flags.workload {
+        WorkloadName::Timeseries => "Time series".to_owned(),
+        letter => format!("YCSB {letter:?}"),
+    }
+}
+
+fn words(flags: &RunFlags, mix: &Mix) -> String {
+    let data = &flags.data;
+    match flags.workload {
+        WorkloadName::Timeseries => {
+            format!("{mix} on {} series of {}-byte points", grouped(data.series), data.field_bytes)
+        }
+        _ => format!(
+            "{mix} on {} records of {} × {} bytes",
+            grouped(data.records),
+            data.fields,
+            data.field_bytes
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{self, Flags};
+    use clap::Parser;
+
+    fn flags(extra: &[&str]) -> RunFlags {
+        let all = ["messina-load", "run"].iter().chain(extra);
+        match Flags::parse_from(all).verb {
+            flags::Verb::Run(flags) => flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_workload_has_its_mix_and_popularity() {
+        let expect = |workload: &str, words: &str| {
+            let flags = flags(&["--workload", workload]);
+            assert_eq!(mix(&flags).unwrap().to_string(), words);
+        };
+        expect("a", "50 % read, 50 % update");
+        expect("e", "95 % scan, 5 % insert");
+        expect("f", "50 % read, 50 % modify");
+        expect("timeseries", "70 % append, 20 % latest, 10 % window");
+        let d = flags(&["--workload", "d"]);
+        let popular = popularity(&d, &mix(&d).unwrap()).unwrap();
+        assert!(matches!(popular, Popularity::Latest(_)));
+        let e = flags(&["--workload", "e", "--records", "1000", "--operations", "100"]);
+        let popular = popularity(&e, &mix(&e).unwrap()).unwrap();
+        assert!(matches!(popular, Popularity::Scrambled { span: 1010, .. }), "{popular:?}");
+    }
+
+    #[test]
+    fn a_mix_must_suit_its_table() {
+        assert!(mix(&flags(&["--mix", "append=1"])).is_err());
+        assert!(mix(&flags(&["--workload", "timeseries", "--mix", "read=1"])).is_err());
+        assert!(mix(&flags(&["--mix", "update=100"])).is_ok());
+        let wrong = flags(&["--popularity", "hotspot", "--hotspot", "2,0.5"]);
+        assert!(popularity(&wrong, &mix(&wrong).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,393 @@
+//! The command line of `messina-load`.
+
+use crate::error::{Error, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use cql::frame::compress::Compression;
+use cql::frame::{Consistency, Version};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  One million records of 1 KB, then a minute of workload A with every read verified:
+    messina-load load --records 1000000
+    messina-load run --workload a --records 1000000 --duration 60s --verify
+
+  The latency at 20,000 operations a second, as users would see it, with a page of pictures:
+    messina-load run --workload b --records 1000000 --rate 20000 --html b.html
+
+  Does a server keep its word when it is killed?
+    messina-load run --mix insert=50,update=50 --records 1000000 --journal acks &
+    kill -9 SERVER; restart it; messina-load verify --journal acks
+
+  Two runs in one page:
+    messina-load report before.json after.json --html compared.html
+
+EXIT STATUS
+  0 all went well   1 operations failed or a promise was broken   2 wrong flags
+  3 the server went away, or was never there";
+
+/// Drives any CQL server: YCSB's workloads, time series, verified reads, honest latencies.
+#[derive(Debug, Parser)]
+#[command(name = "messina-load", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Flags {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Create the table and insert the records.
+    #[command(after_long_help = EXAMPLES)]
+    Load(LoadFlags),
+    /// Run a workload on records that are loaded.
+    #[command(after_long_help = EXAMPLES)]
+    Run(RunFlags),
+    /// Read back what a journal says was acknowledged, or every record.
+    #[command(after_long_help = EXAMPLES)]
+    Verify(VerifyFlags),
+    /// Draw the results of one run, or of two, as one HTML page.
+    #[command(after_long_help = EXAMPLES)]
+    Report(ReportFlags),
+}
+
+/// How to reach the server, and how hard to press.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Server and client")]
+pub struct ClientFlags {
+    /// The server: HOST or HOST:PORT.
+    #[arg(long, default_value = "127.0.0.1:9042")]
+    pub host: String,
+    /// Client threads; one per core that the client may use.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Connections of all threads together.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=32767))]
+    pub connections: u16,
+    /// Requests in flight on each connection.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=32767))]
+    pub in_flight: u16,
+    /// Cores to run the threads on, such as 0,2,3.
+    #[arg(long, value_delimiter = ',')]
+    pub cores: Vec<usize>,
+    /// Protocol version.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=5))]
+    pub protocol: u8,
+    /// Compression of messages.
+    #[arg(long, value_enum, default_value_t = CompressionName::None)]
+    pub compression: CompressionName,
+    /// Consistency level, such as one, quorum, local_quorum.
+    #[arg(long, default_value = "local_one", value_parser = parse_consistency)]
+    pub consistency: Consistency,
+    /// Do not send requests to the shard that owns their key.
+    #[arg(long)]
+    pub no_shard_aware: bool,
+    /// User name, if the server asks.
+    #[arg(long, requires = "password")]
+    pub user: Option<String>,
+    /// Password, if the server asks.
+    #[arg(long, requires = "user")]
+    pub password: Option<String>,
+    /// How long one operation may take.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub timeout: Duration,
+    /// Go on when connections are lost, and try for this long to get them back.
+    #[arg(long, num_args = 0..=1, default_missing_value = "60s", value_parser = parse_duration)]
+    pub reconnect: Option<Duration>,
+    /// The server's process, if it is on this machine: reports its CPU and memory.
+    #[arg(long)]
+    pub server_pid: Option<u32>,
+}
+
+/// What the data look like.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Data")]
+pub struct DataFlags {
+    /// Keyspace.
+    #[arg(long, default_value = "ycsb")]
+    pub keyspace: String,
+    /// Records that the load phase makes.
+    #[arg(long, default_value_t = 1000)]
+    pub records: u64,
+    /// Fields of a record.
+    #[arg(long, default_value_t = 10)]
+    pub fields: usize,
+    /// Bytes of a field, or of a point of a series.
+    #[arg(long, default_value_t = 100)]
+    pub field_bytes: usize,
+    /// Series (workload timeseries).
+    #[arg(long, default_value_t = 1000)]
+    pub series: u64,
+    /// Points of each series that the load phase makes.
+    #[arg(long, default_value_t = 100)]
+    pub points: u32,
+    /// Time between two points; a partition holds one day of them.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub step: Duration,
+    /// How long a point lives; 0 is for ever.
+    #[arg(long, default_value = "7d", value_parser = parse_duration)]
+    pub ttl: Duration,
+}
+
+/// Where results go.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Results")]
+pub struct OutputFlags {
+    /// What to call this run in reports.
+    #[arg(long)]
+    pub title: Option<String>,
+    /// Write the result as data, for `report`.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Draw the result as one HTML page.
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Flags of `load`.
+#[derive(Args, Clone, Debug)]
+pub struct LoadFlags {
+    /// ycsb or timeseries.
+    #[arg(long, value_enum, default_value_t = DataName::Ycsb)]
+    pub workload: DataName,
+    /// Drop the keyspace first.
+    #[arg(long)]
+    pub drop: bool,
+    /// The first record to insert, to go on with a load that was broken off.
+    #[arg(long, default_value_t = 0)]
+    pub from: u64,
+    /// Replicas of the keyspace, if it has to be created.
+    #[arg(long, default_value_t = 1)]
+    pub replication: u32,
+    /// Options of the table, such as "compression = {'enabled': false}".
+    #[arg(long, default_value = "")]
+    pub table_options: String,
+    /// Append every acknowledged write to this file, for `verify`.
+    #[arg(long)]
+    pub journal: Option<PathBuf>,
+    /// See `DataFlags`.
+    #[command(flatten)]
+    pub data: DataFlags,
+    /// See `ClientFlags`.
+    #[command(flatten)]
+    pub client: ClientFlags,
+    /// See `OutputFlags`.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// Flags of `run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunFlags {
+    /// YCSB's core workload a to f, or timeseries.
+    #[arg(long, value_enum, default_value_t = WorkloadName::A)]
+    pub workload: WorkloadName,
+    /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
+    /// scan, modify; of series: append, latest, window.
+    #[arg(long)]
+    pub mix: Option<String>,
+    /// Another popularity of keys.
+    #[arg(long, value_enum)]
+    pub popularity: Option<PopularityName>,
+    /// Hot share of the keys and of the operations, for hotspot.
+    #[arg(long, default_value = "0.2,0.8", value_delimiter = ',')]
+    pub hotspot: Vec<f64>,
+    /// The most rows of a scan, of a window, or of the latest points.
+    #[arg(long, default_value_t = 100)]
+    pub scan_rows: u32,
+    /// How long to run, once warm.
+    #[arg(long, default_value = "60s", value_parser = parse_duration, conflicts_with = "operations")]
+    pub duration: Duration,
+    /// How many operations to run instead.
+    #[arg(long)]
+    pub operations: Option<u64>,
+    /// How long to run before counting.
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
+    pub warmup: Duration,
+    /// Open loop: so many operations a second, latency from when each was meant to be sent.
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Judge every read.
+    #[arg(long)]
+    pub verify: bool,
+    /// Append every acknowledged write to this file, for `verify`.
+    #[arg(long)]
+    pub journal: Option<PathBuf>,
+    /// Seed of keys and operations; runs with the same seed choose alike.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// See `DataFlags`.
+    #[command(flatten)]
+    pub data: DataFlags,
+    /// See `ClientFlags`.
+    #[command(flatten)]
+    pub client: ClientFlags,
+    /// See `OutputFlags`.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// Flags of `verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyFlags {
+    /// The journal to check: every write in it, or a newer one, must be there, and whole. Without
+    /// one, all --records (or all points of all series) must be there and whole.
+    #[arg(long)]
+    pub journal: Option<PathBuf>,
+    /// Without a journal: ycsb or timeseries.
+    #[arg(long, value_enum, default_value_t = DataName::Ycsb)]
+    pub workload: DataName,
+    /// See `DataFlags`.
+    #[command(flatten)]
+    pub data: DataFlags,
+    /// See `ClientFlags`.
+    #[command(flatten)]
+    pub client: ClientFlags,
+    /// See `OutputFlags`.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// Flags of `report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportFlags {
+    /// One result of --json, or two to compare.
+    #[arg(required = true, num_args = 1..=2)]
+    pub runs: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(long)]
+    pub html: PathBuf,
+}
+
+/// The workloads of `run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WorkloadName {
+    /// 50 % read, 50 % update.
+    A,
+    /// 95 % read, 5 % update.
+    B,
+    /// Reads only.
+    C,
+    /// 95 % read, 5 % insert, the newest most.
+    D,
+    /// 95 % scan, 5 % insert.
+    E,
+    /// 50 % read, 50 % read-modify-write.
+    F,
+    /// Points appended to series, read newest first and by stretches.
+    Timeseries,
+}
+
+/// The data sets of `load` and `verify`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DataName {
+    /// YCSB's usertable.
+    Ycsb,
+    /// The table of series.
+    Timeseries,
+}
+
+/// The distributions of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PopularityName {
+    /// All alike.
+    Uniform,
+    /// Zipf, hot keys are neighbours.
+    Zipfian,
+    /// Zipf, hot keys are strewn (YCSB's "zipfian").
+    Scrambled,
+    /// Zipf, the newest most.
+    Latest,
+    /// A hot share.
+    Hotspot,
+}
+
+/// Compressions of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompressionName {
+    /// None.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Snappy (protocol 3 and 4).
+    Snappy,
+}
+
+impl ClientFlags {
+    /// The protocol version.
+    pub fn version(&self) -> Version {
+        Version::from_number(self.protocol).expect("clap allows 3 to 5")
+    }
+
+    /// The compression.
+    pub fn compression(&self) -> Result<Compression> {
+        match self.compression {
+            CompressionName::None => Ok(Compression::None),
+            CompressionName::Lz4 => Ok(Compression::Lz4),
+            CompressionName::Snappy if self.protocol < 5 => Ok(Compression::Snappy),
+            CompressionName::Snappy => {
+                Err(Error::Invalid("protocol 5 compresses with lz4 only".into()))
+            }
+        }
+    }
+}
+
+/// Reads `90`, `90s`, `250ms`, `5m`, `2h`, `7d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(format!("'{unit}' is no unit of time; there are ms, s, m, h, d")),
+    };
+    let number: f64 = number.parse().map_err(|_| "a duration is a number and a unit, as 90s")?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())
+}
+
+fn parse_consistency(text: &str) -> Result<Consistency, String> {
+    let level = Consistency::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text));
+    level.ok_or_else(|| {
+        let names: Vec<String> =
+            Consistency::ALL.iter().map(|level| level.name().to_lowercase()).collect();
+        format!("no such level; there are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("7d"), Ok(Duration::from_secs(604_800)));
+        for wrong in ["", "s", "5 s", "5y", "-1s", "1.2.3s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reconnect_has_a_default_patience() {
+        let flags = Flags::parse_from(["messina-load", "run", "--reconnect"]);
+        let Verb::Run(run) = flags.verb else { panic!("run") };
+        assert_eq!(run.client.reconnect, Some(Duration::from_secs(60)));
+        assert!(Flags::try_parse_from(["messina-load", "run", "--user", "x"]).is_err());
+    }
+}
