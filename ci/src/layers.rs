@@ -36,7 +36,8 @@ const ARROWS: [(&str, &[&str]); 9] = [
 const RUNTIME_USERS: [&str; 3] = ["messina-engine", "messina-shard", "messina-server"];
 
 /// Files of the server that may name both `cql` and `shard`, and why.
-const MEETING_PLACES: [(&str, &str); 1] = [("server/src/execute.rs", "turns plans into requests")];
+const MEETING_PLACES: [(&str, &str); 2] =
+    [("server/src/execute.rs", "turns plans into requests"), ("server/src/execute/", "its parts")];
 
 /// What cargo says of the workspace's own crates.
 pub(crate) fn metadata(repository: &Repository) -> Result<Value, Failure> {
@@ -83,7 +84,10 @@ pub(crate) fn check_meeting_places(files: &[TextFile]) -> Vec<String> {
         }
         let source = Source::new(&file.text);
         let knows_both = source.names_crate("cql") && source.names_crate("shard");
-        if knows_both && !MEETING_PLACES.iter().any(|(path, _)| *path == file.path) {
+        let may = |place: &str| {
+            file.path == place || (place.ends_with('/') && file.path.starts_with(place))
+        };
+        if knows_both && !MEETING_PLACES.iter().any(|(place, _)| may(place)) {
             complaints.push(format!("{}: names both `cql` and `shard`", file.path));
         }
     }
@@ -139,6 +143,8 @@ mod tests {
         let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
         let both = "//! x\nuse cql::frame;\nuse shard::router;\n";
         assert!(check_meeting_places(&[file("server/src/execute.rs", both)]).is_empty());
+        assert!(check_meeting_places(&[file("server/src/execute/batch.rs", both)]).is_empty());
+        assert_eq!(check_meeting_places(&[file("server/src/execute_a.rs", both)]).len(), 1);
         assert!(check_meeting_places(&[file("server/src/a.rs", "use cql::x;")]).is_empty());
         assert_eq!(check_meeting_places(&[file("server/src/a.rs", both)]).len(), 1);
     }

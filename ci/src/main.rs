@@ -11,8 +11,11 @@
 //! Not here: what a step does (one file each), which steps a tier has (`tier.rs`).
 
 mod documents;
+mod drivers;
+mod kit;
 mod layers;
 mod repository;
+mod server;
 mod source;
 mod step;
 mod tidy;
@@ -22,7 +25,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::drivers::Choice;
 use crate::repository::Repository;
+use crate::server::Address;
 use crate::step::Report;
 
 /// The checks of Messina.
@@ -49,6 +54,30 @@ enum Task {
     Layers,
     /// Every command that the documents tell the reader to type.
     Documents,
+    /// Real clients against a fresh server, or any CQL server.
+    Drivers {
+        /// Clients to run; all of them if none is named.
+        names: Vec<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// A server that is there already.
+#[derive(clap::Args)]
+struct Target {
+    /// Name or number of a running CQL server's host; without a port, a fresh server is started.
+    #[arg(long, default_value = "127.0.0.1", requires = "port")]
+    host: String,
+    /// CQL port of a running server.
+    #[arg(long)]
+    port: Option<u16>,
+}
+
+impl Target {
+    fn address(self) -> Option<Address> {
+        self.port.map(|port| Address { host: self.host, port })
+    }
 }
 
 fn main() -> ExitCode {
@@ -69,6 +98,14 @@ fn main() -> ExitCode {
         Task::Tidy => tier::tidy(&repository, &mut report),
         Task::Layers => tier::layers(&repository, &mut report),
         Task::Documents => tier::documents(&repository, &mut report),
+        Task::Drivers { names, target } => {
+            let choice = if names.is_empty() { Choice::All } else { Choice::Named(&names) };
+            let address = target.address();
+            if address.is_none() {
+                tier::build_release(&repository, &mut report);
+            }
+            drivers::run(&repository, &mut report, &choice, address);
+        }
     }
     report.close()
 }

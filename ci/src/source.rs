@@ -9,6 +9,7 @@
 //!
 //! Not a parser: macros that hide braces inside tokens would fool it, and the house has none.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// One Rust file, prepared for the checks.
@@ -17,6 +18,8 @@ pub(crate) struct Source {
     code: Vec<String>,
     /// Line ranges of test modules, from their attribute to their closing brace.
     tests: Vec<Range<usize>>,
+    /// Lines with a part of a string in them.
+    texts: HashSet<usize>,
 }
 
 /// A function's name and where it stands, in lines counted from 0.
@@ -31,9 +34,10 @@ pub(crate) struct Function {
 impl Source {
     /// Prepares a text.
     pub(crate) fn new(text: &str) -> Self {
-        let code: Vec<String> = blank(text).lines().map(str::to_owned).collect();
+        let (code, texts) = blank(text);
+        let code: Vec<String> = code.lines().map(str::to_owned).collect();
         let tests = test_modules(&code);
-        Self { code, tests }
+        Self { code, tests, texts }
     }
 
     /// The code lines, with their numbers from 0.
@@ -44,6 +48,11 @@ impl Source {
     /// True inside a test module.
     pub(crate) fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&line))
+    }
+
+    /// True if a part of a string stands in the line.
+    pub(crate) fn is_text(&self, line: usize) -> bool {
+        self.texts.contains(&line)
     }
 
     /// How many lines the file has without its test modules.
@@ -146,15 +155,20 @@ enum State {
     RawText(usize),
 }
 
-/// Overwrites comments and literals with spaces.
-fn blank(text: &str) -> String {
+/// Overwrites comments and literals with spaces; says which lines hold strings.
+fn blank(text: &str) -> (String, HashSet<usize>) {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
+    let (mut texts, mut line) = (HashSet::new(), 0);
     let mut state = State::Code;
     let mut at = 0;
     while at < chars.len() {
         let (next, taken, keep) = step(&state, &chars, at);
         for &c in &chars[at..(at + taken).min(chars.len())] {
+            if matches!(state, State::Text | State::RawText(_)) {
+                texts.insert(line);
+            }
+            line += usize::from(c == '\n');
             out.push(if c == '\n' || keep { c } else { ' ' });
         }
         at += taken;
@@ -162,7 +176,7 @@ fn blank(text: &str) -> String {
             state = next;
         }
     }
-    out
+    (out, texts)
 }
 
 /// The next state if it changes, how many characters that takes, and whether they are code.
@@ -224,7 +238,8 @@ mod tests {
     fn comments_and_literals_vanish_and_lines_stay() {
         let text = "a // unsafe\nb /* x /* y */ unsafe\n */ c \"un\\\"safe\" d r#\"\"unsafe\"# e\n\
             '\\'' f '\"' g &'a str h '\\u{7d}' i";
-        let code = blank(text);
+        let (code, texts) = blank(text);
+        assert_eq!(texts.into_iter().collect::<Vec<_>>(), [2]);
         assert_eq!(code.lines().count(), text.lines().count());
         assert_eq!(
             code.split_whitespace().collect::<Vec<_>>().join(" "),

@@ -95,6 +95,9 @@ impl Report {
             Err(failure) => {
                 self.passed += failure.passed;
                 self.failed += failure.failed.max(1);
+                if log.text().is_empty() {
+                    log.note(&failure.text);
+                }
                 say(&format!("FAILED   {name:<32} {seconds:>7.1} s"));
                 say(&shorten(&failure.text));
                 say(&format!("         log:   {}", log.path.display()));

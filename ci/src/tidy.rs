@@ -1,7 +1,7 @@
 //! The house rules that a machine can check, on every file that git tracks.
 //!
 //!   header     a Rust file opens with `//!`
-//!   size       at most 600 lines without tests, functions at most 70, lines at most 100 columns
+//!   size       at most 600 lines without tests, functions at most 70, lines at most 120 columns
 //!   names      no `utils`, `common`, `misc`, `helpers`
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
 //!   rooms      `unsafe` and the runtime's crate stand only where `rooms.rs` says
@@ -22,8 +22,8 @@ use crate::source::Source;
 const FILE_LINES_MAX: usize = 600;
 /// A function with its signature.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Any line of a program.
-const LINE_COLUMNS_MAX: usize = 100;
+/// Comments and macros; rustfmt keeps the rest within 100. Texts may be as long as they must.
+const LINE_COLUMNS_MAX: usize = 120;
 
 /// A room named so would hold what has no place.
 const BANNED_NAMES: [&str; 8] =
@@ -57,12 +57,17 @@ fn check_name(file: &TextFile, complaints: &mut Vec<String>) {
 }
 
 fn check_lines(file: &TextFile, complaints: &mut Vec<String>) {
+    let rust = file.path.ends_with(".rs").then(|| Source::new(&file.text));
     let is_code = CODE_ENDINGS.iter().any(|ending| file.path.ends_with(ending));
     // Spelled in two halves, so that this file passes its own rule.
     let notes = [concat!("TO", "DO"), concat!("FIX", "ME")];
     for (number, line) in (1..).zip(file.text.lines()) {
         let at = format!("{}:{number}", file.path);
-        if is_code && line.chars().count() > LINE_COLUMNS_MAX && !line.contains("http") {
+        let holds_text = match &rust {
+            Some(source) => source.is_text(number - 1),
+            None => line.contains(['"', '`']),
+        };
+        if is_code && line.chars().count() > LINE_COLUMNS_MAX && !holds_text {
             complaints.push(format!("{at}: longer than {LINE_COLUMNS_MAX} columns"));
         }
         if file.path.ends_with(".lock") || file.path.ends_with(".sum") {

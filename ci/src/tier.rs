@@ -5,6 +5,7 @@
 //! Cheap steps come first: a missing header should not wait for a build.
 
 use crate::documents as papers;
+use crate::drivers::{self, Choice};
 use crate::layers as arrows;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
@@ -20,27 +21,45 @@ pub(crate) fn fast(repository: &Repository, report: &mut Report) {
 
 /// What must hold before a release.
 pub(crate) fn full(repository: &Repository, report: &mut Report) {
-    read_only_steps(repository, report);
-    report.step("all tests", "cargo test --workspace", |log| {
-        cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
-    });
-    documents(repository, report);
-    fuzz(repository, report, 10);
+    everything(repository, report, &Choice::Quick, 10);
 }
 
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
-    full(repository, report);
-    fuzz(repository, report, 600);
+    everything(repository, report, &Choice::All, 600);
+}
+
+fn everything(
+    repository: &Repository,
+    report: &mut Report,
+    clients: &Choice<'_>,
+    fuzz_seconds: u64,
+) {
+    read_only_steps(repository, report);
+    report.step("all tests", "cargo test --workspace", |log| {
+        cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
+    });
+    build_release(repository, report);
+    drivers::run(repository, report, clients, None);
+    documents(repository, report);
+    fuzz(repository, report, fuzz_seconds);
 }
 
 /// Every decoder under mutated bytes, so many seconds each.
-pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
+fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
     let rerun = "cargo run --release --package messina-fuzz -- all";
     report.step("fuzz", rerun, |log| {
         let seconds = seconds.to_string();
         let arguments =
             ["run", "--release", "--package", "messina-fuzz", "--", "all", "--seconds", &seconds];
+        cargo(repository, log, &arguments)
+    });
+}
+
+/// The programs that are tested from outside.
+pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
+    let arguments = ["build", "--release", "-p", "messina-server", "-p", "messina-tools"];
+    report.step("release build", "cargo build --release -p messina-server", |log| {
         cargo(repository, log, &arguments)
     });
 }

@@ -1,3 +1,5 @@
+//! Constants, the bytes they must become, and the refusals in Cassandra's words.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Texts and the tokens they must become.
+
 use super::*;
 
 fn kinds(text: &str) -> Vec<(Kind, &str)> {

@@ -1,3 +1,5 @@
+//! Statements, the trees they must become, and the mistakes that must be told.
+
 use super::super::ast::*;
 use super::*;
 use proptest::prelude::*;

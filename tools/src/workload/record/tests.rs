@@ -1,3 +1,5 @@
+//! Records: what is bound, what is told, and which answers are judged wrong.
+
 use super::*;
 use crate::workload::Now;
 

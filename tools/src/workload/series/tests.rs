@@ -1,3 +1,5 @@
+//! The time series: what is bound, and which answers are judged wrong.
+
 use super::*;
 use crate::limits::FIELDS_MAX;
 use crate::popularity::Popularity;

@@ -1,0 +1,288 @@
+//! Real clients, unmodified, against a fresh server or any CQL server: `cargo ci drivers`.
+//!
+//!   python-v4 python-v5   Apache's Python driver, protocols 4 and 5, lz4
+//!   scylla                ScyllaDB's Python driver: one connection a shard, by its own log
+//!   cqlsh                 DESCRIBE, paging, COPY both ways, TRACING
+//!   rust node go java     ScyllaDB's Rust driver, Node's, gocql 2, the Java driver
+//!   latte                 a load tool for five seconds without an error
+//!
+//! Each sees the schema, creates a keyspace and a table with all scalar types, writes 10,000 rows
+//! by prepared statements, pages them back and checks every value. Its last line is `ok`.
+//!
+//! Invariants
+//! 1. A client whose language is not on the machine is skipped by name, never counted as passed.
+//! 2. The clients' programs are known good: they pass against Apache Cassandra 5.0.
+//!
+//! Not here: the clients' programs (`ci/drivers/`).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::kit::{self, PythonPackages};
+use crate::repository::Repository;
+use crate::server::{Address, DataFolder, Server};
+use crate::step::{Done, Failure, Log, Outcome, Report};
+
+/// A client that takes longer hangs.
+const CLIENT_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// Latte's own compilation takes minutes.
+const LATTE: (&str, &str) = ("latte-cli", "0.29.0");
+/// Shards of the server under test: more than one, so that owners differ.
+const SHARDS: u32 = 2;
+
+/// Apache's driver and shell.
+pub(crate) const APACHE: PythonPackages = PythonPackages {
+    name: "python-apache",
+    packages: &["cassandra-driver==3.30.1", "cqlsh==6.2.2", "lz4==4.4.5"],
+};
+/// ScyllaDB's driver, which has the same module name.
+const SCYLLA: PythonPackages =
+    PythonPackages { name: "python-scylla", packages: &["scylla-driver==3.29.12", "lz4==4.4.5"] };
+
+/// One client.
+struct Driver {
+    name: &'static str,
+    /// A program that must be on the machine, and an argument that it answers.
+    needs: (&'static str, &'static str),
+    /// Installs in under a minute, so that `full` runs it.
+    is_quick: bool,
+    /// Installs what is missing and says what to run.
+    prepare: fn(&Repository, &Address, &Log) -> Result<Vec<Command>, String>,
+}
+
+const DRIVERS: [Driver; 9] = [
+    Driver { name: "python-v4", needs: PYTHON, is_quick: true, prepare: python_v4 },
+    Driver { name: "python-v5", needs: PYTHON, is_quick: true, prepare: python_v5 },
+    Driver { name: "scylla", needs: PYTHON, is_quick: true, prepare: scylla },
+    Driver { name: "cqlsh", needs: PYTHON, is_quick: true, prepare: cqlsh },
+    Driver { name: "rust", needs: ("cargo", "--version"), is_quick: true, prepare: rust },
+    Driver { name: "node", needs: ("npm", "--version"), is_quick: true, prepare: node },
+    Driver { name: "go", needs: ("go", "version"), is_quick: true, prepare: go },
+    Driver { name: "java", needs: ("mvn", "--version"), is_quick: true, prepare: java },
+    Driver { name: "latte", needs: ("cargo", "--version"), is_quick: false, prepare: latte },
+];
+const PYTHON: (&str, &str) = ("python3", "--version");
+
+/// Which clients to run.
+pub(crate) enum Choice<'a> {
+    /// Those that install in under a minute.
+    Quick,
+    /// All of them.
+    All,
+    /// These.
+    Named(&'a [String]),
+}
+
+/// Runs clients against a server that is there, or a fresh one of ours.
+pub(crate) fn run(
+    repository: &Repository,
+    report: &mut Report,
+    choice: &Choice<'_>,
+    address: Option<Address>,
+) {
+    let unknown = unknown_names(choice);
+    if !unknown.is_empty() {
+        let names = DRIVERS.map(|driver| driver.name).join(" ");
+        let text = format!("no driver {}; there are: {names}", unknown.join(", "));
+        return report.step("drivers", "cargo ci drivers", |_| Err(text.into()));
+    }
+    for driver in DRIVERS.iter().filter(|driver| is_chosen(driver, choice)) {
+        let name = format!("drivers {}", driver.name);
+        let rerun = format!("cargo ci drivers {}", driver.name);
+        report.step(&name, &rerun, |log| check(repository, driver, address.as_ref(), log));
+    }
+}
+
+fn is_chosen(driver: &Driver, choice: &Choice<'_>) -> bool {
+    match choice {
+        Choice::Quick => driver.is_quick,
+        Choice::All => true,
+        Choice::Named(names) => names.iter().any(|name| name == driver.name),
+    }
+}
+
+fn unknown_names(choice: &Choice<'_>) -> Vec<String> {
+    let Choice::Named(names) = choice else { return Vec::new() };
+    let is_known = |name: &String| DRIVERS.iter().any(|driver| driver.name == *name);
+    names.iter().filter(|name| !is_known(name)).cloned().collect()
+}
+
+fn check(
+    repository: &Repository,
+    driver: &Driver,
+    address: Option<&Address>,
+    log: &Log,
+) -> Outcome {
+    let (program, argument) = driver.needs;
+    if !kit::is_there(repository, program, argument) {
+        return Ok(Done::Skipped(format!("no `{program}` on this machine")));
+    }
+    let Some(address) = address else { return check_ours(repository, driver, log) };
+    drive(repository, driver, address, log)?;
+    Ok(Done::Passed(1))
+}
+
+/// A server of its own for each client: none is helped or hurt by what another left.
+fn check_ours(repository: &Repository, driver: &Driver, log: &Log) -> Outcome {
+    let folder = DataFolder::new(repository, driver.name)?;
+    let mut server = Server::start(repository, &folder.join("data"), SHARDS, log)?;
+    server.wait_ready()?;
+    if let Err(text) = drive(repository, driver, &server.address, log) {
+        return Err(Failure::from(format!("{text}\nthe server said:\n{}", server.said())));
+    }
+    server.stop()?;
+    Ok(Done::Passed(1))
+}
+
+fn drive(
+    repository: &Repository,
+    driver: &Driver,
+    address: &Address,
+    log: &Log,
+) -> Result<(), String> {
+    for mut command in (driver.prepare)(repository, address, log)? {
+        log.run(&mut command, CLIENT_LIMIT)?;
+    }
+    Ok(())
+}
+
+fn folder(repository: &Repository, name: &str) -> PathBuf {
+    repository.root().join("ci/drivers").join(name)
+}
+
+/// A command with the address as its last two arguments.
+fn toward(mut command: Command, address: &Address) -> Vec<Command> {
+    command.args([&address.host, &address.port.to_string()]);
+    vec![command]
+}
+
+fn python(
+    repository: &Repository,
+    packages: &PythonPackages,
+    address: &Address,
+    protocol: &str,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    let programs = packages.install(repository, log)?;
+    let mut command = repository.command(programs.join("python"));
+    command.arg(folder(repository, "python").join("check.py"));
+    let mut commands = toward(command, address);
+    commands[0].args([protocol, "lz4"]);
+    Ok(commands)
+}
+
+fn python_v4(
+    repository: &Repository,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    python(repository, &APACHE, address, "4", log)
+}
+
+fn python_v5(
+    repository: &Repository,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    python(repository, &APACHE, address, "5", log)
+}
+
+fn scylla(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    python(repository, &SCYLLA, address, "4", log)
+}
+
+fn cqlsh(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let programs = APACHE.install(repository, log)?;
+    let mut command = repository.command(programs.join("python"));
+    command.arg(folder(repository, "cqlsh").join("check.py")).arg(programs.join("cqlsh"));
+    Ok(toward(command, address))
+}
+
+fn rust(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let target = repository.work_folder().join("kits/rust");
+    let manifest = folder(repository, "rust").join("Cargo.toml");
+    let mut build = repository.cargo(&["build", "--locked", "--manifest-path"]);
+    kit::run(log, build.arg(manifest).arg("--target-dir").arg(&target))?;
+    Ok(toward(repository.command(target.join("debug/driver-check")), address))
+}
+
+fn node(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let source = folder(repository, "node");
+    let lock = read(&source.join("package-lock.json"))?;
+    let kit = kit::install(repository, "node", &lock, |kit| {
+        for name in ["package.json", "package-lock.json"] {
+            std::fs::copy(source.join(name), kit.join(name)).map_err(|error| error.to_string())?;
+        }
+        let mut npm = repository.command("npm");
+        kit::run(log, npm.args(["ci", "--no-audit", "--no-fund"]).current_dir(kit))
+    })?;
+    let mut command = repository.command("node");
+    command.env("NODE_PATH", kit.join("node_modules")).arg(source.join("check.js"));
+    Ok(toward(command, address))
+}
+
+fn go(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let program = repository.work_folder().join("kits/go/driver-check");
+    let mut build = repository.command("go");
+    build.args(["build", "-o"]).arg(&program).arg(".").current_dir(folder(repository, "go"));
+    kit::run(log, &mut build)?;
+    Ok(toward(repository.command(program), address))
+}
+
+fn java(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let source = folder(repository, "java");
+    let project = source.join("pom.xml");
+    let kit = kit::install(repository, "java", &read(&project)?, |kit| {
+        let mut maven = repository.command("mvn");
+        maven.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]);
+        maven.arg(&project).arg(format!("-DoutputDirectory={}", kit.display()));
+        kit::run(log, &mut maven)
+    })?;
+    let mut command = repository.command("java");
+    command.arg("-cp").arg(kit.join("*")).arg(source.join("Check.java"));
+    Ok(toward(command, address))
+}
+
+fn latte(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let (name, version) = LATTE;
+    let kit = kit::install(repository, "latte", version, |kit| {
+        let mut install = repository.cargo(&["install", "--locked", name, "--version", version]);
+        install.arg("--root").arg(kit).arg("--target-dir").arg(kit.join("build"));
+        kit::run(log, &mut install)?;
+        std::fs::remove_dir_all(kit.join("build")).map_err(|error| error.to_string())
+    })?;
+    let at = format!("{}:{}", address.host, address.port);
+    let latte = |arguments: &[&str]| {
+        let mut command = repository.command(kit.join("bin/latte"));
+        command.args(arguments).arg(folder(repository, "latte").join("check.rn"));
+        command
+    };
+    let mut schema = latte(&["schema"]);
+    schema.arg(&at);
+    let mut load = latte(&["load"]);
+    load.arg(&at);
+    let mut work = latte(&["run"]);
+    work.args(["-d", "5s", "-t", "1", "-p", "64", "-q", &at]);
+    work.current_dir(repository.work_folder());
+    Ok(vec![schema, load, work])
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_name_drivers() {
+        let chosen = |choice| DRIVERS.iter().filter(|d| is_chosen(d, &choice)).count();
+        let names = ["go".to_owned(), "gopher".to_owned()];
+        assert_eq!(chosen(Choice::All), DRIVERS.len());
+        assert_eq!(chosen(Choice::Quick), DRIVERS.len() - 1);
+        assert_eq!(chosen(Choice::Named(&names)), 1);
+        assert_eq!(unknown_names(&Choice::Named(&names)), ["gopher"]);
+    }
+}
