@@ -10,6 +10,7 @@ pub mod cursor;
 pub mod error;
 pub mod io;
 pub mod limits;
+pub mod memtable;
 pub mod planted;
 pub mod sstable;
 

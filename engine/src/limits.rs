@@ -50,3 +50,20 @@ const _: () = assert!(LOG_RECORD_BYTES_MAX < LOG_PENDING_BYTES_MAX);
 const _: () = assert!(LOG_RECORD_BYTES_MAX <= SEGMENT_BYTES as usize / 2);
 const _: () = assert!(LOG_BYTES_MAX >= 4 * SEGMENT_BYTES as u64);
 const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
+
+/// The first chunk of a memtable's arena: what the first row of a table costs.
+pub const ARENA_CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// Later chunks double up to this. Larger things get a chunk of their own.
+pub const ARENA_CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Entries of one leaf of a memtable's lists. Larger leaves move more at an insert, smaller ones
+/// make the upper level longer.
+pub const LEAF_ENTRIES_MAX: usize = 64;
+
+/// Rows that one range or partition tombstone takes out of the memtable at once, so that an insert
+/// stays short. The rest stay, covered.
+pub const COVERED_ROWS_MAX: usize = 1024;
+
+const _: () = assert!(ARENA_CHUNK_BYTES_MIN <= ARENA_CHUNK_BYTES_MAX);
+const _: () = assert!(LEAF_ENTRIES_MAX >= 2, "a full leaf can be split");

@@ -1,0 +1,308 @@
+//! A cursor over a memtable that may change whenever it is not being moved.
+//!
+//! It copies what it shows and keeps its place as a key. While the memtable's version stands still,
+//! which it does as long as nobody waits, the next row is the next entry; otherwise it is looked for.
+//!
+//! 1. A tombstone that came after the cursor passed its start is shown as a change where the cursor
+//!    stands. Rows that it took out of the memtable so never uncover older ones in an sstable.
+//! 2. The same for a partition tombstone that came after the head was shown.
+
+use super::Memtable;
+use super::leaves::Place;
+use super::partition::Partition;
+use super::ranges::Hold;
+use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use crate::error::Result;
+use model::row::RowRef;
+use model::{Deletion, Token};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// Goes through a memtable.
+#[derive(Debug)]
+pub struct MemtableCursor<'c> {
+    memtable: Rc<RefCell<Memtable>>,
+    span: Span<'c>,
+    /// Of the memtable, when `directory_place` and `row_place` were right.
+    version: u64,
+    started: bool,
+    directory_place: Place,
+    index: u32,
+    token: Token,
+    key: Vec<u8>,
+    deletion: Deletion,
+    static_row: Option<Vec<u8>>,
+    inside: Inside,
+}
+
+/// Where the cursor is in its partition.
+#[derive(Debug)]
+struct Inside {
+    /// How many slices are done.
+    slices_done: usize,
+    /// Forward: rows from here on are to come, this one too unless `at_done`. Reversed: rows below.
+    at: Vec<u8>,
+    at_done: bool,
+    /// The deletion that was last shown to hold.
+    in_force: Deletion,
+    /// The row shown last, while the version stands.
+    row_place: Option<Place>,
+    row: Vec<u8>,
+    shows_row: bool,
+}
+
+impl<'c> MemtableCursor<'c> {
+    /// A cursor before the first partition of the span.
+    pub fn new(memtable: Rc<RefCell<Memtable>>, span: Span<'c>) -> Self {
+        MemtableCursor {
+            memtable,
+            span,
+            version: 0,
+            started: false,
+            directory_place: Place::START,
+            index: 0,
+            token: Token::MIN,
+            key: Vec::new(),
+            deletion: Deletion::NONE,
+            static_row: None,
+            inside: Inside {
+                slices_done: 0,
+                at: Vec::new(),
+                at_done: false,
+                in_force: Deletion::NONE,
+                row_place: None,
+                row: Vec::new(),
+                shows_row: false,
+            },
+        }
+    }
+
+    /// The place of the next partition, if the span has one.
+    fn seek_partition(&self, memtable: &Memtable) -> Option<Place> {
+        let directory = &memtable.directory;
+        let (place, last) = match self.span.scope {
+            Scope::Key(token, key) => {
+                let (place, found) = memtable.find(token, key);
+                return (found && !self.started).then_some(place);
+            }
+            Scope::Range(range) if !self.started => {
+                (directory.settle(memtable.find(range.first, &[]).0), range.last)
+            }
+            Scope::Range(range) if memtable.version == self.version => {
+                (directory.after(self.directory_place), range.last)
+            }
+            Scope::Range(range) => {
+                (directory.after(memtable.find(self.token, &self.key).0), range.last)
+            }
+        };
+        directory.get(place).filter(|locator| locator.position <= last.biased()).map(|_| place)
+    }
+
+    fn enter_partition(&mut self) -> bool {
+        let memtable = self.memtable.borrow();
+        let Some(place) = self.seek_partition(&memtable) else {
+            self.started = true;
+            return false;
+        };
+        self.started = true;
+        self.version = memtable.version;
+        self.directory_place = place;
+        self.index = memtable.directory.get(place).expect("a place that was found").index;
+        let partition = memtable.partition(self.index);
+        self.token = partition.token;
+        self.key.clear();
+        self.key.extend_from_slice(partition.key.get(&memtable.arena));
+        self.deletion = partition.deletion();
+        let static_row = partition.rare.as_ref().and_then(|rare| rare.static_row.as_ref());
+        self.static_row = static_row.map(|slot| slot.get(&memtable.arena).to_vec());
+        self.inside.slices_done = 0;
+        self.inside.enter_slice(&self.span);
+        true
+    }
+
+    fn step(&mut self) -> bool {
+        let memtable = self.memtable.borrow();
+        if memtable.version != self.version {
+            // Another version: only the key of the row shown last can be trusted.
+            self.inside.row_place = None;
+            self.version = memtable.version;
+            self.directory_place = memtable.find(self.token, &self.key).0;
+        }
+        let source = Source { memtable: &memtable, partition: memtable.partition(self.index) };
+        let later = source.partition.deletion();
+        let later = if later == self.deletion { Deletion::NONE } else { later };
+        while self.inside.slices_done < self.span.slices.len() {
+            let slice = slice_at(&self.span, self.inside.slices_done);
+            let stepped = match self.span.reversed {
+                false => self.inside.forward(&source, slice, later),
+                true => self.inside.backward(&source, slice, later),
+            };
+            if stepped.is_break() {
+                return true;
+            }
+            self.inside.slices_done += 1;
+            self.inside.enter_slice(&self.span);
+        }
+        false
+    }
+}
+
+/// The slice that comes after `done` others.
+fn slice_at<'c>(span: &Span<'c>, done: usize) -> &'c Slice {
+    match span.reversed {
+        false => &span.slices[done],
+        true => &span.slices[span.slices.len() - 1 - done],
+    }
+}
+
+struct Source<'a> {
+    memtable: &'a Memtable,
+    partition: &'a Partition,
+}
+
+impl Source<'_> {
+    fn clustering(&self, place: Place) -> Option<&[u8]> {
+        Some(self.partition.rows.get(place)?.clustering(&self.memtable.arena))
+    }
+
+    fn find(&self, clustering: &[u8]) -> (Place, bool) {
+        self.partition.rows.find(&self.memtable.arena, clustering)
+    }
+
+    fn hold_from(&self, at: &[u8]) -> Hold<'_> {
+        self.partition.rare.as_ref().map_or(Hold::NOTHING, |rare| rare.ranges.from(at))
+    }
+
+    fn hold_below(&self, at: &[u8]) -> Hold<'_> {
+        self.partition.rare.as_ref().map_or(Hold::NOTHING, |rare| rare.ranges.below(at))
+    }
+}
+
+impl Inside {
+    fn enter_slice(&mut self, span: &Span<'_>) {
+        self.at.clear();
+        self.at_done = false;
+        self.row_place = None;
+        self.in_force = Deletion::NONE;
+        if self.slices_done < span.slices.len() {
+            let slice = slice_at(span, self.slices_done);
+            self.at.extend_from_slice(if span.reversed { &slice.end } else { &slice.start });
+        }
+    }
+
+    /// Breaks when it shows something, continues when the slice is done.
+    fn forward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
+        loop {
+            if self.at >= slice.end {
+                return self.close();
+            }
+            let hold = source.hold_from(&self.at);
+            self.change(hold.deletion.max(later))?;
+            let place = match self.row_place {
+                Some(place) if self.at_done => source.partition.rows.after(place),
+                _ => match source.find(&self.at) {
+                    (place, true) if self.at_done => source.partition.rows.after(place),
+                    (place, _) => place,
+                },
+            };
+            let clustering = source.clustering(place);
+            let clustering = clustering.filter(|clustering| *clustering < &*slice.end);
+            match (clustering, hold.until) {
+                (Some(clustering), until) if until.is_none_or(|until| clustering < until) => {
+                    self.at_done = true;
+                    return self.show(source, place, clustering);
+                }
+                (_, Some(border)) if border < &*slice.end => self.go_to(border),
+                _ => self.go_to(&slice.end),
+            }
+        }
+    }
+
+    /// As `forward`, from the end of the slice to its start.
+    fn backward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
+        loop {
+            if self.at <= slice.start {
+                return self.close();
+            }
+            let hold = source.hold_below(&self.at);
+            self.change(hold.deletion.max(later))?;
+            let place = match self.row_place {
+                Some(place) => source.partition.rows.before(place),
+                None => source.partition.rows.before(source.find(&self.at).0),
+            };
+            let row = place.and_then(|place| Some((place, source.clustering(place)?)));
+            let row = row.filter(|(_, clustering)| *clustering >= &*slice.start);
+            match (row, hold.until) {
+                (Some((place, clustering)), until)
+                    if until.is_none_or(|until| clustering >= until) =>
+                {
+                    return self.show(source, place, clustering);
+                }
+                (_, Some(border)) if border > &*slice.start => self.go_to(border),
+                _ => self.go_to(&slice.start),
+            }
+        }
+    }
+
+    /// Shows a change where the cursor stands, if it is one.
+    fn change(&mut self, deletion: Deletion) -> ControlFlow<()> {
+        if deletion == self.in_force {
+            return ControlFlow::Continue(());
+        }
+        self.in_force = deletion;
+        self.shows_row = false;
+        ControlFlow::Break(())
+    }
+
+    /// Closes at the end of a slice what is open there.
+    fn close(&mut self) -> ControlFlow<()> {
+        self.change(Deletion::NONE)
+    }
+
+    fn go_to(&mut self, border: &[u8]) {
+        self.at.clear();
+        self.at.extend_from_slice(border);
+        self.at_done = false;
+        self.row_place = None;
+    }
+
+    fn show(&mut self, source: &Source<'_>, place: Place, clustering: &[u8]) -> ControlFlow<()> {
+        self.at.clear();
+        self.at.extend_from_slice(clustering);
+        let place = source.partition.rows.settle(place);
+        let entry = source.partition.rows.get(place).expect("a row that was found");
+        self.row.clear();
+        self.row.extend_from_slice(entry.row(&source.memtable.arena).bytes());
+        self.row_place = Some(place);
+        self.shows_row = true;
+        ControlFlow::Break(())
+    }
+}
+
+impl Cursor for MemtableCursor<'_> {
+    async fn next_partition(&mut self) -> Result<bool> {
+        Ok(self.enter_partition())
+    }
+
+    fn head(&self) -> Head<'_> {
+        Head {
+            token: self.token,
+            key: &self.key,
+            deletion: self.deletion,
+            static_row: self.static_row.as_deref().map(RowRef::trusted),
+        }
+    }
+
+    async fn next(&mut self) -> Result<bool> {
+        Ok(self.step())
+    }
+
+    fn fragment(&self) -> Fragment<'_> {
+        let inside = &self.inside;
+        match inside.shows_row {
+            true => Fragment::Row { clustering: &inside.at, row: RowRef::trusted(&inside.row) },
+            false => Fragment::Change { position: &inside.at, deletion: inside.in_force },
+        }
+    }
+}

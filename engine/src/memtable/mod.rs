@@ -1,0 +1,321 @@
+//! The newest rows of one table, in memory: what the log holds and no sstable does yet.
+//!
+//! ```text
+//! directory (token ► partition) ─► partition ─► rows (clustering ► bytes in the arena)
+//!                                      └─► tombstones, static row
+//! ```
+//!
+//! Invariants
+//! 1. Only what is in the log is inserted (`write.rs`), so a memtable can be thrown away by a crash.
+//! 2. `insert` cannot fail and does not yield. Inserting twice is inserting once.
+//! 3. A row here is never wholly under a tombstone of its own partition here, apart from the rows
+//!    that a wide tombstone was too busy to take out: whoever reads applies the tombstones anyway.
+//! 4. A row is overwritten in place if the new bytes fit, so updating the same rows again and again
+//!    does not grow the memtable.
+//!
+//! Not here: when to flush (`budget.rs`), which memtable is the active one (`table.rs`).
+
+mod arena;
+mod cursor;
+mod leaves;
+mod partition;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+pub use cursor::MemtableCursor;
+
+use crate::limits::COVERED_ROWS_MAX;
+use arena::Arena;
+use leaves::{Entry, Leaves, Place};
+use model::mutation::{MutationRef, RangeTombstone};
+use model::row::{Purge, RowRef, compact, merge};
+use model::{Deletion, Token};
+use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
+
+/// Partitions of one slab: they never move, and the list of slabs stays short.
+const SLAB_PARTITIONS: usize = 256;
+
+/// The rows of one table that are in no sstable yet.
+#[derive(Debug, Default)]
+pub struct Memtable {
+    arena: Arena,
+    directory: Leaves<Locator>,
+    slabs: Vec<Vec<Partition>>,
+    /// Counts what moves places or changes tombstones, so that a cursor knows when to look again.
+    version: u64,
+    /// Memory of partitions outside the arena, the directory and the slabs.
+    heap_bytes: usize,
+    rows: u64,
+    oldest: Option<i64>,
+    newest: Option<i64>,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    uncovered: Vec<u8>,
+    merged: Vec<u8>,
+}
+
+/// Where a partition is.
+#[derive(Clone, Copy, Debug)]
+struct Locator {
+    position: u64,
+    index: u32,
+}
+
+impl Entry for Locator {
+    #[inline]
+    fn prefix(&self) -> u64 {
+        self.position
+    }
+}
+
+impl Memtable {
+    /// Memory held.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+            + self.directory.bytes()
+            + self.slabs.len() * SLAB_PARTITIONS * size_of::<Partition>()
+            + self.heap_bytes
+    }
+
+    /// Whether nothing was ever inserted.
+    pub fn is_empty(&self) -> bool {
+        self.directory.len() == 0
+    }
+
+    /// How many partitions.
+    pub fn partition_count(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// How many rows, static rows not counted.
+    pub fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// Nothing here is older than this; `None` if nothing is here. Microseconds.
+    pub fn oldest(&self) -> Option<i64> {
+        self.oldest
+    }
+
+    /// Nothing here is newer than this; `None` if nothing is here. Microseconds.
+    pub fn newest(&self) -> Option<i64> {
+        self.newest
+    }
+
+    /// Takes in one partition's change.
+    pub fn insert(&mut self, mutation: &MutationRef<'_>) {
+        let index = self.partition_index(mutation.token, mutation.key);
+        let before = self.partition(index).heap_bytes();
+        if !mutation.deletion.is_none() {
+            self.delete_partition(index, mutation.deletion);
+        }
+        if let Some(row) = mutation.static_row {
+            self.put_static(index, row);
+        }
+        for range in mutation.ranges() {
+            self.delete_range(index, &range);
+        }
+        for (clustering, row) in mutation.rows() {
+            self.put_row(index, clustering, row);
+        }
+        self.heap_bytes = self.heap_bytes + self.partition(index).heap_bytes() - before;
+    }
+
+    /// The partition of that key, if there is one.
+    #[inline]
+    pub fn get(&self, token: Token, key: &[u8]) -> Option<PartitionView<'_>> {
+        let (place, found) = self.find(token, key);
+        let locator = self.directory.get(place).filter(|_| found)?;
+        Some(PartitionView { memtable: self, partition: self.partition(locator.index) })
+    }
+
+    #[inline]
+    fn find(&self, token: Token, key: &[u8]) -> (Place, bool) {
+        self.directory.find(token.biased(), |locator| {
+            self.partition(locator.index).key.get(&self.arena).cmp(key)
+        })
+    }
+
+    #[inline]
+    fn partition(&self, index: u32) -> &Partition {
+        &self.slabs[index as usize / SLAB_PARTITIONS][index as usize % SLAB_PARTITIONS]
+    }
+
+    #[inline]
+    fn partition_mut(slabs: &mut [Vec<Partition>], index: u32) -> &mut Partition {
+        &mut slabs[index as usize / SLAB_PARTITIONS][index as usize % SLAB_PARTITIONS]
+    }
+
+    /// Finds the partition, or makes it.
+    fn partition_index(&mut self, token: Token, key: &[u8]) -> u32 {
+        let (place, found) = self.find(token, key);
+        if found {
+            return self.directory.get(place).expect("it was found").index;
+        }
+        let index =
+            u32::try_from(self.directory.len()).expect("memory ends before 2^32 partitions");
+        let key = Text::put(&mut self.arena, key);
+        if self.slabs.last().is_none_or(|slab| slab.len() == SLAB_PARTITIONS) {
+            self.slabs.push(Vec::with_capacity(SLAB_PARTITIONS));
+        }
+        let slab = self.slabs.last_mut().expect("it was just pushed");
+        slab.push(Partition { token, key, rows: Rows::None, rare: None });
+        self.directory.insert(place, Locator { position: token.biased(), index });
+        self.version += 1;
+        index
+    }
+
+    fn delete_partition(&mut self, index: u32, deletion: Deletion) {
+        self.saw(deletion.timestamp, deletion.timestamp);
+        self.version += 1;
+        let partition = Self::partition_mut(&mut self.slabs, index);
+        let rare = partition.rare.get_or_insert_default();
+        rare.deletion = rare.deletion.max(deletion);
+        let end = [model::ordered::AFTER];
+        self.drop_covered(index, &RangeTombstone { start: &[], end: &end, deletion });
+    }
+
+    fn delete_range(&mut self, index: u32, range: &RangeTombstone<'_>) {
+        self.saw(range.deletion.timestamp, range.deletion.timestamp);
+        self.version += 1;
+        let partition = Self::partition_mut(&mut self.slabs, index);
+        partition.rare.get_or_insert_default().ranges.add(range);
+        self.drop_covered(index, range);
+    }
+
+    /// Takes out rows that a tombstone covers wholly, up to a number.
+    fn drop_covered(&mut self, index: u32, range: &RangeTombstone<'_>) {
+        let partition = Self::partition_mut(&mut self.slabs, index);
+        let mut place = partition.rows.find(&self.arena, range.start).0;
+        for _ in 0..COVERED_ROWS_MAX {
+            place = partition.rows.settle(place);
+            let Some(entry) = partition.rows.get(place) else { break };
+            if entry.clustering(&self.arena) >= range.end {
+                break;
+            }
+            let newest = entry.row(&self.arena).timestamps().map(|(newest, _)| newest);
+            if newest.is_none_or(|newest| range.deletion.covers(newest)) {
+                partition.rows.remove(place);
+                self.rows -= 1;
+            } else {
+                place = partition.rows.after(place);
+            }
+        }
+    }
+
+    fn put_static(&mut self, index: u32, row: RowRef<'_>) {
+        self.saw_row(row);
+        let partition = Self::partition_mut(&mut self.slabs, index);
+        let Scratch { uncovered, merged } = &mut self.scratch;
+        let Some(row) = uncover(row, partition.deletion(), uncovered) else { return };
+        let rare = partition.rare.get_or_insert_default();
+        match &mut rare.static_row {
+            None => rare.static_row = Some(Slot::put(&mut self.arena, [&[], row.bytes()])),
+            Some(slot) => {
+                merged.clear();
+                merge(RowRef::trusted(slot.get(&self.arena)), row, merged);
+                slot.set(&mut self.arena, [&[], merged]);
+            }
+        }
+    }
+
+    fn put_row(&mut self, index: u32, clustering: &[u8], row: RowRef<'_>) {
+        self.saw_row(row);
+        let partition = Self::partition_mut(&mut self.slabs, index);
+        let Scratch { uncovered, merged } = &mut self.scratch;
+        let Some(row) = uncover(row, partition.covering(clustering), uncovered) else { return };
+        let (place, found) = partition.rows.find(&self.arena, clustering);
+        if found {
+            let entry = partition.rows.get_mut(place).expect("it was found");
+            merged.clear();
+            merge(entry.row(&self.arena), row, merged);
+            entry.set_row(&mut self.arena, clustering, merged);
+        } else {
+            let entry = RowEntry::put(&mut self.arena, clustering, row.bytes());
+            partition.rows.insert(place, entry);
+            self.version += 1;
+            self.rows += 1;
+        }
+    }
+
+    fn saw_row(&mut self, row: RowRef<'_>) {
+        if let Some((newest, oldest)) = row.timestamps() {
+            self.saw(newest, oldest);
+        }
+    }
+
+    fn saw(&mut self, newest: i64, oldest: i64) {
+        self.newest = Some(self.newest.map_or(newest, |other| other.max(newest)));
+        self.oldest = Some(self.oldest.map_or(oldest, |other| other.min(oldest)));
+    }
+}
+
+/// What of a row is not under `covering`; `None` if nothing is.
+#[inline]
+fn uncover<'r>(row: RowRef<'r>, covering: Deletion, out: &'r mut Vec<u8>) -> Option<RowRef<'r>> {
+    if covering.is_none() {
+        return Some(row);
+    }
+    out.clear();
+    compact(row, covering, &Purge::NOTHING, out).then_some(RowRef::trusted(out))
+}
+
+impl Partition {
+    fn heap_bytes(&self) -> usize {
+        let rare = |rare: &Rare| size_of::<Rare>() + rare.ranges.bytes();
+        self.rows.bytes() + self.rare.as_deref().map_or(0, rare)
+    }
+
+    #[inline]
+    fn deletion(&self) -> Deletion {
+        self.rare.as_ref().map_or(Deletion::NONE, |rare| rare.deletion)
+    }
+
+    /// What covers a row from outside it.
+    #[inline]
+    fn covering(&self, clustering: &[u8]) -> Deletion {
+        let Some(rare) = &self.rare else { return Deletion::NONE };
+        rare.deletion.max(rare.ranges.from(clustering).deletion)
+    }
+}
+
+/// One partition, for a reader that knows which row it wants and does not wait in between.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionView<'a> {
+    memtable: &'a Memtable,
+    partition: &'a Partition,
+}
+
+impl<'a> PartitionView<'a> {
+    /// The partition tombstone, or [`Deletion::NONE`].
+    #[inline]
+    pub fn deletion(&self) -> Deletion {
+        self.partition.deletion()
+    }
+
+    /// The static row, as stored.
+    #[inline]
+    pub fn static_row(&self) -> Option<RowRef<'a>> {
+        let slot = self.partition.rare.as_ref()?.static_row.as_ref()?;
+        Some(RowRef::trusted(slot.get(&self.memtable.arena)))
+    }
+
+    /// The row with this clustering key, as stored.
+    #[inline]
+    pub fn row(&self, clustering: &[u8]) -> Option<RowRef<'a>> {
+        let (place, found) = self.partition.rows.find(&self.memtable.arena, clustering);
+        let entry = self.partition.rows.get(place).filter(|_| found)?;
+        Some(entry.row(&self.memtable.arena))
+    }
+
+    /// What covers a row of this clustering key from outside it.
+    #[inline]
+    pub fn covering(&self, clustering: &[u8]) -> Deletion {
+        self.partition.covering(clustering)
+    }
+}

@@ -1,0 +1,262 @@
+//! One partition of a memtable: its tombstones, its static row, its rows in clustering order.
+//!
+//! A partition of one row, which is every partition of a table without clustering columns, holds that
+//! row inline. What is rare (tombstones over more than a row, static rows) is in a box of its own.
+
+use super::arena::{Arena, Handle};
+use super::leaves::{Entry, Leaves, Place};
+use super::ranges::Ranges;
+use model::row::RowRef;
+use model::{Deletion, Token};
+use std::cmp::Ordering;
+
+/// A partition.
+#[derive(Debug)]
+pub(super) struct Partition {
+    pub(super) token: Token,
+    pub(super) key: Text,
+    pub(super) rows: Rows,
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+/// Bytes in the arena that never change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text {
+    handle: Handle,
+    len: u32,
+}
+
+/// What few partitions have.
+#[derive(Debug)]
+pub(super) struct Rare {
+    pub(super) deletion: Deletion,
+    pub(super) static_row: Option<Slot>,
+    pub(super) ranges: Ranges,
+}
+
+impl Default for Rare {
+    fn default() -> Self {
+        Rare { deletion: Deletion::NONE, static_row: None, ranges: Ranges::default() }
+    }
+}
+
+/// Bytes in the arena that are overwritten, with the room they have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    handle: Handle,
+    len: u32,
+    room: u32,
+}
+
+/// A row in the list of its partition: clustering key, then row, in one slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowEntry {
+    prefix: u64,
+    slot: Slot,
+    clustering_len: u32,
+}
+
+/// The rows of a partition.
+#[derive(Debug, Default)]
+pub(super) enum Rows {
+    #[default]
+    None,
+    One(RowEntry),
+    Many(Box<Leaves<RowEntry>>),
+}
+
+impl Text {
+    pub(super) fn put(arena: &mut Arena, bytes: &[u8]) -> Text {
+        let handle = arena.reserve(bytes.len());
+        arena.get_mut(handle, bytes.len()).copy_from_slice(bytes);
+        Text { handle, len: len(bytes.len()) }
+    }
+
+    #[inline]
+    pub(super) fn get<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.get(self.handle, self.len as usize)
+    }
+}
+
+impl Slot {
+    /// The first time bytes get exactly their room: most rows are never written again.
+    pub(super) fn put(arena: &mut Arena, parts: [&[u8]; 2]) -> Slot {
+        let count = parts[0].len() + parts[1].len();
+        let mut slot = Slot { handle: arena.reserve(count), len: 0, room: len(count) };
+        slot.fill(arena, parts);
+        slot
+    }
+
+    /// Overwrites the bytes in place if they fit. If not they move, with half as much again in
+    /// reserve: a row that grows again and again (a list that is appended to) is copied in full
+    /// only every so often.
+    pub(super) fn set(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
+        let count = parts[0].len() + parts[1].len();
+        if count > self.room as usize {
+            let room = count + count / 2;
+            *self = Slot { handle: arena.reserve(room), len: 0, room: len(room) };
+        }
+        self.fill(arena, parts);
+    }
+
+    fn fill(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
+        let count = parts[0].len() + parts[1].len();
+        let (first, second) = arena.get_mut(self.handle, count).split_at_mut(parts[0].len());
+        first.copy_from_slice(parts[0]);
+        second.copy_from_slice(parts[1]);
+        self.len = len(count);
+    }
+
+    #[inline]
+    pub(super) fn get<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.get(self.handle, self.len as usize)
+    }
+}
+
+impl RowEntry {
+    pub(super) fn put(arena: &mut Arena, clustering: &[u8], row: &[u8]) -> RowEntry {
+        RowEntry {
+            prefix: prefix(clustering),
+            slot: Slot::put(arena, [clustering, row]),
+            clustering_len: len(clustering.len()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn clustering<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.get(self.slot.handle, self.clustering_len as usize)
+    }
+
+    #[inline]
+    pub(super) fn row<'a>(&self, arena: &'a Arena) -> RowRef<'a> {
+        RowRef::trusted(&self.slot.get(arena)[self.clustering_len as usize..])
+    }
+
+    /// Replaces the row. The clustering key may come from the arena itself, so it is given again.
+    pub(super) fn set_row(&mut self, arena: &mut Arena, clustering: &[u8], row: &[u8]) {
+        debug_assert_eq!(clustering.len(), self.clustering_len as usize);
+        self.slot.set(arena, [clustering, row]);
+    }
+}
+
+impl Entry for RowEntry {
+    #[inline]
+    fn prefix(&self) -> u64 {
+        self.prefix
+    }
+}
+
+impl Rows {
+    /// Memory held outside the arena.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Rows::None | Rows::One(_) => 0,
+            Rows::Many(rows) => size_of::<Leaves<RowEntry>>() + rows.bytes(),
+        }
+    }
+
+    /// The first place that is not before `clustering`, and whether it is there.
+    #[inline]
+    pub(super) fn find(&self, arena: &Arena, clustering: &[u8]) -> (Place, bool) {
+        match self {
+            Rows::None => (Place::START, false),
+            Rows::One(entry) => match entry.clustering(arena).cmp(clustering) {
+                Ordering::Less => (Place::SECOND, false),
+                order => (Place::START, order.is_eq()),
+            },
+            Rows::Many(rows) => {
+                rows.find(prefix(clustering), |entry| entry.clustering(arena).cmp(clustering))
+            }
+        }
+    }
+
+    /// The same place, or the next leaf's first if it is behind the end of its own.
+    #[inline]
+    pub(super) fn settle(&self, place: Place) -> Place {
+        match self {
+            Rows::None | Rows::One(_) => place,
+            Rows::Many(rows) => rows.settle(place),
+        }
+    }
+
+    /// The entry at a place; a place behind the end of its leaf counts as the next.
+    #[inline]
+    pub(super) fn get(&self, place: Place) -> Option<&RowEntry> {
+        match self {
+            Rows::None => None,
+            Rows::One(entry) => (place == Place::START).then_some(entry),
+            Rows::Many(rows) => rows.get(rows.settle(place)),
+        }
+    }
+
+    /// The entry at a place where `find` found one.
+    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut RowEntry> {
+        match self {
+            Rows::None => None,
+            Rows::One(entry) => (place == Place::START).then_some(entry),
+            Rows::Many(rows) => rows.get_mut(place),
+        }
+    }
+
+    /// The place after.
+    #[inline]
+    pub(super) fn after(&self, place: Place) -> Place {
+        match self {
+            Rows::None | Rows::One(_) => Place::SECOND,
+            Rows::Many(rows) => rows.after(rows.settle(place)),
+        }
+    }
+
+    /// The place before, if there is one.
+    #[inline]
+    pub(super) fn before(&self, place: Place) -> Option<Place> {
+        match self {
+            Rows::None => None,
+            Rows::One(_) => (place == Place::SECOND).then_some(Place::START),
+            Rows::Many(rows) => rows.before(place),
+        }
+    }
+
+    /// Puts an entry where `find` said.
+    pub(super) fn insert(&mut self, place: Place, entry: RowEntry) {
+        match self {
+            Rows::None => *self = Rows::One(entry),
+            Rows::One(other) => {
+                let mut rows = Box::<Leaves<RowEntry>>::default();
+                rows.insert(Place::START, *other);
+                rows.insert(place, entry);
+                *self = Rows::Many(rows);
+            }
+            Rows::Many(rows) => rows.insert(place, entry),
+        }
+    }
+
+    /// Takes out what `find` found.
+    pub(super) fn remove(&mut self, place: Place) {
+        match self {
+            Rows::None => {}
+            Rows::One(_) => *self = Rows::None,
+            Rows::Many(rows) => {
+                rows.remove(place);
+            }
+        }
+    }
+}
+
+/// The first eight bytes as a number, shorter keys filled with zeros: it orders like the key.
+#[inline]
+fn prefix(clustering: &[u8]) -> u64 {
+    match clustering.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 8];
+            first[..clustering.len()].copy_from_slice(clustering);
+            u64::from_be_bytes(first)
+        }
+    }
+}
+
+#[inline]
+fn len(value: usize) -> u32 {
+    u32::try_from(value).expect("a row is smaller than a mutation, which is bounded")
+}

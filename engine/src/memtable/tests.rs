@@ -1,0 +1,349 @@
+//! A memtable says what a naive list of everything ever inserted says.
+
+use super::*;
+use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
+use futures_lite::future::block_on;
+use model::mutation::MutationBuilder;
+use model::row::{Cell, RowBuilder, RowHead};
+use model::{ColumnId, TableId, TokenRange};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// One change to one partition.
+#[derive(Clone, Debug)]
+enum Change {
+    Row { clustering: u8, column: u16, timestamp: i64, bytes: usize },
+    DeleteRow { clustering: u8, timestamp: i64 },
+    Static { timestamp: i64 },
+    Range { start: u8, end: u8, timestamp: i64 },
+    Partition { timestamp: i64 },
+}
+
+type Step = (u8, Vec<Change>);
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let time = 1..30i64;
+    prop_oneof![
+        8 => (0..80u8, 0..3u16, time.clone(), 0..40usize).prop_map(
+            |(clustering, column, timestamp, bytes)| Change::Row { clustering, column, timestamp, bytes }
+        ),
+        1 => (0..80u8, time.clone())
+            .prop_map(|(clustering, timestamp)| Change::DeleteRow { clustering, timestamp }),
+        1 => time.clone().prop_map(|timestamp| Change::Static { timestamp }),
+        2 => (0..80u8, 0..81u8, time.clone())
+            .prop_map(|(start, end, timestamp)| Change::Range { start, end, timestamp }),
+        1 => time.prop_map(|timestamp| Change::Partition { timestamp: timestamp / 3 + 1 }),
+    ]
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((0..4u8, prop::collection::vec(any_change(), 1..5)), 0..60)
+}
+
+fn deletion(timestamp: i64) -> Deletion {
+    Deletion { timestamp, local_s: 1 }
+}
+
+fn row_bytes(head: &RowHead, cell: Option<(u16, usize)>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut row = RowBuilder::begin(&mut out, head);
+    if let Some((column, bytes)) = cell {
+        row.cell(&Cell::live(ColumnId(column), head.timestamp, &vec![7; bytes]));
+    }
+    out
+}
+
+fn encoded(change: &Change) -> Option<(Option<u8>, Vec<u8>)> {
+    match *change {
+        Change::Row { clustering, column, timestamp, bytes } => {
+            Some((Some(clustering), row_bytes(&RowHead::bare(timestamp), Some((column, bytes)))))
+        }
+        Change::DeleteRow { clustering, timestamp } => {
+            let head = RowHead { timestamp, marker: None, deletion: deletion(timestamp) };
+            Some((Some(clustering), row_bytes(&head, None)))
+        }
+        Change::Static { timestamp } => {
+            Some((None, row_bytes(&RowHead::bare(timestamp), Some((9, 3)))))
+        }
+        Change::Range { .. } | Change::Partition { .. } => None,
+    }
+}
+
+fn token(key: u8) -> Token {
+    // Two keys share a token.
+    Token(i64::from(key) / 2)
+}
+
+fn insert(memtable: &mut Memtable, (key, changes): &Step) {
+    let mut record = Vec::new();
+    let table = TableId(Uuid::nil());
+    let mut m = MutationBuilder::begin(&mut record, table, token(*key), &[*key]);
+    let rank = |change: &Change| match change {
+        Change::Partition { .. } => 0,
+        Change::Static { .. } => 1,
+        Change::Range { .. } => 2,
+        _ => 3,
+    };
+    let mut seen = [false; 2];
+    let mut changes: Vec<&Change> = changes.iter().collect();
+    changes.sort_by_key(|change| rank(change));
+    for change in changes {
+        match change {
+            Change::Partition { timestamp } => {
+                if !std::mem::replace(&mut seen[0], true) {
+                    m.delete_partition(deletion(*timestamp));
+                }
+            }
+            Change::Range { start, end, timestamp } => m.delete_range(&RangeTombstone {
+                start: &[*start],
+                end: &[*end],
+                deletion: deletion(*timestamp),
+            }),
+            change => match encoded(change).expect("a row or a static row") {
+                (Some(clustering), row) => {
+                    m.row(&[clustering], |out| out.extend_from_slice(&row));
+                }
+                (None, row) => {
+                    if !std::mem::replace(&mut seen[1], true) {
+                        m.static_row(|out| out.extend_from_slice(&row));
+                    }
+                }
+            },
+        }
+    }
+    m.finish();
+    let mutation = MutationRef::of_record(&record).next().expect("one").expect("well-formed");
+    memtable.insert(&mutation);
+}
+
+/// Everything that was ever said about a partition.
+#[derive(Clone, Default)]
+struct Naive {
+    deletion: i64,
+    stat: Vec<u8>,
+    rows: BTreeMap<u8, Vec<u8>>,
+    ranges: Vec<(u8, u8, i64)>,
+}
+
+fn join(all: &mut Vec<u8>, row: &[u8]) {
+    if all.is_empty() {
+        all.extend_from_slice(row);
+        return;
+    }
+    let mut out = Vec::new();
+    merge(RowRef::trusted(all), RowRef::trusted(row), &mut out);
+    *all = out;
+}
+
+fn naive(steps: &[Step]) -> BTreeMap<u8, Naive> {
+    let mut all: BTreeMap<u8, Naive> = BTreeMap::new();
+    for (key, changes) in steps {
+        let partition = all.entry(*key).or_default();
+        let mut seen = [false; 2];
+        for change in changes {
+            match change {
+                Change::Partition { timestamp } => {
+                    if !std::mem::replace(&mut seen[0], true) {
+                        partition.deletion = partition.deletion.max(*timestamp);
+                    }
+                }
+                Change::Range { start, end, timestamp } => {
+                    partition.ranges.push((*start, *end, *timestamp));
+                }
+                change => match encoded(change).expect("a row or a static row") {
+                    (Some(clustering), row) => {
+                        join(partition.rows.entry(clustering).or_default(), &row);
+                    }
+                    (None, row) => {
+                        if !std::mem::replace(&mut seen[1], true) {
+                            join(&mut partition.stat, &row);
+                        }
+                    }
+                },
+            }
+        }
+    }
+    all
+}
+
+fn of(timestamp: i64) -> Deletion {
+    if timestamp == 0 { Deletion::NONE } else { deletion(timestamp) }
+}
+
+fn seen(row: &[u8], covering: Deletion) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    (!row.is_empty() && compact(RowRef::trusted(row), covering, &Purge::NOTHING, &mut out))
+        .then_some(out)
+}
+
+type Seen = Vec<(u8, Option<Vec<u8>>, Vec<(u8, Deletion, Option<Vec<u8>>)>)>;
+
+/// Rows in the slices, each with what covers it and what is left of it.
+fn expected(all: &BTreeMap<u8, Naive>, slices: &[(u8, u8)], reversed: bool) -> Seen {
+    let partition = |(key, p): (&u8, &Naive)| {
+        let inside = |at: &u8| slices.iter().any(|(start, end)| start <= at && at < end);
+        let rows = p.rows.iter().filter(|(at, _)| inside(at)).map(|(&at, row)| {
+            let ranges = p.ranges.iter().filter(|r| r.0 <= at && at < r.1);
+            let covering = of(ranges.map(|r| r.2).max().unwrap_or_default()).max(of(p.deletion));
+            (at, covering, seen(row, covering))
+        });
+        let mut rows: Vec<_> = rows.filter(|(_, _, row)| row.is_some()).collect();
+        if reversed {
+            rows.reverse();
+        }
+        (*key, seen(&p.stat, of(p.deletion)), rows)
+    };
+    all.iter().map(partition).collect()
+}
+
+fn read(memtable: &Rc<RefCell<Memtable>>, span: Span<'_>) -> Seen {
+    let mut cursor = MemtableCursor::new(memtable.clone(), span);
+    block_on(async {
+        let mut all = Vec::new();
+        while cursor.next_partition().await.unwrap() {
+            let head = cursor.head();
+            let (key, deletion) = (head.key[0], head.deletion);
+            let stat = head.static_row.and_then(|row| seen(row.bytes(), deletion));
+            let (mut rows, mut in_force) = (Vec::new(), Deletion::NONE);
+            while cursor.next().await.unwrap() {
+                match cursor.fragment() {
+                    Fragment::Row { clustering, row } => {
+                        let covering = deletion.max(in_force);
+                        let row = seen(row.bytes(), covering);
+                        rows.push((clustering[0], covering, row));
+                    }
+                    Fragment::Change { deletion, .. } => in_force = deletion,
+                }
+            }
+            assert!(in_force.is_none(), "what was opened is closed");
+            // Rows that a wide tombstone was too busy to take out may be left.
+            rows.retain(|(_, _, row)| row.is_some());
+            all.push((key, stat, rows));
+        }
+        all
+    })
+}
+
+fn slices_of(borders: &[(u8, u8)]) -> Vec<Slice> {
+    borders.iter().map(|&(start, end)| Slice { start: vec![start], end: vec![end] }).collect()
+}
+
+proptest! {
+    #[test]
+    fn says_what_a_list_of_everything_says(
+        steps in any_steps(),
+        borders in prop::collection::btree_set(0..81u8, 2..6),
+        reversed: bool,
+    ) {
+        let memtable = Rc::new(RefCell::new(Memtable::default()));
+        for step in &steps {
+            insert(&mut memtable.borrow_mut(), step);
+        }
+        let all = naive(&steps);
+        let borders: Vec<u8> = borders.into_iter().collect();
+        let borders: Vec<(u8, u8)> = borders.chunks_exact(2).map(|b| (b[0], b[1])).collect();
+        let slices = slices_of(&borders);
+        let scope = Scope::Range(TokenRange::ALL);
+        let span = Span { scope, slices: &slices, reversed };
+        prop_assert_eq!(read(&memtable, span), expected(&all, &borders, reversed));
+        // The same by key, and by row.
+        for (key, said) in expected(&all, &[(0, 81)], false).into_iter().map(|p| (p.0, p)) {
+            let slices = [Slice::all()];
+            let scope = Scope::Key(token(key), &[key]);
+            prop_assert_eq!(read(&memtable, Span { scope, slices: &slices, reversed: false }), vec![said.clone()]);
+            let memtable = memtable.borrow();
+            let view = memtable.get(token(key), &[key]).expect("it is there");
+            for (at, covering, row) in said.2 {
+                prop_assert_eq!(view.covering(&[at]), covering);
+                let stored = view.row(&[at]).expect("it is there");
+                prop_assert_eq!(seen(stored.bytes(), covering), row);
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_inserts_does_not_matter(steps in any_steps()) {
+        let (mut one, mut other) = (Memtable::default(), Memtable::default());
+        for step in &steps {
+            insert(&mut one, step);
+            // Twice is once.
+            insert(&mut one, step);
+        }
+        for step in steps.iter().rev() {
+            insert(&mut other, step);
+        }
+        let (one, other) = (Rc::new(RefCell::new(one)), Rc::new(RefCell::new(other)));
+        let slices = [Slice::all()];
+        let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+        prop_assert_eq!(read(&one, span), read(&other, span));
+    }
+}
+
+fn row(clustering: u8, timestamp: i64) -> Change {
+    Change::Row { clustering, column: 1, timestamp, bytes: 10 }
+}
+
+#[test]
+fn updating_the_same_rows_does_not_grow_it() {
+    let mut memtable = Memtable::default();
+    let update = |memtable: &mut Memtable, timestamp| {
+        for key in 0..100 {
+            let rows = (0..10).map(|clustering| row(clustering, timestamp)).collect();
+            insert(memtable, &(key, rows));
+        }
+    };
+    update(&mut memtable, 1);
+    let bytes = memtable.bytes();
+    (2..50).for_each(|timestamp| update(&mut memtable, timestamp));
+    assert_eq!(memtable.bytes(), bytes);
+    assert_eq!(
+        (memtable.row_count(), memtable.oldest(), memtable.newest()),
+        (1000, Some(1), Some(49))
+    );
+}
+
+#[test]
+fn a_growing_row_is_copied_only_every_so_often() {
+    let mut memtable = Memtable::default();
+    for i in 0..1000 {
+        let change = Change::Row { clustering: 1, column: i, timestamp: 1, bytes: 8 };
+        insert(&mut memtable, &(1, vec![change]));
+    }
+    // 1000 cells of about 12 bytes. Copied each time this would be six megabytes.
+    assert!(memtable.bytes() < 200_000, "{}", memtable.bytes());
+}
+
+/// A row that a tombstone took out while the cursor stood before it must not uncover what an
+/// sstable has below: the tombstone shows up as a change.
+#[test]
+fn a_tombstone_that_comes_behind_the_cursor_is_shown() {
+    for whole_partition in [false, true] {
+        let memtable = Rc::new(RefCell::new(Memtable::default()));
+        insert(&mut memtable.borrow_mut(), &(1, (0..9).map(|at| row(at, 5)).collect()));
+        let slices = [Slice::all()];
+        let scope = Scope::Range(TokenRange::ALL);
+        for reversed in [false, true] {
+            let span = Span { scope, slices: &slices, reversed };
+            let mut cursor = MemtableCursor::new(memtable.clone(), span);
+            assert!(block_on(cursor.next_partition()).unwrap());
+            assert!(block_on(cursor.next()).unwrap());
+            let timestamp = if reversed { 7 } else { 6 };
+            let change = match whole_partition {
+                true => Change::Partition { timestamp },
+                false => Change::Range { start: 0, end: 9, timestamp },
+            };
+            insert(&mut memtable.borrow_mut(), &(1, vec![change]));
+            assert!(block_on(cursor.next()).unwrap());
+            let Fragment::Change { deletion: shown, .. } = cursor.fragment() else {
+                panic!("the tombstone first, not {:?}", cursor.fragment())
+            };
+            assert_eq!(shown, deletion(timestamp));
+            insert(&mut memtable.borrow_mut(), &(1, (0..9).map(|at| row(at, 9)).collect()));
+            assert!(block_on(cursor.next()).unwrap());
+            assert!(matches!(cursor.fragment(), Fragment::Row { .. }));
+        }
+    }
+}
