@@ -1,6 +1,5 @@
 //! What each sub-command does: flags to plans, plans to a run, the run to a report.
 
-use crate::client::answer::Answer;
 use crate::client::handshake::Target;
 use crate::client::pace::{Clock, Pace};
 use crate::client::run::{Span, run};
@@ -8,13 +7,14 @@ use crate::client::topology::Topology;
 use crate::client::worker::Plan;
 use crate::console::{Console, Goal};
 use crate::error::{Error, Result};
-use crate::flags::{ClientFlags, Flags, OutputFlags, ReportFlags, Verb};
+use crate::flags::{ClientFlags, CompressionName, Flags, OutputFlags, ReportFlags, Verb};
 use crate::journal::Journal;
 use crate::limits::STREAMS_MAX;
 use crate::report::data::{RunReport, Setting};
 use crate::report::page::page;
 use crate::report::summary::summary;
 use crate::workload::Workload;
+use cql::frame::client::Reply;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -74,8 +74,9 @@ impl Server {
             &mut opened.link,
             "SELECT release_version FROM system.local",
             |answer| match answer {
-                Answer::Rows(mut rows) if rows.rows > 0 => {
-                    Ok(String::from_utf8_lossy(rows.cell()?.unwrap_or_default()).into_owned())
+                Reply::Rows(rows) => {
+                    let cell = rows.cells().next().and_then(|cell| cell.ok().flatten());
+                    Ok(String::from_utf8_lossy(cell.unwrap_or(b"?")).into_owned())
                 }
                 _ => Ok("?".to_owned()),
             },
@@ -235,9 +236,14 @@ fn load_in_words(client: &ClientFlags, rate: Option<f64>) -> String {
         None => "closed loop".to_owned(),
         Some(rate) => format!("open loop at {rate} a second"),
     };
+    let squeezed = match client.compression {
+        CompressionName::None => "",
+        CompressionName::Lz4 => " with lz4",
+        CompressionName::Snappy => " with snappy",
+    };
     let aware = if client.no_shard_aware { ", not shard-aware" } else { "" };
     format!(
-        "{pace}, {} connections × {} in flight, {} client thread{}, protocol v{}{aware}, {}",
+        "{pace}, {} connections × {} in flight, {} client thread{}, protocol v{}{squeezed}{aware}, {}",
         client.connections,
         client.in_flight,
         client.threads,

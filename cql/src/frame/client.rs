@@ -147,6 +147,12 @@ fn outcome<'a>(mut reader: Reader<'a>, version: Version) -> Result<Reply<'a>> {
 }
 
 impl<'a> Rows<'a> {
+    /// The cells as they came, one `[bytes]` after the other: for a client that walks them itself.
+    #[inline]
+    pub fn cell_bytes(&self) -> &'a [u8] {
+        self.cells.rest()
+    }
+
     /// The cells of all rows, row by row: `None` is null. Stops at the first that is cut.
     #[inline]
     pub fn cells(&self) -> impl Iterator<Item = Result<Option<&'a [u8]>>> + use<'a> {

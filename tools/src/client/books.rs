@@ -1,6 +1,5 @@
 //! What an answer means for the run: judged, counted, journaled, and what happens next.
 
-use super::answer::Answer;
 use super::lanes::Due;
 use super::pace::Clock;
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::measure::interval::{Interval, Kind, note_failure};
 use crate::proof::Floor;
 use crate::wire::Rows;
 use crate::workload::{Findings, Op, Sent, Verb, Workload};
+use cql::frame::client::Reply;
 
 /// The accounts of one client thread.
 #[derive(Debug)]
@@ -97,12 +97,16 @@ impl Books {
         due: &Due,
         sent_ns: u64,
         floor: &Floor,
-        answer: Answer<'_>,
+        reply: Reply<'_>,
         now_ns: u64,
     ) -> Result<After> {
-        match answer {
-            Answer::Error { code, text } => Ok(self.settle_error(due, code, text, now_ns)),
-            Answer::Rows(rows) => self.settle_success(due, sent_ns, floor, rows, now_ns),
+        match reply {
+            Reply::Error { code, text, .. } => Ok(self.settle_error(due, code, text, now_ns)),
+            Reply::Rows(rows) => {
+                let columns = rows.metadata.column_count as u32;
+                let rows = Rows::new(rows.cell_bytes(), rows.row_count as u32, columns);
+                self.settle_success(due, sent_ns, floor, rows, now_ns)
+            }
             _ => self.settle_success(due, sent_ns, floor, Rows::NONE, now_ns),
         }
     }
@@ -206,6 +210,7 @@ mod tests {
     use crate::limits::FIELDS_MAX;
     use crate::workload::record::RecordShape;
     use crate::workload::ycsb::Fill;
+    use cql::frame::Reader;
 
     fn books() -> (Books, Due) {
         let shape = RecordShape { keyspace: "k".into(), fields: 1, field_bytes: 40 };
@@ -216,8 +221,9 @@ mod tests {
     }
 
     fn error(books: &mut Books, due: &Due, code: u32) -> After {
-        let answer = Answer::Error { code, text: "why" };
-        books.settle(due, 100, &[0; FIELDS_MAX], answer, 1000).unwrap()
+        let details = Reader::new(&[]);
+        let reply = Reply::Error { code, text: "why", details };
+        books.settle(due, 100, &[0; FIELDS_MAX], reply, 1000).unwrap()
     }
 
     #[test]
@@ -249,7 +255,7 @@ mod tests {
     #[test]
     fn a_success_is_timed_from_when_it_was_meant() {
         let (mut books, due) = books();
-        let after = books.settle(&due, 600, &[0; FIELDS_MAX], Answer::Done, 5_100).unwrap();
+        let after = books.settle(&due, 600, &[0; FIELDS_MAX], Reply::Void, 5_100).unwrap();
         assert_eq!(after, After::Over);
         let latency = books.interval.latencies(Kind::Insert).unwrap().max();
         assert!((4_900..5_100).contains(&latency), "{latency}");

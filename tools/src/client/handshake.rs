@@ -1,11 +1,11 @@
 //! From nothing to a connection that is ready for requests, on the shard it should be on.
 
-use super::answer::Answer;
 use super::link::Link;
 use super::sys;
 use super::topology::Topology;
 use crate::error::{Error, Result};
 use crate::limits::SOURCE_PORTS_TRIED;
+use cql::frame::client::Reply;
 use cql::frame::compress::Compression;
 use cql::frame::reader::Reader;
 use cql::frame::request::{AuthResponse, Parameters, Prepare, Query, Request, Startup};
@@ -97,7 +97,7 @@ impl Target {
         let mut link = Link::new(stream, self.version)?;
         link.set_timeout(self.timeout)?;
         let topology = link.call(&Request::Options, |answer| match answer {
-            Answer::Supported(supported) => Ok(Topology::of_supported(&supported)),
+            Reply::Supported(supported) => Ok(Topology::of_supported(&supported)),
             other => Err(unexpected(&other)),
         })?;
         let mut options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "messina-load")];
@@ -110,8 +110,8 @@ impl Target {
         writer::string_map(&mut bytes, options.into_iter());
         let options = Reader::new(&bytes).string_map().expect("it was written just now");
         let welcome = link.call(&Request::Startup(Startup { options }), |answer| match answer {
-            Answer::Ready => Ok(true),
-            Answer::Authenticate => Ok(false),
+            Reply::Ready => Ok(true),
+            Reply::Authenticate(_) => Ok(false),
             other => Err(unexpected(&other)),
         })?;
         link.establish(self.compression);
@@ -130,7 +130,7 @@ impl Target {
         let token = format!("\0{user}\0{password}");
         let response = AuthResponse { token: Some(token.as_bytes()) };
         link.call(&Request::AuthResponse(response), |answer| match answer {
-            Answer::Ready => Ok(()),
+            Reply::AuthSuccess(_) => Ok(()),
             other => Err(unexpected(&other)),
         })
     }
@@ -140,7 +140,7 @@ impl Target {
         &self,
         link: &mut Link,
         text: &str,
-        read: impl FnOnce(Answer<'_>) -> Result<R>,
+        read: impl FnOnce(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
         let parameters = Parameters::plain(self.consistency, self.version);
         link.call(&Request::Query(Query { text, parameters }), read)
@@ -150,14 +150,15 @@ impl Target {
     pub fn prepare(&self, link: &mut Link, text: &str) -> Result<Prepared> {
         let prepare = Prepare { text, keyspace: None };
         link.call(&Request::Prepare(prepare), |answer| match answer {
-            Answer::Prepared { id, result_metadata_id } => {
-                Ok(Prepared { id: id.to_vec(), result_metadata_id: result_metadata_id.to_vec() })
-            }
+            Reply::Prepared(prepared) => Ok(Prepared {
+                id: prepared.id.to_vec(),
+                result_metadata_id: prepared.result_metadata_id.unwrap_or_default().to_vec(),
+            }),
             other => Err(unexpected(&other)),
         })
     }
 }
 
-fn unexpected(answer: &Answer<'_>) -> Error {
+fn unexpected(answer: &Reply<'_>) -> Error {
     Error::Protocol(format!("an answer that does not fit the request: {answer:?}"))
 }

@@ -3,9 +3,9 @@
 //! Before the pass loop takes it over, a link is blocking and `call` makes one request and waits
 //! for its answer; afterwards it is non-blocking and `receive`, `next_frame` and `send` are used.
 
-use super::answer::Answer;
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
+use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
 use cql::frame::header::Direction;
 use cql::frame::intake::{Arrival, Broken, Intake};
@@ -85,7 +85,7 @@ impl Link {
     pub fn call<R>(
         &mut self,
         request: &Request<'_>,
-        read: impl FnOnce(Answer<'_>) -> Result<R>,
+        read: impl FnOnce(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
         let version = self.version;
         self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
@@ -96,7 +96,12 @@ impl Link {
             self.start += arrived.used;
             match arrived.arrival {
                 Arrival::Frame(header, body) => {
-                    return read(Answer::decode(&header, body)?.expect_success()?);
+                    return match reply(&header, body)? {
+                        Reply::Error { code, text, .. } => {
+                            Err(Error::Server { code, text: text.to_owned() })
+                        }
+                        success => read(success),
+                    };
                 }
                 Arrival::Starved => {}
                 other => return Err(refused(&other)),
@@ -167,6 +172,16 @@ impl Link {
         }
         Ok(!self.outlet.unsent().is_empty())
     }
+}
+
+/// The message in the body of the frame with this header.
+#[inline]
+pub fn reply<'a>(header: &Header, body: &'a [u8]) -> Result<Reply<'a>> {
+    let answer = Answer::decode(header, body);
+    let answer = answer.map_err(|malformed| {
+        Error::Protocol(format!("{malformed} (in an answer {:?})", header.opcode))
+    })?;
+    Ok(answer.reply)
 }
 
 fn broken(broken: Broken) -> Error {

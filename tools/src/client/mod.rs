@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            one thread, one pass
-//!   sockets ─► link ─► answer ─► books (judge, count, journal) ─► lanes ─► statement ─► link ─► sockets
+//!   sockets ─► link ─► reply  ─► books (judge, count, journal) ─► lanes ─► statement ─► link ─► sockets
 //!                                                   ▲
 //!                                   pace ─► workload.next
 //! ```
@@ -13,7 +13,6 @@
 //! A request goes to the shard that owns its token when the server says it has shards (`topology`):
 //! each shard is a lane with its connections; a lane that is full parks its operations.
 
-pub mod answer;
 pub mod books;
 pub mod handshake;
 pub mod lanes;

@@ -9,11 +9,10 @@
 //! Drawing stops at the deadline, when the operations are spent, or on a stop; then what is in
 //! flight is waited for. A lost connection ends the run, or is opened again if that is wanted.
 
-use super::answer::Answer;
 use super::books::{After, Books, Reconnects};
 use super::handshake::Target;
 use super::lanes::{Due, Lanes, Order};
-use super::link::{Link, Received};
+use super::link::{Link, Received, reply};
 use super::pace::{Clock, Pace, Sequencer};
 use super::statement::Template;
 use super::sys::{Poller, Ready, pin_to_core, sharpen_timers};
@@ -585,8 +584,8 @@ impl Worker {
                 continue;
             }
             self.in_flight -= 1;
-            let answer = Answer::decode(&header, body)?;
-            let after = books.settle(&slot.due, slot.sent_ns, &slot.floor, answer, now_ns)?;
+            let reply = reply(&header, body)?;
+            let after = books.settle(&slot.due, slot.sent_ns, &slot.floor, reply, now_ns)?;
             let lane_of = |op: &Op| self.lane_of_shard[self.topology.shard_of(op.token) as usize];
             match after {
                 After::Over => {}

@@ -203,7 +203,7 @@ mod tests {
         };
         expect("a", "50 % read, 50 % update");
         expect("e", "95 % scan, 5 % insert");
-        expect("f", "50 % read, 50 % modify");
+        expect("f", "50 % read, 50 % read-modify-write");
         expect("timeseries", "70 % append, 20 % latest, 10 % window");
         let d = flags(&["--workload", "d"]);
         let popular = popularity(&d, &mix(&d).unwrap()).unwrap();

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 270.0;
+const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
@@ -87,6 +87,17 @@ impl Axis {
             Axis::Seconds | Axis::Rate => value,
             Axis::Latency => value.max(1e-3).log10(),
             Axis::Quantile => -(1.0 - value).max(1e-9).log10(),
+        }
+    }
+
+    /// A tick's text: ticks are round, so zeros behind the point say nothing.
+    fn tick(self, value: f64) -> String {
+        let text = self.text(value);
+        let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+        let space = if unit.is_empty() { "" } else { " " };
+        match number.contains('.') && self != Axis::Quantile {
+            true => format!("{}{space}{unit}", number.trim_end_matches('0').trim_end_matches('.')),
+            false => text,
         }
     }
 
@@ -220,7 +231,7 @@ impl Chart {
                 WIDTH - RIGHT,
                 LEFT - 8.0,
                 at + 4.0,
-                self.y.text(tick)
+                self.y.tick(tick)
             );
         }
         for tick in x.ticks() {
@@ -232,7 +243,7 @@ impl Chart {
                 HEIGHT - BOTTOM,
                 HEIGHT - BOTTOM + 5.0,
                 HEIGHT - BOTTOM + 20.0,
-                self.x.text(tick)
+                self.x.tick(tick)
             );
         }
         let _ = write!(

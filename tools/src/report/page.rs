@@ -64,11 +64,11 @@ enum Better {
 }
 
 const TILES: [Tile; 6] = [
-    ("operations a second", |run| Some(run.rate), short, Better::More),
-    ("median latency", |run| main_kind(run).map(|k| k.p50_us), duration, Better::Less),
-    ("99 % faster than", |run| main_kind(run).map(|k| k.p99_us), duration, Better::Less),
-    ("99.9 % faster than", |run| main_kind(run).map(|k| k.p999_us), duration, Better::Less),
-    ("server CPU an operation", server_cpu, duration, Better::Less),
+    ("operations / second", |run| Some(run.rate), short, Better::More),
+    ("median", |run| main_kind(run).map(|k| k.p50_us), duration, Better::Less),
+    ("99 % within", |run| main_kind(run).map(|k| k.p99_us), duration, Better::Less),
+    ("99.9 % within", |run| main_kind(run).map(|k| k.p999_us), duration, Better::Less),
+    ("server CPU / operation", server_cpu, duration, Better::Less),
     ("server memory", server_memory, |kib| memory(kib as u64), Better::Less),
 ];
 
@@ -207,7 +207,12 @@ fn latency_by_percentile(runs: &[RunReport]) -> Chart {
         for (slot, kind) in run.kinds.iter().enumerate() {
             lines.push(Line {
                 name: named(runs, at, &kind.name),
-                colour: if runs.len() == 1 { slot + 1 } else { at + 1 },
+                // As in the picture of the throughput, where the first colour is that of all kinds.
+                colour: match (runs.len(), run.kinds.len()) {
+                    (1, 1) => 1,
+                    (1, _) => slot + 2,
+                    _ => at + 1,
+                },
                 dashed: runs.len() > 1 && slot > 0,
                 points: kind.curve.clone(),
             });

@@ -81,7 +81,10 @@ impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (verb, share)) in self.shares.iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
-            let name = NAMES.iter().find(|(_, known)| known == verb).map_or("?", |(name, _)| name);
+            let name = match verb {
+                Verb::ReadToModify => "read-modify-write",
+                other => other.kind().name(),
+            };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;
         }
         Ok(())
