@@ -51,6 +51,21 @@ const _: () = assert!(LOG_RECORD_BYTES_MAX <= SEGMENT_BYTES as usize / 2);
 const _: () = assert!(LOG_BYTES_MAX >= 4 * SEGMENT_BYTES as u64);
 const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 
+/// The longest entry of a journal: the manifest and the schema cut theirs far below.
+pub const JOURNAL_ENTRY_BYTES_MAX: usize = 64 << 20;
+
+/// A longer file is not one of ours: refused before memory is taken for it.
+pub const JOURNAL_BYTES_MAX: u64 = 1 << 30;
+
+/// The space a new manifest has at least: 60 edits of one unit.
+pub const MANIFEST_BYTES_MIN: u64 = 256 << 10;
+
+/// How many views one entry of a manifest's snapshot holds: 0.1 MiB.
+pub const MANIFEST_VIEWS_PER_ENTRY: usize = 1000;
+
+/// The space a new schema journal has at least.
+pub const SCHEMA_BYTES_MIN: u64 = 256 << 10;
+
 /// The first chunk of a memtable's arena: what the first row of a table costs.
 pub const ARENA_CHUNK_BYTES_MIN: usize = 4 << 10;
 

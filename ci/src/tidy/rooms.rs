@@ -13,7 +13,7 @@ struct Room {
 
 /// Files that may hold `unsafe`.
 const UNSAFE_ROOMS: [Room; 4] = [
-    Room { path: "engine/src/io/dma.rs", reason: "a file opened with flags that glommio lacks" },
+    Room { path: "engine/src/io/dma.rs", reason: "asks the filesystem for its free space" },
     Room { path: "shard/src/mailbox/ring.rs", reason: "slots that one side fills and one empties" },
     Room { path: "shard/src/os/", reason: "system calls: epoll, eventfd, affinity" },
     Room { path: "tools/src/client/sys.rs", reason: "system calls: epoll, affinity, CPU time" },

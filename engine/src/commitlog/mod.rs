@@ -17,9 +17,11 @@
 //! Rejected: one log per table (syncs multiply with tables); appending to growing files (each commit would
 //! write the filesystem's journal too: 120 against 80 µs).
 
+mod files;
 mod position;
 mod replay;
 mod segment;
+mod state;
 mod writer;
 
 #[cfg(test)]

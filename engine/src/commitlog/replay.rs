@@ -9,6 +9,7 @@
 //! Nothing is skipped: every bit that is not as it was written is either the tail or an error.
 
 use super::Position;
+use super::files::segment_files;
 use super::segment::{
     BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
 };
@@ -325,11 +326,4 @@ impl Window {
         let from = offset.checked_sub(self.start)? as usize;
         self.view.as_ref()?.get(from..from + len)
     }
-}
-
-/// The segment files of a log, by name.
-pub(super) async fn segment_files(disk: &Disk, dir: &RelPath) -> Result<Vec<RelPath>> {
-    let entries = disk.list(dir).await?;
-    let named = entries.into_iter().filter(|entry| !entry.is_dir && entry.name.ends_with(".log"));
-    Ok(named.map(|entry| dir.join(&entry.name)).collect())
 }

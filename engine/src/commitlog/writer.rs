@@ -7,21 +7,24 @@
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
-use super::replay::{Segment, Tail, segment_files};
+use super::files::{
+    file_name, make_file, reopened, rewrite_last_block, segment_files, sync_names, uuid_of,
+};
+use super::replay::{Segment, Tail};
 use super::segment::{
     BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
 };
+use super::state::{Block, State};
 use super::{Config, Position, Positions, SyncMode};
 use crate::error::{Error, Result};
-use crate::io::{Buf, Disk, File, RelPath};
-use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_ZERO_BYTES, SEGMENT_BYTES_MIN};
+use crate::io::{Disk, RelPath};
+use crate::limits::SEGMENT_BYTES_MIN;
 use crate::planted::{Bug, planted};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// The commit log of one shard, being written.
 #[derive(Debug)]
@@ -30,37 +33,6 @@ pub struct Log {
     dir: RelPath,
     config: Config,
     state: RefCell<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    active: Segment,
-    /// Where the next block of the active segment goes.
-    offset: u32,
-    next: Option<Segment>,
-    used: VecDeque<Segment>,
-    free: Vec<Segment>,
-    filling: Option<Block>,
-    full: VecDeque<Block>,
-    pending_bytes: usize,
-    /// The end of the last block that was written: the next one names it.
-    end: Position,
-    positions: Positions,
-    poison: Option<Error>,
-    writing: bool,
-    preparing: bool,
-    writer: Option<Waker>,
-    preparer: Option<Waker>,
-}
-
-/// A block in memory.
-#[derive(Debug)]
-struct Block {
-    segment: Segment,
-    offset: u32,
-    buf: Buf,
-    first: Option<u32>,
-    last_end: Option<Position>,
 }
 
 impl Log {
@@ -128,23 +100,7 @@ impl Log {
         end: Position,
         positions: Positions,
     ) -> Log {
-        let state = State {
-            active,
-            offset: FIRST_BLOCK,
-            next: None,
-            used: VecDeque::new(),
-            free: Vec::new(),
-            filling: None,
-            full: VecDeque::new(),
-            pending_bytes: 0,
-            end,
-            positions,
-            poison: None,
-            writing: false,
-            preparing: false,
-            writer: None,
-            preparer: None,
-        };
+        let state = State::new(active, end, positions);
         Log { disk: disk.clone(), dir: dir.clone(), config, state: RefCell::new(state) }
     }
 
@@ -246,6 +202,7 @@ impl Log {
         let mut state = self.state.borrow_mut();
         state.end = Position::new(segment.header.number, header.end());
         state.pending_bytes -= len as usize;
+        state.claimed = len == 0;
         if let Some(end) = last_end {
             assert!(end > state.positions.durable, "the log moves forward");
             state.positions.durable = end;
@@ -266,10 +223,39 @@ impl Log {
         if last_unit {
             self.prepare().await?;
         }
-        let block = self.state.borrow_mut().open_block(HEADER_BYTES).expect("there is a unit left");
-        self.state.borrow_mut().offset = block.offset + UNIT;
-        let written = self.write_block(block, RESTART).await;
-        written.map_err(|e| self.state.borrow_mut().poison(&e))
+        assert!(self.write_empty(RESTART).await?, "there is a unit left");
+        Ok(())
+    }
+
+    /// Proves with an empty block that the last one was durable, so that damage to it is not taken for a torn
+    /// tail. For a log that has nothing else to do: nothing may be pending. Without room it does nothing.
+    pub async fn claim(&self) -> Result<()> {
+        {
+            let state = self.state.borrow();
+            state.check_poison()?;
+            if state.claimed || state.pending_bytes > 0 {
+                return Ok(());
+            }
+        }
+        self.write_empty(0).await.map(|_| ())
+    }
+
+    async fn write_empty(&self, flags: u32) -> Result<bool> {
+        let block = {
+            let mut state = self.state.borrow_mut();
+            assert!(!state.writing, "one block is written at a time");
+            let Some(block) = state.open_block(HEADER_BYTES) else { return Ok(false) };
+            state.offset = block.offset + UNIT;
+            state.writing = true;
+            block
+        };
+        let written = self.write_block(block, flags).await;
+        let mut state = self.state.borrow_mut();
+        state.writing = false;
+        match written {
+            Ok(()) => Ok(true),
+            Err(e) => Err(state.poison(&e)),
+        }
     }
 
     /// The next segment is not ready, and nobody is making it so.
@@ -369,124 +355,6 @@ impl Log {
     }
 }
 
-impl State {
-    fn check_poison(&self) -> Result<()> {
-        self.poison.as_ref().map_or(Ok(()), |first| Err(Error::poisoned(first)))
-    }
-
-    /// Nothing is trusted to this log any more; the first reason is kept.
-    fn poison(&mut self, e: &Error) -> Error {
-        Error::poisoned(self.poison.get_or_insert_with(|| e.clone()))
-    }
-
-    fn wake_preparer(&mut self) {
-        if let Some(waker) = self.preparer.take() {
-            waker.wake();
-        }
-    }
-
-    /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a
-    /// segment that is full proves that there is a next one.
-    fn limit(&self) -> u32 {
-        self.active.header.segment_bytes - if self.next.is_some() { 0 } else { UNIT }
-    }
-
-    /// How many bytes of records can be taken for certain.
-    fn room(&self) -> usize {
-        let stretch = |from: u32, to: u32| {
-            let bytes = to.saturating_sub(from) as usize;
-            bytes.saturating_sub(HEADER_BYTES * bytes.div_ceil(LOG_BLOCK_BYTES_MAX))
-        };
-        let (filling, offset) = match &self.filling {
-            Some(block) => (block.buf.room(), block.offset + block.buf.capacity() as u32),
-            None => (0, self.offset),
-        };
-        let next = self.next.as_ref();
-        // The next segment's own next is not ready when it becomes active.
-        let next = next.map_or(0, |next| stretch(FIRST_BLOCK, next.header.segment_bytes - UNIT));
-        filling + stretch(offset, self.limit()) + next
-    }
-
-    /// An empty block of at least `bytes` at the next place, in the next segment if this one is full.
-    fn open_block(&mut self, bytes: usize) -> Option<Block> {
-        if self.offset == self.active.header.segment_bytes {
-            let next = self.next.take().expect("a full segment is followed by another");
-            self.used.push_back(std::mem::replace(&mut self.active, next));
-            self.offset = FIRST_BLOCK;
-            self.wake_preparer();
-        }
-        let capacity = (self.limit().checked_sub(self.offset)? as usize).min(LOG_BLOCK_BYTES_MAX);
-        if capacity < bytes {
-            return None;
-        }
-        let segment = self.active.clone();
-        let mut buf = segment.file.buf(capacity);
-        buf.put_zeros(HEADER_BYTES);
-        Some(Block { segment, offset: self.offset, buf, first: None, last_end: None })
-    }
-
-    /// The block that takes the next byte.
-    fn filling(&mut self) -> &mut Block {
-        if self.filling.is_none() {
-            let block = self.open_block(HEADER_BYTES + 1);
-            self.filling = Some(block.expect("append has asked for the room"));
-        }
-        self.filling.as_mut().expect("it was just opened")
-    }
-
-    fn begin_record(&mut self) {
-        let block = self.filling();
-        let at = (block.buf.len() - HEADER_BYTES) as u32;
-        block.first.get_or_insert(at);
-    }
-
-    fn put(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let block = self.filling();
-            let (now, later) = bytes.split_at(bytes.len().min(block.buf.room()));
-            block.buf.put(now);
-            bytes = later;
-            if block.buf.room() == 0 && !bytes.is_empty() {
-                self.close_block();
-            }
-        }
-    }
-
-    /// Notes where the record ends; a block that it filled is closed.
-    fn end_record(&mut self) -> Position {
-        let block = self.filling.as_mut().expect("a record ends in a block");
-        let offset = block.offset + block.buf.len() as u32;
-        let end = Position::new(block.segment.header.number, offset);
-        block.last_end = Some(end);
-        if block.buf.room() == 0 {
-            self.close_block();
-        }
-        self.positions.appended = end;
-        end
-    }
-
-    /// The filling block takes no more; the next one goes right after it.
-    fn close_block(&mut self) {
-        let block = self.filling.take().expect("only a filling block is closed");
-        self.offset = block.offset + (block.buf.len() as u32).next_multiple_of(UNIT);
-        self.full.push_back(block);
-    }
-
-    fn take_block(&mut self) -> Option<Block> {
-        if self.full.is_empty() && self.filling.is_some() {
-            self.close_block();
-        }
-        self.full.pop_front()
-    }
-
-    /// Moves the used segments before this one to the free ones.
-    fn free_before(&mut self, number: u32) {
-        while self.used.front().is_some_and(|first| first.header.number < number) {
-            self.free.extend(self.used.pop_front());
-        }
-    }
-}
-
 fn check(config: &Config) -> Result<()> {
     let bytes = config.segment_bytes;
     if bytes < SEGMENT_BYTES_MIN || !bytes.is_multiple_of(UNIT) {
@@ -499,77 +367,4 @@ fn check(config: &Config) -> Result<()> {
         return Err(Error::invalid("a log has room for two segments at least"));
     }
     Ok(())
-}
-
-fn file_name(n: u32) -> String {
-    format!("{n:06}.log")
-}
-
-/// Never the same twice: `old` is what the file had before.
-fn uuid_of(config: &Config, number: u32, old: Uuid) -> Uuid {
-    let mut bytes = old.as_bytes().to_vec();
-    bytes.extend_from_slice(&number.to_le_bytes());
-    Uuid::from_u128(xxh3_128_with_seed(&bytes, config.seed))
-}
-
-/// Makes a file of zeros that is all on the disk, and opens it for durable writes.
-///
-/// The zeros are written and not only reserved: a write to reserved space changes the filesystem's own data too.
-async fn make_file(disk: &Disk, path: &RelPath, bytes: u32) -> Result<File> {
-    let file = disk.create(path).await?;
-    let filled = fill(&file, bytes).await;
-    file.close().await?;
-    match filled {
-        Ok(()) => disk.open_log(path).await,
-        Err(e) => {
-            disk.unlink(path).await?;
-            Err(e)
-        }
-    }
-}
-
-async fn fill(file: &File, bytes: u32) -> Result<()> {
-    file.allocate(u64::from(bytes)).await?;
-    let mut offset = 0;
-    while offset < bytes {
-        let len = (bytes - offset).min(LOG_ZERO_BYTES as u32);
-        let mut zeros = file.buf(len as usize);
-        zeros.put_zeros(len as usize);
-        file.write_at(zeros, u64::from(offset)).await?;
-        offset += len;
-    }
-    file.sync().await
-}
-
-async fn sync_names(disk: &Disk, dir: &RelPath) -> Result<()> {
-    if planted(Bug::NoDirectorySync) {
-        return Ok(());
-    }
-    disk.sync_dir(dir).await
-}
-
-/// The same segment, opened for durable writes.
-async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
-    let path = segment.file.path().clone();
-    segment.file.close().await?;
-    Ok(Segment { header: segment.header, file: disk.open_log(&path).await? })
-}
-
-/// The last block may have been readable without being durable (the process died between the two). What
-/// was read is kept, so it is written again. Every block before it is claimed durable by the next one.
-async fn rewrite_last_block(disk: &Disk, tail: &Tail) -> Result<()> {
-    let Some((at, bytes)) = tail.last_block else { return Ok(()) };
-    let segment = &tail.segments[&at.segment()];
-    let file = disk.open_log(segment.file.path()).await?;
-    let old = file.read_exact_at(u64::from(at.offset()), bytes as usize).await?;
-    let header = BlockHeader::glance(&segment.header, at.offset(), &old);
-    if !header.is_some_and(|header| header.verify(&old)) {
-        let what = "a block that was read a moment ago does not verify now";
-        return Err(Error::corrupt(file.path().as_str(), u64::from(at.offset()), what));
-    }
-    let mut buf = file.buf(old.len());
-    buf.put(&old);
-    drop(old);
-    file.write_at(buf, u64::from(at.offset())).await?;
-    file.close().await
 }

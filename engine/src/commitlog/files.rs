@@ -1,0 +1,91 @@
+//! Segment files: how they are made, found, opened again and made durable.
+
+use super::Config;
+use super::replay::{Segment, Tail};
+use super::segment::BlockHeader;
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, RelPath};
+use crate::limits::LOG_ZERO_BYTES;
+use crate::planted::{Bug, planted};
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+pub(super) fn file_name(n: u32) -> String {
+    format!("{n:06}.log")
+}
+
+/// Never the same twice: `old` is what the file had before.
+pub(super) fn uuid_of(config: &Config, number: u32, old: Uuid) -> Uuid {
+    let mut bytes = old.as_bytes().to_vec();
+    bytes.extend_from_slice(&number.to_le_bytes());
+    Uuid::from_u128(xxh3_128_with_seed(&bytes, config.seed))
+}
+
+/// Makes a file of zeros that is all on the disk, and opens it for durable writes.
+///
+/// The zeros are written and not only reserved: a write to reserved space changes the filesystem's own data too.
+pub(super) async fn make_file(disk: &Disk, path: &RelPath, bytes: u32) -> Result<File> {
+    let file = disk.create(path).await?;
+    let filled = fill(&file, bytes).await;
+    file.close().await?;
+    match filled {
+        Ok(()) => disk.open_log(path).await,
+        Err(e) => {
+            disk.unlink(path).await?;
+            Err(e)
+        }
+    }
+}
+
+async fn fill(file: &File, bytes: u32) -> Result<()> {
+    file.allocate(u64::from(bytes)).await?;
+    let mut offset = 0;
+    while offset < bytes {
+        let len = (bytes - offset).min(LOG_ZERO_BYTES as u32);
+        let mut zeros = file.buf(len as usize);
+        zeros.put_zeros(len as usize);
+        file.write_at(zeros, u64::from(offset)).await?;
+        offset += len;
+    }
+    file.sync().await
+}
+
+pub(super) async fn sync_names(disk: &Disk, dir: &RelPath) -> Result<()> {
+    if planted(Bug::NoDirectorySync) {
+        return Ok(());
+    }
+    disk.sync_dir(dir).await
+}
+
+/// The same segment, opened for durable writes.
+pub(super) async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
+    let path = segment.file.path().clone();
+    segment.file.close().await?;
+    Ok(Segment { header: segment.header, file: disk.open_log(&path).await? })
+}
+
+/// The last block may have been readable without being durable (the process died between the two). What
+/// was read is kept, so it is written again. Every block before it is claimed durable by the next one.
+pub(super) async fn rewrite_last_block(disk: &Disk, tail: &Tail) -> Result<()> {
+    let Some((at, bytes)) = tail.last_block else { return Ok(()) };
+    let segment = &tail.segments[&at.segment()];
+    let file = disk.open_log(segment.file.path()).await?;
+    let old = file.read_exact_at(u64::from(at.offset()), bytes as usize).await?;
+    let header = BlockHeader::glance(&segment.header, at.offset(), &old);
+    if !header.is_some_and(|header| header.verify(&old)) {
+        let what = "a block that was read a moment ago does not verify now";
+        return Err(Error::corrupt(file.path().as_str(), u64::from(at.offset()), what));
+    }
+    let mut buf = file.buf(old.len());
+    buf.put(&old);
+    drop(old);
+    file.write_at(buf, u64::from(at.offset())).await?;
+    file.close().await
+}
+
+/// The segment files of a log, by name.
+pub(super) async fn segment_files(disk: &Disk, dir: &RelPath) -> Result<Vec<RelPath>> {
+    let entries = disk.list(dir).await?;
+    let named = entries.into_iter().filter(|entry| !entry.is_dir && entry.name.ends_with(".log"));
+    Ok(named.map(|entry| dir.join(&entry.name)).collect())
+}

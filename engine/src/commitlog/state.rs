@@ -1,0 +1,190 @@
+//! What the writing end knows between two awaits: the blocks that fill and wait, the segments and their use.
+//!
+//! ```text
+//!   filling ──full or asked for──► full (a queue) ──► being written     blocks
+//!   free ──► next ──► active ──► used ──► free                         segments
+//! ```
+//!
+//! Invariant: a segment's last unit is not filled before the next segment is ready. No I/O here.
+
+use super::replay::Segment;
+use super::segment::{FIRST_BLOCK, HEADER_BYTES, UNIT};
+use super::{Position, Positions};
+use crate::error::{Error, Result};
+use crate::io::Buf;
+use crate::limits::LOG_BLOCK_BYTES_MAX;
+use std::collections::VecDeque;
+use std::task::Waker;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) active: Segment,
+    /// Where the next block of the active segment goes.
+    pub(super) offset: u32,
+    pub(super) next: Option<Segment>,
+    pub(super) used: VecDeque<Segment>,
+    pub(super) free: Vec<Segment>,
+    pub(super) filling: Option<Block>,
+    pub(super) full: VecDeque<Block>,
+    pub(super) pending_bytes: usize,
+    /// The end of the last block that was written: the next one names it.
+    pub(super) end: Position,
+    pub(super) positions: Positions,
+    pub(super) poison: Option<Error>,
+    /// The last block that was written is empty: it proves the one before it durable.
+    pub(super) claimed: bool,
+    pub(super) writing: bool,
+    pub(super) preparing: bool,
+    pub(super) writer: Option<Waker>,
+    pub(super) preparer: Option<Waker>,
+}
+
+/// A block in memory.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) segment: Segment,
+    pub(super) offset: u32,
+    pub(super) buf: Buf,
+    pub(super) first: Option<u32>,
+    pub(super) last_end: Option<Position>,
+}
+
+impl State {
+    /// Nothing waits, and blocks start at the beginning of the active segment.
+    pub(super) fn new(active: Segment, end: Position, positions: Positions) -> State {
+        State {
+            active,
+            offset: FIRST_BLOCK,
+            next: None,
+            used: VecDeque::new(),
+            free: Vec::new(),
+            filling: None,
+            full: VecDeque::new(),
+            pending_bytes: 0,
+            end,
+            positions,
+            poison: None,
+            claimed: true,
+            writing: false,
+            preparing: false,
+            writer: None,
+            preparer: None,
+        }
+    }
+
+    pub(super) fn check_poison(&self) -> Result<()> {
+        self.poison.as_ref().map_or(Ok(()), |first| Err(Error::poisoned(first)))
+    }
+
+    /// Nothing is trusted to this log any more; the first reason is kept.
+    pub(super) fn poison(&mut self, e: &Error) -> Error {
+        Error::poisoned(self.poison.get_or_insert_with(|| e.clone()))
+    }
+
+    pub(super) fn wake_preparer(&mut self) {
+        if let Some(waker) = self.preparer.take() {
+            waker.wake();
+        }
+    }
+
+    /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a
+    /// segment that is full proves that there is a next one.
+    pub(super) fn limit(&self) -> u32 {
+        self.active.header.segment_bytes - if self.next.is_some() { 0 } else { UNIT }
+    }
+
+    /// How many bytes of records can be taken for certain.
+    pub(super) fn room(&self) -> usize {
+        let stretch = |from: u32, to: u32| {
+            let bytes = to.saturating_sub(from) as usize;
+            bytes.saturating_sub(HEADER_BYTES * bytes.div_ceil(LOG_BLOCK_BYTES_MAX))
+        };
+        let (filling, offset) = match &self.filling {
+            Some(block) => (block.buf.room(), block.offset + block.buf.capacity() as u32),
+            None => (0, self.offset),
+        };
+        let next = self.next.as_ref();
+        // The next segment's own next is not ready when it becomes active.
+        let next = next.map_or(0, |next| stretch(FIRST_BLOCK, next.header.segment_bytes - UNIT));
+        filling + stretch(offset, self.limit()) + next
+    }
+
+    /// An empty block of at least `bytes` at the next place, in the next segment if this one is full.
+    pub(super) fn open_block(&mut self, bytes: usize) -> Option<Block> {
+        if self.offset == self.active.header.segment_bytes {
+            let next = self.next.take().expect("a full segment is followed by another");
+            self.used.push_back(std::mem::replace(&mut self.active, next));
+            self.offset = FIRST_BLOCK;
+            self.wake_preparer();
+        }
+        let capacity = (self.limit().checked_sub(self.offset)? as usize).min(LOG_BLOCK_BYTES_MAX);
+        if capacity < bytes {
+            return None;
+        }
+        let segment = self.active.clone();
+        let mut buf = segment.file.buf(capacity);
+        buf.put_zeros(HEADER_BYTES);
+        Some(Block { segment, offset: self.offset, buf, first: None, last_end: None })
+    }
+
+    /// The block that takes the next byte.
+    pub(super) fn filling(&mut self) -> &mut Block {
+        if self.filling.is_none() {
+            let block = self.open_block(HEADER_BYTES + 1);
+            self.filling = Some(block.expect("append has asked for the room"));
+        }
+        self.filling.as_mut().expect("it was just opened")
+    }
+
+    pub(super) fn begin_record(&mut self) {
+        let block = self.filling();
+        let at = (block.buf.len() - HEADER_BYTES) as u32;
+        block.first.get_or_insert(at);
+    }
+
+    pub(super) fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let block = self.filling();
+            let (now, later) = bytes.split_at(bytes.len().min(block.buf.room()));
+            block.buf.put(now);
+            bytes = later;
+            if block.buf.room() == 0 && !bytes.is_empty() {
+                self.close_block();
+            }
+        }
+    }
+
+    /// Notes where the record ends; a block that it filled is closed.
+    pub(super) fn end_record(&mut self) -> Position {
+        let block = self.filling.as_mut().expect("a record ends in a block");
+        let offset = block.offset + block.buf.len() as u32;
+        let end = Position::new(block.segment.header.number, offset);
+        block.last_end = Some(end);
+        if block.buf.room() == 0 {
+            self.close_block();
+        }
+        self.positions.appended = end;
+        end
+    }
+
+    /// The filling block takes no more; the next one goes right after it.
+    pub(super) fn close_block(&mut self) {
+        let block = self.filling.take().expect("only a filling block is closed");
+        self.offset = block.offset + (block.buf.len() as u32).next_multiple_of(UNIT);
+        self.full.push_back(block);
+    }
+
+    pub(super) fn take_block(&mut self) -> Option<Block> {
+        if self.full.is_empty() && self.filling.is_some() {
+            self.close_block();
+        }
+        self.full.pop_front()
+    }
+
+    /// Moves the used segments before this one to the free ones.
+    pub(super) fn free_before(&mut self, number: u32) {
+        while self.used.front().is_some_and(|first| first.header.number < number) {
+            self.free.extend(self.used.pop_front());
+        }
+    }
+}

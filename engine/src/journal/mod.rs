@@ -1,0 +1,246 @@
+//! A file of checksummed entries that is appended to and now and then made anew: under the manifest and the
+//! schema.
+//!
+//! ```text
+//!   header │ entry 1 │ entry 2 │ … │ entry n │ claim │ zeros
+//!            └ there when the file was made ┘    └ empty: says that entry n was durable
+//! ```
+//!
+//! Invariants
+//! 1. An append is durable when it returns, and a claim after it proves that: so damage is told from a torn tail.
+//! 2. A new file is whole and durable before it takes the name of the old one; then its directory is synced.
+//! 3. The space is reserved when the file is made: an append never meets a full disk.
+//! 4. The first failed append ends the trust: nothing is appended after it.
+//!
+//! Not here: what the entries say. The byte layout is in `FORMAT.md`.
+
+mod format;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, RelPath};
+use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_ENTRY_BYTES_MAX};
+use crate::planted::{Bug, planted};
+use format::{EntryHeader, FIRST_ENTRY, Header, UNIT};
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Which journal this is, and how large it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// The first bytes of its files.
+    pub magic: &'static [u8; 8],
+    /// The version of its entries that this build writes; older ones are read, newer ones refused.
+    pub version: u32,
+    /// A new file has at least this much space.
+    pub bytes_min: u64,
+}
+
+/// What a journal holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The version of the entries.
+    pub version: u32,
+    /// The number of the first entry.
+    pub first: u64,
+    /// The entries, in order.
+    pub entries: Vec<Vec<u8>>,
+    uuid: Uuid,
+}
+
+/// A journal that can be appended to.
+#[derive(Debug)]
+pub struct Journal {
+    kind: Kind,
+    file: File,
+    uuid: Uuid,
+    next: u64,
+    offset: u64,
+    poison: Option<Error>,
+}
+
+/// Whether an entry was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is durable.
+    Durably,
+    /// The file has no space for it: make a new one from what the entries say.
+    Full,
+}
+
+impl Journal {
+    /// Reads all entries, and changes nothing.
+    pub async fn read(disk: &Disk, path: &RelPath, kind: Kind) -> Result<Contents> {
+        let file = disk.open(path).await?;
+        let damaged = |offset: u64, what: &str| Error::corrupt(path.as_str(), offset, what);
+        if file.len() > JOURNAL_BYTES_MAX {
+            return Err(damaged(0, "the file is longer than any may be"));
+        }
+        let bytes = file.read_exact_at(0, file.len() as usize).await?;
+        file.close().await?;
+        let header = Header::decode(&bytes, kind.magic).ok_or_else(|| damaged(0, "header"))?;
+        if header.version > kind.version {
+            let (found, known) = (header.version, kind.version);
+            return Err(Error::Newer { file: path.as_str().into(), found, known });
+        }
+        if header.file_bytes != bytes.len() as u64 {
+            return Err(damaged(0, "the file is not as long as its header says"));
+        }
+        let mut entries = Vec::new();
+        let mut offset = FIRST_ENTRY;
+        loop {
+            let number = header.first + entries.len() as u64;
+            match EntryHeader::verified(&bytes, offset, header.uuid) {
+                Some((entry, payload)) if entry.number == number && !entry.is_claim() => {
+                    entries.push(payload.to_vec());
+                    offset = entry.end(offset);
+                }
+                Some((entry, _)) if entry.number == number => break,
+                Some(_) => return Err(damaged(offset as u64, "an entry is out of order")),
+                None => break,
+            }
+        }
+        if (entries.len() as u64) < header.count {
+            return Err(damaged(offset as u64, "an entry does not verify"));
+        }
+        // A valid entry after a bad one proves that the bad one was durable.
+        let later = (offset + UNIT..bytes.len()).step_by(UNIT);
+        for at in later {
+            if let Some((entry, _)) = EntryHeader::verified(&bytes, at, header.uuid)
+                && entry.number > header.first + entries.len() as u64
+            {
+                let what = format!("an entry does not verify, and the one at {at} follows it");
+                return Err(damaged(offset as u64, &what));
+            }
+        }
+        Ok(Contents { version: header.version, first: header.first, entries, uuid: header.uuid })
+    }
+
+    /// Makes a journal of these entries, numbered from `first`, in place of the one that `path` may name.
+    pub async fn make(
+        disk: &Disk,
+        path: &RelPath,
+        kind: Kind,
+        uuid: Uuid,
+        first: u64,
+        entries: &[Vec<u8>],
+    ) -> Result<Journal> {
+        let temporary = path.parent().join(&format!("{}.new", path.name()));
+        if disk.exists(&temporary).await? {
+            disk.unlink(&temporary).await?;
+        }
+        let made = disk.create(&temporary).await?;
+        let offset = match fill(&made, kind, uuid, first, entries).await {
+            Ok(offset) => offset,
+            Err(e) => {
+                made.close().await?;
+                disk.unlink(&temporary).await?;
+                return Err(e);
+            }
+        };
+        disk.rename(&temporary, path).await?;
+        if !planted(Bug::NoDirectorySync) {
+            disk.sync_dir(&path.parent()).await?;
+        }
+        let file = match planted(Bug::ManifestNoSync) {
+            true => made,
+            false => {
+                made.close().await?;
+                disk.open_log(path).await?
+            }
+        };
+        let next = first + entries.len() as u64;
+        Ok(Journal { kind, file, uuid, next, offset, poison: None })
+    }
+
+    /// Appends an entry, durably.
+    pub async fn append(&mut self, payload: &[u8]) -> Result<Appended> {
+        if let Some(first) = &self.poison {
+            return Err(Error::poisoned(first));
+        }
+        assert!(payload.len() <= JOURNAL_ENTRY_BYTES_MAX, "an entry has a bounded length");
+        let entry = EntryHeader { number: self.next, len: payload.len() as u32 };
+        let end = entry.end(self.offset as usize) as u64;
+        // The claim after it has its place too.
+        if end + UNIT as u64 > self.file.len() {
+            return Ok(Appended::Full);
+        }
+        let done = self.write(entry, payload, end).await;
+        done.map_err(|e| Error::poisoned(self.poison.get_or_insert(e)))?;
+        Ok(Appended::Durably)
+    }
+
+    async fn write(&mut self, entry: EntryHeader, payload: &[u8], end: u64) -> Result<()> {
+        let buf = entry.encode(&self.file, self.uuid, self.offset, payload);
+        self.file.write_at(buf, self.offset).await?;
+        (self.next, self.offset) = (self.next + 1, end);
+        let claim = EntryHeader::claim(self.next).encode(&self.file, self.uuid, end, &[]);
+        self.file.write_at(claim, end).await
+    }
+
+    /// Making the file that replaces this one has failed. A full disk leaves this one as it was; after any
+    /// other error it is not known which of the two has the name, so nothing is appended any more.
+    pub fn distrust(&mut self, e: &Error) {
+        if !matches!(e, Error::DiskFull { .. }) {
+            self.poison.get_or_insert_with(|| e.clone());
+        }
+    }
+
+    /// The number of the entry that comes next.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The uuid for a file that replaces this one.
+    pub fn next_uuid(&self, seed: u64) -> Uuid {
+        next_uuid(self.uuid, seed)
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Closes the file.
+    pub async fn close(self) -> Result<()> {
+        self.file.close().await
+    }
+}
+
+impl Contents {
+    /// The uuid for a file that replaces this one.
+    pub fn next_uuid(&self, seed: u64) -> Uuid {
+        next_uuid(self.uuid, seed)
+    }
+}
+
+fn next_uuid(old: Uuid, seed: u64) -> Uuid {
+    Uuid::from_u128(xxh3_128_with_seed(old.as_bytes(), seed))
+}
+
+/// Writes a whole journal to an empty file; says where the next entry goes.
+async fn fill(file: &File, kind: Kind, uuid: Uuid, first: u64, entries: &[Vec<u8>]) -> Result<u64> {
+    let headers = entries.iter().zip(first..).map(|(payload, number)| {
+        assert!(payload.len() <= JOURNAL_ENTRY_BYTES_MAX, "an entry has a bounded length");
+        EntryHeader { number, len: payload.len() as u32 }
+    });
+    let end = headers.clone().fold(FIRST_ENTRY, |offset, entry| entry.end(offset)) as u64;
+    let file_bytes = kind.bytes_min.max(2 * end);
+    file.allocate(file_bytes).await?;
+    let mut offset = FIRST_ENTRY as u64;
+    for (entry, payload) in headers.zip(entries) {
+        let buf = entry.encode(file, uuid, offset, payload);
+        file.write_at(buf, offset).await?;
+        offset = entry.end(offset as usize) as u64;
+    }
+    let count = entries.len() as u64;
+    let header = Header { version: kind.version, uuid, first, count, file_bytes };
+    file.write_at(header.encode(file, kind.magic), 0).await?;
+    match file.sync().await {
+        Err(_) if planted(Bug::RetrySync) => file.sync().await?,
+        synced => synced?,
+    }
+    Ok(offset)
+}

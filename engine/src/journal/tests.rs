@@ -1,0 +1,139 @@
+//! The journal on a disk that does not fail: its bytes, and damage to any of them.
+
+use super::*;
+use crate::io::{Disk, Faults, SimDisk, SimExec};
+use proptest::prelude::*;
+
+const KIND: Kind = Kind { magic: b"MESSTEST", version: 3, bytes_min: 32 << 10 };
+
+fn path() -> RelPath {
+    RelPath::root().join("test")
+}
+
+async fn make(disk: &Disk, entries: &[&[u8]]) -> Journal {
+    let entries: Vec<_> = entries.iter().map(|entry| entry.to_vec()).collect();
+    Journal::make(disk, &path(), KIND, Uuid::from_u128(7), 5, &entries).await.unwrap()
+}
+
+/// A journal with one entry from the start and one appended.
+fn example() -> SimDisk {
+    let sim = SimDisk::new(1, Faults::default());
+    let disk = Disk::Sim(sim.clone());
+    SimExec::new(1)
+        .run(async move {
+            let mut journal = make(&disk, &[b"abc"]).await;
+            assert_eq!(journal.append(b"de").await, Ok(Appended::Durably));
+            assert_eq!(journal.next_number(), 7);
+        })
+        .done();
+    sim
+}
+
+fn read(sim: &SimDisk, kind: Kind) -> Result<Contents> {
+    let disk = Disk::Sim(sim.clone());
+    SimExec::new(1).run(async move { Journal::read(&disk, &path(), kind).await }).done()
+}
+
+fn entries(sim: &SimDisk) -> Result<Vec<Vec<u8>>> {
+    read(sim, KIND).map(|contents| contents.entries)
+}
+
+#[test]
+fn the_bytes_are_as_specified() {
+    let bytes = example().bytes(&path()).unwrap();
+    let mut dump = String::new();
+    for (i, line) in bytes.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|b| *b != 0)) {
+        let digits: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        dump += &format!("{:04x}: {}\n", i * 16, digits.join(" "));
+    }
+    let listing = include_str!("FORMAT.md").rsplit("```text\n").next().unwrap();
+    let lines = listing.lines().filter_map(|line| line.split_once("   #"));
+    let specified: Vec<_> = lines.map(|(bytes, _)| bytes.to_owned() + "\n").collect();
+    assert_eq!(dump, specified.concat());
+    assert_eq!(entries(&example()).unwrap(), [b"abc".to_vec(), b"de".to_vec()]);
+}
+
+#[test]
+fn a_flipped_bit_is_seen_or_means_nothing() {
+    let sim = example();
+    let whole = sim.bytes(&path()).unwrap();
+    let wanted = entries(&sim).unwrap();
+    // The first 80 bytes of each unit hold all that is not padding.
+    for bit in (0..5 * UNIT * 8).filter(|bit| bit / 8 % UNIT < 80) {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        sim.plant(&path(), bytes);
+        match entries(&sim) {
+            Err(Error::Corrupt { .. }) => {}
+            Ok(found) => assert_eq!(found, wanted, "bit {bit}"),
+            Err(e) => panic!("bit {bit}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn a_cut_file_is_seen() {
+    let sim = example();
+    let whole = sim.bytes(&path()).unwrap();
+    for len in (0..whole.len()).step_by(512).chain([1, 59, 60, 61, whole.len() - 1]) {
+        sim.plant(&path(), whole[..len].to_vec());
+        assert!(matches!(entries(&sim), Err(Error::Corrupt { .. })), "{len}");
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_by_name() {
+    let older = Kind { version: 2, ..KIND };
+    let refused = read(&example(), older).unwrap_err();
+    assert_eq!(refused, Error::Newer { file: "test".into(), found: 3, known: 2 });
+    assert_eq!(read(&example(), Kind { version: 4, ..KIND }).unwrap().version, 3);
+    let other = Kind { magic: b"MESSELSE", ..KIND };
+    assert!(matches!(read(&example(), other), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_full_journal_says_so_and_a_new_one_is_larger() {
+    let sim = SimDisk::new(1, Faults::default());
+    let disk = Disk::Sim(sim.clone());
+    SimExec::new(1)
+        .run(async move {
+            let mut journal = make(&disk, &[]).await;
+            let mut count = 0;
+            while journal.append(&[7; 5000]).await.unwrap() == Appended::Durably {
+                count += 1;
+            }
+            assert_eq!(count, 3);
+            let contents = Journal::read(&disk, &path(), KIND).await.unwrap();
+            assert_eq!((contents.first, contents.entries.len()), (5, 3));
+            let uuid = contents.next_uuid(9);
+            let all = contents.entries;
+            let mut journal = Journal::make(&disk, &path(), KIND, uuid, 5, &all).await.unwrap();
+            assert_eq!(journal.append(b"more").await, Ok(Appended::Durably));
+            assert_eq!(disk.list(&RelPath::root()).await.unwrap().len(), 1);
+        })
+        .done();
+    assert_eq!(entries(&sim).unwrap().len(), 4);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_entries_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..9000)) {
+        let sim = SimDisk::new(1, Faults::default());
+        sim.plant(&path(), bytes);
+        prop_assert!(entries(&sim).is_err());
+    }
+
+    #[test]
+    fn damaged_stretches_are_an_error_or_mean_nothing(
+        at in 0..5 * UNIT, stretch in prop::collection::vec(any::<u8>(), 1..300),
+    ) {
+        let sim = example();
+        let wanted = entries(&sim).unwrap();
+        let mut bytes = sim.bytes(&path()).unwrap();
+        bytes[at..at + stretch.len()].copy_from_slice(&stretch);
+        sim.plant(&path(), bytes);
+        if let Ok(found) = entries(&sim) {
+            prop_assert!(wanted.starts_with(&found));
+        }
+    }
+}

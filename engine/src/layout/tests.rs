@@ -1,0 +1,110 @@
+//! What a start finds, and that a half of anything is told from a whole.
+
+use super::*;
+use crate::io::{Faults, SimDisk, SimExec};
+
+fn layout() -> Layout {
+    Layout {
+        ready: true,
+        generation: 2,
+        shards: 3,
+        host_id: Uuid::from_u128(42),
+        timestamp_high: 1_700_000_000_000_000,
+    }
+}
+
+fn run(f: impl AsyncFnOnce(Disk, SimDisk) + 'static) {
+    let sim = SimDisk::new(1, Faults::default());
+    SimExec::new(1).run(async move { f(Disk::Sim(sim.clone()), sim).await }).done();
+}
+
+#[test]
+fn a_start_finds_what_was_stored() {
+    run(async |disk, _| {
+        assert_eq!(Layout::find(&disk).await, Ok(Found::Nothing));
+        let unfinished = Layout { ready: false, ..layout() };
+        unfinished.store(&disk).await.unwrap();
+        assert_eq!(Layout::find(&disk).await, Ok(Found::Unfinished(unfinished.clone())));
+        unfinished.make_directories(&disk).await.unwrap();
+        SchemaLog::create(&disk, 1).await.unwrap();
+        disk.create(&shard_dir(2, 1).join("manifest")).await.unwrap();
+        disk.create(&log_dir(&shard_dir(2, 1)).join("000001.log")).await.unwrap();
+        unfinished.clear_unfinished(&disk).await.unwrap();
+        assert_eq!(disk.list(&RelPath::root()).await.unwrap().len(), 1, "only the layout is left");
+        unfinished.make_directories(&disk).await.unwrap();
+        layout().store(&disk).await.unwrap();
+        assert_eq!(Layout::find(&disk).await, Ok(Found::Ready(layout())));
+    });
+}
+
+#[test]
+fn another_generation_is_removed() {
+    run(async |disk, _| {
+        layout().make_directories(&disk).await.unwrap();
+        let next = Layout { generation: 3, shards: 1, ..layout() };
+        next.make_directories(&disk).await.unwrap();
+        disk.create(&shard_dir(2, 0).join("manifest")).await.unwrap();
+        next.remove_other_generations(&disk).await.unwrap();
+        let names: Vec<_> = disk.list(&RelPath::root()).await.unwrap();
+        assert_eq!(names.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["gen-3", "tables"]);
+    });
+}
+
+#[test]
+fn data_without_a_layout_is_refused() {
+    run(async |disk, _| {
+        disk.mkdir(&tables_dir()).await.unwrap();
+        let refused = Layout::find(&disk).await.unwrap_err().to_string();
+        assert_eq!(refused, "layout is damaged at byte 0: it is missing, and yet there is tables");
+    });
+}
+
+#[test]
+fn each_damaged_bit_of_the_layout_is_seen() {
+    run(async |disk, sim| {
+        layout().store(&disk).await.unwrap();
+        let path = RelPath::root().join(NAME);
+        let whole = sim.bytes(&path).unwrap();
+        for bit in 0..BYTES * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            sim.plant(&path, bytes);
+            // A bit of the version makes it another program's file, and that is refused too.
+            let refused = Layout::find(&disk).await.unwrap_err();
+            assert!(matches!(refused, Error::Corrupt { .. } | Error::Newer { .. }), "{bit}");
+        }
+        for len in 0..BYTES {
+            sim.plant(&path, whole[..len].to_vec());
+            assert!(Layout::find(&disk).await.is_err(), "{len}");
+        }
+    });
+}
+
+#[test]
+fn a_newer_layout_is_refused_by_name() {
+    run(async |disk, sim| {
+        let mut bytes = layout().encode();
+        bytes[16] = 9;
+        sim.plant(&RelPath::root().join(NAME), bytes);
+        let refused = Layout::find(&disk).await.unwrap_err();
+        assert_eq!(refused, Error::Newer { file: NAME.into(), found: 9, known: VERSION });
+    });
+}
+
+#[test]
+fn the_schema_keeps_every_entry_and_its_version() {
+    run(async |disk, _| {
+        assert!(matches!(SchemaLog::open(&disk, 1).await, Err(Error::NotFound { .. })));
+        let mut log = SchemaLog::create(&disk, 1).await.unwrap();
+        for version in 1..=100 {
+            let payload = vec![version as u8; 3000];
+            assert_eq!(log.append(&payload).await, Ok(version));
+            if version % 30 == 0 {
+                let (again, entries) = SchemaLog::open(&disk, version).await.unwrap();
+                assert_eq!(entries.len() as u64, version);
+                assert_eq!(entries[7], (8, vec![8; 3000]));
+                log = again;
+            }
+        }
+    });
+}

@@ -1,0 +1,173 @@
+//! A change of a shard's data, its bytes, and the state that the changes add up to (`journal/FORMAT.md`).
+
+use crate::codec::Reader;
+use crate::commitlog::Position;
+use crate::limits::MANIFEST_VIEWS_PER_ENTRY;
+use model::token::{Token, TokenRange};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Which view: a file, and where in the ring its part begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ViewId {
+    /// The file.
+    pub sstable: Uuid,
+    /// The first token of the part.
+    pub first: i64,
+}
+
+/// The part of an sstable that a shard reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The file.
+    pub sstable: Uuid,
+    /// The table it belongs to.
+    pub table: Uuid,
+    /// The sorted run it is a fragment of.
+    pub run: Uuid,
+    /// The part of the ring.
+    pub tokens: TokenRange,
+    /// How long the file is: one that is shorter is damaged.
+    pub file_bytes: u64,
+    /// The checksum of its footer, which covers the rest: a file of another time is seen.
+    pub footer_checksum: u64,
+    /// The level that compaction has given it.
+    pub level: u8,
+    /// Other shards have views of this file, so this one alone may not unlink it.
+    pub shared: bool,
+}
+
+/// One change, which happens whole or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edit {
+    /// Views that go; before the ones that come.
+    pub remove: Vec<ViewId>,
+    /// Views that come.
+    pub add: Vec<View>,
+    /// All records of the log that end at or before this are in the views.
+    pub flushed: Option<Position>,
+    /// Records of these tables that end at or before these places are not replayed.
+    pub truncate: Vec<(Uuid, Position)>,
+}
+
+/// What is true after all edits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    /// The views, by file and place.
+    pub views: BTreeMap<ViewId, View>,
+    /// From where the log is replayed.
+    pub flushed: Position,
+    /// Tables that were truncated, while the log may still hold what they had.
+    pub truncates: BTreeMap<Uuid, Position>,
+}
+
+impl View {
+    /// Its identity.
+    pub fn id(&self) -> ViewId {
+        ViewId { sstable: self.sstable, first: self.tokens.first.0 }
+    }
+}
+
+impl State {
+    /// Whether an edit fits: what it removes is there, what it adds is not, and nothing goes back.
+    pub(super) fn check(&self, edit: &Edit) -> Result<(), &'static str> {
+        let removes = |id: &ViewId| edit.remove.contains(id);
+        if edit.remove.iter().any(|id| !self.views.contains_key(id)) {
+            return Err("it removes what is not there");
+        }
+        if edit.add.iter().any(|v| self.views.contains_key(&v.id()) && !removes(&v.id())) {
+            return Err("it adds what is there already");
+        }
+        if edit.add.iter().any(|view| view.tokens.first.0 > view.tokens.last.0) {
+            return Err("a view holds no token");
+        }
+        if edit.flushed.is_some_and(|flushed| flushed < self.flushed) {
+            return Err("what was flushed is not flushed any more");
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply(&mut self, edit: &Edit) {
+        for id in &edit.remove {
+            self.views.remove(id);
+        }
+        for view in &edit.add {
+            self.views.insert(view.id(), *view);
+        }
+        self.flushed = edit.flushed.unwrap_or(self.flushed);
+        for (table, position) in &edit.truncate {
+            self.truncates.insert(*table, *position);
+        }
+        let flushed = self.flushed;
+        self.truncates.retain(|_, position| *position > flushed);
+    }
+
+    /// Edits that lead from nothing to this state.
+    pub(super) fn snapshot(&self) -> Vec<Edit> {
+        let truncate = self.truncates.iter().map(|(table, at)| (*table, *at)).collect();
+        let mut edits = vec![Edit { flushed: Some(self.flushed), truncate, ..Edit::default() }];
+        let views: Vec<View> = self.views.values().copied().collect();
+        for add in views.chunks(MANIFEST_VIEWS_PER_ENTRY) {
+            edits.push(Edit { add: add.to_vec(), ..Edit::default() });
+        }
+        edits
+    }
+}
+
+impl Edit {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.flushed.unwrap_or(Position::ZERO).to_bits().to_le_bytes());
+        out.extend_from_slice(&(self.add.len() as u32).to_le_bytes());
+        for view in &self.add {
+            out.extend_from_slice(view.sstable.as_bytes());
+            out.extend_from_slice(&view.tokens.first.0.to_le_bytes());
+            out.extend_from_slice(&view.tokens.last.0.to_le_bytes());
+            out.extend_from_slice(view.table.as_bytes());
+            out.extend_from_slice(view.run.as_bytes());
+            out.extend_from_slice(&view.file_bytes.to_le_bytes());
+            out.extend_from_slice(&view.footer_checksum.to_le_bytes());
+            out.extend_from_slice(&[view.level, u8::from(view.shared)]);
+        }
+        out.extend_from_slice(&(self.remove.len() as u32).to_le_bytes());
+        for id in &self.remove {
+            out.extend_from_slice(id.sstable.as_bytes());
+            out.extend_from_slice(&id.first.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.truncate.len() as u32).to_le_bytes());
+        for (table, position) in &self.truncate {
+            out.extend_from_slice(table.as_bytes());
+            out.extend_from_slice(&position.to_bits().to_le_bytes());
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Edit> {
+        let mut r = Reader::new(bytes);
+        let flushed = Some(Position::from_bits(r.u64()?)).filter(|at| *at != Position::ZERO);
+        let mut edit = Edit { flushed, ..Edit::default() };
+        for _ in 0..r.u32()? {
+            edit.add.push(view(&mut r)?);
+        }
+        for _ in 0..r.u32()? {
+            edit.remove.push(ViewId { sstable: r.uuid()?, first: r.i64()? });
+        }
+        for _ in 0..r.u32()? {
+            edit.truncate.push((r.uuid()?, Position::from_bits(r.u64()?)));
+        }
+        r.rest().is_empty().then_some(edit)
+    }
+}
+
+fn view(r: &mut Reader<'_>) -> Option<View> {
+    let sstable = r.uuid()?;
+    let tokens = TokenRange { first: Token(r.i64()?), last: Token(r.i64()?) };
+    let (table, run) = (r.uuid()?, r.uuid()?);
+    let (file_bytes, footer_checksum, level) = (r.u64()?, r.u64()?, r.u8()?);
+    let shared = match r.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    Some(View { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
+}

@@ -1,0 +1,156 @@
+//! What one shard's data is: which parts of which sstables, and from where the log is replayed.
+//!
+//! Steps of a change: 1. the new sstables are whole, synced and named; 2. one edit is committed: `{add, remove,
+//! flushed, truncate}`; 3. only then the old ones are unlinked and the log's segments freed.
+//!
+//! Invariants: an edit happens whole or not at all; what the manifest names is there; files that no manifest
+//! names are garbage. Commits are one after another, however many tasks ask. A journal holds the edits
+//! (`journal/`); it is made anew from the state when it is full and whenever it is opened.
+//!
+//! Not here: the sstables, and who decides what to merge.
+
+mod edit;
+
+#[cfg(test)]
+mod tests;
+
+pub use edit::{Edit, State, View, ViewId};
+
+use crate::commitlog::Position;
+use crate::error::{Error, Result};
+use crate::io::{Disk, RelPath};
+use crate::journal::{Appended, Contents, Journal, Kind};
+use crate::limits::MANIFEST_BYTES_MIN;
+use std::cell::{Ref, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+use uuid::Uuid;
+
+const KIND: Kind = Kind { magic: b"MESSMANF", version: 1, bytes_min: MANIFEST_BYTES_MIN };
+
+/// The manifest of one shard.
+#[derive(Debug)]
+pub struct Manifest {
+    disk: Disk,
+    path: RelPath,
+    seed: u64,
+    state: RefCell<State>,
+    /// Taken by the commit that is under way; the others wait.
+    journal: RefCell<Option<Journal>>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Manifest {
+    /// Makes a shard's first manifest. The shard's log and the views' files are there already: this is the step
+    /// that makes the shard exist.
+    pub async fn create(disk: &Disk, dir: &RelPath, seed: u64, state: State) -> Result<Manifest> {
+        let uuid = Uuid::from_u64_pair(seed, !seed);
+        Manifest::make(disk, dir, seed, uuid, 1, state).await
+    }
+
+    /// Opens a shard's manifest for changes.
+    pub async fn open(disk: &Disk, dir: &RelPath, seed: u64) -> Result<Manifest> {
+        let contents = Journal::read(disk, &dir.join(NAME), KIND).await?;
+        let state = state_of(&contents, &dir.join(NAME))?;
+        let first = contents.first + contents.entries.len() as u64;
+        Manifest::make(disk, dir, seed, contents.next_uuid(seed), first, state).await
+    }
+
+    /// What a shard's manifest says, and changes nothing.
+    pub async fn read(disk: &Disk, dir: &RelPath) -> Result<State> {
+        let contents = Journal::read(disk, &dir.join(NAME), KIND).await?;
+        state_of(&contents, &dir.join(NAME))
+    }
+
+    async fn make(
+        disk: &Disk,
+        dir: &RelPath,
+        seed: u64,
+        uuid: Uuid,
+        first: u64,
+        state: State,
+    ) -> Result<Manifest> {
+        let path = dir.join(NAME);
+        let journal = Journal::make(disk, &path, KIND, uuid, first, &state.entries()).await?;
+        Ok(Manifest {
+            disk: disk.clone(),
+            path,
+            seed,
+            state: RefCell::new(state),
+            journal: RefCell::new(Some(journal)),
+            waiting: RefCell::new(Vec::new()),
+        })
+    }
+
+    /// What is true now. Do not keep it across an await.
+    pub fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    /// Makes an edit true, durably. `DiskFull` changes nothing; any other error ends the trust in the manifest.
+    ///
+    /// Removing what is not there and adding what is, is our bug.
+    pub async fn commit(&self, edit: &Edit) -> Result<()> {
+        let mut journal = self.turn().await;
+        self.state.borrow().check(edit).expect("an edit fits the state it changes");
+        let result = self.write(&mut journal, edit).await;
+        if result.is_ok() {
+            self.state.borrow_mut().apply(edit);
+        }
+        *self.journal.borrow_mut() = Some(journal);
+        self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+        result
+    }
+
+    async fn write(&self, journal: &mut Journal, edit: &Edit) -> Result<()> {
+        if journal.append(&edit.encode()).await? == Appended::Durably {
+            return Ok(());
+        }
+        let mut state = self.state.borrow().clone();
+        state.apply(edit);
+        let (uuid, first) = (journal.next_uuid(self.seed), journal.next_number());
+        let entries = state.entries();
+        let made = Journal::make(&self.disk, &self.path, KIND, uuid, first, &entries).await;
+        let made = made.inspect_err(|e| journal.distrust(e))?;
+        std::mem::replace(journal, made).close().await
+    }
+
+    /// Waits until no other commit is under way, and takes the journal.
+    async fn turn(&self) -> Journal {
+        poll_fn(|cx| match self.journal.borrow_mut().take() {
+            Some(journal) => Poll::Ready(journal),
+            None => {
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+const NAME: &str = "manifest";
+
+fn state_of(contents: &Contents, path: &RelPath) -> Result<State> {
+    let mut state = State::default();
+    for (payload, number) in contents.entries.iter().zip(contents.first..) {
+        let damaged = |what: &str| {
+            Error::corrupt(path.as_str(), 0, format!("edit {number} of the manifest: {what}"))
+        };
+        let edit = Edit::decode(payload).ok_or_else(|| damaged("its bytes make no sense"))?;
+        state.check(&edit).map_err(damaged)?;
+        state.apply(&edit);
+    }
+    Ok(state)
+}
+
+impl State {
+    /// This state as the entries of a new journal.
+    fn entries(&self) -> Vec<Vec<u8>> {
+        self.snapshot().iter().map(Edit::encode).collect()
+    }
+
+    /// Records of the table that end at or before this are not replayed.
+    pub fn truncated(&self, table: Uuid) -> Option<Position> {
+        self.truncates.get(&table).copied()
+    }
+}

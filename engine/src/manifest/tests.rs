@@ -1,0 +1,123 @@
+//! Edits and the state they add up to. Crashes are in `tests/manifest.rs`.
+
+use super::*;
+use crate::io::{Faults, SimDisk, SimExec};
+use model::token::{Token, TokenRange};
+use proptest::prelude::*;
+
+fn view(n: u64) -> View {
+    View {
+        sstable: Uuid::from_u64_pair(1, n),
+        table: Uuid::from_u64_pair(2, n % 3),
+        run: Uuid::from_u64_pair(3, n),
+        tokens: TokenRange { first: Token(-5), last: Token(n as i64) },
+        file_bytes: n * 4096,
+        footer_checksum: !n,
+        level: n as u8,
+        shared: n.is_multiple_of(2),
+    }
+}
+
+fn run(f: impl AsyncFnOnce(Disk) + 'static) {
+    let disk = Disk::Sim(SimDisk::new(1, Faults { suspensions_max: 2, ..Faults::default() }));
+    SimExec::new(1).run(async move { f(disk).await }).done();
+}
+
+#[test]
+fn edits_add_up_and_stay() {
+    run(async |disk| {
+        let root = RelPath::root();
+        let manifest = Manifest::create(&disk, &root, 1, State::default()).await.unwrap();
+        let at = Position::new(2, 4096);
+        let add = Edit { add: vec![view(1), view(2)], flushed: Some(at), ..Edit::default() };
+        manifest.commit(&add).await.unwrap();
+        let table = Uuid::from_u128(9);
+        let replace = Edit {
+            remove: vec![view(1).id()],
+            add: vec![view(3)],
+            truncate: vec![(table, Position::new(3, 8192))],
+            ..Edit::default()
+        };
+        manifest.commit(&replace).await.unwrap();
+        let state = manifest.state().clone();
+        assert_eq!(state.views.values().collect::<Vec<_>>(), [&view(2), &view(3)]);
+        assert_eq!((state.flushed, state.truncated(table)), (at, Some(Position::new(3, 8192))));
+        assert_eq!(Manifest::read(&disk, &root).await.unwrap(), state);
+        let again = Manifest::open(&disk, &root, 2).await.unwrap();
+        assert_eq!(*again.state(), state);
+        let flushed = Edit { flushed: Some(Position::new(3, 8192)), ..Edit::default() };
+        again.commit(&flushed).await.unwrap();
+        assert_eq!(again.state().truncated(table), None, "the log holds nothing of it any more");
+    });
+}
+
+#[test]
+fn a_manifest_that_is_full_is_made_anew() {
+    run(async |disk| {
+        let root = RelPath::root();
+        let manifest = Manifest::create(&disk, &root, 1, State::default()).await.unwrap();
+        for n in 0..200 {
+            let remove = if n > 10 { vec![view(n - 1).id()] } else { Vec::new() };
+            manifest.commit(&Edit { add: vec![view(n)], remove, ..Edit::default() }).await.unwrap();
+        }
+        let state = manifest.state().clone();
+        assert_eq!(Manifest::read(&disk, &root).await.unwrap(), state);
+        assert_eq!(state.views.len(), 11);
+    });
+}
+
+#[test]
+fn commits_of_several_tasks_take_turns() {
+    let disk = Disk::Sim(SimDisk::new(3, Faults { suspensions_max: 4, ..Faults::default() }));
+    let exec = SimExec::new(3);
+    let spawner = exec.clone();
+    let done = async move {
+        let made = Manifest::create(&disk, &RelPath::root(), 1, State::default()).await.unwrap();
+        let manifest = std::rc::Rc::new(made);
+        for n in 0..20 {
+            let manifest = manifest.clone();
+            spawner.spawn(async move {
+                let edit = Edit { add: vec![view(n)], ..Edit::default() };
+                manifest.commit(&edit).await.unwrap();
+            });
+        }
+        while manifest.state().views.len() < 20 {
+            futures_lite::future::yield_now().await;
+        }
+        let read = Manifest::read(&disk, &RelPath::root()).await.unwrap();
+        assert_eq!(read, *manifest.state());
+    };
+    exec.run(done).done();
+}
+
+#[test]
+fn a_large_state_is_cut_into_entries() {
+    let mut state = State::default();
+    let views: Vec<_> = (0..2500).map(view).collect();
+    state.apply(&Edit { add: views, flushed: Some(Position::new(1, 1)), ..Edit::default() });
+    assert_eq!(state.snapshot().len(), 4);
+    let mut again = State::default();
+    for edit in state.snapshot() {
+        let edit = Edit::decode(&edit.encode()).unwrap();
+        again.check(&edit).unwrap();
+        again.apply(&edit);
+    }
+    assert_eq!(again, state);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_an_edit_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Some(edit) = Edit::decode(&bytes) {
+            prop_assert_eq!(edit.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_cut_edit_is_none(adds in 0..4_u64, cut in 0..100_usize) {
+        let edit = Edit { add: (0..adds).map(view).collect(), ..Edit::default() };
+        let bytes = edit.encode();
+        prop_assert_eq!(Edit::decode(&bytes[..cut % bytes.len()]), None);
+        prop_assert_eq!(Edit::decode(&bytes), Some(edit));
+    }
+}
