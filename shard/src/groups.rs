@@ -1,13 +1,8 @@
 //! The scheduling groups of a core: what competes for its time, and with what weight.
 //!
 //! Each group is a task queue of the executor. A queue that was idle starts level with the others,
-//! and among the runnable ones time is dealt in proportion to shares, so the weights matter only
-//! when the core is full. Requests and the log are for people who wait, so while either is
-//! runnable the executor preempts the rest often.
-
-use std::time::Duration;
-
-use crate::limits::PREEMPT_TIMER_DEFAULT;
+//! and among the runnable ones time is dealt in proportion to shares. Groups that compute for long
+//! also pace themselves (`pace.rs`), since a task is only ever taken off the core by its own yield.
 
 /// What a task works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +51,6 @@ impl Group {
             Group::Flush => 400,
             Group::Streaming => 200,
             Group::Compaction | Group::Background => 100,
-        }
-    }
-
-    /// How soon it must get the core back once runnable; `None` when nobody waits for it.
-    pub(crate) const fn latency(self) -> Option<Duration> {
-        match self {
-            Group::Requests | Group::Log => Some(PREEMPT_TIMER_DEFAULT),
-            _ => None,
         }
     }
 }

@@ -13,7 +13,7 @@
 //! no task is runnable. A pass that kept yielding would add milliseconds to every commit.
 //!
 //! For the same reason a core that is never idle calls [`Idle::between_passes`], which turns to the
-//! rings at most every [`REAP_INTERVAL`] while I/O is in flight.
+//! rings every [`REAP_INTERVAL`] while requests wait for the disk, and now and then when none does.
 //!
 //! The eventfd is read by one small task for the life of the core, so going to sleep costs one
 //! system call to arm the poll, and nothing when the last poll is still armed.
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::groups::Group;
-use crate::limits::REAP_INTERVAL;
+use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
 use crate::mailbox::Bell;
 use crate::notify::Notify;
 use crate::os::bridge::{Bridge, EventReader};
@@ -99,13 +99,16 @@ impl Idle {
 
     /// After a pass that did something: lets others run, and the disk be served when it is due.
     pub async fn between_passes(&self, in_flight: InFlight, now: Instant) {
-        if in_flight == InFlight::Disk && now.duration_since(self.last_reap.get()) >= REAP_INTERVAL
-        {
-            self.last_reap.set(now);
-            reap().await;
-        } else {
+        let due = match in_flight {
+            InFlight::Disk => REAP_INTERVAL,
+            InFlight::Nothing => REAP_INTERVAL_QUIET,
+        };
+        if now.duration_since(self.last_reap.get()) < due {
             yield_now().await;
+            return;
         }
+        self.last_reap.set(now);
+        reap().await;
     }
 
     /// After a pass that found nothing: returns when there is something, or may be. `has_work`

@@ -5,6 +5,8 @@
 //! mailbox  ──► N × N rings between cores, and a bell       groups  ──► who competes for a core
 //! os       ──► epoll, eventfd, affinity, the wake bridge   idle    ──► spin, then sleep
 //! clock    ──► the time, once a pass                       notify  ──► wake-ups inside a core
+//! gather   ──► reads over many owners, as one page         pace    ──► long work in short turns
+//! page     ──► rows as bytes, between cores
 //! ```
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only
@@ -12,6 +14,7 @@
 //! else in this crate.
 
 pub mod clock;
+pub mod gather;
 pub mod groups;
 pub mod idle;
 pub mod limits;
@@ -19,6 +22,8 @@ pub mod mailbox;
 pub mod notify;
 pub mod os;
 pub mod owner;
+pub mod pace;
+pub mod page;
 pub mod runtime;
 
 pub use groups::Group;

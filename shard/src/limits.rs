@@ -16,13 +16,27 @@ pub const MAILBOX_SLOTS_MAX: usize = 4096;
 /// shares the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(100);
 
-/// How often a long task is asked to let others run. A switch costs about 20 µs in a virtual
-/// machine; much shorter than this and the switching itself is the load.
-pub const PREEMPT_TIMER_DEFAULT: Duration = Duration::from_millis(1);
+/// glommio's own preemption, put out of the way. When this timer fires between being armed and the
+/// first task, glommio takes the core for idle and sleeps on runnable tasks until the next event; a
+/// millisecond made that happen every few thousand wake-ups on a busy host. Our tasks yield by
+/// themselves (`pace.rs`), and this only saves the rings from one that forgot.
+pub const PREEMPT_TIMER: Duration = Duration::from_millis(100);
 
-/// How often at most a busy core turns to its rings while I/O is in flight. It costs about 6 µs, a
-/// commit 80 µs.
+/// How long at most runnable tasks can be slept on should that happen all the same.
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a background task computes before it lets others run.
+pub const SLICE: Duration = Duration::from_micros(500);
+
+/// How long at most a background task stands aside for requests after one slice.
+pub const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// How often at most a busy core turns to its rings while a request waits for the disk. It costs
+/// about 6 µs, a commit 80 µs.
 pub const REAP_INTERVAL: Duration = Duration::from_micros(40);
+
+/// The same while no request does: background I/O and timers must go on.
+pub const REAP_INTERVAL_QUIET: Duration = Duration::from_micros(500);
 
 /// Entries of a core's rings.
 pub const RING_DEPTH: usize = 512;
@@ -36,3 +50,6 @@ const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixt
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);
+const _: () = assert!(REAP_INTERVAL.as_micros() <= REAP_INTERVAL_QUIET.as_micros());
+const _: () =
+    assert!(SLICE.as_micros() * 10 <= PAUSE_MAX.as_micros(), "a tenth of the core is exact");

@@ -26,8 +26,9 @@ use glommio::{
 };
 
 use crate::groups::Group;
-use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER_DEFAULT, RING_DEPTH};
+use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
 use crate::os::cpus;
+use crate::pace::Pace;
 
 /// How to start one core.
 #[derive(Clone, Debug)]
@@ -38,19 +39,12 @@ pub struct CoreConfig {
     pub cpu: Option<usize>,
     /// Memory registered with the rings for disk I/O. Locked three times over.
     pub io_memory_bytes: usize,
-    /// How often a task that computes is asked to yield.
-    pub preempt_timer: Duration,
 }
 
 impl CoreConfig {
     /// A core on `cpu`, all else by default.
     pub fn new(name: impl Into<String>, cpu: Option<usize>) -> CoreConfig {
-        CoreConfig {
-            name: name.into(),
-            cpu,
-            io_memory_bytes: 4 * 1024 * 1024,
-            preempt_timer: PREEMPT_TIMER_DEFAULT,
-        }
+        CoreConfig { name: name.into(), cpu, io_memory_bytes: 4 * 1024 * 1024 }
     }
 }
 
@@ -97,11 +91,12 @@ where
             .name(&config.name)
             .io_memory(config.io_memory_bytes)
             .ring_depth(RING_DEPTH)
-            .preempt_timer(config.preempt_timer)
+            .preempt_timer(PREEMPT_TIMER)
             .make()?;
         executor.run(async move {
             let runtime = Runtime::new();
             let requests = runtime.queue(Group::Requests).handle;
+            runtime.spawn(Group::Background, watch());
             // The first sleep registers a memory barrier with the kernel, tens of milliseconds:
             // better now than under the first request.
             sleep(Duration::from_millis(1)).await;
@@ -115,9 +110,8 @@ impl Runtime {
     fn new() -> Runtime {
         let queues = Group::ALL.map(|group| {
             let dial = Rc::new(Dial(Cell::new(group.shares())));
-            let latency = group.latency().map_or(Latency::NotImportant, Latency::Matters);
             let shares = Shares::Dynamic(dial.clone());
-            let handle = executor().create_task_queue(shares, latency, group.name());
+            let handle = executor().create_task_queue(shares, Latency::NotImportant, group.name());
             Queue { handle, dial }
         });
         Runtime { queues: Rc::new(queues) }
@@ -137,6 +131,16 @@ impl Runtime {
     /// Changes the weight of `group` from its next turn on.
     pub fn set_shares(&self, group: Group, shares: usize) {
         self.queue(group).dial.0.set(shares.clamp(1, 1000));
+    }
+
+    /// The weight of `group`.
+    pub fn shares(&self, group: Group) -> usize {
+        self.queue(group).dial.0.get()
+    }
+
+    /// How a task of `group` that computes for long takes its turns.
+    pub fn pace(&self, group: Group) -> Pace {
+        Pace::new(self.clone(), group)
     }
 
     /// How long `group` has run on this core.
@@ -176,10 +180,11 @@ pub async fn reap() {
     }
 }
 
-/// Whether a long computation should let others run now.
-#[inline]
-pub fn need_preempt() -> bool {
-    executor().need_preempt()
+/// Wakes the executor now and then, whatever it believes: see [`PREEMPT_TIMER`].
+async fn watch() {
+    loop {
+        sleep(WATCH_INTERVAL).await;
+    }
 }
 
 #[cfg(test)]

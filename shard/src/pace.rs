@@ -1,0 +1,128 @@
+//! How a task that computes for long shares the core: it stops by itself, every half millisecond.
+//!
+//! ```text
+//! slice ─► core has room?  ─yes─► serve the rings, go on          (6 µs in 500)
+//!                │
+//!                └─no──► stand aside until the group's share is not exceeded
+//! ```
+//!
+//! Shares alone do not do it. The executor deals time among queues that are runnable at the same
+//! moment, and serves disk and timers only when none is; a background task that merely yielded
+//! would be picked fairly and keep the rings waiting. So it sleeps, however shortly, and how long
+//! is what makes its weight true: with requests at 1000 and compaction at 100 shares, a full core
+//! gives compaction one part in eleven.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::groups::Group;
+use crate::limits::{PAUSE_MAX, SLICE};
+use crate::runtime::{Runtime, reap, sleep};
+
+/// The turns of one background task.
+pub struct Pace {
+    runtime: Runtime,
+    group: Group,
+    slice_began: Cell<Instant>,
+    /// When the last turn began, and how long requests had run by then.
+    turn: Cell<(Instant, Duration)>,
+}
+
+impl Pace {
+    pub(crate) fn new(runtime: Runtime, group: Group) -> Pace {
+        let now = Instant::now();
+        let turn = Cell::new((now, served(&runtime)));
+        Pace { runtime, group, slice_began: Cell::new(now), turn }
+    }
+
+    /// Whether the slice is used up. A clock read: ask every few dozen rows.
+    pub fn is_due(&self) -> bool {
+        self.slice_began.get().elapsed() >= SLICE
+    }
+
+    /// Ends the slice and returns when the next may begin.
+    pub async fn breathe(&self) {
+        let now = Instant::now();
+        let (turn_began, served_before) = self.turn.get();
+        let turn = Turn {
+            own: now - self.slice_began.get(),
+            served: served(&self.runtime).saturating_sub(served_before),
+            whole: now - turn_began,
+        };
+        self.turn.set((now, served(&self.runtime)));
+        let pause = turn.pause(self.runtime.shares(self.group));
+        if pause.is_zero() {
+            reap().await
+        } else {
+            sleep(pause).await
+        }
+        self.slice_began.set(Instant::now());
+    }
+}
+
+/// How long the core has worked for people who wait.
+fn served(runtime: &Runtime) -> Duration {
+    runtime.runtime_of(Group::Requests) + runtime.runtime_of(Group::Log)
+}
+
+/// From the end of one slice to the end of the next.
+struct Turn {
+    own: Duration,
+    served: Duration,
+    whole: Duration,
+}
+
+impl Turn {
+    /// How long to stand aside so that a task of `shares` keeps to them on a core that is full.
+    fn pause(&self, shares: usize) -> Duration {
+        let full = (self.own + self.served) * 10 >= self.whole * 9;
+        let contended = self.served * 10 >= self.whole;
+        if !full || !contended {
+            return Duration::ZERO;
+        }
+        let others = Group::Requests.shares() as u32;
+        (self.own * others / shares.max(1) as u32).min(PAUSE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause_us(own: u64, served: u64, whole: u64, shares: usize) -> u128 {
+        let us = Duration::from_micros;
+        Turn { own: us(own), served: us(served), whole: us(whole) }.pause(shares).as_micros()
+    }
+
+    /// On a full core the pause makes the share true; on one with room there is none.
+    #[test]
+    fn pauses_only_when_the_core_is_full() {
+        assert_eq!(pause_us(500, 0, 500, 100), 0, "alone: nobody to stand aside for");
+        assert_eq!(pause_us(500, 400, 4000, 100), 0, "the core has room");
+        assert_eq!(pause_us(500, 5000, 5500, 100), 5000);
+        assert_eq!(pause_us(500, 500, 1000, 1000), 500);
+        assert_eq!(pause_us(500, 500, 1000, 1), PAUSE_MAX.as_micros());
+    }
+
+    /// A computing task that breathes lets timers fire long before it ends.
+    #[test]
+    fn timers_fire_beside_a_computing_task() {
+        use crate::runtime::{CoreConfig, launch};
+        use std::rc::Rc;
+        let core = launch(CoreConfig::new("pace", None), |runtime| async move {
+            let stop = Rc::new(Cell::new(false));
+            let (stopped, pace) = (stop.clone(), runtime.pace(Group::Compaction));
+            runtime.spawn(Group::Compaction, async move {
+                while !stopped.get() {
+                    if pace.is_due() {
+                        pace.breathe().await;
+                    }
+                }
+            });
+            sleep(Duration::from_millis(3)).await;
+            stop.set(true);
+            reap().await;
+        });
+        core.unwrap().join().unwrap().unwrap();
+    }
+}

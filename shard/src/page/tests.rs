@@ -1,0 +1,100 @@
+//! What goes into a page comes out of it, whole or up to where the reader has enough.
+
+use super::*;
+use model::row::RowHead;
+use model::{Deletion, RowBuilder};
+use proptest::prelude::*;
+
+/// A row as the tests see it: token and key, static row, clustering, row.
+type Flat = (i64, Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>);
+
+fn row_bytes(timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let head = RowHead { timestamp, marker: None, deletion: Deletion::NONE };
+    let _ = RowBuilder::begin(&mut out, &head);
+    out
+}
+
+#[derive(Default)]
+struct Flatten {
+    rows: Vec<Flat>,
+    enough_at: Option<usize>,
+}
+
+impl RowSink for Flatten {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        self.rows.push((
+            partition.token.0,
+            partition.key.to_vec(),
+            partition.static_row.map(|row| row.bytes().to_vec()),
+            clustering.map(<[u8]>::to_vec),
+            row.map(|row| row.bytes().to_vec()),
+        ));
+        if self.enough_at == Some(self.rows.len()) { Flow::Enough } else { Flow::More }
+    }
+}
+
+fn give(rows: &[Flat], sink: &mut impl RowSink) {
+    for (token, key, static_row, clustering, row) in rows {
+        let static_row = static_row.as_deref().map(RowRef::trusted);
+        let partition = PartitionRef { token: Token(*token), key, static_row };
+        sink.row(&partition, clustering.as_deref(), row.as_deref().map(RowRef::trusted));
+    }
+}
+
+/// Rows of a few partitions, the static row the same for all of one partition.
+fn rows() -> impl Strategy<Value = Vec<Flat>> {
+    let partition = (any::<bool>(), prop::collection::vec(any::<bool>(), 1..5));
+    prop::collection::vec(partition, 0..6).prop_map(|partitions| {
+        let mut rows = Vec::new();
+        for (p, (has_static, entries)) in partitions.into_iter().enumerate() {
+            let static_row = has_static.then(|| row_bytes(-1));
+            for (c, has_row) in entries.into_iter().enumerate() {
+                let clustering = has_row.then(|| vec![c as u8; c]);
+                let row = has_row.then(|| row_bytes(c as i64));
+                rows.push((p as i64 * 10, vec![p as u8], static_row.clone(), clustering, row));
+            }
+        }
+        rows
+    })
+}
+
+proptest! {
+    /// Rows come out as they went in, also when two pages were joined anywhere.
+    #[test]
+    fn replays_what_it_took(rows in rows(), cut in 0usize..20) {
+        let cut = cut.min(rows.len());
+        let (mut first, mut second) = (Page::new(), Page::new());
+        give(&rows[..cut], &mut first);
+        give(&rows[cut..], &mut second);
+        first.join(second);
+        let mut out = Flatten::default();
+        let end = first.replay(None, &mut out);
+        prop_assert_eq!(end, ReadEnd { rows: rows.len() as u64, more: None });
+        prop_assert_eq!(&out.rows, &rows);
+        let last = first.after_last_partition().map(|resume| (resume.token.0, resume.key));
+        prop_assert_eq!(last, rows.last().map(|row| (row.0, row.1.clone())));
+    }
+
+    /// A sink that has enough gets no more, and the next page begins after its last row.
+    #[test]
+    fn enough_is_enough(rows in rows(), at in 1usize..8) {
+        prop_assume!(at < rows.len());
+        let mut page = Page::new();
+        give(&rows, &mut page);
+        let mut out = Flatten { enough_at: Some(at), ..Flatten::default() };
+        let end = page.replay(None, &mut out);
+        prop_assert_eq!(&out.rows[..], &rows[..at]);
+        let more = end.more.expect("rows are left");
+        let last = &rows[at - 1];
+        let before = rows[..at].iter().filter(|row| row.1 == last.1).count();
+        prop_assert_eq!(more.key, last.1.clone());
+        prop_assert_eq!(more.clustering, last.3.clone());
+        prop_assert_eq!(more.rows_of_partition, before as u64);
+    }
+}
