@@ -1,0 +1,155 @@
+//! `messina-load` as it is run, against servers that break one promise each.
+
+mod crooked;
+
+use crooked::{Crooked, Fault};
+use messina_tools::report::data::RunReport;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::Ordering;
+
+const RECORDS: &str = "300";
+
+fn messina_load(address: SocketAddr, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_messina-load"))
+        .args(arguments)
+        .args(["--host", &address.to_string(), "--quiet"])
+        .output()
+        .unwrap()
+}
+
+/// Loads, runs 5000 operations of `workload` with every read verified, and returns the report.
+fn run(fault: Fault, workload: &str, extra: &[&str]) -> (Option<i32>, RunReport) {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, address) = Crooked::start(fault, 1);
+    let json = dir.path().join("run.json");
+    if fault != Fault::Forgets && fault != Fault::Tears && fault != Fault::Refuses {
+        let loaded = messina_load(address, &["load", "--records", RECORDS, "--reconnect"]);
+        assert!(loaded.status.success(), "{loaded:?}");
+    }
+    let mut arguments = vec!["run", "--workload", workload, "--records", RECORDS, "--verify"];
+    arguments.extend(["--operations", "5000", "--json", json.to_str().unwrap()]);
+    arguments.extend(extra);
+    let output = messina_load(address, &arguments);
+    (output.status.code(), RunReport::read(&json).unwrap_or_else(|e| panic!("{e}: {output:?}")))
+}
+
+fn violations(report: &RunReport) -> Vec<&str> {
+    report.violations.iter().map(|violation| violation.name.as_str()).collect()
+}
+
+#[test]
+fn an_honest_server_passes_every_workload() {
+    for workload in ["a", "b", "c", "d", "e", "f"] {
+        let (code, report) = run(Fault::None, workload, &["--threads", "2"]);
+        assert_eq!((code, report.operations), (Some(0), 5000), "{workload}");
+        assert!(report.is_clean() && report.verified, "{workload}");
+        assert!(report.retries.is_empty());
+    }
+}
+
+#[test]
+fn a_confused_server_is_caught() {
+    let (code, report) = run(Fault::Confuses, "c", &[]);
+    assert_eq!((code, violations(&report)), (Some(1), vec!["foreign value"]));
+}
+
+#[test]
+fn a_forgetful_server_is_caught_by_reads_and_by_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("acks");
+    let journal = journal.to_str().unwrap();
+    let (_, address) = Crooked::start(Fault::Forgets, 1);
+    let load = ["load", "--records", "3000", "--journal", journal];
+    assert!(messina_load(address, &load).status.success(), "the load cannot know");
+    let proved = messina_load(address, &["verify", "--journal", journal]);
+    let text = String::from_utf8(proved.stdout).unwrap();
+    assert_eq!(proved.status.code(), Some(1));
+    assert!(text.contains("VIOLATED: 60 missing row"), "{text}");
+
+    let (code, report) = run(Fault::Forgets, "a", &["--mix", "read=1,insert=1"]);
+    assert_eq!(code, Some(1));
+    assert!(violations(&report).contains(&"missing row"));
+}
+
+#[test]
+fn a_torn_row_is_caught() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("acks");
+    let (_, address) = Crooked::start(Fault::Tears, 1);
+    let load = ["load", "--records", "3000", "--journal", journal.to_str().unwrap()];
+    assert!(messina_load(address, &load).status.success(), "the load cannot know");
+    let json = dir.path().join("run.json");
+    let read = ["run", "--workload", "c", "--records", "3000", "--operations", "5000", "--verify"];
+    let read = [&read[..], &["--json", json.to_str().unwrap()]].concat();
+    assert_eq!(messina_load(address, &read).status.code(), Some(1));
+    assert_eq!(violations(&RunReport::read(&json).unwrap()), ["torn row"]);
+}
+
+#[test]
+fn overload_is_waited_out() {
+    let (code, report) = run(Fault::Overloads, "a", &[]);
+    assert_eq!((code, report.operations), (Some(0), 5000));
+    assert_eq!(report.retries[0].name, "overloaded");
+    assert!(report.retries[0].count >= 250);
+}
+
+#[test]
+fn forgotten_statements_are_prepared_again() {
+    let (code, report) = run(Fault::Unprepares, "a", &[]);
+    assert_eq!((code, report.operations), (Some(0), 5000));
+}
+
+#[test]
+fn refusals_are_counted_and_make_the_run_fail() {
+    let (code, report) = run(Fault::Refuses, "a", &["--mix", "update=1"]);
+    assert_eq!((code, report.operations), (Some(1), 4900));
+    assert_eq!((report.errors[0].name.as_str(), report.errors[0].count), ("invalid", 100));
+}
+
+#[test]
+fn lost_connections_end_the_run_unless_reconnecting() {
+    let (code, report) = run(Fault::HangsUp, "a", &["--reconnect"]);
+    assert_eq!((code, report.operations), (Some(0), 5000));
+    assert_eq!(report.retries[0].name, "connection lost");
+
+    let (code, report) = run(Fault::HangsUp, "a", &[]);
+    assert_eq!(code, Some(3));
+    assert!(report.cause.is_some() && report.errors[0].name == "connection lost");
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    assert_eq!(messina_load(nobody, &["load"]).status.code(), Some(3));
+}
+
+#[test]
+fn requests_go_to_the_shard_that_owns_their_key() {
+    let (server, address) = Crooked::start(Fault::None, 3);
+    let load = ["load", "--records", RECORDS, "--connections", "6", "--threads", "2"];
+    let loaded = messina_load(address, &load);
+    assert!(loaded.status.success(), "{loaded:?}");
+    assert_eq!(server.misrouted.load(Ordering::Relaxed), 0);
+    assert!(server.connections.load(Ordering::Relaxed) >= 6);
+
+    let unaware = [&load[..], &["--no-shard-aware"]].concat();
+    assert!(messina_load(address, &unaware).status.success());
+    assert!(server.misrouted.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn two_reports_make_one_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, address) = Crooked::start(Fault::None, 1);
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    assert!(messina_load(address, &["load", "--records", RECORDS]).status.success());
+    for name in ["a.json", "b.json"] {
+        let run = ["run", "--records", RECORDS, "--operations", "100", "--json", &path(name)];
+        assert!(messina_load(address, &run).status.success());
+    }
+    let drawn = Command::new(env!("CARGO_BIN_EXE_messina-load"))
+        .args(["report", &path("a.json"), &path("b.json"), "--html", &path("page.html")])
+        .status()
+        .unwrap();
+    assert!(drawn.success());
+    let page = std::fs::read_to_string(Path::new(&path("page.html"))).unwrap();
+    assert_eq!(page.matches("<figure>").count(), 3);
+}
