@@ -12,10 +12,13 @@
 
 mod documents;
 mod drivers;
+mod kill9;
 mod kit;
 mod layers;
+mod load;
 mod repository;
 mod server;
+mod shards;
 mod source;
 mod step;
 mod tidy;
@@ -54,6 +57,17 @@ enum Task {
     Layers,
     /// Every command that the documents tell the reader to type.
     Documents,
+    /// The server is killed under load; no acknowledged write may be lost.
+    Kill9 {
+        /// How many times.
+        #[arg(long, default_value_t = tier::KILL_CYCLES)]
+        cycles: u64,
+        /// Repeat the moments of a failed run.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Data written with two shards, read with one, three and two.
+    Shards,
     /// Real clients against a fresh server, or any CQL server.
     Drivers {
         /// Clients to run; all of them if none is named.
@@ -98,6 +112,14 @@ fn main() -> ExitCode {
         Task::Tidy => tier::tidy(&repository, &mut report),
         Task::Layers => tier::layers(&repository, &mut report),
         Task::Documents => tier::documents(&repository, &mut report),
+        Task::Kill9 { cycles, seed } => {
+            tier::build_release(&repository, &mut report);
+            tier::kill9(&repository, &mut report, cycles, seed);
+        }
+        Task::Shards => {
+            tier::build_release(&repository, &mut report);
+            tier::shards(&repository, &mut report);
+        }
         Task::Drivers { names, target } => {
             let choice = if names.is_empty() { Choice::All } else { Choice::Named(&names) };
             let address = target.address();

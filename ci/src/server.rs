@@ -9,7 +9,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -110,6 +110,14 @@ impl Server {
             }
         }
         Err(format!("{}\nstill there {} s after SIGTERM", self.said(), STOP_LIMIT.as_secs()))
+    }
+
+    /// kill -9, as a crash would; says how it had ended if it was gone already.
+    pub(crate) fn kill(mut self) -> Option<ExitStatus> {
+        let ended = self.child.try_wait().ok().flatten();
+        kill_group(self.child.id());
+        let _ = self.child.wait();
+        ended
     }
 }
 

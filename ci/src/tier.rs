@@ -6,10 +6,25 @@
 
 use crate::documents as papers;
 use crate::drivers::{self, Choice};
+use crate::kill9 as crashes;
 use crate::layers as arrows;
 use crate::repository::Repository;
+use crate::shards as restarts;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::tidy as house;
+
+/// Kills in `full`.
+pub(crate) const KILL_CYCLES: u64 = 10;
+
+/// What a tier spends on the steps that have no natural end.
+struct Effort {
+    clients: Choice<'static>,
+    kill_cycles: u64,
+    fuzz_seconds: u64,
+}
+
+const FULL: Effort = Effort { clients: Choice::Quick, kill_cycles: KILL_CYCLES, fuzz_seconds: 10 };
+const NIGHT: Effort = Effort { clients: Choice::All, kill_cycles: 200, fuzz_seconds: 600 };
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
@@ -21,28 +36,25 @@ pub(crate) fn fast(repository: &Repository, report: &mut Report) {
 
 /// What must hold before a release.
 pub(crate) fn full(repository: &Repository, report: &mut Report) {
-    everything(repository, report, &Choice::Quick, 10);
+    everything(repository, report, &FULL);
 }
 
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
-    everything(repository, report, &Choice::All, 600);
+    everything(repository, report, &NIGHT);
 }
 
-fn everything(
-    repository: &Repository,
-    report: &mut Report,
-    clients: &Choice<'_>,
-    fuzz_seconds: u64,
-) {
+fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     read_only_steps(repository, report);
     report.step("all tests", "cargo test --workspace", |log| {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
     build_release(repository, report);
-    drivers::run(repository, report, clients, None);
+    shards(repository, report);
+    kill9(repository, report, effort.kill_cycles, None);
+    drivers::run(repository, report, &effort.clients, None);
     documents(repository, report);
-    fuzz(repository, report, fuzz_seconds);
+    fuzz(repository, report, effort.fuzz_seconds);
 }
 
 /// Every decoder under mutated bytes, so many seconds each.
@@ -98,6 +110,17 @@ pub(crate) fn documents(repository: &Repository, report: &mut Report) {
         let name = format!("documents {}", document.path);
         report.step(&name, "cargo ci documents", |log| papers::check(repository, document, log));
     }
+}
+
+/// No acknowledged write is lost by kill -9.
+pub(crate) fn kill9(repository: &Repository, report: &mut Report, cycles: u64, seed: Option<u64>) {
+    let rerun = format!("cargo ci kill9 --cycles {cycles}");
+    report.step("kill9", &rerun, |log| crashes::run(repository, cycles, seed, log));
+}
+
+/// Data belongs to no core.
+pub(crate) fn shards(repository: &Repository, report: &mut Report) {
+    report.step("shards", "cargo ci shards", |log| restarts::run(repository, log));
 }
 
 fn read_only_steps(repository: &Repository, report: &mut Report) {
