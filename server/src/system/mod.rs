@@ -19,7 +19,7 @@ use crate::session::Session;
 use model::schema::{Schema, Table};
 use std::net::SocketAddr;
 use std::collections::BTreeMap;
-use value::{Row, Value};
+pub(crate) use value::{Row, Value, put_row};
 
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system.cql");
@@ -110,7 +110,7 @@ impl Facts<'_> {
     pub(crate) fn record(&self, table: &Table) -> Vec<u8> {
         let mut record = Vec::new();
         for row in self.rows(table) {
-            value::put_row(table, &row, &mut record);
+            value::put_row(table, &row, &value::ALWAYS, &mut record);
         }
         record
     }

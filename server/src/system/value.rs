@@ -6,7 +6,7 @@
 
 use model::mutation::MutationBuilder;
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::{Column, ColumnKind, Table};
+use model::schema::{Column, ColumnId, ColumnKind, Table};
 use model::types::CqlType;
 use model::{Token, cell::Life, key, ordered};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,8 +73,17 @@ fn collection<'v>(count: usize, items: impl Iterator<Item = &'v [u8]>) -> Vec<u8
 /// One row: column names and values; a column that is not named is null.
 pub(crate) type Row = Vec<(&'static str, Value)>;
 
-/// Appends the mutation that says `row` to `record`.
-pub(crate) fn put_row(table: &Table, row: &[(&'static str, Value)], record: &mut Vec<u8>) {
+/// When a computed row was written, and how long it lives: for ever, before everything.
+pub(crate) const ALWAYS: RowHead =
+    RowHead { timestamp: 0, marker: Some(Life::Live), deletion: model::Deletion::NONE };
+
+/// Appends the mutation that says `row` to `record`; its cells live as the marker of `head` does.
+pub(crate) fn put_row(
+    table: &Table,
+    row: &[(&'static str, Value)],
+    head: &RowHead,
+    record: &mut Vec<u8>,
+) {
     for (name, _) in row {
         assert!(table.column(name).is_some(), "{}.{} has no {name}", table.keyspace, table.name);
     }
@@ -95,20 +104,24 @@ pub(crate) fn put_row(table: &Table, row: &[(&'static str, Value)], record: &mut
         .expect("computed keys are valid");
     let mut mutation =
         MutationBuilder::begin(record, table.id, Token::of_key(&partition), &partition);
-    mutation.row(&clustering, |out| put_cells(table, row, out));
+    mutation.row(&clustering, |out| put_cells(table, row, head, out));
     mutation.finish();
 }
 
-fn put_cells(table: &Table, row: &[(&'static str, Value)], out: &mut Vec<u8>) {
-    let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(0) };
-    let mut builder = RowBuilder::begin(out, &head);
+fn put_cells(table: &Table, row: &[(&'static str, Value)], head: &RowHead, out: &mut Vec<u8>) {
+    let mut builder = RowBuilder::begin(out, head);
+    let live = Cell {
+        life: head.marker.unwrap_or(Life::Live),
+        ..Cell::live(ColumnId(0), head.timestamp, &[])
+    };
     let mut columns: Vec<&Column> =
         table.value_columns().iter().filter(|c| c.kind == ColumnKind::Regular).collect();
     columns.sort_by_key(|column| column.id);
     for column in columns {
         let Some((_, value)) = row.iter().find(|(name, _)| *name == column.name) else { continue };
         if !column.ty.is_multi_cell() {
-            builder.cell(&Cell::live(column.id, 0, &value.wire(&column.ty)));
+            let value = value.wire(&column.ty);
+            builder.cell(&Cell { column: column.id, value: &value, ..live });
             continue;
         }
         let elements: Vec<(Vec<u8>, &[u8])> = match value {
@@ -117,7 +130,7 @@ fn put_cells(table: &Table, row: &[(&'static str, Value)], out: &mut Vec<u8>) {
             other => panic!("{other:?} for a column of type {}", column.ty),
         };
         for (path, value) in &elements {
-            builder.cell(&Cell { path: Some(path), ..Cell::live(column.id, 0, value) });
+            builder.cell(&Cell { column: column.id, path: Some(path), value, ..live });
         }
     }
 }
