@@ -16,6 +16,8 @@ pub enum Error {
     Invalid(String),
     /// It asks for what the configuration or an option forbids.
     Config(String),
+    /// Who asks may not.
+    Unauthorized(String),
     /// What it creates is there.
     AlreadyExists {
         /// The keyspace.
@@ -53,6 +55,7 @@ impl Error {
             Error::Syntax(_) => ErrorCode::Syntax,
             Error::Invalid(_) => ErrorCode::Invalid,
             Error::Config(_) => ErrorCode::Config,
+            Error::Unauthorized(_) => ErrorCode::Unauthorized,
             Error::AlreadyExists { .. } => ErrorCode::AlreadyExists,
             Error::Function { .. } => ErrorCode::FunctionFailure,
             Error::Protocol(_) => ErrorCode::Protocol,
@@ -66,6 +69,7 @@ impl fmt::Display for Error {
             Error::Syntax(text)
             | Error::Invalid(text)
             | Error::Config(text)
+            | Error::Unauthorized(text)
             | Error::AlreadyExists { text, .. }
             | Error::Function { text, .. }
             | Error::Protocol(text) => f.write_str(text),

@@ -1,16 +1,19 @@
 //! The language and the native protocol, pure: bytes in, values out; no I/O.
 //!
 //! - [`frame`]: the native protocol v3, v4 and v5, both sides of it.
+//! - [`ddl`], [`describe`]: statements about the schema, to changes and back to text.
 //! - [`error`]: what is refused, with the protocol's code.
 //! - [`lang`]: statement text to a tree.
 //! - [`limits`]: every bound of this crate.
 //! - [`literal`]: the text of a constant to a value's bytes.
 
+pub mod ddl;
 pub mod describe;
 pub mod error;
 pub mod frame;
 pub mod lang;
 pub mod limits;
 pub mod literal;
+pub mod prepare;
 
 pub use error::{Error, Result};

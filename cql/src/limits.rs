@@ -38,3 +38,5 @@ pub const DECIMAL_SCALE_MAX: u32 = 10_000;
 
 // A frame always holds a statement of any allowed length.
 const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
+/// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
+pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;

@@ -79,6 +79,15 @@ pub struct UserType {
     pub fields: Vec<(String, CqlType)>,
 }
 
+impl UserType {
+    /// This type with the new definition of another user type wherever its fields hold it.
+    #[must_use]
+    pub fn with_user_type(&self, new: &Arc<UserType>) -> UserType {
+        let field = |(name, ty): &(String, CqlType)| (name.clone(), ty.with_user_type(new));
+        UserType { fields: self.fields.iter().map(field).collect(), ..self.clone() }
+    }
+}
+
 impl CqlType {
     /// The scalar type of that CQL name, `varchar` included; names are lower case.
     pub fn scalar(name: &str) -> Option<CqlType> {
@@ -134,6 +143,53 @@ impl CqlType {
             _ => {}
         }
         ty
+    }
+
+    /// The types this one is directly made of.
+    fn parts(&self) -> Vec<&CqlType> {
+        match self {
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Vector { element, .. } => vec![element],
+            CqlType::Map { key, value, .. } => vec![key, value],
+            CqlType::Tuple(parts) => parts.iter().collect(),
+            CqlType::Udt { definition, .. } => definition.fields.iter().map(|(_, ty)| ty).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the user type of that name is anywhere in this type.
+    pub fn mentions(&self, user_type: &str) -> bool {
+        let is_it = matches!(self, CqlType::Udt { definition, .. } if definition.name == user_type);
+        is_it || self.parts().into_iter().any(|part| part.mentions(user_type))
+    }
+
+    /// This type with the new definition of a user type wherever it stands.
+    #[must_use]
+    pub fn with_user_type(&self, new: &Arc<UserType>) -> CqlType {
+        let inside = |ty: &Arc<CqlType>| Arc::new(ty.with_user_type(new));
+        match self.clone() {
+            CqlType::List { element, frozen } => {
+                CqlType::List { element: inside(&element), frozen }
+            }
+            CqlType::Set { element, frozen } => CqlType::Set { element: inside(&element), frozen },
+            CqlType::Map { key, value, frozen } => {
+                CqlType::Map { key: inside(&key), value: inside(&value), frozen }
+            }
+            CqlType::Tuple(parts) => {
+                CqlType::Tuple(parts.iter().map(|part| part.with_user_type(new)).collect())
+            }
+            CqlType::Vector { element, dimensions } => {
+                CqlType::Vector { element: inside(&element), dimensions }
+            }
+            CqlType::Udt { definition, frozen } => {
+                let same = definition.name == new.name && definition.keyspace == new.keyspace;
+                let definition =
+                    if same { new.clone() } else { Arc::new(definition.with_user_type(new)) };
+                CqlType::Udt { definition, frozen }
+            }
+            scalar => scalar,
+        }
     }
 
     /// Bytes of every non-empty value, if they are always as many.

@@ -130,7 +130,11 @@ impl Schema {
             }
             SchemaChange::AlterType { definition, tables } => {
                 let keyspace = next.keyspace_mut(&definition.keyspace)?;
-                keyspace.types.insert(definition.name.clone(), Arc::new(definition.clone()));
+                let shared = Arc::new(definition.clone());
+                for other in keyspace.types.values_mut() {
+                    *other = Arc::new(other.with_user_type(&shared));
+                }
+                keyspace.types.insert(definition.name.clone(), shared);
                 tables.iter().try_for_each(|table| next.put_table(table))?;
             }
             SchemaChange::DropType { keyspace, name } => {

@@ -2,10 +2,11 @@
 
 use crate::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
-use crate::types::CqlType;
+use crate::types::{CqlType, UserType};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What tells tables apart for as long as their data exists.
@@ -172,6 +173,17 @@ impl Table {
                 Err(Error::invalid(format!("Column {from} was not found in table {}", self.name)))
             }
         }
+    }
+
+    /// Gives columns the new definition of a user type; whether any holds it.
+    pub fn replace_user_type(&mut self, new: &UserType) -> bool {
+        let new = Arc::new(new.clone());
+        let mut any = false;
+        for column in self.columns.iter_mut().filter(|column| column.ty.mentions(&new.name)) {
+            column.ty = column.ty.with_user_type(&new);
+            any = true;
+        }
+        any
     }
 
     fn new_column(

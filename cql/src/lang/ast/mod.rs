@@ -8,6 +8,7 @@ mod expr;
 mod modify;
 mod schema;
 mod select;
+mod show;
 
 pub use expr::{Access, BinaryOp, Expr, Literal, LiteralKind, TypeName};
 pub use modify::{

@@ -1,0 +1,142 @@
+//! Statements about the schema, judged against one schema and turned into a change of it.
+//!
+//! ```text
+//! ast ── plan(statement, ground) ──► Ddl { change, event, warnings }     or an error in Cassandra's words
+//! ```
+//!
+//! Pure: ids and the time come with the [`Ground`]. The change is only right for the schema it was
+//! planned against; whoever applies it checks that this is still the current one.
+
+mod keyspace;
+mod options;
+mod table;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use crate::error::{Error, Result};
+use crate::lang::ast::{QualifiedName, Statement};
+use model::schema::{Keyspace, Schema, SchemaChange, TableId};
+use std::sync::Arc;
+
+/// What a statement about the schema stands on.
+#[derive(Clone, Copy)]
+pub struct Ground<'g> {
+    /// The schema now.
+    pub schema: &'g Schema,
+    /// What USE chose.
+    pub keyspace: Option<&'g str>,
+    /// Keyspaces that are the server's own.
+    pub is_system: fn(&str) -> bool,
+    /// The name of the one data centre.
+    pub data_center: &'g str,
+    /// The id of a table to be made.
+    pub table_id: TableId,
+    /// The wall clock, in microseconds.
+    pub now_us: i64,
+}
+
+/// What happened to what, as clients are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `CREATED`, `UPDATED` or `DROPPED`.
+    pub change: &'static str,
+    /// The keyspace, or that of the object.
+    pub keyspace: String,
+    /// The object.
+    pub object: Object,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// The keyspace.
+    Keyspace,
+    /// A table.
+    Table(String),
+    /// A type.
+    Type(String),
+}
+
+/// A planned statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ddl {
+    /// What to do and what to tell; nothing when IF [NOT] EXISTS settles it.
+    pub step: Option<(SchemaChange, Event)>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Ddl {
+    /// Nothing to do.
+    fn nothing() -> Ddl {
+        Ddl { step: None, warnings: Vec::new() }
+    }
+
+    fn step(
+        change: SchemaChange,
+        what: &'static str,
+        keyspace: &str,
+        object: Object,
+        warnings: Vec<String>,
+    ) -> Ddl {
+        let event = Event { change: what, keyspace: keyspace.to_owned(), object };
+        Ddl { step: Some((change, event)), warnings }
+    }
+}
+
+/// Plans a statement about the schema; `None` if the statement is about something else.
+pub fn plan(statement: &Statement, ground: &Ground<'_>) -> Option<Result<Ddl>> {
+    Some(match statement {
+        Statement::CreateKeyspace { name, if_not_exists, properties } => {
+            keyspace::create(ground, name, *if_not_exists, properties)
+        }
+        Statement::AlterKeyspace { name, if_exists, properties } => {
+            keyspace::alter(ground, name, *if_exists, properties)
+        }
+        Statement::DropKeyspace { name, if_exists } => keyspace::drop(ground, name, *if_exists),
+        Statement::CreateTable(create) => table::create(ground, create),
+        Statement::AlterTable(alter) => table::alter(ground, alter),
+        Statement::DropTable { name, if_exists } => table::drop(ground, name, *if_exists),
+        Statement::CreateType { name, if_not_exists, fields } => {
+            types::create(ground, name, *if_not_exists, fields)
+        }
+        Statement::AlterType(alter) => types::alter(ground, alter),
+        Statement::DropType { name, if_exists } => types::drop(ground, name, *if_exists),
+        _ => return None,
+    })
+}
+
+impl<'g> Ground<'g> {
+    /// The keyspace that a name means, whether it exists or not.
+    fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
+    where
+        'g: 'n,
+    {
+        let keyspace = name.keyspace.as_deref().or(self.keyspace).ok_or_else(|| {
+            Error::invalid(
+                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+            )
+        })?;
+        self.check_modifiable(keyspace)?;
+        Ok(keyspace)
+    }
+
+    fn check_modifiable(&self, keyspace: &str) -> Result<()> {
+        if (self.is_system)(keyspace) {
+            let text = format!("{keyspace} keyspace is not user-modifiable.");
+            return Err(Error::Unauthorized(text));
+        }
+        Ok(())
+    }
+
+    fn existing(&self, keyspace: &str) -> Result<&'g Arc<Keyspace>> {
+        let missing = || Error::invalid(format!("Keyspace '{keyspace}' doesn't exist"));
+        self.schema.keyspace(keyspace).ok_or_else(missing)
+    }
+}
+
+/// Whether a name may be part of a path: every other is refused, quoted or not.
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

@@ -1,0 +1,386 @@
+//! CREATE, ALTER and DROP TABLE.
+
+use super::{Ddl, Ground, Object, is_word, options};
+use crate::error::{Error, Result};
+use crate::lang::ast::{
+    AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
+    TableChange,
+};
+use crate::prepare::types::resolve_type;
+use model::limits::NAME_BYTES_MAX;
+use model::options::TableOptions;
+use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use model::types::CqlType;
+
+type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
+
+pub(super) fn create(ground: &Ground<'_>, create: &CreateTable) -> Result<Ddl> {
+    let keyspace_name = ground.keyspace_of(&create.name)?;
+    let name = &create.name.name;
+    let keyspace = ground.existing(keyspace_name)?;
+    if keyspace.tables.contains_key(name) {
+        if create.if_not_exists {
+            return Ok(Ddl::nothing());
+        }
+        return Err(Error::AlreadyExists {
+            keyspace: keyspace_name.to_owned(),
+            table: name.clone(),
+            text: format!("Table '{keyspace_name}.{name}' already exists"),
+        });
+    }
+    check_table_name(keyspace_name, name)?;
+    if create.compact_storage {
+        return Err(Error::invalid(
+            "COMPACT STORAGE tables are not allowed: use CLUSTERING columns",
+        ));
+    }
+    let mut warnings = Vec::new();
+    let (id, properties) = take_id(ground, &create.properties)?;
+    let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
+    let columns = resolve_columns(ground, keyspace_name, name, &create.columns)?;
+    let (partition, clustering) = primary_key(keyspace_name, name, create)?;
+    check_key(name, &columns, partition, clustering)?;
+    let descending = directions(clustering, &create.clustering_order)?;
+    let mut table = TableBuilder::new(keyspace_name, name, id).options(options);
+    let ty = |wanted: &str| {
+        let found = columns.iter().find(|(column, _)| column.name == wanted);
+        found.expect("keys were checked").1.clone()
+    };
+    for column in partition {
+        table = table.partition_key(column, ty(column))?;
+    }
+    for (column, descending) in clustering.iter().zip(descending) {
+        table = table.clustering(column, ty(column), descending)?;
+    }
+    for (column, ty) in &columns {
+        let is_key = partition.contains(&column.name) || clustering.contains(&column.name);
+        table = match (is_key, column.is_static) {
+            (true, _) => table,
+            (false, true) => table.stat(&column.name, ty.clone())?,
+            (false, false) => table.regular(&column.name, ty.clone())?,
+        };
+    }
+    let table = table.build()?;
+    check_counters(&table)?;
+    let object = Object::Table(name.clone());
+    let change = SchemaChange::CreateTable(Box::new(table));
+    Ok(Ddl::step(change, "CREATED", keyspace_name, object, warnings))
+}
+
+fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
+    if !is_word(name) {
+        return Err(Error::Config(format!(
+            "{keyspace}.{name}: Table name must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
+        )));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::Config(format!(
+            "{keyspace}.{name}: Table name must not be more than {NAME_BYTES_MAX} characters long (got {} characters for \"{name}\")",
+            name.len()
+        )));
+    }
+    Ok(())
+}
+
+/// WITH ID gives a table the id it had elsewhere; the rest are options.
+fn take_id(ground: &Ground<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
+    let mut rest = properties.clone();
+    let Some(at) = rest.iter().position(|(name, _)| name == "id") else {
+        return Ok((ground.table_id, rest));
+    };
+    let invalid = || Error::Config("Invalid table id".to_owned());
+    let (_, PropertyValue::Text(text)) = rest.remove(at) else { return Err(invalid()) };
+    let id = TableId(text.parse().map_err(|_| invalid())?);
+    if ground.schema.table_by_id(id).is_some() {
+        return Err(Error::Config(format!("Table with id {id} already exists")));
+    }
+    Ok((id, rest))
+}
+
+fn resolve_columns<'c>(
+    ground: &Ground<'_>,
+    keyspace: &str,
+    table: &str,
+    columns: &'c [ColumnDefinition],
+) -> Result<Resolved<'c>> {
+    let mut resolved: Resolved<'c> = Vec::with_capacity(columns.len());
+    for column in columns {
+        if resolved.iter().any(|(other, _)| other.name == column.name) {
+            return Err(Error::invalid(format!(
+                "Duplicate column '{}' declaration for table '{keyspace}.{table}'",
+                column.name
+            )));
+        }
+        if column.is_masked {
+            return Err(Error::invalid("Dynamic data masking is not available"));
+        }
+        resolved.push((column, resolve_type(&column.type_name, keyspace, ground.schema)?));
+    }
+    Ok(resolved)
+}
+
+fn primary_key<'c>(
+    keyspace: &str,
+    table: &str,
+    create: &'c CreateTable,
+) -> Result<(&'c [String], &'c [String])> {
+    match create.primary_keys.as_slice() {
+        [(partition, clustering)] => Ok((partition, clustering)),
+        [] => Err(Error::invalid(format!(
+            "No PRIMARY KEY specifed for table '{keyspace}.{table}' (exactly one required)"
+        ))),
+        _ => Err(Error::invalid(format!(
+            "Multiple PRIMARY KEY specified for table '{keyspace}.{table}' (exactly one required)"
+        ))),
+    }
+}
+
+fn check_key(
+    table: &str,
+    columns: &Resolved<'_>,
+    partition: &[String],
+    clustering: &[String],
+) -> Result<()> {
+    let key: Vec<&String> = partition.iter().chain(clustering).collect();
+    for (i, name) in key.iter().enumerate() {
+        if key[..i].contains(name) {
+            return Err(Error::invalid(format!(
+                "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
+            )));
+        }
+        let Some((column, ty)) = columns.iter().find(|(column, _)| column.name == **name) else {
+            return Err(Error::invalid(format!(
+                "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
+            )));
+        };
+        if column.is_static {
+            return Err(Error::invalid(format!(
+                "Static column '{name}' cannot be part of the PRIMARY KEY"
+            )));
+        }
+        check_key_type(name, ty)?;
+    }
+    Ok(())
+}
+
+fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
+    match ty {
+        CqlType::Counter | CqlType::Duration => Err(Error::invalid(format!(
+            "{ty} type is not supported for PRIMARY KEY column '{name}'"
+        ))),
+        CqlType::Udt { frozen: false, .. } => Err(Error::invalid(format!(
+            "Invalid non-frozen user-defined type {ty} for PRIMARY KEY column '{name}'"
+        ))),
+        _ if ty.is_multi_cell() => Err(Error::invalid(format!(
+            "Invalid non-frozen collection type {ty} for PRIMARY KEY column '{name}'"
+        ))),
+        CqlType::Vector { element, .. } if element.fixed_bytes().is_none() => {
+            Err(Error::invalid(format!(
+                "{ty} is not supported for PRIMARY KEY column '{name}': its elements vary in size"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether each clustering column descends.
+fn directions(clustering: &[String], order: &[(String, Order)]) -> Result<Vec<bool>> {
+    let strange: Vec<&str> = order
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|n| !clustering.iter().any(|c| c == n))
+        .collect();
+    if !strange.is_empty() {
+        return Err(Error::invalid(format!(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering columns",
+            strange.join(", ")
+        )));
+    }
+    let mut result = Vec::with_capacity(clustering.len());
+    for (index, column) in clustering.iter().enumerate() {
+        match order.get(index) {
+            Some((name, direction)) if name == column => {
+                result.push(*direction == Order::Descending);
+            }
+            Some((other, _)) if order.iter().any(|(name, _)| name == column) => {
+                return Err(Error::invalid(format!(
+                    "The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns ({column} must appear before {other})"
+                )));
+            }
+            _ if order.is_empty() => result.push(false),
+            Some(_) => {
+                return Err(Error::invalid(format!(
+                    "Missing CLUSTERING ORDER for column {column}"
+                )));
+            }
+            _ => result.push(false),
+        }
+    }
+    Ok(result)
+}
+
+fn check_counters(table: &Table) -> Result<()> {
+    if table.is_counter() {
+        if table.value_columns().iter().any(|column| column.ty != CqlType::Counter) {
+            let text = "Cannot mix counter and non counter columns in the same table";
+            return Err(Error::invalid(text));
+        }
+        return Err(Error::invalid("Counter tables are not supported yet"));
+    }
+    Ok(())
+}
+
+pub(super) fn alter(ground: &Ground<'_>, alter: &AlterTable) -> Result<Ddl> {
+    let keyspace = ground.keyspace_of(&alter.name)?;
+    let name = &alter.name.name;
+    let Some(old) = ground.schema.table(keyspace, name) else {
+        if alter.if_exists {
+            return Ok(Ddl::nothing());
+        }
+        return Err(Error::invalid(format!("Table '{keyspace}.{name}' doesn't exist")));
+    };
+    let mut table = Table::clone(old);
+    let mut warnings = Vec::new();
+    match &alter.change {
+        TableChange::Add { if_not_exists, columns } => {
+            add(ground, &mut table, *if_not_exists, columns)?;
+        }
+        TableChange::Drop { if_exists, columns, timestamp } => {
+            let at = match timestamp {
+                None => ground.now_us,
+                Some(text) => text.parse().map_err(|_| Error::invalid("Invalid drop timestamp"))?,
+            };
+            columns
+                .iter()
+                .try_for_each(|column| drop_column(&mut table, column, *if_exists, at))?;
+        }
+        TableChange::Rename { if_exists, names } => {
+            names.iter().try_for_each(|(from, to)| rename(&mut table, from, to, *if_exists))?;
+        }
+        TableChange::With(properties) => {
+            if properties.iter().any(|(name, _)| name == "id") {
+                take_id(ground, properties)?;
+                return Err(Error::Config("Cannot alter table id.".to_owned()));
+            }
+            table.options = options::apply(&table.options, properties, &mut warnings)?;
+        }
+        TableChange::ColumnType(..) => {
+            return Err(Error::invalid("Altering column types is no longer supported"));
+        }
+        TableChange::Mask(_) => {
+            return Err(Error::invalid("Dynamic data masking is not available"));
+        }
+        TableChange::DropCompactStorage => {
+            return Err(Error::invalid(
+                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
+            ));
+        }
+    }
+    if table == **old && warnings.is_empty() {
+        return Ok(Ddl::nothing());
+    }
+    let object = Object::Table(name.clone());
+    let change = SchemaChange::AlterTable(Box::new(table));
+    Ok(Ddl::step(change, "UPDATED", keyspace, object, warnings))
+}
+
+fn add(
+    ground: &Ground<'_>,
+    table: &mut Table,
+    if_not_exists: bool,
+    columns: &[ColumnDefinition],
+) -> Result<()> {
+    let resolved = resolve_columns(ground, &table.keyspace, &table.name, columns)?;
+    for (column, ty) in resolved {
+        if if_not_exists && table.column(&column.name).is_some() {
+            continue;
+        }
+        if ty == CqlType::Counter {
+            return Err(Error::Config(format!(
+                "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
+                table.keyspace, table.name, column.name
+            )));
+        }
+        if column.is_static && table.clustering().is_empty() {
+            return Err(Error::invalid(
+                "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+            ));
+        }
+        check_readded(table, column, &ty)?;
+        let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+        table.add_column(&column.name, ty, kind)?;
+    }
+    Ok(())
+}
+
+/// A dropped column may come back, but not as something else: old clients may still write it.
+fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Result<()> {
+    let Some(before) = table.dropped.iter().find(|dropped| dropped.column.name == column.name)
+    else {
+        return Ok(());
+    };
+    if before.column.ty != *ty {
+        return Err(Error::invalid(format!(
+            "Cannot re-add previously dropped column '{}' of type {ty}, incompatible with previous type {}",
+            column.name, before.column.ty
+        )));
+    }
+    if (before.column.kind == ColumnKind::Static) != column.is_static {
+        let (was, is) =
+            if column.is_static { ("regular", "static") } else { ("static", "regular") };
+        return Err(Error::invalid(format!(
+            "Cannot re-add previously dropped column '{}' of kind {is}, incompatible with previous kind {was}",
+            column.name
+        )));
+    }
+    Ok(())
+}
+
+fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Result<()> {
+    match table.column(column) {
+        None if if_exists => Ok(()),
+        None => Err(Error::invalid(format!(
+            "Column {column} was not found in table '{}.{}'",
+            table.keyspace, table.name
+        ))),
+        Some(found) if found.kind <= ColumnKind::Clustering => {
+            Err(Error::invalid(format!("Cannot drop PRIMARY KEY column {column}")))
+        }
+        Some(_) => Ok(table.drop_column(column, at)?),
+    }
+}
+
+fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()> {
+    let place = format!("{}.{}", table.keyspace, table.name);
+    match table.column(from) {
+        None if if_exists => return Ok(()),
+        None => {
+            let text = format!("Undefined column name {from} in table {place}");
+            return Err(Error::Invalid(text));
+        }
+        Some(column) if column.kind > ColumnKind::Clustering => {
+            return Err(Error::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
+        }
+        Some(_) if table.column(to).is_some() => {
+            return Err(Error::invalid(format!(
+                "Cannot rename column {from} to {to} in table '{place}'; another column with that name already exists"
+            )));
+        }
+        Some(_) => {}
+    }
+    Ok(table.rename_column(from, to)?)
+}
+
+pub(super) fn drop(ground: &Ground<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
+    let keyspace = ground.keyspace_of(name)?;
+    if ground.schema.table(keyspace, &name.name).is_none() {
+        if if_exists {
+            return Ok(Ddl::nothing());
+        }
+        return Err(Error::invalid(format!("Table '{keyspace}.{}' doesn't exist", name.name)));
+    }
+    let (keyspace, name) = (keyspace.to_owned(), name.name.clone());
+    let object = Object::Table(name.clone());
+    let change = SchemaChange::DropTable { keyspace: keyspace.clone(), name };
+    Ok(Ddl::step(change, "DROPPED", &keyspace, object, Vec::new()))
+}

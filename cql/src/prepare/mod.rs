@@ -1,0 +1,2 @@
+//! Statements made ready.
+pub mod types;

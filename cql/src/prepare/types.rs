@@ -1,0 +1,111 @@
+//! Types as written to types as known: user-defined ones are looked up, and what may not stand
+//! inside what is refused.
+
+use crate::error::{Error, Result};
+use crate::lang::ast::TypeName;
+use model::CqlType;
+use model::schema::Schema;
+use std::sync::Arc;
+
+/// The type that `name` means in `keyspace`.
+pub fn resolve_type(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
+    let ty = resolve(name, keyspace, schema)?;
+    ty.check_limits()?;
+    Ok(ty)
+}
+
+fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
+    let inner = |part: &TypeName| resolve(part, keyspace, schema);
+    Ok(match name {
+        TypeName::Native(name) => CqlType::scalar(name).expect("the parser knows only scalars"),
+        TypeName::List(element) => {
+            let element = inside(inner(element)?, name)?;
+            CqlType::List { element: Arc::new(element), frozen: false }
+        }
+        TypeName::Set(element) => {
+            let element = inside(inner(element)?, name)?;
+            if element == CqlType::Duration {
+                return Err(Error::invalid(format!(
+                    "Durations are not allowed inside sets: {name}"
+                )));
+            }
+            CqlType::Set { element: Arc::new(element), frozen: false }
+        }
+        TypeName::Map(key, value) => {
+            let key = inside(inner(key)?, name)?;
+            if key == CqlType::Duration {
+                return Err(Error::invalid(format!(
+                    "Durations are not allowed as map keys: {name}"
+                )));
+            }
+            let value = inside(inner(value)?, name)?;
+            CqlType::Map { key: Arc::new(key), value: Arc::new(value), frozen: false }
+        }
+        TypeName::Tuple(parts) => {
+            let parts = parts.iter().map(|part| {
+                let part = inner(part)?;
+                if part == CqlType::Counter {
+                    return Err(Error::invalid("Counters are not allowed inside tuples"));
+                }
+                // Whatever is in a tuple is frozen with it.
+                Ok(part.frozen())
+            });
+            CqlType::Tuple(parts.collect::<Result<Vec<_>>>()?.into())
+        }
+        TypeName::Vector(element, dimensions) => {
+            let element = inner(element)?.frozen();
+            if element == CqlType::Counter {
+                return Err(Error::invalid("Counters are not allowed inside vectors"));
+            }
+            if *dimensions == 0 {
+                return Err(Error::invalid("vectors may only have positive dimensions; given 0"));
+            }
+            CqlType::Vector { element: Arc::new(element), dimensions: *dimensions }
+        }
+        TypeName::Frozen(part) => {
+            let ty = inner(part)?;
+            let freezable = ty.is_collection()
+                || matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
+            if !freezable {
+                return Err(Error::invalid(format!(
+                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {ty})"
+                )));
+            }
+            ty.frozen()
+        }
+        TypeName::User(user) => {
+            let at = user.keyspace.as_deref().unwrap_or(keyspace);
+            if at != keyspace {
+                return Err(Error::invalid(format!(
+                    "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {at}; user types can only be used in the keyspace they are defined in"
+                )));
+            }
+            let definition = schema
+                .keyspace(at)
+                .and_then(|keyspace| keyspace.types.get(&user.name))
+                .ok_or_else(|| Error::invalid(format!("Unknown type {at}.{}", user.name)))?;
+            CqlType::Udt { definition: definition.clone(), frozen: false }
+        }
+        TypeName::Custom(class) => {
+            return Err(Error::invalid(format!(
+                "Custom types such as '{class}' are not supported"
+            )));
+        }
+    })
+}
+
+/// Refuses what may not stand inside a collection.
+fn inside(element: CqlType, whole: &TypeName) -> Result<CqlType> {
+    if element == CqlType::Counter {
+        return Err(Error::invalid(format!(
+            "Counters are not allowed inside collections: {whole}"
+        )));
+    }
+    if element.is_multi_cell() {
+        let what = if element.is_collection() { "collections" } else { "UDTs" };
+        return Err(Error::invalid(format!(
+            "Non-frozen {what} are not allowed inside collections: {whole}"
+        )));
+    }
+    Ok(element)
+}
