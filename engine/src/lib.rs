@@ -4,9 +4,12 @@
 //! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
+#[cfg_attr(not(test), expect(dead_code, reason = "flushing follows"))]
+mod budget;
 pub mod codec;
 pub mod commitlog;
 pub mod cursor;
+mod engine;
 pub mod error;
 pub mod io;
 pub mod journal;
@@ -15,6 +18,13 @@ pub mod limits;
 pub mod manifest;
 pub mod memtable;
 pub mod planted;
+mod read;
 pub mod sstable;
+mod stats;
+mod table;
+mod write;
 
+pub use engine::{Config, Engine};
 pub use error::{Error, Result};
+pub use read::read_record;
+pub use stats::Stats;

@@ -82,3 +82,23 @@ pub const COVERED_ROWS_MAX: usize = 1024;
 
 const _: () = assert!(ARENA_CHUNK_BYTES_MIN <= ARENA_CHUNK_BYTES_MAX);
 const _: () = assert!(LEAF_ENTRIES_MAX >= 2, "a full leaf can be split");
+
+/// The least memory a shard can work with.
+pub const MEMORY_BYTES_MIN: usize = 4 << 20;
+
+/// How long a writer is kept waiting when memtables are nearly full.
+pub const WRITE_DELAY_US_MAX: u32 = 5_000;
+
+/// What the queue between log and memtables keeps when it is empty.
+pub const QUEUE_IDLE_BYTES_MAX: usize = 1 << 20;
+
+/// The clustering keys and rows that a read goes through before it lets others run: about 0.5 ms.
+pub const READ_QUANTUM_ROWS: u32 = 1024;
+
+/// The bytes it goes through before it lets others run.
+pub const READ_QUANTUM_BYTES: usize = 1 << 20;
+
+/// What a full page looks at further on to find out whether there is another row.
+pub const PAGE_LOOK_AHEAD_ROWS: u32 = 256;
+
+const _: () = assert!(QUEUE_IDLE_BYTES_MAX < MEMORY_BYTES_MIN);

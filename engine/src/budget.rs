@@ -1,0 +1,96 @@
+//! The memory of one shard in named parts, and when writes must wait or flushing must begin.
+//!
+//! ```text
+//! all ─┬─ memtables   1/2     0 ──────► flush ───► slow ──► full
+//!      ├─ blocks      1/4              from 1/2    from 3/4   writes are Overloaded
+//!      └─ the rest    1/4     log buffers, requests, filters and directories of sstables
+//! ```
+//!
+//! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
+//! [`WRITE_DELAY_US_MAX`], so that flushing catches up and clients see latency rise before they see errors.
+
+use crate::error::{Error, Result};
+use crate::limits::{MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
+use std::cell::Cell;
+
+/// One shard's memory.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes: usize,
+    memtables: Cell<usize>,
+}
+
+impl Budget {
+    /// All of a shard's memory: `Invalid` if that is too little to work with.
+    pub(crate) fn new(bytes: usize) -> Result<Budget> {
+        if bytes < MEMORY_BYTES_MIN {
+            let what = format!("{bytes} bytes of memory for a shard: it needs {MEMORY_BYTES_MIN}");
+            return Err(Error::invalid(what));
+        }
+        Ok(Budget { bytes, memtables: Cell::new(0) })
+    }
+
+    /// What memtables may hold together.
+    pub(crate) fn memtables_max(&self) -> usize {
+        self.bytes / 2
+    }
+
+    /// What memtables hold.
+    pub(crate) fn memtables(&self) -> usize {
+        self.memtables.get()
+    }
+
+    /// A memtable grew.
+    pub(crate) fn memtables_grew(&self, bytes: usize) {
+        self.memtables.set(self.memtables.get() + bytes);
+    }
+
+    /// A memtable is gone.
+    pub(crate) fn memtables_shrank(&self, bytes: usize) {
+        let left = self.memtables.get().checked_sub(bytes);
+        self.memtables.set(left.expect("what goes was counted when it came"));
+    }
+
+    /// Whether it is time to flush.
+    pub(crate) fn wants_flush(&self) -> bool {
+        self.memtables() > self.memtables_max() / 2
+    }
+
+    /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no room for it.
+    pub(crate) fn admit(&self, bytes: usize, waiting: usize) -> Result<()> {
+        if self.memtables() + waiting + bytes > self.memtables_max() {
+            return Err(Error::Overloaded("memory of memtables"));
+        }
+        Ok(())
+    }
+
+    /// How long a writer should be kept waiting now, in microseconds.
+    pub(crate) fn delay_us(&self) -> u32 {
+        let (slow, full) = (self.memtables_max() / 4 * 3, self.memtables_max());
+        let over = self.memtables().saturating_sub(slow).min(full - slow);
+        (over as u64 * u64::from(WRITE_DELAY_US_MAX) / (full - slow) as u64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_slowed_before_they_are_refused() {
+        let budget = Budget::new(MEMORY_BYTES_MIN).unwrap();
+        let (full, mut last) = (budget.memtables_max(), 0);
+        let mut slowed = false;
+        while budget.admit(1000, 0).is_ok() {
+            budget.memtables_grew(1000);
+            let delay = budget.delay_us();
+            assert!(delay >= last && delay <= WRITE_DELAY_US_MAX);
+            assert!(delay == 0 || budget.wants_flush(), "flushing begins before slowing");
+            (last, slowed) = (delay, slowed || delay > 0);
+        }
+        assert!(slowed && last > WRITE_DELAY_US_MAX * 9 / 10);
+        budget.memtables_shrank(full / 2);
+        assert_eq!((budget.delay_us(), budget.admit(1000, 0)), (0, Ok(())));
+        assert_eq!(budget.admit(1000, full), Err(Error::Overloaded("memory of memtables")));
+    }
+}

@@ -1,0 +1,370 @@
+//! THE READ PATH: what a command asks of one table, from all that may hold it, reconciled into the sink.
+//!
+//! ```text
+//! command ─► partitions ─► sources (memtables, sstables that may hold it) ─► one cursor each
+//!        ─► merge ─► visible ─► filters, limits, page ─► sink
+//! ```
+//!
+//! 1. [`Engine::read_cached`] answers at once or says `WouldBlock`; [`Engine::read`] is the same algorithm with
+//!    patience. Both give the same rows.
+//! 2. One row of one partition that only memtables hold is given straight from them: nothing is copied or allocated.
+//! 3. A read sees every write that was answered before it began. What is written while it waits it may see or not,
+//!    row by row; it never sees an older value than one that it could have seen when it began.
+
+mod page;
+#[cfg(test)]
+mod tests;
+
+use crate::cursor::{Cursor, Merge, Scope, Slice, Span};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::table::{Layer, Table};
+use crate::write::mutations;
+use model::key;
+use model::ordered::{AFTER, Reader};
+use model::read::{PartitionRef, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
+use model::row::{RowRef, merge, visible};
+use model::schema::Table as Definition;
+use model::{Deletion, Token, TokenRange};
+use page::Page;
+use std::future::Future;
+use std::mem;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Whether a read may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It is done at once, or it is `WouldBlock`.
+    None,
+    /// It waits for the disk, and lets others run when it is long.
+    Endless,
+}
+
+/// Buffers that a read needs and gives back.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    key: Vec<u8>,
+    stat: Vec<u8>,
+    row: Vec<u8>,
+    merged: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+impl Engine {
+    /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
+    /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
+    pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+        let read = pin!(self.read_with(command, sink, Patience::None));
+        match read.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(end) => end,
+            Poll::Pending => unreachable!("without patience nothing is waited for"),
+        }
+    }
+
+    /// Answers, however long it takes.
+    pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+        self.counters.count(|s| s.reads_waited += 1);
+        self.read_with(command, sink, Patience::Endless).await
+    }
+
+    async fn read_with(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        patience: Patience,
+    ) -> Result<ReadEnd> {
+        let table = self.table(command.table)?;
+        let definition = table.definition();
+        let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
+        let read = Read { table: &table, definition: &definition, command };
+        let mut page = Page::new(command, &definition, sink, patience);
+        let result = read.run(&mut page, &mut scratch).await;
+        self.scratch.borrow_mut().push(scratch);
+        match result {
+            Ok(()) => {}
+            Err(e) => page.forgive(e)?,
+        }
+        let end = page.end();
+        self.counters.count(|s| {
+            s.reads += 1;
+            s.rows_read += end.rows;
+        });
+        Ok(end)
+    }
+}
+
+/// Reads from the mutations of one record as from a table that holds nothing else.
+pub fn read_record(
+    definition: &Definition,
+    record: &[u8],
+    command: &ReadCommand,
+    sink: &mut impl RowSink,
+) -> Result<ReadEnd> {
+    let mut memtable = Memtable::default();
+    for mutation in mutations(record) {
+        memtable.insert(&mutation?);
+    }
+    let table = Table::of_memtable(memtable, definition);
+    let mut page = Page::new(command, definition, sink, Patience::Endless);
+    let read = Read { table: &table, definition, command };
+    let mut scratch = Scratch::default();
+    without_waiting(read.run(&mut page, &mut scratch))?;
+    Ok(page.end())
+}
+
+/// Runs what waits for nobody but itself.
+fn without_waiting<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// One read of one table.
+struct Read<'r> {
+    table: &'r Table,
+    definition: &'r Definition,
+    command: &'r ReadCommand,
+}
+
+impl Read<'_> {
+    async fn run<S: RowSink>(&self, page: &mut Page<'_, S>, scratch: &mut Scratch) -> Result<()> {
+        match &self.command.partitions {
+            Partitions::Keys(keys) => self.keys(keys, page, scratch).await,
+            Partitions::Range(range) => self.range(*range, page, scratch).await,
+        }
+    }
+
+    /// These partitions, in their order.
+    async fn keys<S: RowSink>(
+        &self,
+        keys: &[(Token, Box<[u8]>)],
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut keys = keys.iter();
+        if let Some(resume) = &self.command.resume {
+            let last = keys.find(|(token, key)| *token == resume.token && **key == *resume.key);
+            let (token, key) = last.ok_or_else(|| Error::invalid("a page of another query"))?;
+            self.rest(*token, key, resume, page, scratch).await?;
+        }
+        let row = self.row_wanted(scratch);
+        for (token, key) in keys {
+            if page.is_done() {
+                break;
+            }
+            page.begin(0);
+            match row {
+                Some(row) if self.row(*token, key, row, page, scratch)? => {}
+                _ => self.partition(*token, key, &self.command.slices, page, scratch).await?,
+            }
+            page.breathe().await?;
+        }
+        Ok(())
+    }
+
+    /// Every partition of a range of tokens.
+    async fn range<S: RowSink>(
+        &self,
+        mut range: TokenRange,
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let resume = self.command.resume.as_ref();
+        if let Some(resume) = resume {
+            if !range.contains(resume.token) {
+                return Err(Error::invalid("a page of another query"));
+            }
+            range.first = resume.token;
+            self.rest(resume.token, &resume.key, resume, page, scratch).await?;
+        }
+        let scope = Scope::Range(range);
+        let command = self.command;
+        let span = Span { scope, slices: &command.slices, reversed: command.reversed };
+        let mut cursor = self.cursor(span);
+        while !page.is_done() && cursor.next_partition().await? {
+            let head = cursor.head();
+            let seen = |r: &Resume| (head.token, head.key) <= (r.token, r.key.as_slice());
+            if resume.is_none_or(|resume| !seen(resume)) {
+                page.begin(0);
+                page.partition(&mut cursor, scratch).await?;
+            }
+            page.breathe().await?;
+        }
+        Ok(())
+    }
+
+    /// What an earlier page has left of the partition it ended in.
+    async fn rest<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        resume: &Resume,
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let Some(last) = resume.clustering.as_ref().filter(|_| !resume.partition_done) else {
+            return Ok(());
+        };
+        let mut after = last.clone();
+        key::after(&mut after);
+        let mut slices = self.command.slices.clone();
+        for slice in &mut slices {
+            match self.command.reversed {
+                false if slice.start < after => slice.start.clone_from(&after),
+                true if slice.end > *last => slice.end.clone_from(last),
+                _ => {}
+            }
+        }
+        slices.retain(|slice| slice.start < slice.end);
+        page.begin(resume.rows_of_partition);
+        self.partition(token, key, &slices, page, scratch).await
+    }
+
+    /// Slices of one partition.
+    async fn partition<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        slices: &[Slice],
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let scope = Scope::Key(token, key);
+        let mut cursor = self.cursor(Span { scope, slices, reversed: self.command.reversed });
+        match cursor.next_partition().await? {
+            true => page.partition(&mut cursor, scratch).await,
+            false => Ok(()),
+        }
+    }
+
+    /// All sources of a span as one.
+    fn cursor<'c>(&self, span: Span<'c>) -> Merge<MemtableCursor<'c>> {
+        self.table.with_memtables(|layers| {
+            let cursor = |layer: &Layer| MemtableCursor::new(layer.memtable.clone(), span);
+            Merge::new(layers.iter().map(cursor), span.reversed)
+        })
+    }
+
+    /// The clustering key of the only row that the slices can hold.
+    fn row_wanted(&self, scratch: &mut Scratch) -> Option<&[u8]> {
+        let [slice] = self.command.slices.as_slice() else { return None };
+        let columns = self.definition.clustering();
+        if columns.is_empty() {
+            return slice.contains(&[]).then_some(&[]);
+        }
+        if slice.end.split_last() != Some((&AFTER, slice.start.as_slice())) {
+            return None;
+        }
+        // It may be the prefix of several.
+        let mut reader = Reader::new(&slice.start);
+        for column in columns {
+            scratch.spare.clear();
+            reader.component(&column.ty, column.descending, &mut scratch.spare).ok()?;
+        }
+        reader.rest().is_empty().then_some(&slice.start)
+    }
+
+    /// One row that only memtables can hold, straight from them. `false` if sstables may hold it too.
+    fn row<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        clustering: &[u8],
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<bool> {
+        page.work(key.len());
+        self.table.with_memtables(|layers| {
+            let [layer] = layers else {
+                return self.gathered(token, key, clustering, layers, page, scratch);
+            };
+            let memtable = layer.memtable.borrow();
+            let Some(view) = memtable.get(token, key) else { return Ok(()) };
+            let found = Found {
+                deletion: view.deletion(),
+                covering: view.covering(clustering),
+                stat: view.static_row(),
+                row: view.row(clustering),
+            };
+            self.give(token, key, clustering, &found, page, [&mut scratch.stat, &mut scratch.row])
+        })?;
+        Ok(true)
+    }
+
+    /// The same from several memtables.
+    fn gathered<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        clustering: &[u8],
+        layers: &[Layer],
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (mut deletion, mut covering) = (Deletion::NONE, Deletion::NONE);
+        let Scratch { key: merged_stat, merged, spare, stat, row } = scratch;
+        merged_stat.clear();
+        merged.clear();
+        for layer in layers {
+            let memtable = layer.memtable.borrow();
+            let Some(view) = memtable.get(token, key) else { continue };
+            deletion = deletion.max(view.deletion());
+            covering = covering.max(view.covering(clustering));
+            unite(merged_stat, view.static_row(), spare);
+            unite(merged, view.row(clustering), spare);
+        }
+        let some = |bytes: &'_ [u8]| !bytes.is_empty();
+        let found = Found {
+            deletion,
+            covering,
+            stat: some(merged_stat).then(|| RowRef::trusted(merged_stat)),
+            row: some(merged).then(|| RowRef::trusted(merged)),
+        };
+        self.give(token, key, clustering, &found, page, [stat, row])
+    }
+
+    /// Gives the row of a partition, or the partition's static row alone.
+    fn give<S: RowSink>(
+        &self,
+        token: Token,
+        key: &[u8],
+        clustering: &[u8],
+        found: &Found<'_>,
+        page: &mut Page<'_, S>,
+        [stat, row]: [&mut Vec<u8>; 2],
+    ) -> Result<()> {
+        let now_s = self.command.now_s;
+        let static_row = found.stat.and_then(|row| visible(row, found.deletion, now_s, stat));
+        let partition = PartitionRef { token, key, static_row };
+        let seen = found.row.and_then(|found_row| visible(found_row, found.covering, now_s, row));
+        if let Some(row) = seen {
+            page.offer(&partition, Some(clustering), Some(row))?;
+        }
+        page.static_alone(&partition)
+    }
+}
+
+/// What memtables hold of a row and its partition, as stored.
+struct Found<'a> {
+    deletion: Deletion,
+    covering: Deletion,
+    stat: Option<RowRef<'a>>,
+    row: Option<RowRef<'a>>,
+}
+
+/// Merges a row into the one in `all`, which is empty before the first.
+fn unite(all: &mut Vec<u8>, row: Option<RowRef<'_>>, spare: &mut Vec<u8>) {
+    let Some(row) = row else { return };
+    if all.is_empty() {
+        all.extend_from_slice(row.bytes());
+        return;
+    }
+    spare.clear();
+    merge(RowRef::trusted(all), row, spare);
+    mem::swap(all, spare);
+}

@@ -1,0 +1,247 @@
+//! What becomes of rows on their way to the reader: tombstones, filters, limits, where the next page begins.
+//!
+//! ```text
+//! cursor ─► visible at now ─► filters ─► limits ─► sink
+//! ```
+//!
+//! 1. A full page looks a little further for another row, so that the last page says it is the last.
+//! 2. Every row a read looks at is work, whether it is given or not. After a quantum of it the read lets others run.
+
+use super::{Patience, Scratch};
+use crate::cursor::{Cursor, Fragment};
+use crate::error::{Error, Result};
+use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
+use model::Deletion;
+use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
+use model::row::{RowRef, visible};
+use model::schema::Table as Definition;
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// One page of one read.
+pub(super) struct Page<'r, S> {
+    command: &'r ReadCommand,
+    definition: &'r Definition,
+    sink: &'r mut S,
+    patience: Patience,
+    rows: u64,
+    bytes: u64,
+    rows_of_partition: u64,
+    more: Option<Resume>,
+    stage: Stage,
+    work_rows: u32,
+    work_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Filling,
+    /// Full; so many rows were looked at since.
+    Full(u32),
+    Done,
+}
+
+/// What is wanted after a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The next row of the partition.
+    Row,
+    /// Nothing more of the partition.
+    Partition,
+}
+
+impl<'r, S: RowSink> Page<'r, S> {
+    pub(super) fn new(
+        command: &'r ReadCommand,
+        definition: &'r Definition,
+        sink: &'r mut S,
+        patience: Patience,
+    ) -> Self {
+        Page {
+            command,
+            definition,
+            sink,
+            patience,
+            rows: 0,
+            bytes: 0,
+            rows_of_partition: 0,
+            more: None,
+            stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
+            work_rows: 0,
+            work_bytes: 0,
+        }
+    }
+
+    /// Whether nothing more is wanted at all.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Begins a partition of which earlier pages have given so many rows.
+    #[inline]
+    pub(super) fn begin(&mut self, rows_before: u64) {
+        self.rows_of_partition = rows_before;
+    }
+
+    /// How the read ended.
+    pub(super) fn end(self) -> ReadEnd {
+        // A page that was full and found nothing more was the last.
+        let more = if self.is_done() { self.more } else { None };
+        ReadEnd { rows: self.rows, more }
+    }
+
+    /// The error of a page that cannot wait, unless it is full and only looks ahead.
+    pub(super) fn forgive(&mut self, e: Error) -> Result<()> {
+        match self.stage {
+            Stage::Full(_) if e == Error::WouldBlock => {
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            _ => Err(e),
+        }
+    }
+
+    /// Gives what is wanted of the partition that the cursor has entered.
+    pub(super) async fn partition(
+        &mut self,
+        cursor: &mut impl Cursor,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let head = cursor.head();
+        let (token, deletion) = (head.token, head.deletion);
+        scratch.key.clear();
+        scratch.key.extend_from_slice(head.key);
+        scratch.stat.clear();
+        if let Some(row) = head.static_row
+            && let Some(row) = visible(row, deletion, self.command.now_s, &mut scratch.row)
+        {
+            scratch.stat.extend_from_slice(row.bytes());
+        }
+        let Scratch { key, stat, row: seen, .. } = scratch;
+        let static_row = (!stat.is_empty()).then(|| RowRef::trusted(stat));
+        let partition = PartitionRef { token, key, static_row };
+        self.work(key.len() + stat.len());
+        let mut in_force = Deletion::NONE;
+        while !self.is_done() && cursor.next().await? {
+            match cursor.fragment() {
+                Fragment::Change { deletion, .. } => in_force = deletion,
+                Fragment::Row { clustering, row } => {
+                    self.work(clustering.len() + row.bytes().len());
+                    let covering = deletion.max(in_force);
+                    if let Some(row) = visible(row, covering, self.command.now_s, seen)
+                        && self.offer(&partition, Some(clustering), Some(row))? == Wanted::Partition
+                    {
+                        return Ok(());
+                    }
+                }
+            }
+            self.breathe().await?;
+        }
+        self.static_alone(&partition)
+    }
+
+    /// The row of a partition that has none in the slices, if such a row is wanted.
+    pub(super) fn static_alone(&mut self, partition: &PartitionRef<'_>) -> Result<()> {
+        let wanted = self.command.static_alone || self.command.distinct;
+        let alone = self.rows_of_partition == 0 && partition.static_row.is_some();
+        if wanted && alone && !self.is_done() {
+            self.offer(partition, None, None)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a row to the sink, if it passes and there is room for it.
+    #[inline]
+    pub(super) fn offer(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<Wanted> {
+        for filter in &self.command.filters {
+            let matches = filter.matches(self.definition, partition, clustering, row);
+            if !matches.map_err(|e| self.malformed(&e))? {
+                return Ok(Wanted::Row);
+            }
+        }
+        if let Stage::Full(_) = self.stage {
+            self.stage = Stage::Done;
+            return Ok(Wanted::Partition);
+        }
+        let flow = self.sink.row(partition, clustering, row);
+        let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
+        self.rows += 1;
+        self.rows_of_partition += 1;
+        self.bytes += (partition.key.len() + bytes(clustering.map(<[u8]>::len))) as u64;
+        self.bytes += bytes(row.map(|row| row.bytes().len())) as u64;
+        let limits = &self.command.limits;
+        if self.rows >= limits.rows {
+            self.stage = Stage::Done;
+            return Ok(Wanted::Partition);
+        }
+        let enough = self.command.distinct || self.rows_of_partition >= limits.rows_per_partition;
+        let wanted = if enough || row.is_none() { Wanted::Partition } else { Wanted::Row };
+        let is_full = self.rows >= limits.page_rows || self.bytes >= limits.page_bytes;
+        if is_full || flow == Flow::Enough {
+            self.stage = Stage::Full(0);
+            let partition_done = wanted == Wanted::Partition;
+            self.more = Some(Resume {
+                token: partition.token,
+                key: partition.key.to_vec(),
+                clustering: clustering.filter(|_| !partition_done).map(<[u8]>::to_vec),
+                partition_done,
+                rows_of_partition: self.rows_of_partition,
+            });
+        }
+        Ok(wanted)
+    }
+
+    /// Counts a row or partition that was looked at.
+    #[inline]
+    pub(super) fn work(&mut self, bytes: usize) {
+        self.work_rows += 1;
+        self.work_bytes += bytes;
+        if let Stage::Full(looked) = &mut self.stage {
+            *looked += 1;
+            if *looked > PAGE_LOOK_AHEAD_ROWS {
+                self.stage = Stage::Done;
+            }
+        }
+    }
+
+    /// Lets others run if a quantum of work is done; a read that cannot wait says so.
+    #[inline]
+    pub(super) async fn breathe(&mut self) -> Result<()> {
+        if self.work_rows < READ_QUANTUM_ROWS && self.work_bytes < READ_QUANTUM_BYTES {
+            return Ok(());
+        }
+        (self.work_rows, self.work_bytes) = (0, 0);
+        match self.patience {
+            Patience::None => self.forgive(Error::WouldBlock),
+            Patience::Endless => {
+                yield_now().await;
+                Ok(())
+            }
+        }
+    }
+
+    #[cold]
+    fn malformed(&self, e: &model::Error) -> Error {
+        let table = format!("{}.{}", self.definition.keyspace, self.definition.name);
+        Error::corrupt(&table, 0, e.to_string())
+    }
+}
+
+/// Lets every other ready task run once.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,239 @@
+//! Pages, slices, limits and directions of one read add up to the plain list of live rows.
+
+use super::*;
+use model::mutation::{MutationBuilder, RangeTombstone};
+use model::read::{Filter, FilterTarget, Flow, Limits, Operator};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::schema::TableBuilder;
+use model::{ColumnId, CqlType, TableId};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+fn definition() -> Definition {
+    TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+        .partition_key("k", CqlType::Tinyint)
+        .and_then(|b| b.clustering("c", CqlType::Tinyint, false))
+        .and_then(|b| b.stat("s", CqlType::Tinyint))
+        .and_then(|b| b.regular("v", CqlType::Tinyint))
+        .and_then(TableBuilder::build)
+        .expect("a sound table")
+}
+
+fn clustering(value: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    model::ordered::encode_component(&CqlType::Tinyint, false, &[value], &mut out).expect("a byte");
+    out
+}
+
+/// Rows by partition and clustering; the value of each. `None` as clustering is the static row.
+type World = BTreeMap<u8, (Option<u8>, BTreeMap<u8, u8>)>;
+
+fn record(world: &World, deleted: &[(u8, u8, u8)]) -> Vec<u8> {
+    let mut record = Vec::new();
+    let definition = definition();
+    for (key, (stat, rows)) in world {
+        let mut m =
+            MutationBuilder::begin(&mut record, definition.id, Token(i64::from(*key)), &[*key]);
+        if let Some(value) = stat {
+            m.static_row(|out| {
+                let cell = Cell::live(ColumnId(2), 5, std::slice::from_ref(value));
+                RowBuilder::begin(out, &RowHead::bare(5)).cell(&cell);
+            });
+        }
+        for (_, from, to) in deleted.iter().filter(|d| d.0 == *key) {
+            let deletion = Deletion { timestamp: 9, local_s: 1 };
+            let (start, end) = (&clustering(*from), &clustering(*to));
+            m.delete_range(&RangeTombstone { start, end, deletion });
+        }
+        for (at, value) in rows {
+            m.row(&clustering(*at), |out| {
+                let cell = Cell::live(ColumnId(3), 5, std::slice::from_ref(value));
+                RowBuilder::begin(out, &RowHead::bare(5)).cell(&cell);
+            });
+        }
+        m.finish();
+    }
+    record
+}
+
+/// (partition, static value, clustering, value), each as given.
+type Given = (u8, Option<u8>, Option<Vec<u8>>, Option<u8>);
+
+#[derive(Default)]
+struct Taken(Vec<Given>);
+
+impl RowSink for Taken {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        let value = |row: RowRef<'_>| row.cells().next().map(|cell| cell.value[0]);
+        let stat = partition.static_row.and_then(value);
+        let row = row.and_then(value);
+        self.0.push((partition.key[0], stat, clustering.map(<[u8]>::to_vec), row));
+        Flow::More
+    }
+}
+
+/// What a command should give, without regard to pages.
+fn expected(world: &World, deleted: &[(u8, u8, u8)], command: &ReadCommand) -> Vec<Given> {
+    let keys: Vec<u8> = match &command.partitions {
+        Partitions::Keys(keys) => keys.iter().map(|(_, key)| key[0]).collect(),
+        Partitions::Range(range) => {
+            let inside = |key: &u8| range.contains(Token(i64::from(*key)));
+            world.keys().copied().filter(inside).collect()
+        }
+    };
+    let mut all = Vec::new();
+    for key in keys {
+        let Some((stat, rows)) = world.get(&key) else { continue };
+        let gone = |at: u8| deleted.iter().any(|d| d.0 == key && d.1 <= at && at < d.2);
+        let live = rows.iter().filter(|(at, _)| !gone(**at));
+        let mut live: Vec<(Vec<u8>, u8)> = live.map(|(at, v)| (clustering(*at), *v)).collect();
+        live.retain(|(at, _)| command.slices.iter().any(|slice| slice.contains(at)));
+        if command.reversed {
+            live.reverse();
+        }
+        let passes = |value: u8| {
+            command
+                .filters
+                .iter()
+                .all(|f| i8::from_be_bytes([value]) >= i8::from_be_bytes([f.values[0][0]]))
+        };
+        let any_live = !live.is_empty();
+        let most = if command.distinct { 1 } else { command.limits.rows_per_partition };
+        let rows = live.into_iter().filter(|(_, value)| passes(*value)).take(most as usize);
+        let before = all.len();
+        all.extend(rows.map(|(at, value)| (key, *stat, Some(at), Some(value))));
+        let alone = (command.static_alone || command.distinct) && stat.is_some();
+        if alone && all.len() == before && !any_live && command.filters.is_empty() {
+            all.push((key, *stat, None, None));
+        }
+    }
+    all.truncate(usize::try_from(command.limits.rows).unwrap_or(usize::MAX));
+    all
+}
+
+fn any_world() -> impl Strategy<Value = World> {
+    let rows = prop::collection::btree_map(0..12u8, any::<u8>(), 0..9);
+    prop::collection::btree_map(0..6u8, (prop::option::of(any::<u8>()), rows), 0..6)
+}
+
+fn any_command() -> impl Strategy<Value = ReadCommand> {
+    let keys = prop::collection::vec(0..6u8, 0..5).prop_map(|mut keys| {
+        let mut seen = Vec::new();
+        keys.retain(|key| {
+            !std::mem::replace(&mut seen.contains(key), false) && {
+                seen.push(*key);
+                true
+            }
+        });
+        Partitions::Keys(keys.into_iter().map(|k| (Token(i64::from(k)), Box::from([k]))).collect())
+    });
+    let range = (0..6i64, 0..6i64).prop_map(|(a, b)| {
+        Partitions::Range(TokenRange { first: Token(a.min(b)), last: Token(a.max(b)) })
+    });
+    let slices = prop_oneof![
+        Just(vec![Slice::all()]),
+        (0..12u8).prop_map(|at| vec![Slice::row(clustering(at))]),
+        prop::collection::btree_set(0..13u8, 2..6).prop_map(|borders| {
+            let borders: Vec<u8> = borders.into_iter().collect();
+            let slice =
+                |pair: &[u8]| Slice { start: clustering(pair[0]), end: clustering(pair[1]) };
+            borders.chunks_exact(2).map(slice).collect()
+        }),
+    ];
+    let limits = (prop_oneof![Just(u64::MAX), 0..9u64], prop_oneof![Just(u64::MAX), 1..4u64]);
+    let filter = prop::option::weighted(0.3, any::<u8>()).prop_map(|value| {
+        let filter = |value| Filter {
+            target: FilterTarget::Value(ColumnId(3)),
+            operator: Operator::GreaterOrEqual,
+            values: vec![Box::from([value])],
+        };
+        value.map(filter).into_iter().collect()
+    });
+    let flags = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
+    (prop_oneof![keys, range], slices, limits, filter, flags).prop_map(
+        |(partitions, slices, limits, filters, (reversed, static_alone, distinct))| ReadCommand {
+            table: definition().id,
+            partitions,
+            slices,
+            reversed,
+            static_alone,
+            distinct,
+            filters,
+            limits: Limits {
+                rows: limits.0,
+                rows_per_partition: limits.1,
+                ..Limits::none(u64::MAX)
+            },
+            resume: None,
+            now_s: 100,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn pages_add_up_to_the_whole(
+        world in any_world(),
+        deleted in prop::collection::vec((0..6u8, 0..12u8, 0..13u8), 0..3),
+        command in any_command(),
+        page_rows in 1..5u64,
+    ) {
+        let (definition, record) = (definition(), record(&world, &deleted));
+        let wanted = expected(&world, &deleted, &command);
+        let mut whole = Taken::default();
+        let end = read_record(&definition, &record, &command, &mut whole).expect("it reads");
+        prop_assert_eq!(&whole.0, &wanted);
+        prop_assert_eq!(end, ReadEnd { rows: wanted.len() as u64, more: None });
+
+        let mut pages = Taken::default();
+        let mut page = command.clone();
+        page.limits.page_rows = page_rows;
+        loop {
+            let before = pages.0.len();
+            let end = read_record(&definition, &record, &page, &mut pages).expect("it reads");
+            let given = (pages.0.len() - before) as u64;
+            prop_assert_eq!(end.rows, given);
+            prop_assert!(given <= page_rows);
+            page.limits.rows = page.limits.rows.saturating_sub(given);
+            let Some(resume) = end.more else { break };
+            prop_assert_eq!(given, page_rows, "only a full page is followed by another");
+            page.resume = Some(resume);
+        }
+        prop_assert_eq!(&pages.0, &wanted);
+    }
+}
+
+#[test]
+fn the_row_that_passes_the_bytes_of_a_page_is_its_last() {
+    let world: World = [(1, (None, (0..9).map(|at| (at, 1)).collect()))].into();
+    let record = record(&world, &[]);
+    let mut command = any_whole();
+    command.limits.page_bytes = 40;
+    let mut taken = Taken::default();
+    let end = read_record(&definition(), &record, &command, &mut taken).unwrap();
+    // Each row counts its bytes, its clustering key and its partition key.
+    assert!((1..9).contains(&taken.0.len()));
+    assert!(end.more.is_some());
+}
+
+fn any_whole() -> ReadCommand {
+    ReadCommand {
+        table: definition().id,
+        partitions: Partitions::Range(TokenRange::ALL),
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(u64::MAX),
+        resume: None,
+        now_s: 100,
+    }
+}

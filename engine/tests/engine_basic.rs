@@ -1,0 +1,146 @@
+//! A shard's storage from the outside: what was answered is there, also after a crash.
+
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+
+use engine::io::{Crash, Disk, Faults, RelPath, SimDisk, SimExec};
+use engine::{Config, Engine};
+use model::mutation::MutationBuilder;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use std::rc::Rc;
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+
+fn schema() -> Schema {
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let keyspace = SchemaChange::CreateKeyspace {
+        name: "ks".into(),
+        replication: Default::default(),
+        durable_writes: true,
+    };
+    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
+    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
+        schema
+            .apply(&SchemaEntry { number, version: Uuid::from_u128(number.into()), change })
+            .unwrap()
+    })
+}
+
+fn config() -> Config {
+    let log_dir = RelPath::root().join("log");
+    let log =
+        engine::commitlog::Config { segment_bytes: 64 << 10, ..engine::commitlog::Config::new(1) };
+    Config { log_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 8 << 20 }
+}
+
+fn record(key: u8, value: &[u8], timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
+    m.row(&[], |out| {
+        RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&Cell::live(
+            ColumnId(1),
+            timestamp,
+            value,
+        ));
+    });
+    m.finish();
+    out
+}
+
+struct Values(Vec<(u8, Vec<u8>)>);
+
+impl RowSink for Values {
+    fn row(&mut self, p: &PartitionRef<'_>, _: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
+        let cell = row.and_then(|row| row.cells().next()).expect("a row with a cell");
+        self.0.push((p.key[0], cell.value.to_vec()));
+        Flow::More
+    }
+}
+
+fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
+    let command = ReadCommand {
+        table: TABLE,
+        partitions,
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(1 << 20),
+        resume: None,
+        now_s: 1,
+    };
+    let mut values = Values(Vec::new());
+    let end = engine.read_cached(&command, &mut values).unwrap();
+    assert_eq!((end.rows, end.more), (values.0.len() as u64, None));
+    values.0
+}
+
+fn by_key(key: u8) -> Partitions {
+    Partitions::Keys(vec![(Token::of_key(&[key]), Box::from([key]))])
+}
+
+/// Opens the engine with its log running.
+async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+async fn answered(engine: &Engine, count: usize) -> Vec<(u64, Result<(), engine::Error>)> {
+    let mut done = Vec::new();
+    while done.len() < count {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    done
+}
+
+#[test]
+fn what_was_answered_can_be_read_also_after_a_crash() {
+    let sim = SimDisk::new(3, Faults { suspensions_max: 3, ..Faults::default() });
+    let disk = Disk::Sim(sim.clone());
+    let exec = SimExec::new(3);
+    let inner = exec.clone();
+    exec.run(async move {
+        disk.mkdir(&RelPath::root().join("log")).await.unwrap();
+        disk.sync_dir(&RelPath::root()).await.unwrap();
+        Engine::create(&disk, &config()).await.unwrap();
+        let engine = open(&disk, &inner).await;
+        for i in 0..100u8 {
+            // Nothing is read before it is durable.
+            let before = read(&engine, by_key(i % 50));
+            engine.write(&record(i % 50, &[i], i64::from(i)), u64::from(i)).unwrap();
+            assert_eq!(read(&engine, by_key(i % 50)), before);
+            if i % 7 == 0 {
+                yield_now().await;
+            }
+        }
+        let done = answered(&engine, 100).await;
+        assert!(done.iter().zip(0..).all(|((ticket, result), i)| *ticket == i && result.is_ok()));
+        assert_eq!(read(&engine, by_key(7)), [(7, vec![57])]);
+    })
+    .done();
+    let disk = Disk::Sim(sim.crash(5, Crash::Random));
+    let exec = SimExec::new(4);
+    let inner = exec.clone();
+    exec.run(async move {
+        let engine = open(&disk, &inner).await;
+        assert_eq!(engine.stats().records_replayed, 100);
+        let mut all = read(&engine, Partitions::Range(TokenRange::ALL));
+        all.sort();
+        assert_eq!(all, (0..50).map(|i| (i, vec![i + 50])).collect::<Vec<_>>());
+    })
+    .done();
+}
