@@ -6,10 +6,10 @@
 
 #[cfg_attr(not(test), expect(dead_code, reason = "flushing follows"))]
 mod budget;
+pub mod cache;
 pub mod codec;
 pub mod commitlog;
 pub mod cursor;
-mod engine;
 pub mod error;
 pub mod io;
 pub mod journal;
@@ -18,8 +18,9 @@ pub mod limits;
 pub mod manifest;
 pub mod memtable;
 pub mod planted;
-mod read;
 pub mod sstable;
+mod engine;
+mod read;
 mod stats;
 mod table;
 mod write;

@@ -16,6 +16,23 @@ pub const SIM_SECTOR_BYTES: usize = 512;
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
+/// An sstable is written in pieces of this.
+pub const SSTABLE_WRITE_BYTES: usize = 256 << 10;
+
+/// A partition of fewer blocks has no row index: halving its blocks takes three reads at most.
+pub const WIDE_BLOCKS_MIN: u64 = 8;
+
+/// A walk through an sstable reads this much at first, twice as much every time, and at last the most.
+pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
+/// One device read: what a compaction asks for from the start.
+pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
+
+/// A row index is never so high: each level has at least twice the nodes of the one above.
+pub const INDEX_LEVELS_MAX: usize = 32;
+
+/// A node of a row index is closed when it has so many bytes: one device page, before compression.
+pub const INDEX_NODE_BYTES: usize = 4096;
+
 /// The largest block of an sstable before compression: far above any row that fits a mutation, far below
 /// what offsets of 31 bits can name.
 pub const BLOCK_BYTES_MAX: usize = 512 << 20;

@@ -1,19 +1,71 @@
 //! An sstable: one immutable file of sorted partitions, and the little that is kept of it in memory.
 //!
-//! `FORMAT.md` beside this file specifies the bytes.
-
-#![expect(dead_code, reason = "the writer and the reader follow")]
+//! ```text
+//! file: data blocks │ row index nodes │ directory │ filter │ wide table │ statistics │ 0… │ footer
+//! ```
+//!
+//! A point read of a small partition is: filter, directory (both in memory), one read. `FORMAT.md` beside
+//! this file specifies the bytes; here each part has its file.
+//!
+//! Invariants
+//! 1. A file is written once, in one pass, and never changed. It is read back before anybody trusts it.
+//! 2. Every byte that is used was under a checksum that knows the file and the place.
+//! 3. Damage is an error that names the file and the place, never a missing row.
+//!
+//! Not here: which files are live (the manifest), and when they are merged (`compaction`).
 
 mod block;
+mod cursor;
+mod directory;
 mod elias_fano;
 mod filter;
+mod footer;
 mod frame;
+mod output;
+mod reader;
+mod row_index;
 mod slots;
+mod statistics;
+mod verify;
+mod wide;
+mod window;
+mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use cursor::SstableCursor;
 pub use frame::Codec;
+pub(crate) use frame::Opener;
+pub use reader::{Known, Reading, Sstable};
+pub(crate) use slots::Slots;
+pub use statistics::Statistics;
+pub use verify::verify;
+pub use writer::{Finished, Writer, WriterConfig};
 
+use std::fmt;
 use uuid::Uuid;
 
 /// What names an sstable: never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SstableId(pub Uuid);
+
+impl fmt::Display for SstableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What proves that a file is the one that was written: whoever names the file keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Its length.
+    pub file_bytes: u64,
+    /// The checksum of its footer, which covers the checksums of everything else.
+    pub footer_checksum: u64,
+}
+
+/// The name of the file in its table's directory.
+pub fn file_name(id: SstableId) -> String {
+    format!("{id}.sst")
+}

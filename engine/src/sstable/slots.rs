@@ -110,6 +110,16 @@ impl Slots {
         Ok(slots)
     }
 
+    /// A list of these items.
+    #[cfg(test)]
+    pub(crate) fn of(items: &[&[u8]]) -> Slots {
+        let mut builder = SlotsBuilder::default();
+        items.iter().for_each(|item| builder.item(false, |out| out.extend_from_slice(item)));
+        let mut bytes = Vec::new();
+        builder.finish(items.len(), &mut bytes);
+        Slots::open(bytes).expect("what was just built")
+    }
+
     #[inline]
     fn slot(&self, index: usize) -> (usize, bool) {
         if self.wide {
@@ -137,7 +147,7 @@ impl Slots {
 
     /// The item at `index`.
     #[inline]
-    pub(super) fn item(&self, index: usize) -> &[u8] {
+    pub(crate) fn item(&self, index: usize) -> &[u8] {
         assert!(index < self.count, "an item of the list");
         let end = if index + 1 < self.count { self.offset(index + 1) } else { self.end };
         &self.bytes[self.offset(index)..end]

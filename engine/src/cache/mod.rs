@@ -1,0 +1,6 @@
+//! What a shard keeps of its files in memory: blocks, decompressed and checked.
+
+mod blocks;
+
+pub(crate) use blocks::Place;
+pub use blocks::{BlockCache, CacheCounts};

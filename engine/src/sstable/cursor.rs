@@ -1,0 +1,365 @@
+//! Goes through a file: finds partitions by the directory, rows by the row index, and walks.
+//!
+//! 1. `next_partition` finds the head (`find.rs`) and the run of blocks that the partition takes.
+//! 2. Each slice is entered at its near border: a block is chosen (`place.rs`), the entry is found in it
+//!    by halving, and the range deletion in force there is known without reading what came before.
+//! 3. The walk goes from entry to entry and, at the end of a block, to the next of the run.
+//!
+//! Invariants
+//! 1. `head_at < end <= count` of the block in hand; the entry last shown is in that block.
+//! 2. Nothing outside the run is touched while the cursor is in a partition.
+
+mod find;
+mod place;
+
+use super::block::{Block, HeadRest, Inner};
+use super::frame::Kind;
+use super::reader::{Reading, Sstable};
+use super::row_index::NodeRef;
+use super::slots::Slots;
+use super::window::Window;
+use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use crate::error::{Error, Result};
+use model::{Deletion, Token};
+use std::rc::Rc;
+
+/// A walk through one file.
+#[derive(Debug)]
+pub struct SstableCursor<'c> {
+    table: Rc<Sstable>,
+    span: Span<'c>,
+    reading: Reading,
+    window: Window,
+    next: Next,
+    /// The partition.
+    head: Option<InBlock>,
+    run: Run,
+    /// The block in hand, where its part of the partition begins and ends, and the entry to come: forward
+    /// it is the next one, reversed the one after the next.
+    block: Option<InBlock>,
+    end: usize,
+    entry: usize,
+    /// Slices that are done with.
+    slices_done: usize,
+    phase: Phase,
+    in_force: Deletion,
+    shown: Shown,
+}
+
+/// A block, and the index of a head in it.
+#[derive(Clone, Debug)]
+struct InBlock {
+    number: usize,
+    slots: Rc<Slots>,
+    head_at: usize,
+}
+
+/// The blocks of a partition.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    first: usize,
+    last: usize,
+    /// The row index, if it has one.
+    root: Option<NodeRef>,
+}
+
+/// Where the next partition is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Where the scope begins.
+    Begin,
+    /// Behind the partition in hand.
+    Behind,
+    /// There is none.
+    Nowhere,
+}
+
+/// Where the walk through a partition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Before the next slice.
+    Before,
+    /// In a slice.
+    Inside,
+    /// Behind the last.
+    Over,
+}
+
+/// What the cursor shows.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// This entry of the block in hand.
+    Entry(usize),
+    /// A change at the near border of the slice.
+    Entered,
+    /// A change at its far border.
+    Left,
+}
+
+impl<'c> SstableCursor<'c> {
+    pub(super) fn new(table: Rc<Sstable>, span: Span<'c>, reading: Reading) -> SstableCursor<'c> {
+        SstableCursor {
+            table,
+            span,
+            reading,
+            window: Window::new(reading),
+            next: Next::Begin,
+            head: None,
+            run: Run::default(),
+            block: None,
+            end: 0,
+            entry: 0,
+            slices_done: 0,
+            phase: Phase::Over,
+            in_force: Deletion::NONE,
+            shown: Shown::Entered,
+        }
+    }
+
+    /// The slice in hand, in the order of the span.
+    fn slice(&self) -> Option<&'c Slice> {
+        if self.span.reversed {
+            self.span.slices.iter().rev().nth(self.slices_done)
+        } else {
+            self.span.slices.get(self.slices_done)
+        }
+    }
+
+    fn near_border(&self, slice: &'c Slice) -> &'c [u8] {
+        if self.span.reversed { &slice.end } else { &slice.start }
+    }
+
+    fn far_border(&self, slice: &'c Slice) -> &'c [u8] {
+        if self.span.reversed { &slice.start } else { &slice.end }
+    }
+
+    /// Whether the entry belongs to the slice in hand, coming from its near border.
+    fn is_inside(&self, inner: &Inner<'_>, slice: &Slice) -> bool {
+        let (at, is_row) = inner.place();
+        match (self.span.reversed, is_row) {
+            (false, _) => at < slice.end.as_slice(),
+            (true, true) => at >= slice.start.as_slice(),
+            // A change at the start governs what is below the slice.
+            (true, false) => at > slice.start.as_slice(),
+        }
+    }
+
+    /// The entry to come, after a step into the next block if need be; `None` at the partition's end.
+    async fn peek(&mut self) -> Result<Option<usize>> {
+        loop {
+            let InBlock { number, head_at, .. } = *self.in_hand();
+            if self.span.reversed {
+                if self.entry > head_at + 1 {
+                    return Ok(Some(self.entry - 1));
+                }
+                if number == self.run.first {
+                    return Ok(None);
+                }
+                self.window.walk();
+                self.take_block(number - 1).await?;
+                self.entry = self.end;
+            } else {
+                if self.entry < self.end {
+                    return Ok(Some(self.entry));
+                }
+                if number == self.run.last {
+                    return Ok(None);
+                }
+                self.window.walk();
+                self.take_block(number + 1).await?;
+                self.entry = self.in_hand().head_at + 1;
+                self.check_open()?;
+            }
+        }
+    }
+
+    /// A block that goes on must say that the deletion is in force that was when the last one ended.
+    fn check_open(&self) -> Result<()> {
+        let InBlock { number, slots, head_at } = self.in_hand();
+        let open = Block::new(slots).open_below(*head_at, head_at + 1);
+        match open.map_err(|what| self.damaged(*number, what))? {
+            open if open == self.in_force => Ok(()),
+            _ => Err(self.damaged(*number, "another deletion is in force than before")),
+        }
+    }
+
+    /// Moves one entry on; whether it still belongs to the slice.
+    async fn walk(&mut self, slice: &Slice) -> Result<bool> {
+        let Some(index) = self.peek().await? else { return Ok(false) };
+        let InBlock { number, ref slots, .. } = *self.in_hand();
+        let inner = Block::new(slots).inner(index).map_err(|what| self.damaged(number, what))?;
+        if !self.is_inside(&inner, slice) {
+            return Ok(false);
+        }
+        self.in_force = match inner {
+            Inner::Row(_) => self.in_force,
+            Inner::Bound(bound) if self.span.reversed => bound.below,
+            Inner::Bound(bound) => bound.above,
+        };
+        self.entry = if self.span.reversed { index } else { index + 1 };
+        self.shown = Shown::Entry(index);
+        Ok(true)
+    }
+
+    fn in_hand(&self) -> &InBlock {
+        self.block.as_ref().expect("a slice was entered, so a block is in hand")
+    }
+
+    #[cold]
+    fn damaged(&self, block: usize, what: &'static str) -> Error {
+        self.table.corrupt(self.table.directory.frame(block).0, what)
+    }
+
+    /// A data block.
+    async fn block(&mut self, number: usize) -> Result<Rc<Slots>> {
+        if let Some(block) = &self.block
+            && block.number == number
+        {
+            return Ok(block.slots.clone());
+        }
+        let (offset, bytes) = self.table.directory.frame(number);
+        if self.reading != Reading::Compaction
+            && let Some(slots) = self.table.cached(offset)
+        {
+            return Ok(slots);
+        }
+        if self.window.frame(offset, bytes).is_none() {
+            if self.reading == Reading::Cached {
+                return Err(Error::WouldBlock);
+            }
+            self.read_ahead(number).await?;
+        }
+        let frame = self.window.frame(offset, bytes).expect("it was just read");
+        let slots = self.table.open_frame(frame, Kind::Data, offset)?;
+        if !slots.is_marked(0) {
+            return Err(self.damaged(number, "a block that does not begin with a head"));
+        }
+        if self.reading == Reading::Point {
+            self.table.keep(offset, &slots);
+        }
+        Ok(slots)
+    }
+
+    /// Reads the block and, as far as the window reaches, those that the walk comes to next.
+    async fn read_ahead(&mut self, number: usize) -> Result<()> {
+        self.window.widen();
+        let directory = &self.table.directory;
+        let (offset, bytes) = directory.frame(number);
+        let end_of = |block: usize| {
+            let (offset, bytes) = directory.frame(block);
+            offset + bytes as u64
+        };
+        let file = self.table.file();
+        if self.span.reversed && number > self.run.first {
+            let reach = self.window.reach(offset + bytes as u64);
+            let mut first = number;
+            while first > self.run.first && directory.frame(first - 1).0 >= reach {
+                first -= 1;
+            }
+            let from = directory.frame(first).0;
+            return self.window.read(file, from, (end_of(number) - from) as usize, from).await;
+        }
+        let end = match self.span.scope {
+            Scope::Key(..) => end_of(self.run.last.max(number)),
+            Scope::Range(_) => self.table.footer().data_bytes,
+        };
+        self.window.read(file, offset, bytes, end).await
+    }
+
+    /// A node of the row index.
+    async fn node(&self, node: NodeRef) -> Result<Rc<Slots>> {
+        let (offset, bytes) = self.table.node_frame(node)?;
+        if let Some(slots) = self.table.cached(offset) {
+            return Ok(slots);
+        }
+        if self.reading == Reading::Cached {
+            return Err(Error::WouldBlock);
+        }
+        let frame = self.table.file().read_exact_at(offset, bytes).await?;
+        let slots = self.table.open_frame(&frame, Kind::RowIndex, offset)?;
+        self.table.keep(offset, &slots);
+        Ok(slots)
+    }
+}
+
+impl Cursor for SstableCursor<'_> {
+    async fn next_partition(&mut self) -> Result<bool> {
+        let found = match (self.next, self.span.scope) {
+            (Next::Nowhere, _) | (Next::Behind, Scope::Key(..)) => false,
+            (Next::Begin, Scope::Key(token, key)) => self.find_key(token, key).await?,
+            (Next::Begin, Scope::Range(range)) => self.find_from(range.first).await?,
+            (Next::Behind, Scope::Range(_)) => self.find_behind().await?,
+        };
+        self.next = if found { Next::Behind } else { Next::Nowhere };
+        self.slices_done = 0;
+        self.in_force = Deletion::NONE;
+        self.shown = Shown::Entered;
+        self.phase =
+            if found && !self.span.slices.is_empty() { Phase::Before } else { Phase::Over };
+        Ok(found)
+    }
+
+    fn head(&self) -> Head<'_> {
+        let InBlock { slots, head_at, .. } = self.head.as_ref().expect("it is in a partition");
+        let head = Block::new(slots).head(*head_at).expect("it was read before");
+        let static_row = match head.rest {
+            HeadRest::Begins { static_row } => static_row,
+            HeadRest::Continues { .. } => None,
+        };
+        Head { token: head.token, key: head.key, deletion: head.deletion, static_row }
+    }
+
+    async fn next(&mut self) -> Result<bool> {
+        loop {
+            let Some(slice) = self.slice() else {
+                self.phase = Phase::Over;
+                return Ok(false);
+            };
+            match self.phase {
+                Phase::Over => return Ok(false),
+                Phase::Before => {
+                    self.phase = Phase::Inside;
+                    if self.enter(self.near_border(slice)).await? {
+                        self.shown = Shown::Entered;
+                        return Ok(true);
+                    }
+                }
+                Phase::Inside => {
+                    // The far border's change is shown while the slice is still the one in hand.
+                    if matches!(self.shown, Shown::Left) {
+                        self.shown = Shown::Entered;
+                    } else if self.walk(slice).await? {
+                        return Ok(true);
+                    } else if !self.in_force.is_none() {
+                        self.in_force = Deletion::NONE;
+                        self.shown = Shown::Left;
+                        return Ok(true);
+                    }
+                    self.slices_done += 1;
+                    self.phase = Phase::Before;
+                }
+            }
+        }
+    }
+
+    fn fragment(&self) -> Fragment<'_> {
+        let border = || self.slice().expect("a border is shown while its slice is in hand");
+        let deletion = self.in_force;
+        match self.shown {
+            Shown::Entered => Fragment::Change { position: self.near_border(border()), deletion },
+            Shown::Left => Fragment::Change { position: self.far_border(border()), deletion },
+            Shown::Entry(index) => {
+                let inner = Block::new(&self.in_hand().slots).inner(index);
+                match inner.expect("it was read before") {
+                    Inner::Row(row) => Fragment::Row { clustering: row.clustering, row: row.row },
+                    Inner::Bound(bound) => Fragment::Change { position: bound.at, deletion },
+                }
+            }
+        }
+    }
+}
+
+/// The place of a partition among partitions.
+fn order(head: &super::block::Head<'_>, token: Token, key: &[u8]) -> std::cmp::Ordering {
+    (head.token, head.key).cmp(&(token, key))
+}

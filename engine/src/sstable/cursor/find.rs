@@ -1,0 +1,153 @@
+//! From a token to a partition: candidates of the directory, last one first, then halving.
+
+use super::super::block::{Block, HeadRest};
+use super::super::slots::Slots;
+use super::{InBlock, Run, SstableCursor, order};
+use crate::cursor::Scope;
+use crate::error::Result;
+use model::Token;
+use std::rc::Rc;
+
+impl SstableCursor<'_> {
+    /// Finds the partition of a key.
+    pub(super) async fn find_key(&mut self, token: Token, key: &[u8]) -> Result<bool> {
+        let table = self.table.clone();
+        if let Some(wide) = table.wide.find(token, key) {
+            let first = wide.first_block as usize;
+            self.run = Run { first, last: table.directory.run_end(first), root: Some(wide.root) };
+            let number = match self.slice() {
+                Some(slice) => self.block_of(self.near_border(slice)).await?,
+                None => first,
+            };
+            let slots = self.block(number).await?;
+            let found = Block::new(&slots).find(token, key);
+            if let Ok(head_at) = found.map_err(|what| self.damaged(number, what))? {
+                self.settle(InBlock { number, slots, head_at }).await?;
+                return Ok(true);
+            }
+            // Another key of the same token and hash: look as if it were small.
+        }
+        let (mut low, mut high) = table.directory.candidates(token);
+        let mut probe = high;
+        loop {
+            let slots = self.block(probe).await?;
+            let found = Block::new(&slots).find(token, key);
+            match found.map_err(|what| self.damaged(probe, what))? {
+                Ok(head_at) => {
+                    self.run = self.run_of(probe, &slots, head_at);
+                    self.settle(InBlock { number: probe, slots, head_at }).await?;
+                    return Ok(true);
+                }
+                Err(0) if probe > low => high = probe - 1,
+                Err(index) if index == slots.count() && probe < high => low = probe + 1,
+                Err(_) => return Ok(false),
+            }
+            probe = low + (high - low) / 2;
+        }
+    }
+
+    /// Finds the first partition of the scope at or above a token.
+    pub(super) async fn find_from(&mut self, token: Token) -> Result<bool> {
+        let (mut low, mut high) = self.table.directory.candidates(token);
+        // The last block that begins below the token, or the first of all.
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let slots = self.block(middle).await?;
+            let head = Block::new(&slots).head(0).map_err(|what| self.damaged(middle, what))?;
+            if order(&head, token, &[]).is_lt() {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        let slots = self.block(low).await?;
+        let found = Block::new(&slots).find(token, &[]);
+        let (Ok(index) | Err(index)) = found.map_err(|what| self.damaged(low, what))?;
+        self.begin_at(low, slots, index).await
+    }
+
+    /// Finds the partition behind the one in hand.
+    pub(super) async fn find_behind(&mut self) -> Result<bool> {
+        let last = self.run.last;
+        let slots = self.block(last).await?;
+        let head_at = if last > self.run.first { 0 } else { self.head_at_first() };
+        let end = Block::new(&slots).end_of(head_at);
+        self.begin_at(last, slots, end).await
+    }
+
+    /// Begins with the head at `index` of the block, or with the next after its last partition.
+    async fn begin_at(&mut self, number: usize, slots: Rc<Slots>, index: usize) -> Result<bool> {
+        let (mut number, mut slots, mut index) = (number, slots, index);
+        if index == slots.count() {
+            let last = self.table.directory.run_end(number);
+            if last > number {
+                number = last;
+                slots = self.block(number).await?;
+                index = Block::new(&slots).end_of(0);
+            }
+        }
+        if index == slots.count() {
+            number += 1;
+            self.window.walk();
+            if number == self.table.directory.blocks() {
+                return Ok(false);
+            }
+            slots = self.block(number).await?;
+            index = 0;
+        }
+        let head = Block::new(&slots).head(index).map_err(|what| self.damaged(number, what))?;
+        if matches!(head.rest, HeadRest::Continues { .. }) {
+            return Err(self.damaged(number, "a partition goes on that was never begun"));
+        }
+        if let Scope::Range(range) = self.span.scope
+            && head.token > range.last
+        {
+            return Ok(false);
+        }
+        self.run = self.run_of(number, &slots, index);
+        self.settle(InBlock { number, slots, head_at: index }).await?;
+        Ok(true)
+    }
+
+    /// The blocks of the partition with this head.
+    fn run_of(&self, number: usize, slots: &Slots, head_at: usize) -> Run {
+        let directory = &self.table.directory;
+        let first = if head_at == 0 { directory.run_start(number) } else { number };
+        let is_last = Block::new(slots).end_of(head_at) == slots.count();
+        let last = if is_last { directory.run_end(number) } else { number };
+        let root = if last > first { self.table.wide.beginning_in(first) } else { None };
+        Run { first, last, root: root.map(|wide| wide.root) }
+    }
+
+    /// Makes the partition with this head the one in hand; brings its static row, if it has one.
+    async fn settle(&mut self, at: InBlock) -> Result<()> {
+        let block = Block::new(&at.slots);
+        let head = block.head(at.head_at).map_err(|what| self.damaged(at.number, what))?;
+        self.end = block.end_of(at.head_at);
+        let elsewhere = matches!(head.rest, HeadRest::Continues { has_static: true, .. });
+        if !elsewhere {
+            self.head = Some(at.clone());
+            self.block = Some(at);
+            return Ok(());
+        }
+        let first = self.run.first;
+        let (token, key) = (head.token, head.key.to_vec());
+        self.block = Some(at);
+        let slots = self.block(first).await?;
+        let found = Block::new(&slots).find(token, &key);
+        match found.map_err(|what| self.damaged(first, what))? {
+            Ok(head_at) => {
+                self.head = Some(InBlock { number: first, slots, head_at });
+                Ok(())
+            }
+            Err(_) => Err(self.damaged(first, "a partition goes on that did not begin here")),
+        }
+    }
+
+    /// Where the head of the partition stands in the first block of its run.
+    pub(super) fn head_at_first(&self) -> usize {
+        // A partition of several blocks begins a block; that of one block was found in it.
+        let head = self.head.as_ref().expect("it is in a partition");
+        if self.run.first == self.run.last { head.head_at } else { 0 }
+    }
+}

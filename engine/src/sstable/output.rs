@@ -1,0 +1,93 @@
+//! A file written from front to back in large aligned pieces.
+//!
+//! What is put is staged; `drain` writes whole pieces and keeps the rest. The file is made at the first
+//! write, so what stays empty leaves no trace.
+
+use crate::error::Result;
+use crate::io::{Disk, File, RelPath};
+use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
+
+/// The file and what has not been written to it.
+#[derive(Debug)]
+pub(super) struct Output {
+    disk: Disk,
+    path: RelPath,
+    file: Option<File>,
+    staged: Vec<u8>,
+    written: u64,
+}
+
+impl Output {
+    pub(super) fn new(disk: Disk, path: RelPath) -> Output {
+        Output { disk, path, file: None, staged: Vec::new(), written: 0 }
+    }
+
+    pub(super) fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn offset(&self) -> u64 {
+        self.written + self.staged.len() as u64
+    }
+
+    /// Bytes to append to.
+    pub(super) fn staged(&mut self) -> &mut Vec<u8> {
+        &mut self.staged
+    }
+
+    /// Whether a piece is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.staged.len() >= SSTABLE_WRITE_BYTES
+    }
+
+    /// Writes every full piece.
+    pub(super) async fn drain(&mut self) -> Result<()> {
+        let mut done = 0;
+        while self.staged.len() - done >= SSTABLE_WRITE_BYTES {
+            self.write(done, SSTABLE_WRITE_BYTES).await?;
+            done += SSTABLE_WRITE_BYTES;
+        }
+        self.staged.drain(..done);
+        Ok(())
+    }
+
+    /// Writes the rest, which ends at an aligned offset, and makes the file and its name durable.
+    pub(super) async fn finish(mut self) -> Result<u64> {
+        self.drain().await?;
+        let rest = self.staged.len();
+        if rest > 0 {
+            self.write(0, rest).await?;
+        }
+        let Some(file) = self.file.take() else { return Ok(0) };
+        file.sync().await?;
+        file.close().await?;
+        self.disk.sync_dir(&self.path.parent()).await?;
+        Ok(self.written)
+    }
+
+    /// Removes what was written.
+    pub(super) async fn abandon(mut self) -> Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let closed = file.close().await;
+        self.disk.unlink(&self.path).await?;
+        closed
+    }
+
+    async fn write(&mut self, from: usize, bytes: usize) -> Result<()> {
+        assert!(bytes.is_multiple_of(WRITE_ALIGN_BYTES), "pieces are aligned");
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(self.disk.create(&self.path).await?),
+        };
+        let mut buf = file.buf(bytes);
+        buf.put(&self.staged[from..from + bytes]);
+        file.write_at(buf, self.written).await?;
+        self.written += bytes as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,383 @@
+//! What a file is like: what lets a read or a compaction leave it out.
+//!
+//! ```text
+//! statistics := field*            field := tag:u8 length:varint value[length]
+//! ```
+//!
+//! A reader skips tags it does not know, and takes the cautious value for a tag that is missing, so
+//! later versions may say more. Integers are little-endian, of the width their field has here.
+
+use model::bytes::{Cursor, put_bytes, put_varint};
+use model::cell::{Deletion, Life};
+use model::row::RowRef;
+use model::{Token, TokenRange};
+
+/// How many of the largest partitions are named.
+const LARGEST_MAX: usize = 8;
+/// Points of the histogram of tombstones.
+const AGES_MAX: usize = 32;
+
+/// The statistics of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Partitions.
+    pub partitions: u64,
+    /// Rows, static ones apart.
+    pub rows: u64,
+    /// Cells, dead ones included.
+    pub cells: u64,
+    /// Tombstones of every kind, expiring cells apart.
+    pub tombstones: u64,
+    /// Partitions with a static row.
+    pub statics: u64,
+    /// Partitions with a partition tombstone.
+    pub partition_deletions: u64,
+    /// The smallest and the largest token.
+    pub tokens: TokenRange,
+    /// Of anything in the file, tombstones included. Microseconds.
+    pub oldest_timestamp: i64,
+    /// Of anything in the file, tombstones included. Microseconds.
+    pub newest_timestamp: i64,
+    /// Before this second nothing here was deleted or expires; `u32::MAX` if nothing ever.
+    pub first_death_s: u32,
+    /// From this second on everything here is dead or a tombstone; `u32::MAX` if something lives on.
+    pub last_death_s: u32,
+    /// The smallest place of a row or bound.
+    pub first_clustering: Vec<u8>,
+    /// The largest.
+    pub last_clustering: Vec<u8>,
+    /// Bytes of data before compression.
+    pub raw_bytes: u64,
+    /// Bytes and keys of the largest partitions, largest first.
+    pub largest: Vec<(u64, Vec<u8>)>,
+    /// When how many cells die or died: seconds and counts, ascending, neighbours joined.
+    pub deaths: Vec<(u32, u64)>,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Statistics {
+            partitions: 0,
+            rows: 0,
+            cells: 0,
+            tombstones: 0,
+            statics: 0,
+            partition_deletions: 0,
+            tokens: TokenRange::ALL,
+            oldest_timestamp: i64::MIN,
+            newest_timestamp: i64::MAX,
+            first_death_s: 0,
+            last_death_s: u32::MAX,
+            first_clustering: Vec::new(),
+            last_clustering: vec![model::ordered::AFTER],
+            raw_bytes: 0,
+            largest: Vec::new(),
+            deaths: Vec::new(),
+        }
+    }
+}
+
+impl Statistics {
+    /// About which part of the cells is dead, and was already before this second.
+    pub fn dead_part(&self, before_s: u32) -> f64 {
+        let died = self.deaths.iter().filter(|(at_s, _)| *at_s < before_s);
+        died.map(|(_, count)| *count).sum::<u64>() as f64 / self.cells.max(1) as f64
+    }
+
+    /// Appends the form on disk.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        for (tag, value) in [
+            (1, self.partitions),
+            (2, self.rows),
+            (3, self.cells),
+            (4, self.tombstones),
+            (5, self.statics),
+            (6, self.partition_deletions),
+            (7, self.tokens.first.0 as u64),
+            (8, self.tokens.last.0 as u64),
+            (9, self.oldest_timestamp as u64),
+            (10, self.newest_timestamp as u64),
+            (11, self.raw_bytes),
+        ] {
+            put_field(out, tag, &value.to_le_bytes());
+        }
+        put_field(out, 12, &self.first_death_s.to_le_bytes());
+        put_field(out, 13, &self.last_death_s.to_le_bytes());
+        put_field(out, 14, &self.first_clustering);
+        put_field(out, 15, &self.last_clustering);
+        let mut value = Vec::new();
+        for (bytes, key) in &self.largest {
+            put_varint(&mut value, *bytes);
+            put_bytes(&mut value, key);
+        }
+        put_field(out, 16, &value);
+        value.clear();
+        for (at_s, count) in &self.deaths {
+            put_varint(&mut value, u64::from(*at_s));
+            put_varint(&mut value, *count);
+        }
+        put_field(out, 17, &value);
+    }
+
+    /// Reads the form on disk.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Statistics, &'static str> {
+        let mut all = Statistics::default();
+        let mut cursor = Cursor::new(bytes);
+        while !cursor.is_empty() {
+            all.read_field(&mut cursor).map_err(|_| "statistics")?;
+        }
+        Ok(all)
+    }
+
+    fn read_field(&mut self, cursor: &mut Cursor<'_>) -> model::Result<()> {
+        let tag = cursor.u8()?;
+        let mut value = Cursor::new(cursor.bytes()?);
+        match tag {
+            1 => self.partitions = value.u64()?,
+            2 => self.rows = value.u64()?,
+            3 => self.cells = value.u64()?,
+            4 => self.tombstones = value.u64()?,
+            5 => self.statics = value.u64()?,
+            6 => self.partition_deletions = value.u64()?,
+            7 => self.tokens.first = Token(value.i64()?),
+            8 => self.tokens.last = Token(value.i64()?),
+            9 => self.oldest_timestamp = value.i64()?,
+            10 => self.newest_timestamp = value.i64()?,
+            11 => self.raw_bytes = value.u64()?,
+            12 => self.first_death_s = value.u32()?,
+            13 => self.last_death_s = value.u32()?,
+            14 => self.first_clustering = value.rest().to_vec(),
+            15 => self.last_clustering = value.rest().to_vec(),
+            16 => {
+                while !value.is_empty() {
+                    self.largest.push((value.varint()?, value.bytes()?.to_vec()));
+                }
+            }
+            17 => {
+                while !value.is_empty() {
+                    let at_s = u32::try_from(value.varint()?).unwrap_or(u32::MAX);
+                    self.deaths.push((at_s, value.varint()?));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn put_field(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
+    out.push(tag);
+    put_bytes(out, value);
+}
+
+/// Gathers the statistics of a file being written.
+#[derive(Debug)]
+pub(super) struct Observer {
+    all: Statistics,
+    lives: bool,
+    placed: bool,
+}
+
+impl Observer {
+    pub(super) fn new() -> Observer {
+        let all = Statistics {
+            tokens: TokenRange { first: Token::MAX, last: Token::MIN },
+            oldest_timestamp: i64::MAX,
+            newest_timestamp: i64::MIN,
+            first_death_s: u32::MAX,
+            last_death_s: 0,
+            last_clustering: Vec::new(),
+            ..Statistics::default()
+        };
+        Observer { all, lives: false, placed: false }
+    }
+
+    /// The beginning of a partition; partitions ascend.
+    pub(super) fn partition(&mut self, token: Token, deletion: Deletion, stat: Option<RowRef<'_>>) {
+        self.all.partitions += 1;
+        self.all.tokens.first = self.all.tokens.first.min(token);
+        self.all.tokens.last = token;
+        if !deletion.is_none() {
+            self.all.partition_deletions += 1;
+            self.deletion(deletion);
+        }
+        if let Some(row) = stat {
+            self.all.statics += 1;
+            self.cells(row);
+        }
+    }
+
+    /// The end of a partition of so many bytes.
+    pub(super) fn partition_end(&mut self, bytes: u64, key: &[u8]) {
+        let largest = &mut self.all.largest;
+        let index = largest.partition_point(|(other, _)| *other >= bytes);
+        if index < LARGEST_MAX {
+            largest.insert(index, (bytes, key.to_vec()));
+            largest.truncate(LARGEST_MAX);
+        }
+    }
+
+    /// A row.
+    pub(super) fn row(&mut self, clustering: &[u8], row: RowRef<'_>) {
+        self.place(clustering);
+        self.all.rows += 1;
+        self.cells(row);
+    }
+
+    /// A range deletion, from its beginning.
+    pub(super) fn range(&mut self, at: &[u8], deletion: Deletion) {
+        self.place(at);
+        if !deletion.is_none() {
+            self.deletion(deletion);
+        }
+    }
+
+    /// What was seen.
+    pub(super) fn finish(mut self, raw_bytes: u64) -> Statistics {
+        self.all.raw_bytes = raw_bytes;
+        if self.lives {
+            self.all.last_death_s = u32::MAX;
+        }
+        self.all
+    }
+
+    fn place(&mut self, at: &[u8]) {
+        if !self.placed || at < self.all.first_clustering.as_slice() {
+            self.placed = true;
+            at.clone_into(&mut self.all.first_clustering);
+        }
+        if at > self.all.last_clustering.as_slice() {
+            at.clone_into(&mut self.all.last_clustering);
+        }
+    }
+
+    fn cells(&mut self, row: RowRef<'_>) {
+        let head = row.head();
+        if !head.deletion.is_none() {
+            self.deletion(head.deletion);
+        }
+        if let Some(life) = head.marker {
+            self.timestamp(head.timestamp);
+            self.life(life);
+        }
+        for cell in row.cells() {
+            self.all.cells += 1;
+            self.timestamp(cell.timestamp);
+            self.life(cell.life);
+        }
+    }
+
+    fn life(&mut self, life: Life) {
+        match life {
+            Life::Live => self.lives = true,
+            Life::Expiring(expiry) => self.death(expiry.at_s),
+            Life::Dead { local_s } => {
+                self.all.tombstones += 1;
+                self.death(local_s);
+            }
+        }
+    }
+
+    fn deletion(&mut self, deletion: Deletion) {
+        self.all.tombstones += 1;
+        self.timestamp(deletion.timestamp);
+        self.death(deletion.local_s);
+    }
+
+    fn timestamp(&mut self, timestamp: i64) {
+        self.all.oldest_timestamp = self.all.oldest_timestamp.min(timestamp);
+        self.all.newest_timestamp = self.all.newest_timestamp.max(timestamp);
+    }
+
+    fn death(&mut self, at_s: u32) {
+        self.all.first_death_s = self.all.first_death_s.min(at_s);
+        self.all.last_death_s = self.all.last_death_s.max(at_s);
+        let deaths = &mut self.all.deaths;
+        let index = deaths.partition_point(|(other, _)| *other < at_s);
+        match deaths.get_mut(index) {
+            Some((other, count)) if *other == at_s => *count += 1,
+            _ => deaths.insert(index, (at_s, 1)),
+        }
+        if deaths.len() > AGES_MAX {
+            join_nearest(deaths);
+        }
+    }
+}
+
+/// Joins the two neighbours that are closest, at the later second: never counted as dead too early.
+fn join_nearest(deaths: &mut Vec<(u32, u64)>) {
+    let gap = |i: &usize| deaths[*i + 1].0 - deaths[*i].0;
+    let nearest = (0..deaths.len() - 1).min_by_key(gap).expect("there are neighbours");
+    deaths[nearest + 1].1 += deaths[nearest].1;
+    deaths.remove(nearest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ColumnId;
+    use model::cell::Expiry;
+    use model::row::{Cell, RowBuilder, RowHead};
+    use proptest::prelude::*;
+
+    fn row(cells: &[Cell<'_>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut row = RowBuilder::begin(&mut out, &RowHead::bare(7));
+        cells.iter().for_each(|cell| row.cell(cell));
+        out
+    }
+
+    fn expiring(column: u16, at_s: u32) -> Cell<'static> {
+        let life = Life::Expiring(Expiry { ttl_s: 1, at_s });
+        Cell { life, ..Cell::live(ColumnId(column), 7, b"v") }
+    }
+
+    #[test]
+    fn what_was_seen_reads_back() {
+        let mut seen = Observer::new();
+        let deletion = Deletion { timestamp: 3, local_s: 50 };
+        let stat = row(&[Cell::live(ColumnId(1), 9, b"s")]);
+        seen.partition(Token(-5), deletion, Some(RowRef::trusted(&stat)));
+        let first = row(&[Cell::dead(ColumnId(2), 40, 60), expiring(3, 90)]);
+        seen.row(b"m", RowRef::trusted(&first));
+        seen.range(b"c", Deletion { timestamp: 8, local_s: 70 });
+        seen.range(b"d", Deletion::NONE);
+        seen.partition_end(100, b"key");
+        seen.partition(Token(5), Deletion::NONE, None);
+        seen.partition_end(200, b"other");
+        let all = seen.finish(300);
+        let mut bytes = Vec::new();
+        all.encode(&mut bytes);
+        put_field(&mut bytes, 200, b"of a later version");
+        assert_eq!(Statistics::decode(&bytes), Ok(all.clone()));
+        assert_eq!((all.partitions, all.rows, all.cells, all.tombstones), (2, 1, 3, 3));
+        assert_eq!((all.statics, all.partition_deletions), (1, 1));
+        assert_eq!(all.tokens, TokenRange { first: Token(-5), last: Token(5) });
+        assert_eq!((all.oldest_timestamp, all.newest_timestamp), (3, 40));
+        assert_eq!((all.first_death_s, all.last_death_s), (50, u32::MAX));
+        assert_eq!((&all.first_clustering[..], &all.last_clustering[..]), (&b"c"[..], &b"m"[..]));
+        assert_eq!(all.largest, [(200, b"other".to_vec()), (100, b"key".to_vec())]);
+        assert_eq!(all.dead_part(61), 2.0 / 3.0);
+    }
+
+    #[test]
+    fn a_file_of_expiring_cells_is_dead_when_the_last_expires() {
+        let mut seen = Observer::new();
+        seen.partition(Token(1), Deletion::NONE, None);
+        for at_s in 0..100 {
+            seen.row(b"", RowRef::trusted(&row(&[expiring(1, 1000 + at_s * at_s)])));
+        }
+        let all = seen.finish(1);
+        assert_eq!((all.first_death_s, all.last_death_s), (1000, 1000 + 99 * 99));
+        assert_eq!(all.deaths.len(), AGES_MAX);
+        assert_eq!(all.deaths.iter().map(|death| death.1).sum::<u64>(), 100);
+        assert!(all.dead_part(3500) <= 0.5);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = Statistics::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Whole files: what is written is what every cursor gives, whatever the bytes and the disk do.
+
+mod damage;
+mod golden;
+mod model_test;
+
+use super::*;
+use crate::cache::BlockCache;
+use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use crate::error::Result;
+use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
+use ::model::row::{Cell, RowBuilder, RowHead, RowRef};
+use ::model::{ColumnId, Deletion, TableId, Token};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub(super) const ID: SstableId = SstableId(Uuid::from_u128(0x5ab1e));
+pub(super) const TABLE: TableId = TableId(Uuid::from_u128(0x7ab1e));
+
+/// One partition, as a test thinks of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    pub(super) deletion: Option<Deletion>,
+    pub(super) static_row: Option<Vec<u8>>,
+    pub(super) rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Disjoint, ascending: start, end, what is in force between.
+    pub(super) ranges: Vec<(Vec<u8>, Vec<u8>, Deletion)>,
+}
+
+impl Part {
+    /// In force above a place.
+    fn above(&self, at: &[u8]) -> Deletion {
+        let covers = |r: &&(Vec<u8>, Vec<u8>, _)| r.0.as_slice() <= at && at < r.1.as_slice();
+        self.ranges.iter().find(covers).map_or(Deletion::NONE, |range| range.2)
+    }
+
+    /// In force below a place.
+    fn below(&self, at: &[u8]) -> Deletion {
+        let covers = |r: &&(Vec<u8>, Vec<u8>, _)| r.0.as_slice() < at && at <= r.1.as_slice();
+        self.ranges.iter().find(covers).map_or(Deletion::NONE, |range| range.2)
+    }
+
+    /// Everywhere something begins or ends.
+    fn borders(&self) -> Vec<&[u8]> {
+        let mut all: Vec<&[u8]> =
+            self.ranges.iter().flat_map(|range| [range.0.as_slice(), &range.1]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+pub(super) type World = BTreeMap<(Token, Vec<u8>), Part>;
+
+/// What a cursor gives: a partition's token, key, deletion and static row, then rows and changes.
+pub(super) type Listing = Vec<(Token, Vec<u8>, Deletion, Option<Vec<u8>>, Vec<Piece>)>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Row(Vec<u8>, Vec<u8>),
+    Change(Vec<u8>, Deletion),
+}
+
+/// What the span must give of the world.
+pub(super) fn expected(world: &World, span: &Span<'_>) -> Listing {
+    let inside = |token: Token, key: &[u8]| match span.scope {
+        Scope::Key(t, k) => (t, k) == (token, key),
+        Scope::Range(range) => range.contains(token),
+    };
+    let parts = world.iter().filter(|((token, key), _)| inside(*token, key));
+    let listed = parts.map(|((token, key), part)| {
+        let pieces = if span.reversed {
+            span.slices.iter().rev().flat_map(|slice| down(part, slice)).collect()
+        } else {
+            span.slices.iter().flat_map(|slice| up(part, slice)).collect()
+        };
+        let deletion = part.deletion.unwrap_or(Deletion::NONE);
+        (*token, key.clone(), deletion, part.static_row.clone(), pieces)
+    });
+    listed.collect()
+}
+
+fn up(part: &Part, slice: &Slice) -> Vec<Piece> {
+    let mut in_force = part.above(&slice.start);
+    let mut pieces = Vec::new();
+    if !in_force.is_none() {
+        pieces.push(Piece::Change(slice.start.clone(), in_force));
+    }
+    let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
+    let mut borders = borders.filter(|at| *at < slice.end.as_slice()).peekable();
+    let mut rows = part.rows.iter().filter(|(at, _)| slice.contains(at)).peekable();
+    loop {
+        let border_first = match (borders.peek(), rows.peek()) {
+            (Some(border), Some((row, _))) => *border <= row.as_slice(),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => break,
+        };
+        if !border_first {
+            pieces.extend(rows.next().map(|(at, row)| Piece::Row(at.clone(), row.clone())));
+        } else if let Some(at) = borders.next()
+            && part.above(at) != in_force
+        {
+            in_force = part.above(at);
+            pieces.push(Piece::Change(at.to_vec(), in_force));
+        }
+    }
+    if !in_force.is_none() {
+        pieces.push(Piece::Change(slice.end.clone(), Deletion::NONE));
+    }
+    pieces
+}
+
+fn down(part: &Part, slice: &Slice) -> Vec<Piece> {
+    let mut in_force = part.below(&slice.end);
+    let mut pieces = Vec::new();
+    if !in_force.is_none() {
+        pieces.push(Piece::Change(slice.end.clone(), in_force));
+    }
+    let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
+    let mut borders = borders.rev().filter(|at| *at < slice.end.as_slice()).peekable();
+    let mut rows = part.rows.iter().rev().filter(|(at, _)| slice.contains(at)).peekable();
+    loop {
+        let border_first = match (borders.peek(), rows.peek()) {
+            (Some(border), Some((row, _))) => *border > row.as_slice(),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => break,
+        };
+        if !border_first {
+            pieces.extend(rows.next().map(|(at, row)| Piece::Row(at.clone(), row.clone())));
+        } else if let Some(at) = borders.next()
+            && part.below(at) != in_force
+        {
+            in_force = part.below(at);
+            pieces.push(Piece::Change(at.to_vec(), in_force));
+        }
+    }
+    if !in_force.is_none() {
+        pieces.push(Piece::Change(slice.start.clone(), Deletion::NONE));
+    }
+    pieces
+}
+
+/// What the cursor gives.
+pub(super) async fn listed(cursor: &mut impl Cursor) -> Result<Listing> {
+    let mut all = Vec::new();
+    while cursor.next_partition().await? {
+        let head = cursor.head();
+        let static_row = head.static_row.map(|row| row.bytes().to_vec());
+        let (token, key, deletion) = (head.token, head.key.to_vec(), head.deletion);
+        let mut pieces = Vec::new();
+        while cursor.next().await? {
+            pieces.push(match cursor.fragment() {
+                Fragment::Row { clustering, row } => {
+                    Piece::Row(clustering.to_vec(), row.bytes().to_vec())
+                }
+                Fragment::Change { position, deletion } => {
+                    Piece::Change(position.to_vec(), deletion)
+                }
+            });
+        }
+        all.push((token, key, deletion, static_row, pieces));
+    }
+    Ok(all)
+}
+
+pub(super) fn config(block_bytes: usize, codec: Codec) -> WriterConfig {
+    WriterConfig {
+        table: TABLE,
+        codec,
+        block_bytes,
+        filter_fp_chance: 0.01,
+        partitions_expected: 9,
+    }
+}
+
+/// Puts the world into a writer.
+pub(super) async fn put(writer: &mut Writer, world: &World) -> Result<()> {
+    for ((token, key), part) in world {
+        writer.partition(&Head {
+            token: *token,
+            key,
+            deletion: part.deletion.unwrap_or(Deletion::NONE),
+            static_row: part.static_row.as_deref().map(RowRef::trusted),
+        });
+        for piece in up(part, &Slice::all()) {
+            writer.fragment(&match &piece {
+                Piece::Row(clustering, row) => {
+                    Fragment::Row { clustering, row: RowRef::trusted(row) }
+                }
+                Piece::Change(position, deletion) => {
+                    Fragment::Change { position, deletion: *deletion }
+                }
+            });
+        }
+        writer.drain().await?;
+    }
+    Ok(())
+}
+
+/// A row with one cell of these bytes.
+pub(super) fn row(timestamp: i64, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut row = RowBuilder::begin(&mut out, &RowHead::bare(timestamp));
+    row.cell(&Cell::live(ColumnId(1), timestamp, value));
+    out
+}
+
+pub(super) fn sim() -> (SimDisk, Disk) {
+    let sim = SimDisk::new(1, Faults::default());
+    (sim.clone(), Disk::Sim(sim))
+}
+
+/// Writes the world on a fresh disk and opens the file.
+pub(super) async fn written(disk: &Disk, world: &World, config: WriterConfig) -> Result<Known> {
+    let mut writer = Writer::new(disk, &RelPath::root(), ID, config);
+    put(&mut writer, world).await?;
+    let finished = writer.finish().await?.expect("the world is not empty");
+    Ok(Known { id: ID, table: TABLE, proof: finished.proof })
+}
+
+pub(super) async fn open(disk: &Disk, known: Known) -> Result<Rc<Sstable>> {
+    Sstable::open(disk, &RelPath::root(), known, &BlockCache::new(1 << 20)).await
+}
+
+/// Runs a test to its end.
+pub(super) fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
+    SimExec::new(1).run(main).done()
+}

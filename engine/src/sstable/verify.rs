@@ -1,0 +1,57 @@
+//! Reads all of a file and checks every byte that means something: after it was written, and by a scrub.
+
+use super::footer::digest;
+use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
+use super::reader::{Known, Reading, Sstable};
+use super::window::Window;
+use crate::cache::BlockCache;
+use crate::error::Result;
+use crate::io::{Disk, RelPath};
+
+/// Reads the file and checks it: every block in its place, in order, and the digests of the footer.
+pub async fn verify(disk: &Disk, dir: &RelPath, known: Known) -> Result<()> {
+    let cache = BlockCache::new(0);
+    let table = Sstable::open(disk, dir, known, &cache).await?;
+    let footer = table.footer();
+    let mut window = Window::new(Reading::Compaction);
+    let mut data_digest = 0;
+    for number in 0..table.directory.blocks() {
+        let (offset, bytes) = table.directory.frame(number);
+        if window.frame(offset, bytes).is_none() {
+            window.read(table.file(), offset, bytes, footer.data_bytes).await?;
+        }
+        let frame = window.frame(offset, bytes).expect("it was just read");
+        table.open_frame(frame, Kind::Data, offset)?;
+        data_digest = digest(data_digest, checksum_of(frame));
+    }
+    if data_digest != footer.data_digest {
+        return Err(table.corrupt(0, "digest of the data"));
+    }
+    let mut sections_digest = 0;
+    let (mut offset, end) = (footer.index_offset, footer.index_offset + footer.index_bytes);
+    while offset < end {
+        if window.frame(offset, HEAD_BYTES).is_none() {
+            window.read(table.file(), offset, HEAD_BYTES, end).await?;
+        }
+        let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);
+        let bytes = bytes.ok_or_else(|| table.corrupt(offset, "row index"))?;
+        if bytes as u64 > end - offset {
+            return Err(table.corrupt(offset, "a row index node outside its region"));
+        }
+        if window.frame(offset, bytes).is_none() {
+            window.read(table.file(), offset, bytes, end).await?;
+        }
+        let frame = window.frame(offset, bytes).expect("it was just read");
+        table.open_frame(frame, Kind::RowIndex, offset)?;
+        sections_digest = digest(sections_digest, checksum_of(frame));
+        offset += bytes as u64;
+    }
+    for section in [footer.directory, footer.filter, footer.wide, footer.statistics] {
+        let head = table.file().read_exact_at(section.offset, HEAD_BYTES).await?;
+        sections_digest = digest(sections_digest, checksum_of(&head));
+    }
+    if sections_digest != footer.sections_digest {
+        return Err(table.corrupt(footer.index_offset, "digest of the sections"));
+    }
+    table.close().await
+}

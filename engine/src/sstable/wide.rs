@@ -1,0 +1,134 @@
+//! The partitions that span many blocks, by token: where they begin and where their row index is.
+//!
+//! On disk: `(token:i64 key_hash:u32 first_block:u32 root_offset:u64 root_bytes:u32)*`, ascending by token.
+
+use super::row_index::NodeRef;
+use model::Token;
+use model::bytes::Cursor;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// One wide partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wide {
+    pub(super) token: Token,
+    pub(super) key_hash: u32,
+    /// The block with its head.
+    pub(super) first_block: u32,
+    pub(super) root: NodeRef,
+}
+
+/// What tells keys of one token apart, nearly always; who reads the block is certain.
+pub(super) fn key_hash(key: &[u8]) -> u32 {
+    xxh3_64(key) as u32
+}
+
+/// All of a file.
+#[derive(Debug, Default)]
+pub(super) struct WideTable(Vec<Wide>);
+
+impl WideTable {
+    /// Adds the next.
+    pub(super) fn push(&mut self, wide: Wide) {
+        assert!(self.0.last().is_none_or(|last| last.token <= wide.token), "partitions ascend");
+        self.0.push(wide);
+    }
+
+    /// The partition, if it is wide.
+    pub(super) fn find(&self, token: Token, key: &[u8]) -> Option<&Wide> {
+        let first = self.0.partition_point(|wide| wide.token < token);
+        let mut same = self.0[first..].iter().take_while(|wide| wide.token == token).peekable();
+        same.peek()?;
+        let key_hash = key_hash(key);
+        same.find(|wide| wide.key_hash == key_hash)
+    }
+
+    /// The partition that begins in `block`, if it is wide.
+    pub(super) fn beginning_in(&self, block: usize) -> Option<&Wide> {
+        let index = self.0.binary_search_by_key(&block, |wide| wide.first_block as usize).ok()?;
+        Some(&self.0[index])
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.len() * size_of::<Wide>()
+    }
+
+    /// Appends the form on disk.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        for wide in &self.0 {
+            out.extend_from_slice(&wide.token.0.to_le_bytes());
+            out.extend_from_slice(&wide.key_hash.to_le_bytes());
+            out.extend_from_slice(&wide.first_block.to_le_bytes());
+            out.extend_from_slice(&wide.root.offset.to_le_bytes());
+            out.extend_from_slice(&wide.root.bytes.to_le_bytes());
+        }
+    }
+
+    /// Reads the form on disk, of a file with so many blocks and bytes of index.
+    pub(super) fn decode(
+        bytes: &[u8],
+        blocks: usize,
+        index: u64,
+    ) -> Result<WideTable, &'static str> {
+        let mut cursor = Cursor::new(bytes);
+        let mut all = Vec::new();
+        while !cursor.is_empty() {
+            let wide = read(&mut cursor).map_err(|_| "wide table ends early")?;
+            let last: Option<&Wide> = all.last();
+            let ascends = last
+                .is_none_or(|last| last.token <= wide.token && last.first_block < wide.first_block);
+            let end = wide.root.offset.checked_add(wide.root.bytes.into());
+            if !ascends || wide.first_block as usize >= blocks || end.is_none_or(|end| end > index)
+            {
+                return Err("wide table");
+            }
+            all.push(wide);
+        }
+        Ok(WideTable(all))
+    }
+}
+
+fn read(cursor: &mut Cursor<'_>) -> model::Result<Wide> {
+    Ok(Wide {
+        token: Token(cursor.i64()?),
+        key_hash: cursor.u32()?,
+        first_block: cursor.u32()?,
+        root: NodeRef { offset: cursor.u64()?, bytes: cursor.u32()? },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_of_one_token_are_told_apart() {
+        let mut table = WideTable::default();
+        let wide = |token, key: &[u8], block| Wide {
+            token: Token(token),
+            key_hash: key_hash(key),
+            first_block: block,
+            root: NodeRef { offset: 0, bytes: 9 },
+        };
+        let all = [wide(1, b"a", 0), wide(5, b"b", 10), wide(5, b"c", 20), wide(6, b"d", 30)];
+        all.iter().for_each(|wide| table.push(*wide));
+        let mut bytes = Vec::new();
+        table.encode(&mut bytes);
+        let table = WideTable::decode(&bytes, 31, 9).unwrap();
+        assert_eq!(table.find(Token(5), b"c"), Some(&all[2]));
+        assert_eq!(table.find(Token(5), b"x"), None);
+        assert_eq!(table.find(Token(4), b"b"), None);
+        assert_eq!(table.beginning_in(10), Some(&all[1]));
+        assert_eq!(table.beginning_in(11), None);
+        assert!(WideTable::decode(&bytes, 30, 9).is_err());
+        assert!(WideTable::decode(&bytes, 31, 8).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = WideTable::decode(&bytes, 100, 100);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Writes a file in one pass, from a stream in order.
+//!
+//! ```text
+//! partition, fragment… ─► block ─► frame ─► staged ─► drain: aligned writes
+//!                            └─► directory, filter, row index, statistics: kept until the end
+//! finish: row index, directory, filter, wide table, statistics, footer; sync; sync the directory;
+//!         read all of it back
+//! ```
+//!
+//! Steps that take data never wait: the caller drains between them, and so yields.
+//!
+//! Invariants
+//! 1. Partitions ascend by (token, key), fragments by place: asserted.
+//! 2. A partition that fits a block is in one block, and so is one read. A longer one begins a block.
+//! 3. A bound and the row of the same bytes are in one block, so that places tell blocks apart.
+//! 4. Memory is a block, a piece of output, and a few bytes for each block and partition written.
+//! 5. A partition that says nothing leaves no trace.
+
+use super::block::{BlockBuilder, Bound, Head as BlockHead, HeadRest, Row};
+use super::directory::DirectoryBuilder;
+use super::filter::Filter;
+use super::footer::{FOOTER_BYTES, Footer, Section, digest};
+use super::frame::{Codec, Framer, Kind, length_of, seal, seed_of};
+use super::output::Output;
+use super::row_index::{RowIndexBuilder, separator};
+use super::statistics::{Observer, Statistics};
+use super::wide::{Wide, WideTable, key_hash};
+use super::{Known, Proof, SstableId, file_name, verify};
+use crate::cursor::{Fragment, Head};
+use crate::error::Result;
+use crate::io::{Disk, RelPath};
+use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
+use model::row::RowRef;
+use model::{Deletion, TableId, Token};
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub struct WriterConfig {
+    /// Whose data it is.
+    pub table: TableId,
+    /// How blocks are compressed.
+    pub codec: Codec,
+    /// Bytes of a block before compression; one row may make a larger one.
+    pub block_bytes: usize,
+    /// Which part of absent keys the filter may take for present; 1 is no filter.
+    pub filter_fp_chance: f64,
+    /// About how many partitions will come.
+    pub partitions_expected: u64,
+}
+
+/// A file that was written, synced and read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its name.
+    pub id: SstableId,
+    /// What the manifest is to know of it.
+    pub proof: Proof,
+    /// What it is like.
+    pub statistics: Statistics,
+}
+
+/// A file being written.
+pub struct Writer {
+    id: SstableId,
+    config: WriterConfig,
+    seed: u64,
+    output: Output,
+    framer: Framer,
+    block: BlockBuilder,
+    /// The first entry of `block`.
+    block_first: Option<(Token, bool)>,
+    raw: Vec<u8>,
+    raw_bytes: u64,
+    directory: DirectoryBuilder,
+    data_digest: u64,
+    filter: Filter,
+    observer: Observer,
+    wide: WideTable,
+    /// Frames of row indexes, not sealed yet.
+    index: Vec<u8>,
+    partition: Option<Partition>,
+}
+
+/// The partition being written.
+struct Partition {
+    token: Token,
+    key: Vec<u8>,
+    deletion: Deletion,
+    static_row: Option<Vec<u8>>,
+    has_static: bool,
+    /// It is in the block, or was.
+    begun: bool,
+    /// Where in `block` its head stands.
+    head_at: usize,
+    /// The range deletion in force.
+    open: Deletion,
+    last: Option<(Vec<u8>, bool)>,
+    bytes: u64,
+    rows: Option<RowIndexBuilder>,
+    first_block: usize,
+    /// Where the index stood when it began.
+    index_from: usize,
+}
+
+impl Writer {
+    /// Begins the file `id` in directory `dir`; nothing is on disk before the first piece is full.
+    pub fn new(disk: &Disk, dir: &RelPath, id: SstableId, config: WriterConfig) -> Writer {
+        let filter = Filter::new(config.partitions_expected, config.filter_fp_chance);
+        Writer {
+            id,
+            seed: seed_of(id),
+            output: Output::new(disk.clone(), dir.join(&file_name(id))),
+            framer: Framer::new(config.codec),
+            block: BlockBuilder::default(),
+            block_first: None,
+            raw: Vec::new(),
+            raw_bytes: 0,
+            directory: DirectoryBuilder::default(),
+            data_digest: 0,
+            filter,
+            observer: Observer::new(),
+            wide: WideTable::default(),
+            index: Vec::new(),
+            partition: None,
+            config,
+        }
+    }
+
+    /// Begins the next partition.
+    pub fn partition(&mut self, head: &Head<'_>) {
+        if let Some(last) = &self.partition {
+            assert!(
+                (last.token, last.key.as_slice()) < (head.token, head.key),
+                "partitions ascend"
+            );
+        }
+        self.end_partition();
+        self.partition = Some(Partition {
+            token: head.token,
+            key: head.key.to_vec(),
+            deletion: head.deletion,
+            static_row: head.static_row.map(|row| row.bytes().to_vec()),
+            has_static: head.static_row.is_some(),
+            begun: false,
+            head_at: 0,
+            open: Deletion::NONE,
+            last: None,
+            bytes: 0,
+            rows: None,
+            first_block: 0,
+            index_from: self.index.len(),
+        });
+        if !head.deletion.is_none() || head.static_row.is_some() {
+            self.begin_partition();
+        }
+    }
+
+    /// Adds the next row or change of the partition, in ascending order.
+    pub fn fragment(&mut self, fragment: &Fragment<'_>) {
+        let partition = self.partition.as_ref().expect("a fragment has its partition");
+        if let Fragment::Change { deletion, .. } = fragment
+            && *deletion == partition.open
+        {
+            return;
+        }
+        if !partition.begun {
+            self.begin_partition();
+        }
+        let place = (fragment.position(), !fragment.is_change());
+        let bytes = place.0.len()
+            + if let Fragment::Row { row, .. } = fragment { row.bytes().len() } else { 0 };
+        self.make_room(bytes, place.0);
+        let partition = self.partition.as_mut().expect("it was there a moment ago");
+        match &mut partition.last {
+            Some((last, is_row)) => {
+                assert!((last.as_slice(), *is_row) < place, "fragments ascend");
+                place.0.clone_into(last);
+                *is_row = place.1;
+            }
+            none => *none = Some((place.0.to_vec(), place.1)),
+        }
+        partition.bytes += bytes as u64;
+        match *fragment {
+            Fragment::Row { clustering, row } => {
+                self.observer.row(clustering, row);
+                self.block.row(&Row { clustering, row });
+            }
+            Fragment::Change { position, deletion } => {
+                self.observer.range(position, deletion);
+                self.block.bound(&Bound { at: position, below: partition.open, above: deletion });
+                partition.open = deletion;
+            }
+        }
+    }
+
+    /// Bytes the file would have about now.
+    pub fn bytes(&self) -> u64 {
+        self.output.offset() + self.index.len() as u64
+    }
+
+    /// Whether [`Writer::drain`] has something to write.
+    pub fn is_full(&self) -> bool {
+        self.output.is_full()
+    }
+
+    /// Writes what fills whole pieces.
+    pub async fn drain(&mut self) -> Result<()> {
+        self.output.drain().await
+    }
+
+    /// Ends the file and proves it; `None` if nothing was put in, and then there is no file.
+    ///
+    /// After an error the file is still there: whoever asked for it unlinks it.
+    pub async fn finish(mut self) -> Result<Option<Finished>> {
+        self.end_partition();
+        if self.block.count() > 0 {
+            self.cut(self.block.count());
+        }
+        if self.directory.blocks() == 0 {
+            return Ok(None);
+        }
+        let (proof, statistics) = self.put_sections();
+        let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
+        let written = self.output.finish().await?;
+        assert_eq!(written, proof.file_bytes, "every byte was written");
+        let known = Known { id: self.id, table: self.config.table, proof };
+        verify(&disk, &path.parent(), known).await?;
+        Ok(Some(Finished { id: self.id, proof, statistics }))
+    }
+
+    /// Gives up and removes what was written.
+    pub async fn abandon(self) -> Result<()> {
+        self.output.abandon().await
+    }
+
+    fn begin_partition(&mut self) {
+        let partition = self.partition.as_mut().expect("called inside a partition");
+        let static_row = partition.static_row.take();
+        let static_row = static_row.as_deref().map(RowRef::trusted);
+        partition.begun = true;
+        partition.bytes =
+            partition.key.len() as u64 + static_row.map_or(0, |row| row.bytes().len() as u64);
+        let (token, deletion, bytes) = (partition.token, partition.deletion, partition.bytes);
+        self.filter.insert(token);
+        self.observer.partition(token, deletion, static_row);
+        if self.block.count() > 0 && self.block.bytes() + bytes as usize > self.config.block_bytes {
+            self.cut(self.block.count());
+        }
+        let partition = self.partition.as_mut().expect("it was there a moment ago");
+        partition.head_at = self.block.count();
+        self.block_first.get_or_insert((token, false));
+        let rest = HeadRest::Begins { static_row };
+        self.block.head(&BlockHead { token, key: &partition.key, deletion, rest });
+    }
+
+    /// Cuts the block before an entry of so many bytes at `place`, if it would grow too long.
+    fn make_room(&mut self, bytes: usize, place: &[u8]) {
+        if self.block.bytes() + bytes <= self.config.block_bytes {
+            return;
+        }
+        let head_at = self.partition.as_ref().map_or(0, |partition| partition.head_at);
+        if head_at > 0 {
+            self.cut(head_at);
+            let partition = self.partition.as_mut().expect("called inside a partition");
+            partition.head_at = 0;
+            self.block_first = Some((partition.token, false));
+        }
+        let last = self.partition.as_ref().and_then(|partition| partition.last.as_ref());
+        let together = last.is_some_and(|(last, _)| last == place);
+        let is_long = self.block.bytes() + bytes > self.config.block_bytes;
+        if is_long && !together && self.block.count() > 1 {
+            self.continue_partition(place);
+        }
+    }
+
+    /// Ends the block inside the partition; the next begins with a reminder, and then at `place`.
+    fn continue_partition(&mut self, place: &[u8]) {
+        let number = self.directory.blocks();
+        self.cut(self.block.count());
+        let partition = self.partition.as_mut().expect("called inside a partition");
+        let (framer, region) = (&mut self.framer, &mut self.index);
+        let rows = partition.rows.get_or_insert_with(|| {
+            partition.first_block = number;
+            let mut rows = RowIndexBuilder::default();
+            rows.block(&[], framer, region);
+            rows
+        });
+        let before = partition.last.as_ref().map_or(&[][..], |(last, _)| last);
+        rows.block(separator(before, place), framer, region);
+        let rest = HeadRest::Continues { has_static: partition.has_static, open: partition.open };
+        let (token, deletion) = (partition.token, partition.deletion);
+        self.block_first = Some((token, true));
+        self.block.head(&BlockHead { token, key: &partition.key, deletion, rest });
+    }
+
+    fn end_partition(&mut self) {
+        let Some(mut partition) = self.partition.take() else { return };
+        assert!(partition.open.is_none(), "every range deletion ends in its partition");
+        if !partition.begun {
+            return;
+        }
+        self.observer.partition_end(partition.bytes, &partition.key);
+        let Some(rows) = partition.rows.take() else { return };
+        if rows.blocks() < WIDE_BLOCKS_MIN {
+            self.index.truncate(partition.index_from);
+            return;
+        }
+        let root = rows.finish(&mut self.framer, &mut self.index);
+        self.wide.push(Wide {
+            token: partition.token,
+            key_hash: key_hash(&partition.key),
+            first_block: u32::try_from(partition.first_block).expect("a file has fewer blocks"),
+            root,
+        });
+    }
+
+    /// Makes a block of the first `count` entries.
+    fn cut(&mut self, count: usize) {
+        let (token, continues) = self.block_first.take().expect("a block has a first entry");
+        self.raw.clear();
+        self.block.finish(count, &mut self.raw);
+        self.raw_bytes += self.raw.len() as u64;
+        self.directory.push(token, continues, self.output.offset());
+        let checksum = self.put_frame(Kind::Data);
+        self.data_digest = digest(self.data_digest, checksum);
+    }
+
+    /// Stages `raw` as a sealed frame; gives its checksum.
+    fn put_frame(&mut self, kind: Kind) -> u64 {
+        let offset = self.output.offset();
+        let staged = self.output.staged();
+        let from = staged.len();
+        self.framer.put(kind, &self.raw, staged);
+        seal(&mut staged[from..], self.seed, offset)
+    }
+
+    /// Stages everything after the data.
+    fn put_sections(&mut self) -> (Proof, Statistics) {
+        let data_bytes = self.output.offset();
+        let mut sections_digest = self.put_index();
+        let index_bytes = self.output.offset() - data_bytes;
+        let directory = std::mem::take(&mut self.directory);
+        let blocks = directory.blocks() as u64;
+        let directory = directory.finish(data_bytes);
+        let observer = std::mem::replace(&mut self.observer, Observer::new());
+        let statistics = observer.finish(self.raw_bytes);
+        self.filter.fold();
+        self.raw.clear();
+        directory.encode(&mut self.raw);
+        let directory = self.put_section(Kind::Directory, &mut sections_digest);
+        self.raw.clear();
+        self.filter.encode(&mut self.raw);
+        let filter = self.put_section(Kind::Filter, &mut sections_digest);
+        self.raw.clear();
+        self.wide.encode(&mut self.raw);
+        let wide = self.put_section(Kind::Wide, &mut sections_digest);
+        self.raw.clear();
+        statistics.encode(&mut self.raw);
+        let statistics_at = self.put_section(Kind::Statistics, &mut sections_digest);
+        let footer = Footer {
+            id: self.id,
+            table: self.config.table,
+            data_bytes,
+            blocks,
+            data_digest: self.data_digest,
+            sections_digest,
+            index_offset: data_bytes,
+            index_bytes,
+            directory,
+            filter,
+            wide,
+            statistics: statistics_at,
+        };
+        (self.put_footer(&footer), statistics)
+    }
+
+    /// Stages `raw` as a section.
+    fn put_section(&mut self, kind: Kind, sections_digest: &mut u64) -> Section {
+        let offset = self.output.offset();
+        *sections_digest = digest(*sections_digest, self.put_frame(kind));
+        Section { offset, bytes: (self.output.offset() - offset) as u32 }
+    }
+
+    /// Stages the row indexes, each node sealed for its place; gives the digest of their checksums.
+    fn put_index(&mut self) -> u64 {
+        let mut rest = self.index.as_mut_slice();
+        let (mut offset, mut so_far) = (self.output.offset(), 0);
+        while !rest.is_empty() {
+            let bytes = length_of(rest).expect("the region is made of frames");
+            let (frame, after) = rest.split_at_mut(bytes);
+            so_far = digest(so_far, seal(frame, self.seed, offset));
+            offset += bytes as u64;
+            rest = after;
+        }
+        self.output.staged().append(&mut self.index);
+        so_far
+    }
+
+    fn put_footer(&mut self, footer: &Footer) -> Proof {
+        let end =
+            (self.output.offset() as usize + FOOTER_BYTES).next_multiple_of(WRITE_ALIGN_BYTES);
+        let offset = (end - FOOTER_BYTES) as u64;
+        let zeros = (offset - self.output.offset()) as usize;
+        let bytes = footer.encode(self.seed, offset);
+        let staged = self.output.staged();
+        staged.resize(staged.len() + zeros, 0);
+        staged.extend_from_slice(&bytes);
+        let (_, checksum) = bytes.split_last_chunk::<8>().expect("a footer ends with its checksum");
+        Proof { file_bytes: end as u64, footer_checksum: u64::from_le_bytes(*checksum) }
+    }
+}
