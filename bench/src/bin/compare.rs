@@ -1,0 +1,103 @@
+//! `compare`: Messina, Cassandra and Redis side by side; writes the table of docs/benchmarks.md.
+
+use clap::Parser;
+use messina_bench::compare::contender::{Contender, Programs};
+use messina_bench::compare::table::{Results, put_into, table};
+use messina_bench::compare::work::{Setup, WORKS};
+use messina_bench::compare::{Failed, Result};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures servers side by side on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "compare")]
+struct Flags {
+    /// Which: messina, cassandra, redis.
+    #[arg(long, value_delimiter = ',', default_value = "messina,cassandra,redis")]
+    only: Vec<String>,
+    /// The server.
+    #[arg(long, default_value = "target/release/messina")]
+    messina: PathBuf,
+    /// More flags for it, in one string.
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    messina_flags: String,
+    /// The load tool.
+    #[arg(long, default_value = "target/release/messina-load")]
+    messina_load: PathBuf,
+    /// A script `cassandra start|stop DIR` that heeds PORT and SYNC.
+    #[arg(long, default_value = "cassandra")]
+    cassandra: PathBuf,
+    /// Redis; redis-benchmark is looked for in the path.
+    #[arg(long, default_value = "redis-server")]
+    redis: PathBuf,
+    /// Where data go: the disk that is measured.
+    #[arg(long, default_value = "target")]
+    data_dir: PathBuf,
+    /// The first of the ports to use.
+    #[arg(long, default_value_t = 9242)]
+    port: u16,
+    /// Records of 1 KB.
+    #[arg(long, default_value_t = 200_000)]
+    records: u64,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Seconds before each that do not count.
+    #[arg(long, default_value_t = 5)]
+    warmup: u32,
+    /// The document whose marked place takes the table; else it is only printed.
+    #[arg(long)]
+    document: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match compare(&Flags::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("compare: {failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(flags: &Flags) -> Result<()> {
+    let programs = Programs {
+        messina: flags.messina.clone(),
+        messina_flags: flags.messina_flags.split_whitespace().map(str::to_owned).collect(),
+        cassandra: flags.cassandra.clone(),
+        redis: flags.redis.clone(),
+        port: flags.port,
+        data_dir: flags.data_dir.clone(),
+    };
+    let setup = Setup {
+        messina_load: flags.messina_load.clone(),
+        records: flags.records,
+        seconds: flags.seconds,
+        warmup_s: flags.warmup,
+    };
+    let mut results: Results = WORKS.iter().map(|(w, p)| (*w, *p, Vec::new())).collect();
+    for name in &flags.only {
+        let contender = match name.as_str() {
+            "messina" => Contender::Messina,
+            "cassandra" => Contender::Cassandra,
+            "redis" => Contender::Redis,
+            other => return Err(Failed(format!("--only {other}: no such contender"))),
+        };
+        eprintln!("{}: starting and loading", contender.title());
+        let server = contender.start(&programs)?;
+        setup.load(&server)?;
+        for (work, pressure, costs) in &mut results {
+            let cost = setup.measure(&server, *work, *pressure)?;
+            eprintln!("{}: {} {pressure:?}: {cost:?}", contender.title(), work.title());
+            costs.push((contender, cost));
+        }
+    }
+    let text = table(&results);
+    print!("{text}");
+    let Some(path) = &flags.document else { return Ok(()) };
+    let doing = || path.display().to_string();
+    let document = std::fs::read_to_string(path).map_err(Failed::io(doing()))?;
+    let document = put_into(&document, &text)
+        .ok_or_else(|| Failed(format!("{} has no place for the table", doing())))?;
+    std::fs::write(path, document).map_err(Failed::io(doing()))
+}

@@ -1,0 +1,173 @@
+//! The servers that are compared: how each is started, told to be durable, and stopped.
+
+use super::{Failed, Result, run_to_end};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a server may take to answer.
+const START_MAX: Duration = Duration::from_secs(180);
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// This product, with its default durability: a write is answered after its flush.
+    Messina,
+    /// Apache Cassandra, `commitlog_sync: batch`: likewise.
+    Cassandra,
+    /// Redis, `appendfsync always`: likewise.
+    Redis,
+}
+
+/// Where the programs are, and how they are to run.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The server `messina`.
+    pub messina: PathBuf,
+    /// More of its flags.
+    pub messina_flags: Vec<String>,
+    /// The script that starts a Cassandra: `cassandra start|stop DIR`, with PORT, SYNC and HEAP.
+    pub cassandra: PathBuf,
+    /// The server of Redis.
+    pub redis: PathBuf,
+    /// The first of the ports to use.
+    pub port: u16,
+    /// Where data goes: the disk that is measured.
+    pub data_dir: PathBuf,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Which.
+    pub contender: Contender,
+    /// Where it listens.
+    pub port: u16,
+    /// Its process.
+    pub pid: u32,
+    stop: Stop,
+    // Dropped last: the server's data.
+    _dir: TempDir,
+}
+
+#[derive(Debug)]
+enum Stop {
+    Kill(Child),
+    Script(PathBuf, PathBuf),
+}
+
+impl Contender {
+    /// Its name and durability, as the table has it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Contender::Messina => "Messina (durable)",
+            Contender::Cassandra => "Cassandra 5.0 (batch)",
+            Contender::Redis => "Redis (always)",
+        }
+    }
+
+    /// Starts it with an empty data directory and waits until it answers.
+    pub fn start(self, programs: &Programs) -> Result<Running> {
+        let dir = tempfile::Builder::new()
+            .prefix("compare-")
+            .tempdir_in(&programs.data_dir)
+            .map_err(Failed::io("making a data directory"))?;
+        match self {
+            Contender::Messina => start_messina(programs, dir),
+            Contender::Cassandra => start_cassandra(programs, dir),
+            Contender::Redis => start_redis(programs, dir),
+        }
+    }
+}
+
+fn start_messina(programs: &Programs, dir: TempDir) -> Result<Running> {
+    let port = programs.port;
+    let mut command = Command::new(&programs.messina);
+    command
+        .arg("--data-dir")
+        .arg(dir.path().join("data"))
+        .args(["--port", &port.to_string()])
+        .args(["--shard-aware-port", &(port + 10_000).to_string()])
+        .args(&programs.messina_flags);
+    let log = fs::File::create(dir.path().join("log")).map_err(Failed::io("making a log"))?;
+    command.stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().map_err(Failed::io(format!("starting {command:?}")))?;
+    let out = child.stdout.take().expect("it is piped");
+    let mut lines = BufReader::new(out).lines();
+    if !lines.any(|line| line.is_ok_and(|line| line.trim() == "ready")) {
+        let said = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+        return Err(Failed(format!("messina did not become ready: {said}")));
+    }
+    // A full pipe would stop the server in the middle of the measurement.
+    std::thread::spawn(move || lines.for_each(drop));
+    let pid = child.id();
+    let contender = Contender::Messina;
+    Ok(Running { contender, port, pid, stop: Stop::Kill(child), _dir: dir })
+}
+
+fn start_cassandra(programs: &Programs, dir: TempDir) -> Result<Running> {
+    let port = programs.port + 1;
+    let home = cassandra_home(&programs.cassandra, dir.path())?;
+    run_to_end(
+        Command::new(&programs.cassandra)
+            .arg("start")
+            .arg(&home)
+            .env("PORT", port.to_string())
+            .env("SYNC", "batch"),
+    )?;
+    let pid = fs::read_to_string(home.join("pid")).map_err(Failed::io("reading its pid"))?;
+    let pid = pid.trim().parse().map_err(|_| Failed(format!("'{pid}' is no pid")))?;
+    let stop = Stop::Script(programs.cassandra.clone(), home);
+    Ok(Running { contender: Contender::Cassandra, port, pid, stop, _dir: dir })
+}
+
+/// A home for Cassandra; its jars are taken from an earlier one if there is any.
+fn cassandra_home(script: &Path, dir: &Path) -> Result<PathBuf> {
+    let home = dir.join("cassandra");
+    fs::create_dir(&home).map_err(Failed::io("making a home for Cassandra"))?;
+    let jars = std::env::temp_dir().join("rival-cassandra/lib");
+    if jars.is_dir() {
+        std::os::unix::fs::symlink(&jars, home.join("lib"))
+            .map_err(Failed::io(format!("using the jars beside {}", script.display())))?;
+    }
+    Ok(home)
+}
+
+fn start_redis(programs: &Programs, dir: TempDir) -> Result<Running> {
+    let port = programs.port + 2;
+    let mut command = Command::new(&programs.redis);
+    command
+        .args(["--port", &port.to_string(), "--save", "", "--appendonly", "yes"])
+        .args(["--appendfsync", "always", "--dir"])
+        .arg(dir.path())
+        .stdout(Stdio::null());
+    let child = command.spawn().map_err(Failed::io(format!("starting {command:?}")))?;
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if begun.elapsed() > START_MAX {
+            return Err(Failed("redis-server does not listen".into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = child.id();
+    Ok(Running { contender: Contender::Redis, port, pid, stop: Stop::Kill(child), _dir: dir })
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match &mut self.stop {
+            Stop::Kill(child) => {
+                // The data are thrown away: how it dies does not matter.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Stop::Script(script, home) => {
+                let _ = Command::new(script).arg("stop").arg(home).output();
+            }
+        }
+    }
+}
