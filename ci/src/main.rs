@@ -10,6 +10,7 @@
 //!
 //! Not here: what a step does (one file each), which steps a tier has (`tier.rs`).
 
+mod conformance;
 mod documents;
 mod drivers;
 mod kill9;
@@ -24,6 +25,7 @@ mod step;
 mod tidy;
 mod tier;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -68,6 +70,20 @@ enum Task {
     },
     /// Data written with two shards, read with one, three and two.
     Shards,
+    /// The public conformance suite, compared with Apache Cassandra's outcomes.
+    Conformance {
+        /// A checkout of the suite's repository.
+        #[arg(long)]
+        suite: PathBuf,
+        /// Only tests of these areas.
+        #[arg(long, num_args = 1..)]
+        area: Vec<String>,
+        /// Write the result here, as docs/conformance.md is.
+        #[arg(long)]
+        write: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Real clients against a fresh server, or any CQL server.
     Drivers {
         /// Clients to run; all of them if none is named.
@@ -119,6 +135,16 @@ fn main() -> ExitCode {
         Task::Shards => {
             tier::build_release(&repository, &mut report);
             tier::shards(&repository, &mut report);
+        }
+        Task::Conformance { suite, area, write, target } => {
+            let choice = conformance::Choice { suite, areas: area, write };
+            let address = target.address();
+            if address.is_none() {
+                tier::build_release(&repository, &mut report);
+            }
+            report.step("conformance", "cargo ci conformance", |log| {
+                conformance::run(&repository, &choice, address, log)
+            });
         }
         Task::Drivers { names, target } => {
             let choice = if names.is_empty() { Choice::All } else { Choice::Named(&names) };

@@ -1,0 +1,243 @@
+//! How much of CQL answers as Apache Cassandra does: `cargo ci conformance --suite DIR`.
+//!
+//! 1. `ci/conformance/cqlpy` runs the single-node tests of the public suite against a fresh server.
+//! 2. Each outcome is compared with Apache Cassandra 5.0.9's (`cassandra-5.0.9.json`).
+//! 3. What Cassandra passes and this server does not is sorted by area and cause (`causes.json`
+//!    names causes by a part of the test's name or of its error; the rest keep their error's words).
+//! 4. The result is a document, written where `--write` says: that is how docs/conformance.md is made.
+//!
+//! Invariants
+//! 1. The suite is somebody else's: it is named by a folder, and never committed.
+//! 2. The first tests and the share of the basic areas may not fall below their floors.
+//!
+//! Not here: how a test is run and judged (`ci/conformance/cqlpy`).
+
+mod page;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::repository::Repository;
+use crate::server::{Address, DataFolder, Server};
+use crate::step::{Done, Failure, Log, Outcome};
+
+/// The whole suite takes 5 to 8 minutes on two cores; a server that hangs takes longer.
+const SUITE_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// Shards of the server under test.
+const SHARDS: u32 = 2;
+/// What every server needs before anything else: these tests must all pass.
+const FIRST_TESTS: &str = include_str!("../conformance/first-tests");
+/// The areas of the language's first cut, and the share of Cassandra's passes that they must reach.
+const BASIC_AREAS: [&str; 7] =
+    ["batches", "core-types", "ddl", "dml", "paging", "select", "ttl-timestamps"];
+const BASIC_PERCENT_MIN: u64 = 60;
+
+/// What to run and where to write.
+pub(crate) struct Choice {
+    /// A checkout of the suite's repository.
+    pub(crate) suite: PathBuf,
+    /// Only these areas.
+    pub(crate) areas: Vec<String>,
+    /// Where the document goes.
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// One test that Cassandra passes.
+struct Verdict {
+    test: String,
+    area: String,
+    is_passed: bool,
+    /// Why it did not pass.
+    cause: String,
+}
+
+/// Runs the suite and judges the outcomes.
+pub(crate) fn run(
+    repository: &Repository,
+    choice: &Choice,
+    address: Option<Address>,
+    log: &Log,
+) -> Outcome {
+    let work = repository.work_folder().join("conformance");
+    fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+    match address {
+        Some(address) => run_suite(repository, choice, &address, &work, log)?,
+        None => {
+            let folder = DataFolder::new(repository, "conformance")?;
+            let mut server = Server::start(repository, &folder.join("data"), SHARDS, log)?;
+            server.wait_ready()?;
+            run_suite(repository, choice, &server.address, &work, log)?;
+            server.stop()?;
+        }
+    }
+    let verdicts = verdicts(repository, &work)?;
+    if let Some(path) = &choice.write {
+        fs::write(repository.root().join(path), page::render(&verdicts))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    judge(&verdicts)
+}
+
+fn run_suite(
+    repository: &Repository,
+    choice: &Choice,
+    address: &Address,
+    work: &Path,
+    log: &Log,
+) -> Result<(), String> {
+    let results = work.join("results.json");
+    let _ = fs::remove_file(&results);
+    let mut command = repository.command("python3");
+    command
+        .arg(repository.root().join("ci/conformance/cqlpy"))
+        .arg(&choice.suite)
+        .args([&address.host, &address.port.to_string()])
+        .arg("--work")
+        .arg(work)
+        .arg("--out")
+        .arg(&results)
+        // Most tests that call it only want a flush, which changes no answer.
+        .env("NODETOOL", "true");
+    if !choice.areas.is_empty() {
+        command.arg("--area").args(&choice.areas);
+    }
+    // Its exit status is 1 when anything is missed, which `judge` decides about.
+    match log.run(&mut command, SUITE_LIMIT) {
+        Err(text) if !results.is_file() => Err(text),
+        _ => Ok(()),
+    }
+}
+
+/// Compares the outcomes with Cassandra's.
+fn verdicts(repository: &Repository, work: &Path) -> Result<Vec<Verdict>, String> {
+    let folder = repository.root().join("ci/conformance");
+    let outcomes = read_map(&work.join("results.json"))?;
+    let baseline = read_map(&folder.join("cassandra-5.0.9.json"))?;
+    let scope = read_map(&folder.join("scope.json"))?;
+    let causes = read_json(&folder.join("causes.json"))?;
+    let reasons = reasons(&fs::read_to_string(work.join("record.jsonl")).unwrap_or_default());
+    let mut verdicts = Vec::new();
+    for (test, outcome) in &outcomes {
+        if baseline.get(test).map(String::as_str) != Some("passed") {
+            continue;
+        }
+        let reason = reasons.get(test).map_or(outcome.as_str(), String::as_str);
+        verdicts.push(Verdict {
+            test: test.clone(),
+            area: area(&scope, test),
+            is_passed: outcome == "passed",
+            cause: cause(&causes, test, reason),
+        });
+    }
+    Ok(verdicts)
+}
+
+fn judge(verdicts: &[Verdict]) -> Outcome {
+    let is_basic = |verdict: &&Verdict| BASIC_AREAS.contains(&verdict.area.as_str());
+    let basic = verdicts.iter().filter(is_basic).count() as u64;
+    let basic_passed = verdicts.iter().filter(is_basic).filter(|v| v.is_passed).count() as u64;
+    let mut complaints: Vec<String> = verdicts
+        .iter()
+        .filter(|verdict| !verdict.is_passed && FIRST_TESTS.lines().any(|t| t == verdict.test))
+        .map(|verdict| format!("a first test: {}: {}", verdict.test, verdict.cause))
+        .collect();
+    if basic_passed * 100 < basic * BASIC_PERCENT_MIN {
+        complaints.push(format!("basic areas: {basic_passed} of Cassandra's {basic}"));
+    }
+    let passed = verdicts.iter().filter(|verdict| verdict.is_passed).count() as u64;
+    match complaints.len() as u64 {
+        0 if passed == 0 => Err(Failure::from("no test that Cassandra passes was run")),
+        0 => Ok(Done::Passed(passed)),
+        failed => Err(Failure { text: complaints.join("\n"), passed, failed }),
+    }
+}
+
+fn area(scope: &BTreeMap<String, String>, test: &str) -> String {
+    let longest = scope.keys().filter(|key| test.starts_with(*key)).max_by_key(|key| key.len());
+    longest.map_or("unclassified", |key| &scope[key]).to_owned()
+}
+
+/// A named cause, or the error's words without what differs from run to run.
+fn cause(causes: &Value, test: &str, reason: &str) -> String {
+    for pair in causes.as_array().into_iter().flatten() {
+        let part = pair[0].as_str().unwrap_or_default();
+        if test.contains(part) || reason.contains(part) {
+            return pair[1].as_str().unwrap_or_default().to_owned();
+        }
+    }
+    let words = reason.lines().next().unwrap_or_default().split_whitespace();
+    let stable = words.filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+    stable.collect::<Vec<_>>().join(" ").chars().take(160).collect()
+}
+
+/// Why each test did not pass, by its id.
+fn reasons(record: &str) -> HashMap<String, String> {
+    let mut reasons = HashMap::new();
+    for line in record.lines() {
+        let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
+        let (id, why) = (entry["id"].as_str(), entry["why"].as_str());
+        if let (Some(id), Some(why)) = (id, why)
+            && !why.is_empty()
+        {
+            reasons.entry(id.to_owned()).or_insert_with(|| why.to_owned());
+        }
+    }
+    reasons
+}
+
+fn read_json(path: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_map(path: &Path) -> Result<BTreeMap<String, String>, String> {
+    let value = read_json(path)?;
+    let map = value.as_object().ok_or_else(|| format!("{}: no object", path.display()))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(map.iter().map(|(key, value)| (key.clone(), text(value))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn verdict(test: &str, area: &str, is_passed: bool) -> Verdict {
+        Verdict { test: test.into(), area: area.into(), is_passed, cause: "cause".into() }
+    }
+
+    #[test]
+    fn floors_are_kept() {
+        let first = FIRST_TESTS.lines().next().unwrap();
+        let many = |passed: usize| (0..10).map(move |i| verdict("t", "dml", i < passed));
+        assert!(judge(&many(6).collect::<Vec<_>>()).is_ok());
+        assert!(judge(&many(5).collect::<Vec<_>>()).is_err());
+        let missed = || std::iter::once(verdict(first, "json", false));
+        assert!(judge(&many(9).chain(missed()).collect::<Vec<_>>()).is_err());
+        assert!(judge(&[verdict("t", "json", false)]).is_err());
+    }
+
+    #[test]
+    fn the_longest_prefix_names_the_area() {
+        let scope = [("a.py", "dml"), ("a.py::test_json", "json")];
+        let scope = scope.map(|(key, area)| (key.to_owned(), area.to_owned())).into();
+        assert_eq!(area(&scope, "a.py::test_json_null"), "json");
+        assert_eq!(area(&scope, "a.py::test_x"), "dml");
+        assert_eq!(area(&scope, "b.py::test_x"), "unclassified");
+    }
+
+    #[test]
+    fn causes_have_names_or_the_error_s_words() {
+        let causes = json!([["test_lwt", "LWT"], ["no JSON", "JSON"]]);
+        assert_eq!(cause(&causes, "test_lwt.py::a", "x"), "LWT");
+        assert_eq!(cause(&causes, "a.py::a", "Syntax: no JSON here"), "JSON");
+        assert_eq!(
+            cause(&causes, "a.py::a", "Invalid: cql_test_17 missing\nmore"),
+            "Invalid: missing"
+        );
+    }
+}
