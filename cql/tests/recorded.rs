@@ -1,8 +1,9 @@
 //! What real peers sent, byte for byte: every frame of a recorded conversation is understood.
 //!
-//! `testdata/frame/*.bin` is one direction of one connection: the Python driver 3.30 talking to Apache
-//! Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies what we read in
-//! it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test recorded` writes these texts anew.
+//! `testdata/frame/*.bin` is one direction of one connection: the Python driver 3.30 talking to
+//! Apache Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies
+//! what we read in it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test
+//! recorded` writes these texts anew.
 
 #![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
 
@@ -34,7 +35,8 @@ fn check(name: &str, direction: Direction, settled: Option<Settled>) {
 fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settled>) -> String {
     let mut intake = Intake::new(direction, 16 << 20);
     let mut text = String::new();
-    // A client of v3 or v4 may be answered compressed from READY on, one of v5 in segments after it.
+    // A client of v3 or v4 may be answered compressed from READY on, one of v5 in segments after
+    // it.
     if let Some(Settled(version, compression)) = settled
         && version < Version::V5
     {

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The answer was appended.
     Answered,
     /// The answer will be delivered in a later pass, or after the connection is gone: then dropped.
@@ -25,34 +25,37 @@ pub enum Outcome {
     AnsweredAndClose,
 }
 
+/// A whole frame, and whose it is.
+type Late = (ConnectionId, Vec<u8>);
+
 /// Late answers of one core, from tasks to the pass.
 #[derive(Clone)]
-pub struct Replies {
-    ready: Rc<RefCell<Vec<(ConnectionId, Vec<u8>)>>>,
+pub(crate) struct Replies {
+    ready: Rc<RefCell<Vec<Late>>>,
     wake: Rc<Notify>,
 }
 
 impl Replies {
     /// Answers that wake `wake` when they are ready.
-    pub fn new(wake: Rc<Notify>) -> Replies {
+    pub(crate) fn new(wake: Rc<Notify>) -> Replies {
         Replies { ready: Rc::default(), wake }
     }
 
     /// Hands over a whole frame.
-    pub fn push(&self, to: ConnectionId, frame: Vec<u8>) {
+    pub(crate) fn push(&self, to: ConnectionId, frame: Vec<u8>) {
         self.ready.borrow_mut().push((to, frame));
         self.wake.notify();
     }
 
     /// Takes what is ready, in order.
-    pub fn deliver(&self, mut deliver: impl FnMut(ConnectionId, &[u8])) {
+    pub(crate) fn deliver(&self, mut deliver: impl FnMut(ConnectionId, &[u8])) {
         for (to, frame) in self.ready.take() {
             deliver(to, &frame);
         }
     }
 
     /// Whether nothing waits to be delivered.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ready.borrow().is_empty()
     }
 }

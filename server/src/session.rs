@@ -13,16 +13,16 @@ use std::rc::Rc;
 
 /// Which connection of this core; the generation keeps a late answer from its slot's next tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectionId {
+pub(crate) struct ConnectionId {
     /// Index among the core's connections.
-    pub slot: u32,
+    pub(crate) slot: u32,
     /// How often the slot was used before.
-    pub generation: u32,
+    pub(crate) generation: u32,
 }
 
 /// How far the handshake got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Nothing but OPTIONS and STARTUP is taken.
     Connected,
     /// STARTUP was answered with AUTHENTICATE.
@@ -33,7 +33,7 @@ pub enum Stage {
 
 impl Stage {
     /// As `system_views.clients` names it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Stage::Connected => "established",
             Stage::Authenticating => "authenticating",
@@ -44,28 +44,28 @@ impl Stage {
 
 /// One client.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// Its connection.
-    pub id: ConnectionId,
+    pub(crate) id: ConnectionId,
     /// Where it comes from.
-    pub peer: SocketAddr,
+    pub(crate) peer: SocketAddr,
     /// The protocol version of its first frame.
-    pub version: Cell<Version>,
+    pub(crate) version: Cell<Version>,
     /// How far the handshake got.
-    pub stage: Cell<Stage>,
+    pub(crate) stage: Cell<Stage>,
     /// What USE chose.
-    pub keyspace: RefCell<Option<Rc<str>>>,
+    pub(crate) keyspace: RefCell<Option<Rc<str>>>,
     /// STARTUP's map.
-    pub options: RefCell<BTreeMap<String, String>>,
+    pub(crate) options: RefCell<BTreeMap<String, String>>,
     /// What REGISTER asked for.
-    pub events: Cell<EventKinds>,
+    pub(crate) events: Cell<EventKinds>,
     /// Requests taken.
-    pub requests: Cell<u64>,
+    pub(crate) requests: Cell<u64>,
 }
 
 impl Session {
     /// A session whose connection was just accepted.
-    pub fn new(id: ConnectionId, peer: SocketAddr) -> Session {
+    pub(crate) fn new(id: ConnectionId, peer: SocketAddr) -> Session {
         Session {
             id,
             peer,

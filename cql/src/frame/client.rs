@@ -1,6 +1,7 @@
 //! The answers as a client reads them: for the load tool, and to prove our encoders.
 //!
-//! Decoding borrows, as on the server's side. Rows are not decoded: [`Rows::cells`] gives the bytes of each.
+//! Decoding borrows, as on the server's side. Rows are not decoded: [`Rows::cells`] gives the bytes
+//! of each.
 
 use super::error::{Malformed, Result};
 use super::header::{Flags, Header, Opcode, Version};
@@ -52,7 +53,8 @@ pub enum Reply<'a> {
     SetKeyspace(&'a str),
     /// A statement was prepared.
     Prepared(PreparedReply<'a>),
-    /// The schema changed: what (`CREATED`, ...), which kind of object, in which keyspace, its name.
+    /// The schema changed: what (`CREATED`, ...), which kind of object, in which keyspace, its
+    /// name.
     SchemaChange(&'a str, &'a str, &'a str, Option<&'a str>),
     /// Something happened; its kind, and the rest.
     Event(&'a str, Reader<'a>),
@@ -120,7 +122,7 @@ impl<'a> Answer<'a> {
             Opcode::Supported => Reply::Supported(reader.string_multimap()?),
             Opcode::Result => outcome(reader, header.version)?,
             Opcode::Event => Reply::Event(reader.string()?, reader),
-            other => return Err(Malformed::because(format!("{other:?} is not an answer"))),
+            other => return Err(Malformed::because(format!("{} is not an answer", other.name()))),
         };
         Ok(Answer { trace_id, warnings, reply })
     }

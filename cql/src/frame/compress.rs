@@ -1,12 +1,13 @@
-//! Compression of single bodies, as v3 and v4 have it. (v5 compresses segments: [`super::segment`].)
+//! Compression of single bodies, as v3 and v4 have it. (v5 compresses segments:
+//! [`super::segment`].)
 //!
 //! ```text
 //!  lz4     [int] uncompressed length, big-endian │ LZ4 block
 //!  snappy  a raw Snappy block, which begins with its own length
 //! ```
 //!
-//! The declared length is checked against the limit before anything is allocated, and the decoders are the
-//! safe ones: a block that says less or more than it holds is an error.
+//! The declared length is checked against the limit before anything is allocated, and the decoders
+//! are the safe ones: a block that says less or more than it holds is an error.
 
 use super::error::{Malformed, Result};
 use super::header::{Flags, HEADER_BYTES};
@@ -26,7 +27,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Decompresses `body` into `scratch`, replacing what was there. `bytes_max` is the largest result allowed.
+    /// Decompresses `body` into `scratch`, replacing what was there. `bytes_max` is the largest
+    /// result allowed.
     ///
     /// `Ok(Err(bytes))`: the body declares `bytes`, more than allowed; nothing was allocated.
     pub fn expand(
@@ -67,7 +69,8 @@ impl Compression {
         Ok(Ok(()))
     }
 
-    /// Compresses the body of the frame that begins at `start` of `out` and ends with it, if that pays.
+    /// Compresses the body of the frame that begins at `start` of `out` and ends with it, if that
+    /// pays.
     pub fn shrink_frame(self, out: &mut Vec<u8>, start: usize, scratch: &mut Vec<u8>) {
         let body = &out[start + HEADER_BYTES..];
         if self == Compression::None || body.len() < COMPRESS_BYTES_MIN {

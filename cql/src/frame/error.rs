@@ -6,7 +6,8 @@ use std::fmt;
 /// A result of decoding bytes that a peer sent.
 pub type Result<T> = std::result::Result<T, Malformed>;
 
-/// Bytes that are not what the protocol says. The answer is ERROR [`ErrorCode::Protocol`] with this text.
+/// Bytes that are not what the protocol says. The answer is ERROR [`ErrorCode::Protocol`] with this
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub Cow<'static, str>);
 

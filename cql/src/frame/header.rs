@@ -5,8 +5,9 @@
 //!  ├ version ┼ flags ┼ stream ┼ opcode ┼ body length ┤   big-endian; version bit 7 marks an answer
 //! ```
 //!
-//! Drivers find our version by trying: they start at 66 and 65 and walk down on the refusal, whose words
-//! and whose own version byte they read. So a version is judged on the first byte, before anything else.
+//! Drivers find our version by trying: they start at 66 and 65 and walk down on the refusal, whose
+//! words and whose own version byte they read. So a version is judged on the first byte, before
+//! anything else.
 
 use std::fmt;
 
@@ -148,6 +149,28 @@ impl Opcode {
         })
     }
 
+    /// The name that the specification gives it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Opcode::Error => "ERROR",
+            Opcode::Startup => "STARTUP",
+            Opcode::Ready => "READY",
+            Opcode::Authenticate => "AUTHENTICATE",
+            Opcode::Options => "OPTIONS",
+            Opcode::Supported => "SUPPORTED",
+            Opcode::Query => "QUERY",
+            Opcode::Result => "RESULT",
+            Opcode::Prepare => "PREPARE",
+            Opcode::Execute => "EXECUTE",
+            Opcode::Register => "REGISTER",
+            Opcode::Event => "EVENT",
+            Opcode::Batch => "BATCH",
+            Opcode::AuthChallenge => "AUTH_CHALLENGE",
+            Opcode::AuthResponse => "AUTH_RESPONSE",
+            Opcode::AuthSuccess => "AUTH_SUCCESS",
+        }
+    }
+
     /// Whether a client sends it.
     pub const fn is_request(self) -> bool {
         matches!(
@@ -220,7 +243,7 @@ impl Header {
         let is_request = first & RESPONSE_BIT == 0;
         let wants_request = direction == Direction::Request;
         if is_request != wants_request || opcode.is_request() != wants_request {
-            return Err(bad(format!("Wrong protocol direction for opcode {code} ({opcode:?})")));
+            return Err(bad(format!("Wrong protocol direction for opcode {code} ({})", opcode.name())));
         }
         let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]);
         if body_bytes > i32::MAX as u32 {

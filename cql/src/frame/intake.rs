@@ -6,8 +6,9 @@
 //!            ├ [header ┼ bo] ┤├ [dy] ┤              or one frame over several
 //! ```
 //!
-//! The caller keeps the input and offers its start again and again; each [`Intake::next`] says how much of it
-//! is used up and what came of it. Frames lie where they arrived, unless they were compressed or came in parts.
+//! The caller keeps the input and offers its start again and again; each [`Intake::next`] says how
+//! much of it is used up and what came of it. Frames lie where they arrived, unless they were
+//! compressed or came in parts.
 //!
 //! Invariants
 //! 1. Nothing is allocated for a frame before its declared size was checked against the limit.

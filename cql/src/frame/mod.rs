@@ -7,9 +7,10 @@
 //!  socket bytes ◄─ outlet ◄─ response::* appended to a Vec<u8> ◄┘
 //! ```
 //!
-//! Everything borrows: a decoded request points into the bytes it came in. Nothing is allocated by a
-//! decoder save the output of a decompression, whose size is checked against a limit first.
-//! The client's half (`request::*::put`, [`client`]) serves the load tool and proves the other half in tests.
+//! Everything borrows: a decoded request points into the bytes it came in. Nothing is allocated by
+//! a decoder save the output of a decompression, whose size is checked against a limit first.
+//! The client's half (`request::*::put`, [`client`]) serves the load tool and proves the other half
+//! in tests.
 //!
 //! Not here: sockets, connection state beyond framing, what a request means.
 

@@ -43,7 +43,7 @@ impl Outlet {
         }
     }
 
-    /// Lets `put` append exactly one frame.
+    /// Lets `put` append one frame, or nothing.
     #[inline]
     pub fn frame<R>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         if self.segments.is_some() {
@@ -51,7 +51,7 @@ impl Outlet {
         }
         let start = self.wire.len();
         let result = put(&mut self.wire);
-        if self.compression != Compression::None {
+        if self.compression != Compression::None && self.wire.len() > start {
             self.compression.shrink_frame(&mut self.wire, start, &mut self.scratch);
         }
         result
@@ -99,6 +99,14 @@ impl Outlet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_may_come_later() {
+        let mut outlet = Outlet::new();
+        outlet.establish(Version::V4, Compression::Lz4);
+        outlet.frame(|_| {});
+        assert_eq!(outlet.waiting_bytes(), 0);
+    }
 
     #[test]
     fn what_was_sent_is_forgotten() {

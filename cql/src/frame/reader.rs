@@ -1,8 +1,8 @@
 //! A checked cursor over a message body: the protocol's notations, borrowed.
 //!
 //! Every read either stays inside the body or is a [`Malformed`]; nothing allocates. Collections
-//! (`[string list]`, `[string map]`, ...) are walked once when they are read, so that iterating them
-//! later cannot fail.
+//! (`[string list]`, `[string map]`, ...) are walked once when they are read, so that iterating
+//! them later cannot fail.
 
 use std::net::{IpAddr, SocketAddr};
 

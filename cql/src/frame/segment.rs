@@ -7,8 +7,9 @@
 //!           5 bytes                            uncompressed length 0: the payload is not compressed
 //! ```
 //!
-//! Everything little-endian. A self-contained segment holds whole frames, one or more; another holds a part
-//! of one frame. After a wrong checksum nothing of the connection can be trusted, so it closes.
+//! Everything little-endian. A self-contained segment holds whole frames, one or more; another
+//! holds a part of one frame. After a wrong checksum nothing of the connection can be trusted, so
+//! it closes.
 
 use crc::{Algorithm, Crc, Table};
 
@@ -105,7 +106,8 @@ impl SegmentFormat {
 
     /// Wraps `frames` (whole frames, one after the other) and appends the segments to `out`.
     ///
-    /// As many frames as fit share a segment; a frame that fits none is cut into segments of its own.
+    /// As many frames as fit share a segment; a frame that fits none is cut into segments of its
+    /// own.
     pub fn wrap(self, frames: &[u8], out: &mut Vec<u8>) {
         let mut packed = 0; // start of what is not yet written
         let mut end = 0; // end of the frames that fit one segment with it
@@ -175,7 +177,8 @@ impl Segment<'_> {
     }
 }
 
-/// Appends `payload` as an LZ4 block, or as it is when that is not shorter. Returns what the header says of it.
+/// Appends `payload` as an LZ4 block, or as it is when that is not shorter. Returns what the header
+/// says of it.
 fn put_lz4(payload: &[u8], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     if payload.len() >= COMPRESS_BYTES_MIN {

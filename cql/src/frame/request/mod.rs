@@ -1,7 +1,8 @@
-//! What a client asks: the eight requests, decoded without copying, and encoded for our own clients.
+//! What a client asks: the eight requests, decoded without copying, and encoded for our own
+//! clients.
 //!
-//! A body is `[bytes map] custom payload?` (flag 0x04, v4 and later; passed over) and then the message. Bytes
-//! left after a message are not an error: Cassandra ignores them too.
+//! A body is `[bytes map] custom payload?` (flag 0x04, v4 and later; passed over) and then the
+//! message. Bytes left after a message are not an error: Cassandra ignores them too.
 
 mod batch;
 mod execute;
@@ -70,7 +71,7 @@ impl<'a> Request<'a> {
             Opcode::Prepare => Request::Prepare(Prepare::decode(body, version)?),
             Opcode::Execute => Request::Execute(Execute::decode(body, version)?),
             Opcode::Batch => Request::Batch(Batch::decode(body, version)?),
-            other => return Err(Malformed::because(format!("{other:?} is not a request"))),
+            other => return Err(Malformed::because(format!("{} is not a request", other.name()))),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Bound values of a request, as they lie in its body.
 //!
-//! They are walked once when the request is decoded (what follows them must be found anyway), so that
-//! binding them later neither fails nor allocates.
+//! They are walked once when the request is decoded (what follows them must be found anyway), so
+//! that binding them later neither fails nor allocates.
 
 use super::super::error::Result;
 use super::super::header::Version;

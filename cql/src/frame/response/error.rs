@@ -1,7 +1,7 @@
 //! ERROR: a code, a text, and for some codes what a driver's retry policy decides by.
 //!
-//! A code that the version does not know is sent as the one it grew out of, as Cassandra does: drivers choose
-//! their retry policy by code.
+//! A code that the version does not know is sent as the one it grew out of, as Cassandra does:
+//! drivers choose their retry policy by code.
 
 use std::net::IpAddr;
 

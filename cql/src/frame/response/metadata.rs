@@ -134,7 +134,8 @@ pub(super) fn put_prepared_metadata(
 
 /// Adds the paging state to rows metadata that begins at `metadata_at`.
 ///
-/// It is known only after the rows, which must move to make room: once a page, never for a single row.
+/// It is known only after the rows, which must move to make room: once a page, never for a single
+/// row.
 pub(super) fn insert_paging_state(out: &mut Vec<u8>, metadata_at: usize, state: &[u8]) {
     let mut notation = Vec::with_capacity(4 + state.len());
     writer::bytes(&mut notation, Some(state));

@@ -5,8 +5,8 @@
 //!           flag 0x02          0x08, v4 and later        0x04, v4 and later
 //! ```
 //!
-//! An [`Envelope`] opens a frame; whoever encodes the message appends to the same buffer; [`Open::close`] ends
-//! it. So rows stream into their answer from wherever they are.
+//! An [`Envelope`] opens a frame; whoever encodes the message appends to the same buffer;
+//! [`Open::close`] ends it. So rows stream into their answer from wherever they are.
 
 pub mod error;
 pub mod event;

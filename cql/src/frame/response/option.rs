@@ -1,7 +1,8 @@
 //! `[option]`: how the protocol names a type.
 //!
-//! A type that the version has no number for travels as a custom one, by the name of its Cassandra class:
-//! vectors always, durations before v5, four small types before v4. Drivers parse these names.
+//! A type that the version has no number for travels as a custom one, by the name of its Cassandra
+//! class: vectors always, durations before v5, four small types before v4. Drivers parse these
+//! names.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -81,8 +82,8 @@ fn number(version: Version, ty: &CqlType) -> Option<u16> {
     (version >= since).then_some(number)
 }
 
-/// The name of the Cassandra class that is a type. Inside a frozen type, a tuple and a user type everything is
-/// frozen, so that the word is not repeated.
+/// The name of the Cassandra class that is a type. Inside a frozen type, a tuple and a user type
+/// everything is frozen, so that the word is not repeated.
 struct ClassName<'a> {
     ty: &'a CqlType,
     show_frozen: bool,

@@ -99,7 +99,8 @@ impl Envelope<'_> {
     }
 }
 
-/// A RESULT Rows that is being filled: each row is its cells as `[bytes]`, appended to the same buffer.
+/// A RESULT Rows that is being filled: each row is its cells as `[bytes]`, appended to the same
+/// buffer.
 #[derive(Debug)]
 #[must_use = "rows are not an answer before they are closed"]
 pub struct OpenRows {
@@ -109,7 +110,8 @@ pub struct OpenRows {
 }
 
 impl OpenRows {
-    /// Ends the answer: how many rows were appended, and where the next page begins, if there is one.
+    /// Ends the answer: how many rows were appended, and where the next page begins, if there is
+    /// one.
     pub fn close(self, row_count: u32, paging_state: Option<&[u8]>, out: &mut Vec<u8>) {
         let rows = i32::try_from(row_count).expect("a page has fewer than 2^31 rows");
         out[self.count_at..self.count_at + 4].copy_from_slice(&rows.to_be_bytes());

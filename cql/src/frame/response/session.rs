@@ -1,4 +1,5 @@
-//! The answers about the session itself: READY, AUTHENTICATE, AUTH_CHALLENGE, AUTH_SUCCESS, SUPPORTED.
+//! The answers about the session itself: READY, AUTHENTICATE, AUTH_CHALLENGE, AUTH_SUCCESS,
+//! SUPPORTED.
 
 use super::super::header::Opcode;
 use super::super::writer;

@@ -1,0 +1,83 @@
+//! What the server says when it is ready: on stdout, and to systemd.
+
+use std::fmt::{self, Display, Formatter};
+use std::net::SocketAddr;
+
+use crate::config::quantity::Bytes;
+use crate::config::{Config, Durability};
+
+/// The words before the last one, which is `ready`.
+pub(crate) struct Banner<'a> {
+    pub(crate) config: &'a Config,
+    /// Whether connections to the shard-aware port land on the shard they ask for.
+    pub(crate) shard_aware: bool,
+}
+
+impl Display for Banner<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let config = self.config;
+        let line = |f: &mut Formatter<'_>, name: &str, value: &dyn Display| {
+            writeln!(f, "  {name:<11} {value}")
+        };
+        writeln!(f, "Messina {}", env!("CARGO_PKG_VERSION"))?;
+        line(f, "CQL", &SocketAddr::new(config.listen, config.port))?;
+        match config.shard_aware_port {
+            Some(port) if self.shard_aware => {
+                line(f, "shard-aware", &SocketAddr::new(config.listen, port))?;
+            }
+            _ => line(f, "shard-aware", &"off")?,
+        }
+        let each = Bytes(config.shard_memory_bytes());
+        line(f, "shards", &format_args!("{} with {each} each", config.shards))?;
+        match config.durability {
+            Durability::Batch => {
+                line(f, "durability", &"batch: a write is on disk before it is acknowledged")?;
+            }
+            Durability::Periodic { period } => {
+                let lost = format!("periodic: a crash may lose the last {period:?} of writes");
+                line(f, "durability", &lost)?;
+            }
+        }
+        let path = config.data_dir.canonicalize();
+        line(f, "data", &path.as_deref().unwrap_or(&config.data_dir).display())?;
+        line(f, "try", &format_args!("cqlsh {} {}", config.broadcast_address, config.port))
+    }
+}
+
+/// Prints the banner and its last line, and tells systemd.
+pub(crate) fn show(banner: &Banner<'_>) {
+    println!("{banner}ready");
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!("cannot tell systemd that we are ready: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn it_tells_what_a_newcomer_needs() {
+        let mut config = Config::for_tests(Path::new("no-such-folder"));
+        config.shards = 2;
+        config.memory_bytes = 1 << 30;
+        let text = Banner { config: &config, shard_aware: true }.to_string();
+        let version = env!("CARGO_PKG_VERSION");
+        let expected = format!(
+            "Messina {version}\n  \
+             CQL         127.0.0.1:9042\n  \
+             shard-aware 127.0.0.1:19042\n  \
+             shards      2 with 512 MiB each\n  \
+             durability  batch: a write is on disk before it is acknowledged\n  \
+             data        no-such-folder\n  \
+             try         cqlsh 127.0.0.1 9042\n"
+        );
+        assert_eq!(text, expected);
+        config.durability = Durability::Periodic { period: Duration::from_secs(10) };
+        let text = Banner { config: &config, shard_aware: false }.to_string();
+        assert!(text.contains("may lose the last 10s"), "{text}");
+        assert!(text.contains("shard-aware off"), "{text}");
+    }
+}

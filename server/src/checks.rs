@@ -1,0 +1,241 @@
+//! What must be true before the server starts, each with the exact fix when it is not.
+//!
+//! ```text
+//! data directory: made, ours alone (lock), writable with O_DIRECT, room left
+//! kernel:         io_uring allowed, memory may be locked, enough descriptors
+//! ports:          free
+//! ```
+//!
+//! A check has no side effects but the lock file and a raised limit of descriptors. What only the
+//! storage can tell (data of a newer version, damage) it tells itself when it opens.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::config::Config;
+use crate::config::quantity::Bytes;
+use crate::limits::{FILES_RESERVE, FREE_BYTES_MIN};
+use crate::os;
+
+/// The data directory, locked as long as this lives.
+#[derive(Debug)]
+pub(crate) struct DataLock {
+    _file: File,
+}
+
+/// Checks everything. The lock must be kept until the process ends.
+pub(crate) fn run(config: &Config, warnings: &mut Vec<String>) -> Result<DataLock, String> {
+    let lock = lock_data_dir(&config.data_dir)?;
+    check_direct_io(&config.data_dir)?;
+    check_free_space(&config.data_dir)?;
+    check_io_uring()?;
+    check_memlock(config.shards)?;
+    check_open_files(config, warnings)?;
+    check_ports(config)?;
+    Ok(lock)
+}
+
+fn lock_data_dir(path: &Path) -> Result<DataLock, String> {
+    let shown = path.display();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        format!("cannot make the data directory {shown}: {error}. Give another by --data-dir")
+    })?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path.join("LOCK"))
+        .map_err(|error| format!("the data directory {shown} is not writable: {error}"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(DataLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "the data directory {shown} is in use by another messina. Stop it, or give another \
+             by --data-dir"
+        )),
+        Err(TryLockError::Error(error)) => Err(format!("cannot lock {shown}/LOCK: {error}")),
+    }
+}
+
+/// A page whose address O_DIRECT accepts.
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+fn check_direct_io(path: &Path) -> Result<(), String> {
+    let probe = path.join("PROBE");
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&probe)
+        .and_then(|file| file.write_all_at(&Page([0; 4096]).0, 0));
+    let removed = std::fs::remove_file(&probe);
+    let shown = path.display();
+    match written.and(removed) {
+        Ok(()) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(format!(
+            "the file system of {shown} does not take O_DIRECT writes of 4096 bytes. Put --data-dir \
+             on ext4 or XFS; overlay and network file systems will not do"
+        )),
+        Err(error) => Err(format!("cannot write to {shown}: {error}")),
+    }
+}
+
+fn check_free_space(path: &Path) -> Result<(), String> {
+    let free = os::free_bytes(path)
+        .map_err(|error| format!("cannot tell the free space of {}: {error}", path.display()))?;
+    if free >= FREE_BYTES_MIN {
+        return Ok(());
+    }
+    Err(format!(
+        "only {} are free at {}, and a commit log alone needs {}. Free some, or give another \
+         --data-dir",
+        Bytes(free),
+        path.display(),
+        Bytes(FREE_BYTES_MIN)
+    ))
+}
+
+fn check_io_uring() -> Result<(), String> {
+    match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
+        Ok(text) => io_uring_verdict(text.trim()),
+        // Kernels before 6.6 have no such switch.
+        Err(_) => Ok(()),
+    }
+}
+
+fn io_uring_verdict(disabled: &str) -> Result<(), String> {
+    match disabled {
+        "2" => Err("io_uring is disabled on this machine. Enable it: sysctl \
+                    kernel.io_uring_disabled=0"
+            .to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// What to say when an executor could not start: its error is the first sign of a blocked io_uring.
+pub(crate) fn explain_runtime(error: &io::Error) -> String {
+    let fix = match error.raw_os_error() {
+        Some(libc::EPERM) | Some(libc::EACCES) => {
+            "io_uring is blocked, probably by a container's seccomp profile or by \
+             kernel.io_uring_disabled=1. Docker: --security-opt seccomp=unconfined, or a profile \
+             that allows io_uring_setup, io_uring_enter and io_uring_register"
+        }
+        Some(libc::ENOSYS) => "this kernel has no io_uring: Linux 5.8 or newer is needed",
+        Some(libc::ENOMEM) => {
+            "not enough memory may be locked: LimitMEMLOCK=infinity in the service, or ulimit -l \
+             unlimited"
+        }
+        _ => "",
+    };
+    format!("a shard cannot start: {error}. {fix}").trim_end().to_owned()
+}
+
+fn check_memlock(shards: usize) -> Result<(), String> {
+    let limit = shard::os::cpus::memlock_bytes()
+        .map_err(|error| format!("cannot tell how much memory may be locked: {error}"))?;
+    let needed = shard::limits::MEMLOCK_BYTES_MIN;
+    if limit >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "only {} of memory may be locked, and each of {shards} shards needs {} for its rings: \
+         LimitMEMLOCK=infinity in the service, ulimit -l unlimited in a shell, --ulimit \
+         memlock=-1 for Docker",
+        Bytes(limit),
+        Bytes(needed)
+    ))
+}
+
+fn check_open_files(config: &Config, warnings: &mut Vec<String>) -> Result<(), String> {
+    let limit = os::raise_open_files()
+        .map_err(|error| format!("cannot raise the limit of open files: {error}"))?;
+    let wanted = config.connections_max as u64 + FILES_RESERVE;
+    if limit < FILES_RESERVE / 4 {
+        return Err(format!(
+            "only {limit} files may be open. LimitNOFILE={wanted} in the service, or ulimit -n \
+             {wanted}"
+        ));
+    }
+    if limit < wanted {
+        warnings.push(format!(
+            "only {limit} files may be open, {wanted} would serve {} connections: LimitNOFILE= in \
+             the service, or ulimit -n",
+            config.connections_max
+        ));
+    }
+    Ok(())
+}
+
+/// Our own listeners share their ports on purpose, so another server's would go unnoticed.
+fn check_ports(config: &Config) -> Result<(), String> {
+    let ports = [(Some(config.port), "--port"), (config.shard_aware_port, "--shard-aware-port")];
+    for (port, flag) in ports {
+        let Some(port) = port else { continue };
+        let address = SocketAddr::new(config.listen, port);
+        if let Err(error) = TcpListener::bind(address) {
+            return Err(match error.kind() {
+                ErrorKind::AddrInUse => format!(
+                    "{address} is in use by another program. Stop it, or choose another {flag}"
+                ),
+                ErrorKind::AddrNotAvailable => {
+                    format!("{} is no address of this machine: see --listen", config.listen)
+                }
+                ErrorKind::PermissionDenied => {
+                    format!("{address} may not be opened by this user: choose another {flag}")
+                }
+                _ => format!("cannot listen on {address}: {error}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_has_one_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/data");
+        let lock = lock_data_dir(&path).unwrap();
+        let refusal = lock_data_dir(&path).unwrap_err();
+        assert!(refusal.contains("in use by another messina"), "{refusal}");
+        drop(lock);
+        lock_data_dir(&path).unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let refusal = lock_data_dir(&folder.path().join("file/data")).unwrap_err();
+        assert!(refusal.contains("--data-dir"), "{refusal}");
+    }
+
+    #[test]
+    fn a_probe_leaves_nothing_behind() {
+        // A file system without O_DIRECT may be what the test runs on; the words then tell so.
+        let folder = tempfile::tempdir_in(".").unwrap();
+        if let Err(refusal) = check_direct_io(folder.path()) {
+            assert!(refusal.contains("O_DIRECT"), "{refusal}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn refusals_of_the_kernel_name_their_fix() {
+        assert!(io_uring_verdict("2").unwrap_err().contains("sysctl kernel.io_uring_disabled=0"));
+        assert!(io_uring_verdict("0").is_ok());
+        let blocked = explain_runtime(&io::Error::from_raw_os_error(libc::EPERM));
+        assert!(blocked.contains("seccomp"), "{blocked}");
+    }
+
+    #[test]
+    fn a_taken_port_is_told() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = Config::for_tests(Path::new("."));
+        config.port = taken.local_addr().unwrap().port();
+        let refusal = check_ports(&config).unwrap_err();
+        assert!(refusal.contains("in use by another program"), "{refusal}");
+    }
+}

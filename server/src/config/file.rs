@@ -1,0 +1,262 @@
+//! The settings file: YAML with the names that people know from cassandra.yaml and scylla.yaml.
+//!
+//! Every key is one of
+//! - a setting of ours (`SETTINGS`), applied;
+//! - a promise we cannot keep, such as authentication: asking for it is an error;
+//! - a setting of Cassandra or ScyllaDB that does not concern us (`known_names.txt`): one warning
+//!   names them all;
+//! - unknown: an error with the nearest name.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::flags::SyncMode;
+use super::{Choices, quantity};
+
+/// Names of settings of Cassandra 5.0 and ScyllaDB 2026, sorted.
+const KNOWN_NAMES: &str = include_str!("known_names.txt");
+
+/// A value of the file, as far as settings need it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Yaml {
+    Nothing(()),
+    Truth(bool),
+    Whole(i64),
+    Real(f64),
+    Text(String),
+    List(Vec<Yaml>),
+    Map(BTreeMap<String, Yaml>),
+}
+
+/// How a setting takes its value.
+type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
+
+/// The settings that have an effect, by every name they go by.
+const SETTINGS: &[(&str, Apply)] = &[
+    ("authenticator", |v, _| only(v, "AllowAllAuthenticator", "authentication")),
+    ("authorizer", |v, _| only(v, "AllowAllAuthorizer", "authorization")),
+    ("broadcast_rpc_address", |v, c| put(&mut c.broadcast_address, address(v))),
+    ("client_encryption_options", |v, _| no_encryption(v)),
+    ("cluster_name", |v, c| put(&mut c.cluster_name, text(v))),
+    ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
+    ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
+    ("commitlog_sync", |v, c| put(&mut c.commitlog_sync, sync(v))),
+    ("commitlog_sync_period", |v, c| put(&mut c.commitlog_sync_period, duration(v))),
+    ("commitlog_sync_period_in_ms", |v, c| put(&mut c.commitlog_sync_period, duration(v))),
+    ("data_center", |v, c| put(&mut c.data_center, text(v))),
+    ("data_file_directories", |v, c| put(&mut c.data_dir, directory(v))),
+    ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
+    ("native_shard_aware_transport_port", |v, c| put(&mut c.shard_aware_port, port(v))),
+    ("native_transport_max_concurrent_connections", |v, c| put(&mut c.connections_max, count(v))),
+    ("native_transport_port", |v, c| put(&mut c.port, port(v))),
+    ("partitioner", |v, _| only(v, "Murmur3Partitioner", "another partitioner")),
+    ("rack", |v, c| put(&mut c.rack, text(v))),
+    ("rpc_address", |v, c| put(&mut c.listen, address(v))),
+    ("shards", |v, c| put(&mut c.shards, count(v))),
+];
+
+const MIB: u64 = 1 << 20;
+
+/// Reads the settings of `text`. Warnings are added to `warnings`; the error names its line.
+pub(super) fn read(text: &str, warnings: &mut Vec<String>) -> Result<Choices, String> {
+    let mut choices = Choices::default();
+    if text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#')) {
+        return Ok(choices);
+    }
+    let file: BTreeMap<String, Yaml> =
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let mut unused = Vec::new();
+    for (name, value) in &file {
+        let at = |error: String| format!("line {}: {name}: {error}", line_of(text, name));
+        if *value == Yaml::Nothing(()) {
+            // `name:` without a value means the default, in both rivals' files.
+            continue;
+        }
+        if let Some((_, apply)) = SETTINGS.iter().find(|(setting, _)| setting == name) {
+            apply(value, &mut choices).map_err(at)?;
+        } else if KNOWN_NAMES.lines().any(|known| known == name) {
+            unused.push(name.as_str());
+        } else {
+            return Err(at(unknown(name)));
+        }
+    }
+    if !unused.is_empty() {
+        warnings.push(format!("settings without effect here: {}", unused.join(", ")));
+    }
+    Ok(choices)
+}
+
+fn unknown(name: &str) -> String {
+    let names = SETTINGS.iter().map(|(name, _)| *name).chain(KNOWN_NAMES.lines());
+    let nearest = names
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .min()
+        .filter(|(distance, candidate)| *distance <= candidate.len() / 3);
+    match nearest {
+        Some((_, nearest)) => format!("no such setting. Did you mean `{nearest}`?"),
+        None => "no such setting".to_owned(),
+    }
+}
+
+/// The line where a top-level key stands.
+fn line_of(text: &str, name: &str) -> usize {
+    let is_key = |line: &str| {
+        let line = line.trim_start_matches(['"', '\'']);
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+    };
+    text.lines().position(is_key).map_or(0, |index| index + 1)
+}
+
+fn put<T>(choice: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    *choice = Some(value?);
+    Ok(())
+}
+
+fn text(value: &Yaml) -> Result<String, String> {
+    match value {
+        Yaml::Text(text) if !text.is_empty() => Ok(text.clone()),
+        Yaml::Whole(number) => Ok(number.to_string()),
+        _ => Err("a text is wanted".to_owned()),
+    }
+}
+
+fn count(value: &Yaml) -> Result<usize, String> {
+    match value {
+        Yaml::Whole(number @ 1..) => Ok(*number as usize),
+        // Both rivals write "no limit" so; ours are limits of their own and stay.
+        _ => Err("a whole number, at least 1, is wanted".to_owned()),
+    }
+}
+
+fn port(value: &Yaml) -> Result<u16, String> {
+    match value {
+        Yaml::Whole(number) => u16::try_from(*number).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| "a port, 0 to 65535, is wanted".to_owned())
+}
+
+fn size(value: &Yaml, unit_bytes: u64) -> Result<u64, String> {
+    quantity::size(&text(value)?, unit_bytes)
+}
+
+fn duration(value: &Yaml) -> Result<Duration, String> {
+    quantity::duration(&text(value)?, Duration::from_millis(1))
+}
+
+fn address(value: &Yaml) -> Result<IpAddr, String> {
+    let name = text(value)?;
+    if name == "localhost" {
+        return Ok(IpAddr::from([127, 0, 0, 1]));
+    }
+    name.parse().map_err(|_| format!("`{name}` is no IP address"))
+}
+
+fn sync(value: &Yaml) -> Result<SyncMode, String> {
+    match text(value)?.as_str() {
+        // Cassandra's group mode, too, answers after the flush.
+        "batch" | "group" => Ok(SyncMode::Batch),
+        "periodic" => Ok(SyncMode::Periodic),
+        other => Err(format!("`{other}` is neither batch nor periodic")),
+    }
+}
+
+fn directory(value: &Yaml) -> Result<PathBuf, String> {
+    match value {
+        Yaml::List(list) => match &list[..] {
+            [one] => Ok(PathBuf::from(text(one)?)),
+            _ => Err("exactly one data directory is supported: combine disks below it".to_owned()),
+        },
+        one => Ok(PathBuf::from(text(one)?)),
+    }
+}
+
+/// A setting of which only one value can be honoured; anything else would be a false promise.
+fn only(value: &Yaml, class: &str, what: &str) -> Result<(), String> {
+    // Newer files write `class_name: X` below the key.
+    let name = match value {
+        Yaml::Map(map) => map.get("class_name").map_or_else(|| text(value), text)?,
+        value => text(value)?,
+    };
+    if name.rsplit('.').next() == Some(class) {
+        return Ok(());
+    }
+    Err(format!("`{name}`: {what} is not supported yet, only {class} is"))
+}
+
+fn no_encryption(value: &Yaml) -> Result<(), String> {
+    let Yaml::Map(map) = value else { return Err("a map is wanted".to_owned()) };
+    match map.get("enabled") {
+        None | Some(Yaml::Truth(false)) => Ok(()),
+        Some(Yaml::Text(no)) if no == "false" => Ok(()),
+        Some(_) => Err("client encryption is not supported yet".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        read(text, &mut Vec::new()).unwrap_err()
+    }
+
+    #[test]
+    fn names_of_both_rivals_are_understood() {
+        let text = "cluster_name: 'Test Cluster'\n\
+                    commitlog_sync: periodic\ncommitlog_sync_period: 10000ms\n\
+                    commitlog_segment_size_in_mb: 32\ndata_file_directories:\n  - /var/lib/m\n\
+                    rpc_address: localhost\nnative_transport_port: 9142\n\
+                    authenticator: org.apache.cassandra.auth.AllowAllAuthenticator\n\
+                    num_tokens: 16\nhinted_handoff_enabled: true\nrpc_interface:\n";
+        let mut warnings = Vec::new();
+        let choices = read(text, &mut warnings).unwrap();
+        assert_eq!(choices.cluster_name.as_deref(), Some("Test Cluster"));
+        assert_eq!(choices.commitlog_sync, Some(SyncMode::Periodic));
+        assert_eq!(choices.commitlog_sync_period, Some(Duration::from_secs(10)));
+        assert_eq!(choices.commitlog_segment_bytes, Some(32 << 20));
+        assert_eq!(choices.data_dir, Some(PathBuf::from("/var/lib/m")));
+        assert_eq!(choices.listen, Some(IpAddr::from([127, 0, 0, 1])));
+        assert_eq!(choices.port, Some(9142));
+        let warned = "settings without effect here: hinted_handoff_enabled, num_tokens";
+        assert_eq!(warnings, [warned]);
+        assert_eq!(read("# nothing\n\n", &mut warnings).unwrap(), Choices::default());
+    }
+
+    #[test]
+    fn an_unknown_name_gets_its_neighbour() {
+        let text = "cluster_name: x\ncommitlog_snyc: batch\n";
+        assert_eq!(
+            refusal(text),
+            "line 2: commitlog_snyc: no such setting. Did you mean `commitlog_sync`?"
+        );
+        assert_eq!(refusal("xyzzy: 1\n"), "line 1: xyzzy: no such setting");
+    }
+
+    #[test]
+    fn what_cannot_be_promised_is_refused() {
+        assert!(refusal("authenticator: PasswordAuthenticator\n").contains("not supported yet"));
+        assert!(refusal("authenticator: {class_name: PasswordAuthenticator}\n").contains("line 1"));
+        assert!(refusal("client_encryption_options: {enabled: true}\n").contains("encryption"));
+        assert!(refusal("partitioner: RandomPartitioner\n").contains("Murmur3Partitioner"));
+        assert!(refusal("data_file_directories: [a, b]\n").contains("exactly one"));
+        assert!(refusal("native_transport_port: 70000\n").contains("0 to 65535"));
+        assert!(refusal("cluster_name: [\n").contains("line"));
+        assert!(refusal("- a\n- b\n").contains("line"));
+    }
+
+    #[test]
+    fn known_names_are_sorted_and_none_is_ours_alone() {
+        let names: Vec<_> = KNOWN_NAMES.lines().collect();
+        assert!(names.is_sorted());
+        let own = ["data_center", "memory", "rack", "shards"];
+        let strange = SETTINGS.iter().map(|(name, _)| *name).filter(|name| !names.contains(name));
+        assert_eq!(strange.collect::<Vec<_>>(), own);
+    }
+}

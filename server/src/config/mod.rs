@@ -1,0 +1,264 @@
+//! The configuration: one struct, validated whole before anything starts, printed once.
+//!
+//! ```text
+//!  defaults ◄── file (`--config`) ◄── flags ──► Config ──► checks, listeners, shards
+//! ```
+//!
+//! Nothing here can be changed later, and nothing is global: `main` hands it on.
+
+mod file;
+mod flags;
+mod machine;
+pub(crate) mod quantity;
+
+use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
+use flags::{Flags, SyncMode};
+use quantity::Bytes;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// After the flush that covers it.
+    Batch,
+    /// At once. A crash may lose what came within this time, a suffix and never a hole.
+    Periodic {
+        /// How often the log is flushed.
+        period: Duration,
+    },
+}
+
+/// Everything the server can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) shards: usize,
+    /// The whole budget, all shards together.
+    pub(crate) memory_bytes: u64,
+    pub(crate) listen: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) shard_aware_port: Option<u16>,
+    /// What drivers are told to connect to: never 0.0.0.0.
+    pub(crate) broadcast_address: IpAddr,
+    pub(crate) durability: Durability,
+    pub(crate) commitlog_segment_bytes: u64,
+    pub(crate) cluster_name: String,
+    pub(crate) data_center: String,
+    pub(crate) rack: String,
+    /// Over all shards.
+    pub(crate) connections_max: usize,
+}
+
+/// What a source said; `None` leaves it to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Choices {
+    data_dir: Option<PathBuf>,
+    shards: Option<usize>,
+    memory_bytes: Option<u64>,
+    listen: Option<IpAddr>,
+    port: Option<u16>,
+    shard_aware_port: Option<u16>,
+    broadcast_address: Option<IpAddr>,
+    commitlog_sync: Option<SyncMode>,
+    commitlog_sync_period: Option<Duration>,
+    commitlog_segment_bytes: Option<u64>,
+    cluster_name: Option<String>,
+    data_center: Option<String>,
+    rack: Option<String>,
+    connections_max: Option<usize>,
+}
+
+/// A configuration, and what its owner should know about it.
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What the configuration is measured against.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    cpus: usize,
+    memory_bytes: u64,
+}
+
+/// Reads the command line and the file it names. Ends the process for `--help` and `--version`.
+pub(crate) fn load() -> Result<Loaded, String> {
+    let flags = Flags::parse();
+    let cpus = shard::os::cpus::usable().map_err(|error| {
+        format!("cannot tell which processors may be used: sched_getaffinity: {error}")
+    })?;
+    let machine = Machine { cpus: cpus.len().max(1), memory_bytes: machine::memory_bytes() };
+    let mut warnings = Vec::new();
+    let from_file = match &flags.config {
+        Some(path) => read_file(path, &mut warnings)?,
+        None => Choices::default(),
+    };
+    let choices = override_with(from_file, flags)?;
+    Ok(Loaded { config: settle(choices, machine, &mut warnings)?, warnings })
+}
+
+fn read_file(path: &Path, warnings: &mut Vec<String>) -> Result<Choices, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the configuration {}: {error}", path.display()))?;
+    file::read(&text, warnings).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The choices of the file, with those that a flag makes in their place.
+fn override_with(file: Choices, flags: Flags) -> Result<Choices, String> {
+    let memory_bytes = match &flags.memory {
+        Some(text) => Some(quantity::size(text, 1).map_err(|error| format!("--memory: {error}"))?),
+        None => None,
+    };
+    Ok(Choices {
+        data_dir: flags.data_dir.or(file.data_dir),
+        shards: flags.shards.or(file.shards),
+        memory_bytes: memory_bytes.or(file.memory_bytes),
+        listen: flags.listen.or(file.listen),
+        port: flags.port.or(file.port),
+        shard_aware_port: flags.shard_aware_port.or(file.shard_aware_port),
+        commitlog_sync: flags.commitlog_sync.or(file.commitlog_sync),
+        ..file
+    })
+}
+
+/// Fills in the defaults and checks the whole.
+fn settle(
+    choices: Choices,
+    machine: Machine,
+    warnings: &mut Vec<String>,
+) -> Result<Config, String> {
+    let memory_bytes = choices.memory_bytes.unwrap_or(machine.memory_bytes / 2);
+    let shards_fit = (memory_bytes / SHARD_MEMORY_BYTES_MIN) as usize;
+    let shards = choices.shards.unwrap_or(machine.cpus.min(shards_fit.max(1)));
+    let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+    let port = choices.port.unwrap_or(9042);
+    let period = choices.commitlog_sync_period.unwrap_or(Duration::from_secs(10));
+    let config = Config {
+        data_dir: choices.data_dir.unwrap_or_else(|| PathBuf::from("messina-data")),
+        shards,
+        memory_bytes,
+        listen,
+        port,
+        shard_aware_port: Some(choices.shard_aware_port.unwrap_or(19042)).filter(|p| *p != 0),
+        broadcast_address: broadcast_address(choices.broadcast_address, listen)?,
+        durability: match choices.commitlog_sync {
+            Some(SyncMode::Periodic) => Durability::Periodic { period },
+            Some(SyncMode::Batch) | None => Durability::Batch,
+        },
+        commitlog_segment_bytes: choices.commitlog_segment_bytes.unwrap_or(COMMITLOG_SEGMENT_BYTES),
+        cluster_name: choices.cluster_name.unwrap_or_else(|| "Test Cluster".to_owned()),
+        data_center: choices.data_center.unwrap_or_else(|| "datacenter1".to_owned()),
+        rack: choices.rack.unwrap_or_else(|| "rack1".to_owned()),
+        connections_max: choices.connections_max.unwrap_or(CONNECTIONS_MAX),
+    };
+    config.validate(machine)?;
+    if !listen.is_loopback() {
+        warnings.push(format!(
+            "serving {listen} without authentication: whoever reaches this port may read and \
+             change everything. Listen on 127.0.0.1, or put a firewall in front"
+        ));
+    }
+    if shards > machine.cpus {
+        warnings.push(format!(
+            "{shards} shards share {} processors: expect latencies of milliseconds",
+            machine.cpus
+        ));
+    }
+    Ok(config)
+}
+
+/// What drivers are told: what was chosen, else the address served; that of all interfaces is none.
+fn broadcast_address(chosen: Option<IpAddr>, listen: IpAddr) -> Result<IpAddr, String> {
+    let address = chosen.unwrap_or(listen);
+    if !address.is_unspecified() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{listen} is every address of this machine, and drivers must be told one: set \
+         broadcast_rpc_address in a --config file, or --listen one address"
+    ))
+}
+
+impl Config {
+    fn validate(&self, machine: Machine) -> Result<(), String> {
+        if self.shards == 0 || self.shards > shard::limits::SHARDS_MAX {
+            return Err(format!("--shards: 1 to {} are possible", shard::limits::SHARDS_MAX));
+        }
+        if self.memory_bytes > machine.memory_bytes {
+            return Err(format!(
+                "--memory: {} is more than the {} there are",
+                Bytes(self.memory_bytes),
+                Bytes(machine.memory_bytes)
+            ));
+        }
+        if self.shard_memory_bytes() < SHARD_MEMORY_BYTES_MIN {
+            let needed = SHARD_MEMORY_BYTES_MIN * self.shards as u64;
+            return Err(format!(
+                "--memory: {} for {} shards is less than the {} that each needs: give {} or use \
+                 fewer --shards",
+                Bytes(self.memory_bytes),
+                self.shards,
+                Bytes(SHARD_MEMORY_BYTES_MIN),
+                Bytes(needed)
+            ));
+        }
+        if self.port == 0 {
+            return Err("--port: 0 is no port to tell drivers of".to_owned());
+        }
+        if self.shard_aware_port == Some(self.port) {
+            return Err(format!("--shard-aware-port: {} is taken by --port", self.port));
+        }
+        if !(1 << 20..=1 << 30).contains(&self.commitlog_segment_bytes) {
+            return Err("commitlog_segment_size: 1MiB to 1GiB are possible".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The defaults, with the data in `data_dir`.
+    #[cfg(test)]
+    pub(crate) fn for_tests(data_dir: &Path) -> Config {
+        let machine = Machine { cpus: 1, memory_bytes: 1 << 30 };
+        let choices = Choices { data_dir: Some(data_dir.to_owned()), ..Choices::default() };
+        settle(choices, machine, &mut Vec::new()).expect("the defaults are good")
+    }
+
+    /// The budget of one shard.
+    pub(crate) fn shard_memory_bytes(&self) -> u64 {
+        self.memory_bytes / self.shards as u64
+    }
+}
+
+/// One setting a line, by the name the file has for it.
+impl Display for Config {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;
+        writeln!(f, "cluster_name: {}", self.cluster_name)?;
+        writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
+        match self.durability {
+            Durability::Batch => writeln!(f, "commitlog_sync: batch")?,
+            Durability::Periodic { period } => {
+                writeln!(f, "commitlog_sync: periodic")?;
+                writeln!(f, "commitlog_sync_period: {}ms", period.as_millis())?;
+            }
+        }
+        writeln!(f, "data_center: {}", self.data_center)?;
+        writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
+        writeln!(f, "memory: {}B", self.memory_bytes)?;
+        let aware = self.shard_aware_port.unwrap_or(0);
+        writeln!(f, "native_shard_aware_transport_port: {aware}")?;
+        writeln!(f, "native_transport_max_concurrent_connections: {}", self.connections_max)?;
+        writeln!(f, "native_transport_port: {}", self.port)?;
+        writeln!(f, "rack: {}", self.rack)?;
+        writeln!(f, "rpc_address: {}", self.listen)?;
+        write!(f, "shards: {}", self.shards)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Amounts as people write them: `64MiB`, `1G`, `10s`, `2000ms`.
+//!
+//! Sizes are binary whatever their spelling, as in ScyllaDB's `--memory 1G` and Cassandra's
+//! `32MiB`.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+/// Parses a size; `unit_bytes` is what a bare number counts.
+pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" => unit_bytes,
+        "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return Err(format!("`{text}` is no size: write for example 512MiB or 4G")),
+    };
+    number.checked_mul(factor).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
+}
+
+/// Parses a time; `unit` is what a bare number counts.
+pub(crate) fn duration(text: &str, unit: Duration) -> Result<Duration, String> {
+    let (number, suffix) = split(text)?;
+    let unit = match suffix {
+        "" => unit,
+        "us" | "µs" => Duration::from_micros(1),
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        "d" => Duration::from_secs(86_400),
+        _ => return Err(format!("`{text}` is no time: write for example 500ms or 10s")),
+    };
+    let number = u32::try_from(number).map_err(|_| format!("`{text}` is too long"))?;
+    unit.checked_mul(number).ok_or_else(|| format!("`{text}` is too long"))
+}
+
+fn split(text: &str) -> Result<(u64, &str), String> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number = number.parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    Ok((number, unit.trim()))
+}
+
+/// A size in the largest unit that shows it within a few per cent.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let (mut value, mut unit) = (self.0 as f64, 0);
+        while value >= 1024.0 && unit + 1 < units.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        let decimals = usize::from(value < 10.0 && value.fract() > 0.04);
+        write!(f, "{value:.decimals$} {}", units[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_read_as_their_authors_mean_them() {
+        assert_eq!(size("1G", 1), Ok(1 << 30));
+        assert_eq!(size("32MiB", 1), Ok(32 << 20));
+        assert_eq!(size("32", 1 << 20), Ok(32 << 20));
+        assert!(size("G", 1).unwrap_err().contains("does not begin with a number"));
+        assert!(size("1 parsec", 1).unwrap_err().contains("is no size"));
+        assert!(size("99999999999G", 1).is_err());
+        let ms = Duration::from_millis(1);
+        assert_eq!(duration("10000ms", ms), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("10", ms), Ok(Duration::from_millis(10)));
+        assert!(duration("10 years", ms).is_err());
+    }
+
+    #[test]
+    fn sizes_are_shown_short() {
+        assert_eq!(Bytes(1 << 30).to_string(), "1 GiB");
+        assert_eq!(Bytes(1536 << 20).to_string(), "1.5 GiB");
+        assert_eq!(Bytes(700 << 20).to_string(), "700 MiB");
+        assert_eq!(Bytes(999).to_string(), "999 B");
+    }
+}

@@ -1,0 +1,56 @@
+//! Defaults, precedence, and the refusals with their fix.
+
+use super::*;
+
+const MACHINE: Machine = Machine { cpus: 4, memory_bytes: 8 << 30 };
+
+fn from(flags: &[&str], file: &str) -> Result<(Config, Vec<String>), String> {
+    let flags = Flags::try_parse_from(["messina"].iter().chain(flags)).unwrap();
+    let mut warnings = Vec::new();
+    let choices = override_with(file::read(file, &mut warnings)?, flags)?;
+    Ok((settle(choices, MACHINE, &mut warnings)?, warnings))
+}
+
+#[test]
+fn nothing_needs_to_be_told() {
+    let (config, warnings) = from(&[], "").unwrap();
+    assert_eq!((config.shards, config.memory_bytes), (4, 4 << 30));
+    assert_eq!((config.port, config.shard_aware_port), (9042, Some(19042)));
+    assert_eq!(config.durability, Durability::Batch);
+    assert_eq!(config.data_dir, PathBuf::from("messina-data"));
+    assert_eq!(warnings, [""; 0]);
+    let small = Machine { cpus: 8, memory_bytes: 256 << 20 };
+    let config = settle(Choices::default(), small, &mut Vec::new()).unwrap();
+    assert_eq!(config.shards as u64, (128 << 20) / SHARD_MEMORY_BYTES_MIN);
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let file = "native_transport_port: 9999\nshards: 2\ncommitlog_sync: periodic\n";
+    let flags = ["--port", "9998", "--shard-aware-port", "0", "--memory", "1G"];
+    let (config, _) = from(&flags, file).unwrap();
+    assert_eq!((config.port, config.shards, config.shard_aware_port), (9998, 2, None));
+    assert_eq!(config.memory_bytes, 1 << 30);
+    let period = Duration::from_secs(10);
+    assert_eq!(config.durability, Durability::Periodic { period });
+}
+
+#[test]
+fn what_is_printed_can_be_read_again() {
+    let flags = ["--listen", "10.1.2.3", "--shards", "3", "--commitlog-sync", "periodic"];
+    let (config, warnings) = from(&flags, "").unwrap();
+    assert!(warnings[0].contains("without authentication"), "{warnings:?}");
+    assert_eq!(from(&[], &config.to_string()).unwrap().0, config);
+}
+
+#[test]
+fn refusals_name_the_fix() {
+    let refusal = |flags: &[&str]| from(flags, "").unwrap_err();
+    assert!(refusal(&["--memory", "9G"]).contains("more than the 8 GiB"));
+    assert!(refusal(&["--memory", "100M", "--shards", "4"]).contains("fewer --shards"));
+    assert!(refusal(&["--shards", "0"]).contains("1 to"));
+    assert!(refusal(&["--memory", "lots"]).starts_with("--memory: `lots`"));
+    assert!(refusal(&["--listen", "0.0.0.0"]).contains("broadcast_rpc_address"));
+    assert!(refusal(&["--shard-aware-port", "9042"]).contains("taken by --port"));
+    assert!(from(&["--shards", "5"], "").unwrap().1[0].contains("share 4 processors"));
+}

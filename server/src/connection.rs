@@ -1,0 +1,431 @@
+//! One client's connection: bytes in, requests to the service, answers out.
+//!
+//! ```text
+//! socket ─► input ─► intake ─► stage ─► limits ─► decode ─► service ─► outlet ─► socket
+//!                       │         │         │        │         └─ later ─► waiting
+//!                       └─────────┴─────────┴────────┴─ an ERROR in its place
+//! ```
+//!
+//! States: open; ending (answers are still sent, nothing more is taken); lingering (all was sent,
+//! the socket's other half is read away, so that the last answer is not lost in a reset).
+//!
+//! Invariants
+//! 1. Every frame taken is answered exactly once, now or when it leaves `waiting`.
+//! 2. While too much is unsent or unanswered nothing is read: the client feels it by TCP.
+//! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::rc::Rc;
+use std::time::Instant;
+
+use cql::frame::compress::Compression;
+use cql::frame::error::{ErrorCode, Malformed};
+use cql::frame::header::{Direction, Header, Opcode, Version};
+use cql::frame::intake::{Arrival, Broken, Intake};
+use cql::frame::outlet::Outlet;
+use cql::frame::request::Request;
+use cql::frame::response::{Envelope, Failure};
+use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
+
+use crate::limits::{
+    CONNECTION_REQUESTS_MAX, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+};
+use crate::load::Load;
+use crate::pass::Service;
+use crate::service::Outcome;
+use crate::session::{Session, Stage};
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) session: Rc<Session>,
+    socket: TcpStream,
+    intake: Intake,
+    outlet: Outlet,
+    /// What arrived and is no whole frame yet, or could not be taken yet. Empty when idle.
+    input: Vec<u8>,
+    /// `input`, or the intake, may hold whole frames that could not be taken yet.
+    backlog: bool,
+    /// The kernel may have more than we read.
+    unread: bool,
+    /// Requests without an answer: stream, and what they count against the shard's memory.
+    waiting: Vec<(i16, u32)>,
+    state: State,
+    opened: Instant,
+    /// When the client last took something, or had nothing to take.
+    progress: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Ending,
+    Lingering(Instant),
+}
+
+/// What became of a connection in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It lives.
+    Keep,
+    /// It is over.
+    Drop,
+}
+
+impl Connection {
+    /// A connection that was just accepted; its socket does not block.
+    pub(crate) fn new(socket: TcpStream, session: Rc<Session>, now: Instant) -> Connection {
+        Connection {
+            session,
+            socket,
+            intake: Intake::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX),
+            outlet: Outlet::new(),
+            input: Vec::new(),
+            backlog: false,
+            unread: true,
+            waiting: Vec::new(),
+            state: State::Open,
+            opened: now,
+            progress: now,
+        }
+    }
+
+    /// The poller says that the socket has something to read.
+    pub(crate) fn readable(&mut self) {
+        self.unread = true;
+    }
+
+    /// Whether a step would find something to do that no event will tell of.
+    pub(crate) fn has_more(&self) -> bool {
+        match self.state {
+            State::Open => !self.is_held_back() && (self.unread || self.backlog),
+            State::Ending => false,
+            State::Lingering(_) => self.unread,
+        }
+    }
+
+    /// Serves what was held back, reads once, and serves what arrived. `scratch` is the core's,
+    /// for bytes on their way.
+    pub(crate) fn step(
+        &mut self,
+        scratch: &mut [u8],
+        service: &impl Service,
+        load: &mut Load,
+    ) -> Fate {
+        match self.state {
+            State::Lingering(_) => return self.read_away(scratch),
+            State::Ending => return Fate::Keep,
+            State::Open if self.backlog => self.take_input(service, load),
+            State::Open => {}
+        }
+        if self.state != State::Open || self.is_held_back() || !self.unread {
+            return Fate::Keep;
+        }
+        let count = match self.read(scratch) {
+            Ok(count) => count,
+            Err(fate) => return fate,
+        };
+        if self.input.is_empty() {
+            let used = self.take_frames(&scratch[..count], service, load);
+            self.input.extend_from_slice(&scratch[used..count]);
+        } else {
+            self.input.extend_from_slice(&scratch[..count]);
+            self.take_input(service, load);
+        }
+        Fate::Keep
+    }
+
+    fn take_input(&mut self, service: &impl Service, load: &mut Load) {
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.take_frames(&input, service, load);
+        if used < input.len() {
+            input.drain(..used);
+            self.input = input;
+        }
+    }
+
+    /// How many bytes were read; `Err`: there is nothing to serve.
+    fn read(&mut self, scratch: &mut [u8]) -> Result<usize, Fate> {
+        match self.socket.read(scratch) {
+            Ok(0) => {
+                self.unread = false;
+                // What was asked before the client closed its half is still answered.
+                self.end();
+                Err(Fate::Keep)
+            }
+            Ok(count) => {
+                self.unread = count == scratch.len();
+                Ok(count)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.unread = false;
+                Ok(0)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+            Err(_) => Err(Fate::Drop),
+        }
+    }
+
+    fn read_away(&mut self, scratch: &mut [u8]) -> Fate {
+        match self.socket.read(scratch) {
+            Ok(0) => Fate::Drop,
+            Ok(_) => Fate::Keep,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.unread = false;
+                Fate::Keep
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Fate::Keep,
+            Err(_) => Fate::Drop,
+        }
+    }
+
+    /// Takes frames from `bytes` as long as it may; returns how many bytes they were.
+    fn take_frames(&mut self, bytes: &[u8], service: &impl Service, load: &mut Load) -> usize {
+        let mut used = 0;
+        self.backlog = true;
+        while self.state == State::Open && !self.is_held_back() {
+            let step = match self.intake.next(&bytes[used..]) {
+                Ok(step) => step,
+                Err(broken) => {
+                    self.refuse_all(broken);
+                    return bytes.len();
+                }
+            };
+            used += step.used;
+            let (header, body) = match step.arrival {
+                Arrival::Starved => {
+                    self.backlog = false;
+                    break;
+                }
+                Arrival::Frame(header, body) => (header, body),
+                Arrival::TooLarge(header, declared) => {
+                    self.refuse_large(&header, declared);
+                    continue;
+                }
+                Arrival::Unreadable(header, reason) => {
+                    let Connection { outlet, .. } = self;
+                    refuse(outlet, &header, ErrorCode::Protocol, &reason.to_string());
+                    continue;
+                }
+            };
+            let serve = Serve {
+                session: &self.session,
+                outlet: &mut self.outlet,
+                waiting: &mut self.waiting,
+                load,
+            };
+            match serve.frame(&header, body, service) {
+                Next::Go => {}
+                Next::Settled(compression) => self.settle(header.version, compression),
+                Next::Authenticated => self.grow_limit(),
+                Next::End => self.end(),
+            }
+        }
+        if self.state == State::Open { used } else { bytes.len() }
+    }
+
+    /// STARTUP was accepted: from here on both sides speak as it says.
+    fn settle(&mut self, version: Version, compression: Compression) {
+        self.intake.establish(version, compression);
+        self.outlet.establish(version, compression);
+        self.grow_limit();
+    }
+
+    fn grow_limit(&mut self) {
+        if self.session.stage.get() == Stage::Ready {
+            self.intake.set_body_bytes_max(FRAME_BODY_BYTES_MAX);
+        }
+    }
+
+    #[cold]
+    fn refuse_large(&mut self, header: &Header, declared: u64) {
+        let limit = match self.session.stage.get() {
+            Stage::Ready => FRAME_BODY_BYTES_MAX,
+            _ => HANDSHAKE_BODY_BYTES_MAX,
+        };
+        let text = format!(
+            "Request is too big: length {declared} exceeds maximum allowed length {limit}."
+        );
+        refuse(&mut self.outlet, header, ErrorCode::Invalid, &text);
+    }
+
+    /// The bytes make no sense any more: says so and ends.
+    #[cold]
+    fn refuse_all(&mut self, broken: Broken) {
+        let version = self.session.version.get();
+        let (version, stream, reason) = match broken {
+            Broken::Header(bad) => (bad.version, bad.stream, bad.reason),
+            Broken::Segment(reason) => (version, 0, reason),
+        };
+        let failure = Failure::Plain(ErrorCode::Protocol);
+        let envelope = Envelope::new(version, stream);
+        self.outlet.frame(|out| envelope.put_error(failure, &reason.to_string(), out));
+        self.end();
+    }
+
+    /// Appends a late answer, or an event, which answers nothing.
+    pub(crate) fn deliver(&mut self, frame: &[u8], load: &mut Load) {
+        let stream = frame[2..4].try_into().map(i16::from_be_bytes).expect("a frame has a header");
+        if stream >= 0 {
+            let index = self.waiting.iter().position(|(waits, _)| *waits == stream);
+            let (_, bytes) = self.waiting.swap_remove(index.expect("an answer has its request"));
+            load.release(bytes);
+            self.grow_limit();
+        }
+        self.outlet.frame(|out| out.extend_from_slice(frame));
+    }
+
+    /// Sends what can be sent.
+    pub(crate) fn flush(&mut self, now: Instant) -> Fate {
+        self.outlet.seal();
+        while !self.outlet.unsent().is_empty() {
+            match self.socket.write(self.outlet.unsent()) {
+                Ok(count) => {
+                    self.outlet.sent(count);
+                    self.progress = now;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Keep,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Fate::Drop,
+            }
+        }
+        self.progress = now;
+        if self.state == State::Ending && self.waiting.is_empty() {
+            self.state = State::Lingering(now);
+            self.unread = true;
+            if self.socket.shutdown(Shutdown::Write).is_err() {
+                return Fate::Drop;
+            }
+        }
+        Fate::Keep
+    }
+
+    /// Takes nothing more, and closes when everything is answered and sent.
+    pub(crate) fn end(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Ending;
+            self.input = Vec::new();
+        }
+    }
+
+    /// Whether everything taken is answered and sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.waiting.is_empty() && self.outlet.waiting_bytes() == 0
+    }
+
+    /// Whether the client has to read, or wait, before it may ask more.
+    fn is_held_back(&self) -> bool {
+        self.outlet.waiting_bytes() >= UNSENT_BYTES_MAX
+            || self.waiting.len() >= CONNECTION_REQUESTS_MAX
+    }
+
+    /// Whether time is up for it.
+    pub(crate) fn expired(&self, now: Instant) -> bool {
+        let beyond = |start, limit| now.saturating_duration_since(start) > limit;
+        match self.state {
+            State::Lingering(since) => beyond(since, LINGER_TIMEOUT),
+            _ if self.outlet.waiting_bytes() > 0 && beyond(self.progress, STALLED_TIMEOUT) => true,
+            _ => {
+                let unfinished = self.session.stage.get() != Stage::Ready;
+                unfinished && beyond(self.opened, HANDSHAKE_TIMEOUT)
+            }
+        }
+    }
+
+    /// It is over: what it counted against the core's limits counts no more.
+    pub(crate) fn close(self, load: &mut Load) {
+        for (_, bytes) in self.waiting {
+            load.release(bytes);
+        }
+    }
+}
+
+/// What follows from a frame, for its connection.
+enum Next {
+    Go,
+    Settled(Compression),
+    Authenticated,
+    End,
+}
+
+/// The parts of a connection that serving a frame changes, while the intake lends its body.
+struct Serve<'a> {
+    session: &'a Rc<Session>,
+    outlet: &'a mut Outlet,
+    waiting: &'a mut Vec<(i16, u32)>,
+    load: &'a mut Load,
+}
+
+impl Serve<'_> {
+    #[inline]
+    fn frame(self, header: &Header, body: &[u8], service: &impl Service) -> Next {
+        let Serve { session, outlet, waiting, load } = self;
+        let stage = session.stage.get();
+        if let Err(reason) = check_order(stage, header) {
+            refuse(outlet, header, ErrorCode::Protocol, &reason.to_string());
+            return Next::Go;
+        }
+        let request = match Request::decode(header, body) {
+            Ok(request) => request,
+            Err(reason) => {
+                refuse(outlet, header, ErrorCode::Protocol, &reason.to_string());
+                return Next::Go;
+            }
+        };
+        if !load.admits(header.body_bytes) {
+            refuse(outlet, header, ErrorCode::Overloaded, &load.refusal());
+            return Next::Go;
+        }
+        session.requests.set(session.requests.get() + 1);
+        let next = match &request {
+            // Meant only if the service accepts the options, and then the compression is known.
+            Request::Startup(startup) => {
+                Next::Settled(startup.compression(header.version).unwrap_or_default())
+            }
+            Request::AuthResponse(_) => Next::Authenticated,
+            _ => Next::Go,
+        };
+        match outlet.frame(|out| service.request(session, header, request, out)) {
+            Outcome::Answered => {}
+            Outcome::Later => {
+                load.take(header.body_bytes);
+                waiting.push((header.stream, header.body_bytes));
+            }
+            Outcome::AnsweredAndClose => return Next::End,
+        }
+        match next {
+            Next::Settled(_) if session.stage.get() == Stage::Connected => Next::Go,
+            next => next,
+        }
+    }
+}
+
+/// Whether this message may come now.
+fn check_order(stage: Stage, header: &Header) -> Result<(), Malformed> {
+    if header.stream < 0 {
+        return Err(Malformed::with("Negative stream ids are for events"));
+    }
+    let (expected, good) = match (stage, header.opcode) {
+        (_, Opcode::Options) => return Ok(()),
+        (Stage::Connected, opcode) => ("STARTUP or OPTIONS", opcode == Opcode::Startup),
+        (Stage::Authenticating, opcode) => ("AUTH_RESPONSE", opcode == Opcode::AuthResponse),
+        (Stage::Ready, opcode) => {
+            let opening = matches!(opcode, Opcode::Startup | Opcode::AuthResponse);
+            ("no second handshake", !opening)
+        }
+    };
+    if good {
+        return Ok(());
+    }
+    Err(Malformed::because(format!(
+        "Unexpected message {}, expecting {expected}",
+        header.opcode.name()
+    )))
+}
+
+#[cold]
+fn refuse(outlet: &mut Outlet, header: &Header, code: ErrorCode, text: &str) {
+    let envelope = Envelope::new(header.version, header.stream);
+    outlet.frame(|out| envelope.put_error(Failure::Plain(code), text, out));
+}

@@ -1,0 +1,50 @@
+//! Every bound of the server, with the relations between them.
+
+use std::time::Duration;
+
+/// Memory one shard needs to do its work at all.
+pub(crate) const SHARD_MEMORY_BYTES_MIN: u64 = 64 << 20;
+
+/// A segment of the commit log, unless configured.
+pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = 32 << 20;
+
+/// Free space without which the server does not start.
+pub(crate) const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Connections over all shards.
+pub(crate) const CONNECTIONS_MAX: usize = 10_000;
+/// Descriptors kept for files: the disk must never see "too many open files".
+pub(crate) const FILES_RESERVE: u64 = 4096;
+
+/// Connections that wait to be accepted.
+pub(crate) const LISTEN_BACKLOG: i32 = 4096;
+/// Connections accepted in one pass, so that a flood of them does not stall requests.
+pub(crate) const ACCEPTS_PER_PASS: usize = 64;
+
+/// How long a handshake may take.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may leave its answers unread once they are too many.
+pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection that is over may take to say goodbye.
+pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long requests in flight have to end when the server stops.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often connections are looked at for these time-outs.
+pub(crate) const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes taken from one socket in one read.
+pub(crate) const READ_BYTES: usize = 256 << 10;
+/// Unsent bytes of one connection; at more, nothing is read from it.
+pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// Requests of one connection that may wait for an answer; at more, nothing is read from it.
+pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
+/// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
+pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
+/// The part of a shard's memory that requests in flight may take; more are answered OVERLOADED.
+pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
+
+const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
+const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
+// What one read brings must fit the smallest shard's share, or nothing would ever be taken.
+const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_SHARE);

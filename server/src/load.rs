@@ -1,0 +1,86 @@
+//! How much one core has taken on: requests that wait for an answer, and the memory they hold.
+//!
+//! A request over the limit is answered OVERLOADED at once; its bytes are already read, and the
+//! connection stays in step.
+
+use crate::limits::{REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX};
+
+/// What a waiting request takes beside its bytes.
+const REQUEST_OVERHEAD_BYTES: u64 = 1024;
+
+/// The requests in flight of one core.
+#[derive(Debug)]
+pub(crate) struct Load {
+    requests: usize,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Load {
+    /// Nothing in flight, on a core with this budget of memory.
+    pub(crate) fn new(memory_bytes: u64) -> Load {
+        Load { requests: 0, bytes: 0, bytes_max: memory_bytes / REQUEST_MEMORY_SHARE }
+    }
+
+    /// Whether another request may wait.
+    #[inline]
+    pub(crate) fn admits(&self, body_bytes: u32) -> bool {
+        self.requests < SHARD_REQUESTS_MAX && self.bytes + held(body_bytes) <= self.bytes_max
+    }
+
+    /// A request waits.
+    #[inline]
+    pub(crate) fn take(&mut self, body_bytes: u32) {
+        self.requests += 1;
+        self.bytes += held(body_bytes);
+    }
+
+    /// A request waits no more.
+    #[inline]
+    pub(crate) fn release(&mut self, body_bytes: u32) {
+        self.requests -= 1;
+        self.bytes -= held(body_bytes);
+    }
+
+    /// How many requests wait.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// What to say to a request that is not admitted.
+    #[cold]
+    pub(crate) fn refusal(&self) -> String {
+        format!(
+            "Request not taken: {} requests with {} bytes are in flight on this shard, at most \
+             {SHARD_REQUESTS_MAX} with {} bytes may be",
+            self.requests, self.bytes, self.bytes_max
+        )
+    }
+}
+
+fn held(body_bytes: u32) -> u64 {
+    u64::from(body_bytes) + REQUEST_OVERHEAD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_released_can_be_taken_again() {
+        let mut load = Load::new(100 << 20);
+        let body_bytes = 1 << 20;
+        let mut taken = 0;
+        while load.admits(body_bytes) {
+            load.take(body_bytes);
+            taken += 1;
+        }
+        assert_eq!(taken, 9, "a tenth of the memory, and a little for each request");
+        assert!(load.refusal().contains("9 requests"));
+        load.release(body_bytes);
+        assert!(load.admits(body_bytes));
+        let mut many = Load::new(1 << 40);
+        (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
+        assert!(!many.admits(0));
+    }
+}

@@ -1,0 +1,128 @@
+//! The few system calls that std does not wrap: listeners that share a port, limits, free space.
+#![expect(unsafe_code, reason = "socket options, rlimits and statvfs(3) have no wrapper in std")]
+
+use std::ffi::CString;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::limits::LISTEN_BACKLOG;
+
+/// Turns the -1 of a system call into the error it stands for.
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Binds a listener that shares its port with the others bound so, and does not block. It refuses
+/// connections until [`start_listening`].
+pub(crate) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes three numbers.
+    let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1i32)?;
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            let name = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
+                sin_zero: [0; 8],
+            };
+            bind(&socket, &name)?;
+        }
+        IpAddr::V6(ip) => {
+            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1i32)?;
+            let name = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                sin6_scope_id: 0,
+            };
+            bind(&socket, &name)?;
+        }
+    }
+    Ok(TcpListener::from(socket))
+}
+
+/// Lets connections in. The order in which the listeners of a port start is the order in which
+/// [`steer`] counts them.
+pub(crate) fn start_listening(listener: &TcpListener) -> io::Result<()> {
+    // SAFETY: takes two numbers.
+    checked(unsafe { libc::listen(listener.as_raw_fd(), LISTEN_BACKLOG) }).map(drop)
+}
+
+/// Sends each new connection to the listener numbered `source port % listeners`, of all that share
+/// the port of this one.
+pub(crate) fn steer(one_of_them: &TcpListener, listeners: u32, v6: bool) -> io::Result<()> {
+    /// Offsets from here on count from the network header.
+    const FROM_NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;
+    let header_bytes = if v6 { 40 } else { 20 };
+    let step = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let mut program = [
+        // The first two bytes behind the IP header are the source port.
+        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, FROM_NETWORK_HEADER + header_bytes),
+        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, listeners),
+        step(libc::BPF_RET | libc::BPF_A, 0),
+    ];
+    let filter =
+        libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    set_option(one_of_them, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &filter)
+}
+
+fn bind<T>(socket: &OwnedFd, name: &T) -> io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `name` is a socket address of that size, only read.
+    checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const *name).cast(), bytes) }).map(drop)
+}
+
+fn set_option<T>(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    let value = (&raw const *value).cast();
+    // SAFETY: the kernel reads `bytes` of the value, and copies what the value points to.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
+}
+
+/// Raises the limit of open files to what we may have, and says what it is now.
+pub(crate) fn raise_open_files() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one `rlimit`.
+    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the kernel reads one `rlimit`.
+    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    Ok(limit.rlim_cur)
+}
+
+/// Free bytes of the file system that holds `path`, as far as we may use them.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: an all-zero `statvfs` is a valid one.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero, and the kernel writes one `statvfs`.
+    checked(unsafe { libc::statvfs(path.as_ptr(), &mut stat) })?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_space_are_told() {
+        assert!(raise_open_files().unwrap() >= 256);
+        assert!(free_bytes(Path::new("/")).unwrap() > 0);
+        assert!(free_bytes(Path::new("/no such place")).is_err());
+    }
+}

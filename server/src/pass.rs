@@ -1,0 +1,396 @@
+//! The pass: everything a core does for its clients, over and over.
+//!
+//! ```text
+//! 1  look which sockets are ready               one epoll_wait, no waiting
+//! 2  accept                                     a bounded number
+//! 3  read, decode, execute                      one recv a connection; most requests end here
+//! 4  take mail                                  requests and answers of other cores
+//! 5  late answers join their connections
+//! 6  send                                       one send a connection
+//! 7  let others run; if nothing was done: spin a little, then sleep
+//! ```
+//!
+//! No task per request: what cannot end inside the pass waits in the service and comes back in 5.
+//! Clocks are read once, at the start.
+//!
+//! Invariant: a connection that has something to do which no event will tell of (bytes read and
+//! held back, a socket read to the brim) is on the list for the next pass.
+
+use std::cell::Cell;
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::Instant;
+
+use cql::frame::Header;
+use cql::frame::request::Request;
+use shard::Runtime;
+use shard::clock::Clock;
+use shard::groups::Group;
+use shard::idle::{Idle, InFlight};
+use shard::notify::Notify;
+use shard::os::epoll::{Interest, Poller};
+use shard::runtime::sleep;
+
+use crate::connection::{Connection, Fate};
+use crate::connections::Connections;
+use crate::limits::{ACCEPTS_PER_PASS, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT};
+use crate::listen::ShardListeners;
+use crate::load::Load;
+use crate::service::Outcome;
+use crate::session::{ConnectionId, Session};
+
+const PLAIN_KEY: u64 = u64::MAX;
+const SHARD_AWARE_KEY: u64 = u64::MAX - 1;
+const STOP_KEY: u64 = u64::MAX - 2;
+
+/// What executes requests, as a pass sees it.
+pub(crate) trait Service {
+    /// A pass begins, at this wall time: the one reading of the clock in it.
+    fn begin_pass(&self, wall_us: i64);
+
+    /// A connection was accepted.
+    fn opened(&self, session: &Rc<Session>);
+
+    /// A connection is gone. What it still waits for is dropped when it comes.
+    fn closed(&self, session: &Rc<Session>);
+
+    /// Begins a request, and ends it if that takes no waiting: then one frame was appended.
+    fn request(
+        &self,
+        session: &Rc<Session>,
+        header: &Header,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Outcome;
+
+    /// Takes the mail of other cores. Says whether there was any.
+    fn drain_mail(&self) -> bool;
+
+    /// Whether there is mail.
+    fn has_mail(&self) -> bool;
+
+    /// Hands over what became ready since the last pass: late answers, and events.
+    fn deliver(&self, put: &mut dyn FnMut(ConnectionId, &[u8]));
+
+    /// What this core waits for.
+    fn in_flight(&self) -> InFlight;
+}
+
+/// What a pass needs of its core.
+pub(crate) struct Door {
+    /// Where connections come from.
+    pub(crate) listeners: ShardListeners,
+    /// Becomes readable when the server is told to stop.
+    pub(crate) stop: UnixStream,
+    /// How many connections this core takes.
+    pub(crate) connections_max: usize,
+    /// The core's budget of memory.
+    pub(crate) memory_bytes: u64,
+}
+
+/// One core's clients. See the module.
+pub(crate) struct Pass<S> {
+    service: S,
+    clock: Rc<Clock>,
+    poller: Poller,
+    listeners: Option<ShardListeners>,
+    stop: UnixStream,
+    stopping: Option<Instant>,
+    connections: Connections,
+    connections_max: usize,
+    load: Load,
+    /// The listeners may have more than was accepted.
+    accept_more: bool,
+    /// Time to look at time-outs.
+    housekeeping: Rc<Cell<bool>>,
+    scratch: Box<[u8]>,
+    list: Vec<ConnectionId>,
+}
+
+impl<S: Service> Pass<S> {
+    /// A pass over no connections yet, with the poller that its core sleeps on.
+    pub(crate) fn new(
+        service: S,
+        clock: Rc<Clock>,
+        poller: Poller,
+        door: Door,
+    ) -> std::io::Result<Pass<S>> {
+        let Door { listeners, stop, connections_max, memory_bytes } = door;
+        stop.set_nonblocking(true)?;
+        poller.add(stop.as_fd(), STOP_KEY, Interest::Read)?;
+        poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
+        if let Some(shard_aware) = &listeners.shard_aware {
+            poller.add(shard_aware.as_fd(), SHARD_AWARE_KEY, Interest::Read)?;
+        }
+        Ok(Pass {
+            service,
+            clock,
+            poller,
+            listeners: Some(listeners),
+            stop,
+            stopping: None,
+            connections: Connections::default(),
+            connections_max,
+            load: Load::new(memory_bytes),
+            accept_more: true,
+            housekeeping: Rc::default(),
+            scratch: vec![0; READ_BYTES].into(),
+            list: Vec::new(),
+        })
+    }
+
+    /// Serves until the server is told to stop and requests in flight have ended.
+    pub(crate) async fn run(&mut self, runtime: &Runtime, idle: &Idle) {
+        self.spawn_housekeeping(runtime, idle.wake());
+        loop {
+            let busy = self.pass();
+            if self.is_over() {
+                return;
+            }
+            let in_flight = self.service.in_flight();
+            if busy {
+                idle.between_passes(in_flight, self.clock.monotonic()).await;
+            } else {
+                let Pass { poller, service, .. } = self;
+                idle.wait(in_flight, || look(poller) || service.has_mail()).await;
+            }
+        }
+    }
+
+    fn spawn_housekeeping(&self, runtime: &Runtime, wake: Rc<Notify>) {
+        let due = Rc::downgrade(&self.housekeeping);
+        runtime.spawn(Group::Background, async move {
+            while let Some(due) = due.upgrade() {
+                due.set(true);
+                drop(due);
+                wake.notify();
+                sleep(HOUSEKEEPING_INTERVAL).await;
+            }
+        });
+    }
+
+    /// One pass. Says whether anything was done, or is left to do.
+    pub(crate) fn pass(&mut self) -> bool {
+        self.clock.tick();
+        self.service.begin_pass(self.clock.wall_us());
+        let mut busy = self.take_events();
+        busy |= self.accept();
+        busy |= self.serve();
+        busy |= self.service.drain_mail();
+        busy |= self.deliver();
+        busy |= self.flush();
+        if self.housekeeping.take() {
+            self.keep_house();
+        }
+        busy || self.connections.any_to_serve()
+    }
+
+    fn take_events(&mut self) -> bool {
+        if !look(&mut self.poller) {
+            return false;
+        }
+        let mut stop = false;
+        for event in self.poller.ready() {
+            match event.key {
+                PLAIN_KEY | SHARD_AWARE_KEY => self.accept_more = true,
+                STOP_KEY => stop = true,
+                key => {
+                    let id = connection_id(key);
+                    if let Some(connection) = self.connections.get_mut(id) {
+                        if event.readable {
+                            connection.readable();
+                            self.connections.serve(id);
+                        }
+                        if event.writable {
+                            self.connections.flush(id);
+                        }
+                    }
+                }
+            }
+        }
+        if stop && self.stop.read(&mut [0; 16]).is_ok() {
+            self.begin_stop();
+        }
+        true
+    }
+
+    fn accept(&mut self) -> bool {
+        if !std::mem::take(&mut self.accept_more) {
+            return false;
+        }
+        let Some(listeners) = self.listeners.take() else { return false };
+        let mut accepted = 0;
+        for listener in listeners.shard_aware.iter().chain([&listeners.plain]) {
+            accepted += self.accept_from(listener);
+        }
+        self.listeners = Some(listeners);
+        accepted > 0
+    }
+
+    fn accept_from(&mut self, listener: &TcpListener) -> usize {
+        for accepted in 0..ACCEPTS_PER_PASS {
+            match listener.accept() {
+                Ok((socket, peer)) => self.admit(socket, peer),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return accepted,
+                    // It was reset while it waited, or a signal came; the next may be good.
+                    ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
+                    // Not listening yet: the last event was about that.
+                    ErrorKind::InvalidInput => return accepted,
+                    _ => {
+                        // Out of descriptors or memory. House-keeping tries again: those who wait
+                        // in the backlog cause no further event.
+                        tracing::warn!("cannot accept a connection: {error}");
+                        return accepted;
+                    }
+                },
+            }
+        }
+        self.accept_more = true;
+        ACCEPTS_PER_PASS
+    }
+
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
+        if self.connections.len() >= self.connections_max {
+            tracing::warn!(
+                "{peer} is turned away: this shard has its {} connections",
+                self.connections_max
+            );
+            return;
+        }
+        // Fails only on a socket that its client has already torn down.
+        if socket.set_nonblocking(true).and(socket.set_nodelay(true)).is_err() {
+            return;
+        }
+        let now = self.clock.monotonic();
+        let Pass { connections, service, poller, .. } = self;
+        let mut registered = Ok(());
+        let id = connections.insert(|id| {
+            registered = poller.add(socket.as_fd(), key(id), Interest::ReadWrite);
+            let session = Rc::new(Session::new(id, peer));
+            service.opened(&session);
+            Connection::new(socket, session, now)
+        });
+        match registered {
+            Ok(()) => self.connections.serve(id),
+            Err(error) => {
+                tracing::warn!("{peer} is turned away: epoll: {error}");
+                self.close(id);
+            }
+        }
+    }
+
+    fn serve(&mut self) -> bool {
+        let mut list = std::mem::take(&mut self.list);
+        self.connections.take_to_serve(&mut list);
+        let busy = !list.is_empty();
+        for id in list.drain(..) {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            match connection.step(&mut self.scratch, &self.service, &mut self.load) {
+                Fate::Keep => self.connections.flush(id),
+                Fate::Drop => self.close(id),
+            }
+        }
+        self.list = list;
+        busy
+    }
+
+    fn deliver(&mut self) -> bool {
+        let Pass { service, connections, load, .. } = self;
+        let mut busy = false;
+        service.deliver(&mut |id, frame| {
+            busy = true;
+            if let Some(connection) = connections.get_mut(id) {
+                connection.deliver(frame, load);
+                connections.flush(id);
+            }
+        });
+        busy
+    }
+
+    fn flush(&mut self) -> bool {
+        let now = self.clock.monotonic();
+        let mut list = std::mem::take(&mut self.list);
+        self.connections.take_to_flush(&mut list);
+        let busy = !list.is_empty();
+        for id in list.drain(..) {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            match connection.flush(now) {
+                Fate::Drop => self.close(id),
+                Fate::Keep => {
+                    // Room was made: what was held back may go on, in the next pass.
+                    if connection.has_more() {
+                        self.connections.serve(id);
+                    }
+                }
+            }
+        }
+        self.list = list;
+        busy
+    }
+
+    fn keep_house(&mut self) {
+        self.accept_more = true;
+        let now = self.clock.monotonic();
+        for id in self.connections.ids() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            if connection.expired(now) {
+                self.close(id);
+            }
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.remove(id) {
+            self.service.closed(&connection.session);
+            connection.close(&mut self.load);
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if self.stopping.is_some() {
+            return;
+        }
+        self.stopping = Some(self.clock.monotonic());
+        self.listeners = None;
+        for id in self.connections.ids() {
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.end();
+                self.connections.flush(id);
+            }
+        }
+    }
+
+    fn is_over(&mut self) -> bool {
+        let Some(since) = self.stopping else { return false };
+        if self.clock.monotonic().duration_since(since) > STOP_TIMEOUT {
+            let left = self.load.requests();
+            tracing::warn!("stopping with {left} requests unanswered");
+            return true;
+        }
+        let Pass { connections, .. } = self;
+        connections
+            .ids()
+            .into_iter()
+            .all(|id| connections.get_mut(id).is_none_or(|connection| connection.is_quiet()))
+    }
+}
+
+/// Whether the poller knows of something.
+fn look(poller: &mut Poller) -> bool {
+    poller.has_ready() || poller.poll().expect("the epoll set is open") > 0
+}
+
+fn key(id: ConnectionId) -> u64 {
+    u64::from(id.generation) << 32 | u64::from(id.slot)
+}
+
+fn connection_id(key: u64) -> ConnectionId {
+    ConnectionId { slot: key as u32, generation: (key >> 32) as u32 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,450 @@
+//! Passes over real sockets, with a service that keeps some answers for later.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cql::frame::client::{Answer, Reply};
+use cql::frame::compress::Compression;
+use cql::frame::error::ErrorCode;
+use cql::frame::header::{Direction, Flags, Header, Version};
+use cql::frame::intake::{Arrival, Intake};
+use cql::frame::outlet::Outlet;
+use cql::frame::request::{
+    AuthResponse, EventKinds, Parameters, Query, Register, Request, Startup,
+};
+use cql::frame::response::Envelope;
+use cql::frame::{Consistency, Reader, writer};
+
+use super::*;
+use crate::os;
+use crate::service::{Outcome, Replies};
+use crate::session::Stage;
+
+/// Answers REGISTER at once; a query comes back as a keyspace named like its text: at once if the
+/// text says `now`, else when the test lets it go.
+struct Echo {
+    replies: Replies,
+    held: RefCell<Vec<(ConnectionId, Vec<u8>)>>,
+    open: Cell<usize>,
+    password: bool,
+}
+
+impl Service for Echo {
+    fn opened(&self, _: &Rc<Session>) {
+        self.open.set(self.open.get() + 1);
+    }
+
+    fn closed(&self, _: &Rc<Session>) {
+        self.open.set(self.open.get() - 1);
+    }
+
+    fn request(
+        &self,
+        session: &Rc<Session>,
+        header: &Header,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let envelope = Envelope::new(header.version, header.stream);
+        match request {
+            Request::Options => envelope.put_supported(&[], out),
+            Request::Startup(_) if self.password => {
+                session.stage.set(Stage::Authenticating);
+                envelope.put_authenticate("P", out);
+            }
+            Request::Startup(_) => {
+                session.stage.set(Stage::Ready);
+                session.version.set(header.version);
+                envelope.put_ready(out);
+            }
+            Request::AuthResponse(_) => {
+                session.stage.set(Stage::Ready);
+                envelope.put_auth_success(None, out);
+            }
+            Request::Query(query) if query.text.starts_with("now") => {
+                envelope.put_set_keyspace(query.text, out);
+            }
+            Request::Query(query) => {
+                let mut frame = Vec::new();
+                envelope.put_set_keyspace(query.text, &mut frame);
+                self.held.borrow_mut().push((session.id, frame));
+                return Outcome::Later;
+            }
+            _ => {
+                envelope.put_ready(out);
+                return Outcome::AnsweredAndClose;
+            }
+        }
+        Outcome::Answered
+    }
+
+    fn begin_pass(&self, wall_us: i64) {
+        assert!(wall_us > 0);
+    }
+
+    fn drain_mail(&self) -> bool {
+        false
+    }
+
+    fn has_mail(&self) -> bool {
+        false
+    }
+
+    fn in_flight(&self) -> InFlight {
+        InFlight::Nothing
+    }
+
+    fn deliver(&self, put: &mut dyn FnMut(ConnectionId, &[u8])) {
+        self.replies.deliver(put);
+    }
+}
+
+struct Server {
+    pass: Pass<Echo>,
+    address: SocketAddr,
+    stop: UnixStream,
+}
+
+impl Server {
+    fn start() -> Server {
+        let plain = os::bind_listener("127.0.0.1:0".parse().unwrap()).unwrap();
+        os::start_listening(&plain).unwrap();
+        let address = plain.local_addr().unwrap();
+        let (stop, told) = UnixStream::pair().unwrap();
+        let service = Echo {
+            replies: Replies::new(Rc::new(Notify::new())),
+            held: RefCell::default(),
+            open: Cell::new(0),
+            password: false,
+        };
+        let listeners = ShardListeners { plain, shard_aware: None };
+        let memory_bytes = 64 << 20;
+        let door = Door { listeners, stop: told, connections_max: 3, memory_bytes };
+        let poller = Poller::new().unwrap();
+        let pass = Pass::new(service, Rc::new(Clock::new()), poller, door).unwrap();
+        Server { pass, address, stop }
+    }
+
+    /// Passes until there is nothing left to do.
+    fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < 3 {
+            let busy = self.pass.pass();
+            quiet = if busy { 0 } else { quiet + 1 };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn let_go(&mut self) {
+        for (to, frame) in self.pass.service.held.take() {
+            self.pass.service.replies.push(to, frame);
+        }
+        self.settle();
+    }
+}
+
+/// A client of our own codec.
+struct Client {
+    socket: TcpStream,
+    intake: Intake,
+    outlet: Outlet,
+    version: Version,
+    input: Vec<u8>,
+}
+
+impl Client {
+    fn connect(server: &Server, version: Version) -> Client {
+        let socket = TcpStream::connect(server.address).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let intake = Intake::new(Direction::Response, 16 << 20);
+        Client { socket, intake, outlet: Outlet::new(), version, input: Vec::new() }
+    }
+
+    /// With the handshake done.
+    fn ready(server: &mut Server, version: Version, compression: Compression) -> Client {
+        let mut client = Client::connect(server, version);
+        client.startup(compression);
+        server.settle();
+        assert_eq!(client.answers(), ["0 READY"]);
+        client.establish(compression);
+        client
+    }
+
+    fn startup(&mut self, compression: Compression) {
+        let mut options = Vec::new();
+        let names = ["", "lz4", "snappy"];
+        let entries = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", names[compression as usize])];
+        writer::string_map(&mut options, entries.into_iter());
+        let startup = Startup::decode(Reader::new(&options)).unwrap();
+        self.send(0, &Request::Startup(startup));
+    }
+
+    fn establish(&mut self, compression: Compression) {
+        self.intake.establish(self.version, compression);
+        self.outlet.establish(self.version, compression);
+    }
+
+    fn send(&mut self, stream: i16, request: &Request<'_>) {
+        let version = self.version;
+        self.outlet.frame(|out| request.put(version, stream, Flags(0), out));
+        self.outlet.seal();
+        self.flush();
+    }
+
+    fn query(&mut self, stream: i16, text: &str) {
+        let parameters = Parameters::plain(Consistency::One, self.version);
+        self.send(stream, &Request::Query(Query { text, parameters }));
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        self.outlet.frame(|out| out.extend_from_slice(bytes));
+        self.outlet.seal();
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Ok(count @ 1..) = self.socket.write(self.outlet.unsent()) {
+            self.outlet.sent(count);
+        }
+    }
+
+    /// Everything answered so far, as `stream what`; `closed` at the end of the connection.
+    fn answers(&mut self) -> Vec<String> {
+        let mut ended = false;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => ended = true,
+                Ok(count) => {
+                    self.input.extend_from_slice(&buffer[..count]);
+                    continue;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            break;
+        }
+        let (mut answers, mut used) = (Vec::new(), 0);
+        loop {
+            let step = self.intake.next(&self.input[used..]).unwrap();
+            used += step.used;
+            let Arrival::Frame(header, body) = step.arrival else { break };
+            let what = match Answer::decode(&header, body).unwrap().reply {
+                Reply::SetKeyspace(text) => text.chars().take(12).collect(),
+                Reply::Error { code, text, .. } => {
+                    format!("{:?}: {text}", ErrorCode::from_code(code).unwrap())
+                }
+                _ => header.opcode.name().to_owned(),
+            };
+            answers.push(format!("{} {what}", header.stream));
+        }
+        self.input.drain(..used);
+        if ended {
+            answers.push("closed".to_owned());
+        }
+        answers
+    }
+}
+
+fn every_connection() -> [(Version, Compression); 6] {
+    use Compression::{Lz4, None, Snappy};
+    use Version::{V3, V4, V5};
+    [(V3, None), (V4, None), (V4, Lz4), (V4, Snappy), (V5, None), (V5, Lz4)]
+}
+
+#[test]
+fn answers_come_at_once_or_later_in_every_framing() {
+    for (version, compression) in every_connection() {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, version, compression);
+        let long = "now ".repeat(100_000);
+        client.query(1, "later one");
+        client.query(2, "now");
+        client.query(3, &long);
+        client.query(4, "later two");
+        for _ in 0..20 {
+            server.settle();
+            client.flush();
+        }
+        assert_eq!(client.answers(), ["2 now", "3 now now now "], "{version} {compression:?}");
+        server.let_go();
+        assert_eq!(client.answers(), ["1 later one", "4 later two"]);
+        assert_eq!(server.pass.load.requests(), 0);
+        drop(client);
+        server.settle();
+        assert_eq!(server.pass.service.open.get(), 0, "the client is gone");
+    }
+}
+
+#[test]
+fn an_unknown_version_is_refused_in_ours_and_the_connection_ends() {
+    let mut server = Server::start();
+    let mut client = Client::connect(&server, Version::V5);
+    client.raw(&[0x42, 0, 0, 9, 5, 0, 0, 0, 0]);
+    server.settle();
+    let text = "9 Protocol: Invalid or unsupported protocol version (66); \
+                supported versions are (3/v3, 4/v4, 5/v5)";
+    assert_eq!(client.answers(), [text, "closed"]);
+}
+
+#[test]
+fn nothing_is_taken_out_of_order() {
+    let mut server = Server::start();
+    let mut client = Client::connect(&server, Version::V4);
+    client.query(1, "now");
+    server.settle();
+    let text = "1 Protocol: Unexpected message QUERY, expecting STARTUP or OPTIONS";
+    assert_eq!(client.answers(), [text]);
+    client.send(2, &Request::Options);
+    client.startup(Compression::None);
+    client.startup(Compression::None);
+    server.settle();
+    let text = "0 Protocol: Unexpected message STARTUP, expecting no second handshake";
+    assert_eq!(client.answers(), ["2 SUPPORTED", "0 READY", text]);
+    client.raw(&[4, 0, 0xFF, 0xFF, 5, 0, 0, 0, 0]);
+    server.settle();
+    assert_eq!(client.answers(), ["-1 Protocol: Negative stream ids are for events"]);
+}
+
+#[test]
+fn authentication_is_framed_and_small() {
+    let mut server = Server::start();
+    server.pass.service.password = true;
+    let mut client = Client::connect(&server, Version::V5);
+    client.startup(Compression::None);
+    server.settle();
+    assert_eq!(client.answers(), ["0 AUTHENTICATE"]);
+    client.establish(Compression::None);
+    client.send(1, &Request::AuthResponse(AuthResponse { token: Some(&[0; 70_000]) }));
+    client.query(2, "now");
+    client.send(3, &Request::AuthResponse(AuthResponse { token: Some(b"\0u\0p") }));
+    client.query(4, &"now ".repeat(25_000));
+    server.settle();
+    let large = "1 Invalid: Request is too big: \
+                 length 70004 exceeds maximum allowed length 65536.";
+    let early = "2 Protocol: Unexpected message QUERY, expecting AUTH_RESPONSE";
+    assert_eq!(client.answers(), [large, early, "3 AUTH_SUCCESS", "4 now now now "]);
+}
+
+#[test]
+fn a_malformed_body_costs_only_its_request() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.raw(&[4, 0, 0, 1, 7, 0, 0, 0, 4, 0, 0, 0, 9]);
+    client.query(2, "now");
+    server.settle();
+    let text = "1 Protocol: Not enough bytes to read an UTF8 serialized string \
+                preceded by its 4 bytes length";
+    assert_eq!(client.answers(), [text, "2 now"]);
+}
+
+#[test]
+fn a_damaged_segment_ends_the_connection_and_no_other() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V5, Compression::None);
+    let mut other = Client::ready(&mut server, Version::V5, Compression::None);
+    client.socket.write_all(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    other.query(1, "now");
+    server.settle();
+    let answers = client.answers();
+    assert!(answers[0].starts_with("0 Protocol: Invalid segment header"), "{answers:?}");
+    assert_eq!(answers[1], "closed");
+    assert_eq!(other.answers(), ["1 now"]);
+}
+
+#[test]
+fn too_many_connections_are_turned_away() {
+    let mut server = Server::start();
+    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(&server, Version::V4)).collect();
+    server.settle();
+    assert_eq!(server.pass.connections.len(), 3);
+    clients[0].send(1, &Request::Options);
+    server.settle();
+    assert_eq!(clients[0].answers(), ["1 SUPPORTED"]);
+    assert_eq!(clients[3].answers(), ["closed"]);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_and_loses_nothing() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    let text = "now ".repeat(10_000);
+    let count = 600;
+    for stream in 0..count {
+        client.query(stream, &text);
+        server.pass.pass();
+    }
+    for _ in 0..300 {
+        client.flush();
+        server.pass.pass();
+    }
+    let id = server.pass.connections.ids()[0];
+    assert!(!client.outlet.unsent().is_empty(), "TCP holds the client back");
+    assert!(!server.pass.connections.get_mut(id).unwrap().is_quiet());
+    let mut answers = Vec::new();
+    while answers.len() < count as usize {
+        answers.extend(client.answers());
+        client.flush();
+        server.pass.pass();
+    }
+    let expected: Vec<_> = (0..count).map(|stream| format!("{stream} now now now ")).collect();
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn more_requests_than_memory_are_overloaded() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    let text = "later ".repeat(200_000);
+    for stream in 0..8 {
+        client.query(stream, &text);
+        for _ in 0..50 {
+            server.pass.pass();
+            client.flush();
+        }
+    }
+    let answers = client.answers();
+    assert_eq!(answers.len(), 3, "five of 1.2 MB fit a tenth of 64 MiB");
+    assert!(answers[0].starts_with("5 Overloaded: Request not taken: 5 requests"), "{answers:?}");
+    server.let_go();
+    assert_eq!(client.answers().len(), 5);
+    client.query(9, "now");
+    server.settle();
+    assert_eq!(client.answers(), ["9 now"]);
+}
+
+#[test]
+fn a_handshake_that_never_comes_is_ended() {
+    let mut server = Server::start();
+    let _idle = Client::connect(&server, Version::V4);
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    let now = Instant::now() + crate::limits::HANDSHAKE_TIMEOUT + Duration::from_secs(1);
+    let expired = |server: &mut Server| {
+        let ids = server.pass.connections.ids();
+        let expired =
+            |id: &ConnectionId| server.pass.connections.get_mut(*id).unwrap().expired(now);
+        ids.into_iter().filter(expired).count()
+    };
+    assert_eq!(expired(&mut server), 1);
+    client.send(1, &Request::Register(Register { kinds: EventKinds::default() }));
+    server.settle();
+    assert_eq!(client.answers(), ["1 READY", "closed"], "the service ended it");
+}
+
+#[test]
+fn a_stop_waits_for_what_is_in_flight() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.query(1, "later");
+    server.settle();
+    server.stop.write_all(b"x").unwrap();
+    server.settle();
+    assert!(!server.pass.is_over(), "a request is in flight");
+    client.query(2, "now");
+    server.settle();
+    assert!(TcpStream::connect(server.address).is_err(), "nobody is let in");
+    server.let_go();
+    assert!(server.pass.is_over());
+    assert_eq!(client.answers(), ["1 later", "closed"]);
+}
