@@ -243,7 +243,10 @@ impl Header {
         let is_request = first & RESPONSE_BIT == 0;
         let wants_request = direction == Direction::Request;
         if is_request != wants_request || opcode.is_request() != wants_request {
-            return Err(bad(format!("Wrong protocol direction for opcode {code} ({})", opcode.name())));
+            return Err(bad(format!(
+                "Wrong protocol direction for opcode {code} ({})",
+                opcode.name()
+            )));
         }
         let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]);
         if body_bytes > i32::MAX as u32 {
