@@ -1,5 +1,6 @@
 //! What each sub-command does: flags to plans, plans to a run, the run to a report.
 
+use crate::client::books::CONNECTION_LOST;
 use crate::client::handshake::Target;
 use crate::client::pace::{Clock, Pace};
 use crate::client::run::{Span, run};
@@ -184,8 +185,11 @@ impl Job<'_> {
             write_page(path, std::slice::from_ref(&report))?;
         }
         let clean = report.is_clean();
+        // A server that went away explains lost operations and nothing else.
+        let only_lost = report.violations.is_empty()
+            && report.errors.iter().all(|error| error.name == CONNECTION_LOST);
         match outcome.cause {
-            Some(cause) if report.violations.is_empty() => Err(cause),
+            Some(cause) if only_lost => Err(cause),
             _ => Ok(clean),
         }
     }

@@ -17,7 +17,7 @@ const UNSAFE_ROOMS: [Room; 5] = [
     Room { path: "server/src/os.rs", reason: "system calls: sockets, limits, free space" },
     Room { path: "shard/src/mailbox/ring.rs", reason: "slots that one side fills and one empties" },
     Room { path: "shard/src/os/", reason: "system calls: epoll, eventfd, affinity" },
-    Room { path: "tools/src/client/sys.rs", reason: "system calls: epoll, affinity, CPU time" },
+    Room { path: "tools/src/client/sys.rs", reason: "system calls: epoll, sockets, affinity" },
 ];
 
 /// Places that may name glommio: it stays replaceable only while few know it.

@@ -43,6 +43,9 @@ pub enum After {
     Prepare(Due),
 }
 
+/// What an operation fails of when its server goes away.
+pub const CONNECTION_LOST: &str = "connection lost";
+
 const UNPREPARED: u32 = 0x2500;
 
 /// The errors that may pass, with their names.
@@ -173,14 +176,14 @@ impl Books {
     pub fn settle_lost(&mut self, due: &Due, reason: &str, reconnects: Reconnects) -> After {
         match reconnects {
             Reconnects::Yes => {
-                note_failure(&mut self.interval.retries, "connection lost", || reason.to_owned());
+                note_failure(&mut self.interval.retries, CONNECTION_LOST, || reason.to_owned());
                 After::Again {
                     due: Due { attempts: due.attempts.max(1), ..*due },
                     not_before_ns: 0,
                 }
             }
             Reconnects::No => {
-                self.fail(&due.op, "connection lost", reason);
+                self.fail(&due.op, CONNECTION_LOST, reason);
                 After::Over
             }
         }
