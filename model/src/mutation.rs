@@ -123,6 +123,14 @@ impl<'a> MutationRef<'a> {
         Ok(m)
     }
 
+    /// The token of a mutation's bytes: all that routing needs, and nothing else is looked at.
+    #[inline]
+    pub fn token_of(bytes: &[u8]) -> Result<Token> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.take(size_of::<Uuid>())?;
+        Ok(Token(cursor.i64()?))
+    }
+
     /// The range tombstones.
     pub fn ranges(&self) -> impl Iterator<Item = RangeTombstone<'a>> + use<'a> {
         let mut cursor = self.ranges;

@@ -60,18 +60,19 @@ struct Stop {
 }
 
 impl Idle {
-    /// The sleep of core `me`, whose sockets are in the epoll set `sockets` if it has any.
+    /// The sleep of core `me`, which `wake` ends, as do the sockets in the epoll set `sockets` if
+    /// it has any.
     pub fn new(
         runtime: &Runtime,
-        bells: Arc<[Bell]>,
-        me: ShardId,
+        (bells, me): (Arc<[Bell]>, ShardId),
         sockets: Option<BorrowedFd<'_>>,
+        wake: Rc<Notify>,
         spin: Duration,
     ) -> io::Result<Idle> {
         let event = bells[me.index()].event();
         let bridge = sockets.map(|sockets| Bridge::new(sockets, event)).transpose()?;
         let reader = EventReader::new(event.as_fd().try_clone_to_owned()?);
-        let (wake, stop) = (Rc::new(Notify::new()), Rc::new(Stop::default()));
+        let stop = Rc::new(Stop::default());
         let (rung, stopped) = (wake.clone(), stop.clone());
         runtime.spawn(Group::Requests, async move {
             while !stopped.asked.get() {

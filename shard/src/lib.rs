@@ -13,19 +13,30 @@
 //! through `mailbox/`; glommio is named in `runtime.rs`, `groups.rs` and `os/bridge.rs`, nowhere
 //! else in this crate.
 
+mod background;
+mod boot;
 pub mod clock;
 pub mod gather;
 pub mod groups;
 pub mod idle;
 pub mod limits;
 pub mod mailbox;
+pub mod message;
+pub mod node;
 pub mod notify;
 pub mod os;
 pub mod owner;
 pub mod pace;
 pub mod page;
+mod router;
 pub mod runtime;
+pub mod service;
+pub mod shard;
 
+pub use boot::Booted;
 pub use groups::Group;
+pub use message::AlterError;
 pub use owner::{ShardId, Sharder};
 pub use runtime::Runtime;
+pub use service::Service;
+pub use shard::Shard;

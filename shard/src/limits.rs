@@ -12,6 +12,9 @@ pub const MAILBOX_SLOTS_MIN: usize = 64;
 /// Slots of one ring at most.
 pub const MAILBOX_SLOTS_MAX: usize = 4096;
 
+/// Mail taken in one pass, so that sockets are not forgotten over it.
+pub const MAIL_BUDGET: usize = 1024;
+
 /// How long a core looks for work before it sleeps. Longer spins turn into the latency of whoever
 /// shares the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(100);

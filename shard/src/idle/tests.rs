@@ -14,7 +14,8 @@ async fn play(runtime: Runtime, port: Port<u32>, spin: Duration, rounds: u32) {
     let Port { mut inbox, mut outbox } = port;
     let me = outbox.me();
     let peer = ShardId::new(1 - me.index());
-    let idle = Idle::new(&runtime, outbox.bells().clone(), me, None, spin).unwrap();
+    let idle =
+        Idle::new(&runtime, (outbox.bells().clone(), me), None, Rc::default(), spin).unwrap();
     if me.index() == 0 {
         outbox.send(peer, 1).unwrap();
     }
@@ -68,7 +69,9 @@ fn a_socket_wakes_a_parked_core() {
         poller.add(near.as_fd(), 0, Interest::Read).unwrap();
         let me = ShardId::new(0);
         let sockets = poller.as_fd().try_clone_to_owned().unwrap();
-        let idle = Idle::new(&runtime, bells, me, Some(sockets.as_fd()), NO_SPIN).unwrap();
+        let sleep = (bells, me);
+        let sockets = Some(sockets.as_fd());
+        let idle = Idle::new(&runtime, sleep, sockets, Rc::default(), NO_SPIN).unwrap();
         let mut byte = [0; 1];
         for _ in 0..200 {
             while (&near).read(&mut byte).is_err() {
@@ -93,8 +96,9 @@ fn a_socket_wakes_a_parked_core() {
 fn a_local_task_wakes_its_core() {
     let core = launch(CoreConfig::new("local", None), |runtime| async move {
         let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let idle = Idle::new(&runtime, bells, ShardId::new(0), None, NO_SPIN).unwrap();
-        let wake = idle.wake();
+        let wake = Rc::new(Notify::new());
+        let core = (bells, ShardId::new(0));
+        let idle = Idle::new(&runtime, core, None, wake.clone(), NO_SPIN).unwrap();
         wake.notify();
         idle.wait(InFlight::Disk, || false).await;
         runtime.spawn(Group::Log, async move {

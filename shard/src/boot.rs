@@ -1,0 +1,108 @@
+//! Opening the data directory, before any shard is: the lock, the layout, the schema.
+//!
+//! ```text
+//! lock ─► layout ─┬─ nothing, or a first start cut short: make everything, then say that it is ready
+//!                 └─ ready: clean up what an earlier start left
+//!      ─► the schema's log, replayed onto the built-in tables
+//! ```
+//!
+//! Done once, on the first core, before the others start. A crash at any step is followed by the
+//! same steps again: the layout file is replaced atomically and last.
+//!
+//! Not here: what an engine does with its directory, moving data between owners (`engine`).
+
+use std::sync::Arc;
+
+use engine::io::{DirLock, Disk};
+use engine::layout::{Found, Layout, SchemaLog};
+use engine::{Error, Result};
+use model::Schema;
+use model::schema::SchemaEntry;
+use uuid::Uuid;
+
+use crate::node::NodeConfig;
+use crate::owner::Sharder;
+
+/// What every core is told about the data directory.
+#[derive(Clone, Debug)]
+pub struct Booted {
+    /// Where things are.
+    pub layout: Layout,
+    /// The schema as the log left it.
+    pub schema: Arc<Schema>,
+}
+
+/// What the first core keeps.
+pub(crate) struct Kept {
+    /// Held as long as the process lives.
+    pub(crate) lock: DirLock,
+    pub(crate) schema_log: SchemaLog,
+}
+
+/// Opens or makes the data directory for the configured number of shards.
+pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Kept)> {
+    let lock = Layout::lock(disk).await?;
+    let shards = u32::try_from(config.shards).expect("the shard count is limited");
+    let mut layout = match Layout::find(disk).await? {
+        Found::Nothing => first(disk, config, Uuid::new_v4()).await?,
+        Found::Unfinished(layout) => {
+            layout.clear_unfinished(disk).await?;
+            first(disk, config, layout.host_id).await?
+        }
+        Found::Ready(layout) if layout.shards == shards => layout,
+        Found::Ready(layout) => {
+            let what = format!("this data is dealt to {} shards, not to {shards}", layout.shards);
+            return Err(Error::invalid(what));
+        }
+    };
+    layout.remove_other_generations(disk).await?;
+    let (schema_log, entries) = SchemaLog::open(disk, chance()).await?;
+    let schema = Arc::new(replay(&config.base, &entries)?);
+    layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
+    layout.store(disk).await?;
+    Ok((Booted { layout, schema }, Kept { lock, schema_log }))
+}
+
+/// A seed for names that must never repeat.
+pub(crate) fn chance() -> u64 {
+    Uuid::new_v4().as_u64_pair().1
+}
+
+async fn first(disk: &Disk, config: &NodeConfig, host_id: Uuid) -> Result<Layout> {
+    let mut layout = Layout {
+        ready: false,
+        generation: 1,
+        shards: config.shards as u32,
+        host_id,
+        timestamp_high: 0,
+    };
+    layout.store(disk).await?;
+    layout.make_directories(disk).await?;
+    SchemaLog::create(disk, chance()).await?;
+    for shard in Sharder::new(config.shards).all() {
+        engine::Engine::create(disk, &config.engine_config(&layout, shard)).await?;
+    }
+    layout.ready = true;
+    layout.store(disk).await?;
+    Ok(layout)
+}
+
+/// The bytes of an entry in the schema's log.
+pub(crate) fn encode(entry: &SchemaEntry) -> Vec<u8> {
+    serde_json::to_vec(entry).expect("an entry is plain data")
+}
+
+/// The schema after all entries of the log.
+fn replay(base: &Schema, entries: &[(u64, Vec<u8>)]) -> Result<Schema> {
+    let mut schema = base.clone();
+    for (number, payload) in entries {
+        let damaged = |what: String| Error::corrupt("schema", 0, format!("entry {number}: {what}"));
+        let entry: SchemaEntry =
+            serde_json::from_slice(payload).map_err(|error| damaged(error.to_string()))?;
+        if entry.number != *number {
+            return Err(damaged(format!("it says that it is number {}", entry.number)));
+        }
+        schema = schema.apply(&entry).map_err(|error| damaged(error.to_string()))?;
+    }
+    Ok(schema)
+}

@@ -1,0 +1,96 @@
+//! All that one core may say to another: closed enums of plain data, moved by value.
+//!
+//! ```text
+//! asker ── Message::Ask { id, request } ──► owner
+//!       ◄─ Message::Answer { id, reply } ──   same id; in any order
+//! ```
+//!
+//! Every request has exactly one reply, so an asker knows how many it may still receive, and its
+//! ring to every peer has room for them (`router.rs`, credits). What the layer above wants to know
+//! of its own peers travels as its own two types, `A` and `R`.
+
+use std::sync::Arc;
+
+use engine::Error;
+use model::{ReadCommand, Schema, SchemaChange};
+
+use crate::page::Page;
+
+/// A request or the reply to one.
+#[derive(Debug)]
+pub enum Message<A, R> {
+    /// Do this.
+    Ask {
+        /// The asker's name for it.
+        id: u32,
+        /// What to do.
+        request: Request<A>,
+    },
+    /// It is done, or not.
+    Answer {
+        /// The name the asker gave.
+        id: u32,
+        /// What came of it.
+        reply: Reply<R>,
+    },
+}
+
+/// What a core may be asked.
+#[derive(Debug)]
+pub enum Request<A> {
+    /// Make this record durable and readable: mutations that the receiver owns.
+    Apply(Box<[u8]>),
+    /// Read what the receiver owns.
+    Read(Box<ReadCommand>),
+    /// This is the schema now; it is durable.
+    Schema(Arc<Schema>),
+    /// Change the schema. Only the first shard is asked.
+    Alter(Box<Alteration>),
+    /// Something of the layer above.
+    Service(A),
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub enum Reply<R> {
+    /// To `Apply` and `Schema`.
+    Done(Result<(), Box<Error>>),
+    /// To `Read`.
+    Page(Result<Box<Page>, Box<Error>>),
+    /// To `Alter`: the schema after it, which every core has.
+    Altered(Result<Arc<Schema>, Box<AlterError>>),
+    /// To `Service`.
+    Service(R),
+}
+
+/// A change of the schema, and the schema that its author looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alteration {
+    /// The change.
+    pub change: SchemaChange,
+    /// [`Schema::number`] of that schema.
+    pub based_on: u64,
+}
+
+/// Why the schema is as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlterError {
+    /// Somebody else was faster: look at the schema again.
+    Conflict,
+    /// The change contradicts the schema.
+    Refused(model::Error),
+    /// The schema's log could not be written.
+    Store(Error),
+}
+
+impl std::fmt::Display for AlterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AlterError::Conflict => f.write_str("the schema was changed by somebody else"),
+            AlterError::Refused(error) => error.fmt(f),
+            AlterError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AlterError {}

@@ -1,0 +1,288 @@
+//! Starting and stopping all cores of the process.
+//!
+//! ```text
+//! main thread     core 0                       core 1 ..
+//! start ────────► boot: lock, layout, schema
+//!       ◄──────── booted
+//!       ───────────────────────────────────────► open its engine
+//!       ◄──────── opened ◄─────────────────────── opened          start returns
+//! stop  ────────► (every pass sees `stopping`, finishes, flushes)
+//!       ◄──────── stopped ◄────────────────────── stopped
+//! ```
+//!
+//! The first error anywhere ends the start. Executors are never torn down: after the last `stopped`
+//! the process ends with [`exit`](crate::os::cpus::exit).
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use engine::io::Disk;
+use engine::layout::{self, Layout};
+use engine::{Engine, Error};
+use model::Schema;
+
+use crate::background;
+use crate::boot::{Booted, Kept, boot, chance};
+use crate::idle::Idle;
+use crate::mailbox::{Bell, Port, mesh, ring_slots};
+use crate::notify::Notify;
+use crate::owner::{ShardId, Sharder};
+use crate::runtime::{CoreConfig, Runtime, launch};
+use crate::service::Service;
+use crate::shard::{Mail, Parts, Shard};
+
+/// How to run a node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// How many shards.
+    pub shards: usize,
+    /// Processors to bind them to, in order; a shard without one goes where the system puts it.
+    pub cpus: Vec<usize>,
+    /// The data directory, absolute; it exists.
+    pub data_dir: PathBuf,
+    /// Memory for the data of one shard.
+    pub shard_memory_bytes: usize,
+    /// How the commit logs are kept. The seed is replaced by one for each log.
+    pub log: engine::commitlog::Config,
+    /// How long a core looks for work before it sleeps.
+    pub idle_spin: Duration,
+    /// The tables that are built in.
+    pub base: Arc<Schema>,
+    /// The wall clock at the start, microseconds since 1970.
+    pub wall_us: i64,
+}
+
+impl NodeConfig {
+    pub(crate) fn engine_config(&self, layout: &Layout, shard: ShardId) -> engine::Config {
+        let dir = layout::shard_dir(layout.generation, shard.index() as u32);
+        engine::Config {
+            log_dir: layout::log_dir(&dir),
+            owned: vec![Sharder::new(layout.shards as usize).range_of(shard)],
+            log: engine::commitlog::Config { seed: chance(), ..self.log.clone() },
+            memory_bytes: self.shard_memory_bytes,
+        }
+    }
+}
+
+/// Why a node did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// A thread or an executor could not start.
+    Runtime(std::io::Error),
+    /// The data directory could not be opened.
+    Data(Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::Runtime(error) => error.fmt(f),
+            StartError::Data(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+enum Report {
+    Booted(Booted),
+    Opened,
+    Failed(StartError),
+    Stopped,
+}
+
+/// What all cores share: nothing that is touched on a hot path but one flag.
+struct Shared {
+    config: NodeConfig,
+    stopping: AtomicBool,
+    report: mpsc::Sender<Report>,
+}
+
+/// One core that is about to open its shard.
+pub struct Core<S: Service> {
+    runtime: Runtime,
+    port: Port<Mail<S>>,
+    booted: Option<Booted>,
+    shared: Arc<Shared>,
+}
+
+/// What a core's main gets when its shard is open.
+pub struct Opened<S: Service> {
+    /// The shard.
+    pub shard: Rc<Shard<S>>,
+    /// The data directory.
+    pub booted: Booted,
+    /// Asked once a pass.
+    pub stopping: Stopping,
+    bells: Arc<[Bell]>,
+}
+
+impl<S: Service> Opened<S> {
+    /// This core's sleep, which `sockets`, mail and the shard's tasks end.
+    pub fn idle(&self, sockets: Option<BorrowedFd<'_>>) -> std::io::Result<Idle> {
+        let shard = &self.shard;
+        let spin = self.stopping.0.config.idle_spin;
+        Idle::new(shard.runtime(), (self.bells.clone(), shard.me()), sockets, shard.wake(), spin)
+    }
+}
+
+/// Whether the node is to stop.
+#[derive(Clone)]
+pub struct Stopping(Arc<Shared>);
+
+impl Stopping {
+    /// Whether it is. The core's bell rings when it becomes so.
+    pub fn is_asked(&self) -> bool {
+        self.0.stopping.load(Ordering::Relaxed)
+    }
+
+    /// This core has finished and flushed; it must go on serving its mail until the process ends.
+    pub fn done(&self) {
+        // The receiver lives as long as the process waits for us.
+        let _ = self.0.report.send(Report::Stopped);
+    }
+}
+
+impl<S: Service> Core<S> {
+    /// The executor it runs on.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Which shard it will be.
+    pub fn me(&self) -> ShardId {
+        self.port.outbox.me()
+    }
+
+    /// Opens the shard: on the first core after the data directory as a whole. `None` when that
+    /// failed, which [`start`] has been told.
+    pub async fn open(self, service: Rc<S>) -> Option<Opened<S>> {
+        let shared = self.shared.clone();
+        match self.try_open(service).await {
+            Ok(opened) => {
+                let _ = shared.report.send(Report::Opened);
+                Some(opened)
+            }
+            Err(error) => {
+                let _ = shared.report.send(Report::Failed(StartError::Data(error)));
+                None
+            }
+        }
+    }
+
+    async fn try_open(self, service: Rc<S>) -> engine::Result<Opened<S>> {
+        let Core { runtime, port, booted, shared } = self;
+        let (config, me) = (&shared.config, port.outbox.me());
+        let disk = Disk::at(&config.data_dir).await?;
+        let (booted, schema_log) = match booted {
+            Some(booted) => (booted, None),
+            None => {
+                let (booted, Kept { lock, schema_log }) = boot(&disk, config).await?;
+                // Held until the process ends: nobody else may touch the files before.
+                std::mem::forget(lock);
+                let _ = shared.report.send(Report::Booted(booted.clone()));
+                (booted, Some(schema_log))
+            }
+        };
+        let schema = booted.schema.clone();
+        let engine_config = config.engine_config(&booted.layout, me);
+        let engine = Engine::open(&disk, engine_config, &schema).await?;
+        let bells = port.outbox.bells().clone();
+        let shard = Shard::new(Parts {
+            runtime,
+            engine,
+            sharder: Sharder::new(config.shards),
+            service,
+            schema,
+            schema_log,
+            port,
+            mail_slots: ring_slots(config.shards),
+            wake: Rc::new(Notify::new()),
+        });
+        background::start(&shard);
+        Ok(Opened { shard, booted, bells, stopping: Stopping(shared) })
+    }
+}
+
+/// A running node.
+pub struct Node {
+    booted: Booted,
+    bells: Arc<[Bell]>,
+    shared: Arc<Shared>,
+    reports: mpsc::Receiver<Report>,
+}
+
+/// Starts every core with `main`, and returns when all have opened their shards.
+pub fn start<S, M, F>(config: NodeConfig, main: M) -> Result<Node, StartError>
+where
+    S: Service,
+    M: Fn(Core<S>) -> F + Clone + Send + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    let ports = mesh::<Mail<S>>(config.shards).map_err(StartError::Runtime)?;
+    let bells = ports[0].outbox.bells().clone();
+    let (report, reports) = mpsc::channel();
+    let shared = Arc::new(Shared { config, stopping: AtomicBool::new(false), report });
+    let mut booted = None;
+    for port in ports {
+        let index = port.outbox.me().index();
+        let core =
+            CoreConfig::new(format!("shard-{index}"), shared.config.cpus.get(index).copied());
+        let (main, shared, told) = (main.clone(), shared.clone(), booted.clone());
+        let reporter = shared.report.clone();
+        let thread =
+            launch(core, move |runtime| main(Core { runtime, port, booted: told, shared }));
+        let thread = thread.map_err(StartError::Runtime)?;
+        // An executor that cannot start says so by ending its thread.
+        std::thread::spawn(move || {
+            if let Ok(Err(error)) = thread.join() {
+                let _ = reporter.send(Report::Failed(StartError::Runtime(error)));
+            }
+        });
+        if booted.is_none() {
+            booted = Some(wait_for_boot(&reports)?);
+        }
+    }
+    let booted = booted.expect("there is a first core");
+    let node = Node { booted, bells, shared, reports };
+    node.wait_for_all(|report| matches!(report, Report::Opened))?;
+    Ok(node)
+}
+
+fn wait_for_boot(reports: &mpsc::Receiver<Report>) -> Result<Booted, StartError> {
+    match reports.recv().expect("we hold a sender ourselves") {
+        Report::Booted(booted) => Ok(booted),
+        Report::Failed(error) => Err(error),
+        Report::Opened | Report::Stopped => unreachable!("the first core boots first"),
+    }
+}
+
+impl Node {
+    /// What was found in, or made of, the data directory.
+    pub fn booted(&self) -> &Booted {
+        &self.booted
+    }
+
+    /// Asks every core to stop, and returns when all have finished and flushed.
+    pub fn stop(&self) -> Result<(), StartError> {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.bells.iter().for_each(Bell::ring);
+        self.wait_for_all(|report| matches!(report, Report::Stopped))
+    }
+
+    fn wait_for_all(&self, is_it: impl Fn(&Report) -> bool) -> Result<(), StartError> {
+        let mut left = self.shared.config.shards;
+        while left > 0 {
+            match self.reports.recv().expect("we hold a sender ourselves") {
+                Report::Failed(error) => return Err(error),
+                report => left -= usize::from(is_it(&report)),
+            }
+        }
+        Ok(())
+    }
+}

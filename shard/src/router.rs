@@ -1,0 +1,341 @@
+//! To whom a request goes: the API of the crate.
+//!
+//! ```text
+//! write   one owner: engine or mailbox        several: one part each, the last answer completes it
+//! read    one owner: engine or mailbox        several: gathered (`gather.rs`)
+//! ask     a peer's service, or our own        alter: on the first shard, then told to every one
+//! ```
+//!
+//! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
+//! atomic for each of them and not over all: when one refuses, the others may keep their part, and
+//! the writer is told that it failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Error, Result};
+use model::bytes::Cursor;
+use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
+use model::schema::SchemaEntry;
+use model::{MutationRef, Schema, SchemaChange};
+
+use crate::gather::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
+use crate::message::{AlterError, Alteration, Message, Reply, Request};
+use crate::owner::ShardId;
+use crate::page::Page;
+use crate::runtime::sleep;
+use crate::service::Service;
+use crate::shard::{OWN_TICKETS, Shard, Slot, Waiting};
+
+/// How long a task waits before it looks again whether a peer takes requests.
+const CREDIT_WAIT: Duration = Duration::from_millis(1);
+
+/// The shard that orders the changes of the schema.
+const SCHEMA_SHARD: ShardId = ShardId::new(0);
+
+impl<S: Service> Shard<S> {
+    /// Makes a record durable and readable, wherever its mutations belong. The ticket, below 2^63,
+    /// comes back from [`take_completed`](Self::take_completed). An error here is final: nothing was
+    /// done.
+    pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
+        assert!(ticket < OWN_TICKETS, "the server's tickets are below 2^63");
+        match self.owner_of_record(record)? {
+            Some(owner) if owner == self.me => self.engine.write(record, ticket),
+            Some(owner) => self.write_there(owner, record, Waiting::Ticket(ticket)),
+            None => self.write_everywhere(record, ticket),
+        }
+    }
+
+    /// The owner of all mutations of a record, if there is one.
+    fn owner_of_record(&self, record: &[u8]) -> Result<Option<ShardId>> {
+        let mut cursor = Cursor::new(record);
+        let mut owner = None;
+        while !cursor.is_empty() {
+            let mutation = cursor.bytes().map_err(malformed)?;
+            let token = MutationRef::token_of(mutation).map_err(malformed)?;
+            let this = self.sharder.shard_of(token);
+            if *owner.get_or_insert(this) != this {
+                return Ok(None);
+            }
+        }
+        owner.map(Some).ok_or_else(|| Error::invalid("a record holds a mutation"))
+    }
+
+    fn write_there(
+        &self,
+        owner: ShardId,
+        record: &[u8],
+        waiting: Waiting<S::Answer>,
+    ) -> Result<()> {
+        self.spend_credit(owner)?;
+        self.send(owner, waiting, Request::Apply(record.into()));
+        Ok(())
+    }
+
+    fn write_everywhere(&self, record: &[u8], ticket: u64) -> Result<()> {
+        let parts = self.split_record(record)?;
+        for (spent, (owner, _)) in parts.iter().enumerate() {
+            if *owner != self.me
+                && let Err(error) = self.spend_credit(*owner)
+            {
+                self.return_credits(&parts[..spent]);
+                return Err(error);
+            }
+        }
+        let batch = Waiting::Batch { ticket, parts_left: parts.len(), failed: None };
+        let batch = self.waiting.borrow_mut().insert(batch);
+        if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me) {
+            let place = self.waiting.borrow_mut().insert(Waiting::Part(batch));
+            if let Err(error) = self.engine.write(part, OWN_TICKETS + place as u64) {
+                let mut waiting = self.waiting.borrow_mut();
+                waiting.remove(place);
+                waiting.remove(batch);
+                drop(waiting);
+                self.return_credits(&parts);
+                return Err(error);
+            }
+        }
+        for (owner, part) in parts {
+            if owner != self.me {
+                self.send(owner, Waiting::Part(batch), Request::Apply(part.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The record of each owner, in the order in which they first appear.
+    fn split_record(&self, record: &[u8]) -> Result<Vec<(ShardId, Vec<u8>)>> {
+        let mut parts: Vec<(ShardId, Vec<u8>)> = Vec::new();
+        let mut cursor = Cursor::new(record);
+        while !cursor.is_empty() {
+            let before = cursor.rest();
+            let mutation = cursor.bytes().map_err(malformed)?;
+            let token = MutationRef::token_of(mutation).map_err(malformed)?;
+            let bytes = &before[..before.len() - cursor.rest().len()];
+            let owner = self.sharder.shard_of(token);
+            match parts.iter_mut().find(|(shard, _)| *shard == owner) {
+                Some((_, part)) => part.extend_from_slice(bytes),
+                None => parts.push((owner, bytes.to_vec())),
+            }
+        }
+        Ok(parts)
+    }
+
+    fn spend_credit(&self, peer: ShardId) -> Result<()> {
+        let credit = &mut self.credits.borrow_mut()[peer.index()];
+        *credit = credit.checked_sub(1).ok_or(Error::Overloaded("requests to another core"))?;
+        Ok(())
+    }
+
+    fn return_credits(&self, parts: &[(ShardId, Vec<u8>)]) {
+        let mut credits = self.credits.borrow_mut();
+        for (owner, _) in parts.iter().filter(|(owner, _)| *owner != self.me) {
+            credits[owner.index()] += 1;
+        }
+    }
+
+    /// Sends a request whose credit is spent.
+    fn send(&self, to: ShardId, waiting: Waiting<S::Answer>, request: Request<S::Ask>) {
+        let id = self.waiting.borrow_mut().insert(waiting);
+        let id = u32::try_from(id).expect("credits bound what waits");
+        let sent = self.outbox.borrow_mut().send(to, Message::Ask { id, request });
+        assert!(sent.is_ok(), "a credit is room in the ring");
+    }
+
+    /// Asks a peer and waits for its reply, and for its mailbox if that is full.
+    async fn call(&self, to: ShardId, request: Request<S::Ask>) -> Reply<S::Answer> {
+        assert!(to != self.me, "a core does not write to itself");
+        while self.spend_credit(to).is_err() {
+            sleep(CREDIT_WAIT).await;
+        }
+        let slot = Slot::new();
+        self.send(to, Waiting::Task(slot.clone()), request);
+        // The pass publishes; it may be asleep.
+        self.wake().notify();
+        slot.take().await
+    }
+
+    /// Reads from memory if one owner, this core, has all of it there. Else `WouldBlock`, after
+    /// which the sink starts afresh with [`read`](Self::read).
+    pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+        match owners(command, self.sharder) {
+            Owners::One(owner) if owner == self.me => self.engine.read_cached(command, sink),
+            _ => Err(Error::WouldBlock),
+        }
+    }
+
+    /// Reads from whoever has it: rows in token order for a range, in the order of the keys for
+    /// keys, up to the command's limits as if one shard had everything.
+    pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+        match owners(command, self.sharder) {
+            Owners::One(owner) if owner == self.me => {
+                let _waits = self.reading();
+                self.engine.read(command, sink).await
+            }
+            Owners::One(owner) => {
+                let page = self.page_of(owner, command.clone()).await?;
+                Ok(page.replay(command.resume.as_ref(), sink))
+            }
+            Owners::Keys => {
+                let pages = self.pages_of_keys(command).await?;
+                Ok(merge_keys(command, self.sharder, &pages, sink))
+            }
+            Owners::Range => {
+                let page = self.page_of_range(command).await?;
+                Ok(page.replay(command.resume.as_ref(), sink))
+            }
+        }
+    }
+
+    async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
+        if owner == self.me {
+            return self.read_here(&command).await;
+        }
+        match self.call(owner, Request::Read(Box::new(command))).await {
+            Reply::Page(result) => result.map(|page| *page).map_err(|error| *error),
+            _ => unreachable!("a read is answered with a page"),
+        }
+    }
+
+    async fn pages_of_keys(&self, command: &ReadCommand) -> Result<Vec<(ShardId, Page)>> {
+        let parts = split_keys(command, self.sharder);
+        let owners: Vec<ShardId> = parts.iter().map(|(owner, _)| *owner).collect();
+        let pages = parts.into_iter().map(|(owner, part)| self.page_of(owner, part));
+        let pages: Result<Vec<Page>> = join(pages).await.into_iter().collect();
+        Ok(owners.into_iter().zip(pages?).collect())
+    }
+
+    async fn page_of_range(&self, command: &ReadCommand) -> Result<Page> {
+        let Partitions::Range(range) = command.partitions else {
+            unreachable!("a range crosses a border");
+        };
+        let mut walk = RangeWalk::new(command.clone());
+        for (owner, part) in split_range(range, command.resume.as_ref(), self.sharder) {
+            if walk.step() == Step::Done {
+                break;
+            }
+            walk.take(self.page_of(owner, walk.command(part)).await?);
+        }
+        Ok(walk.into_page())
+    }
+
+    /// Asks the service of another core, or of this one.
+    pub async fn ask(&self, to: ShardId, ask: S::Ask) -> S::Answer {
+        if to == self.me {
+            return self.service.answer(ask);
+        }
+        match self.call(to, Request::Service(ask)).await {
+            Reply::Service(answer) => answer,
+            _ => unreachable!("a service is answered by a service"),
+        }
+    }
+
+    /// Asks the services of all cores; answers in their order.
+    pub async fn ask_all(&self, ask: impl Fn() -> S::Ask) -> Vec<S::Answer> {
+        join(self.sharder.all().map(|shard| self.ask(shard, ask()))).await
+    }
+
+    /// Changes the schema: when this returns, the change is durable and every core follows it.
+    /// `based_on` is the [`Schema::number`] that the author of the change looked at.
+    pub async fn alter(
+        &self,
+        change: SchemaChange,
+        based_on: u64,
+    ) -> Result<Arc<Schema>, AlterError> {
+        let alteration = Alteration { change, based_on };
+        if self.me == SCHEMA_SHARD {
+            return self.alter_here(alteration).await;
+        }
+        match self.call(SCHEMA_SHARD, Request::Alter(Box::new(alteration))).await {
+            Reply::Altered(result) => result.map_err(|error| *error),
+            _ => unreachable!("an alteration is answered with the schema"),
+        }
+    }
+
+    pub(crate) async fn alter_here(
+        &self,
+        alteration: Alteration,
+    ) -> Result<Arc<Schema>, AlterError> {
+        assert_eq!(self.me, SCHEMA_SHARD, "one shard orders the changes");
+        let mut log = loop {
+            // One change at a time: whoever has the log holds the turn.
+            match self.schema_log.take() {
+                Some(log) => break log,
+                None => sleep(CREDIT_WAIT).await,
+            }
+        };
+        let result = self.append_change(&mut log, alteration).await;
+        self.schema_log.replace(Some(log));
+        let schema = result?;
+        let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
+        assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
+        Ok(schema)
+    }
+
+    async fn append_change(
+        &self,
+        log: &mut engine::layout::SchemaLog,
+        Alteration { change, based_on }: Alteration,
+    ) -> Result<Arc<Schema>, AlterError> {
+        let schema = self.schema();
+        if schema.number != based_on {
+            return Err(AlterError::Conflict);
+        }
+        let version = uuid::Uuid::new_v4();
+        let entry = SchemaEntry { number: schema.number + 1, version, change };
+        let next = schema.apply(&entry).map_err(AlterError::Refused)?;
+        let number = log.append(&crate::boot::encode(&entry)).await.map_err(AlterError::Store)?;
+        assert_eq!(number, entry.number, "the log and the schema count alike");
+        Ok(Arc::new(next))
+    }
+
+    async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {
+        if shard == self.me {
+            self.adopt(schema);
+            return Ok(());
+        }
+        self.call_done(shard, Request::Schema(schema)).await
+    }
+
+    pub(crate) fn adopt(&self, schema: Arc<Schema>) {
+        // Two changes may arrive out of order; the later includes the earlier.
+        if schema.number <= self.schema.borrow().number {
+            return;
+        }
+        self.engine.set_schema(&schema);
+        self.schema.replace(schema.clone());
+        self.service.adopt(&schema);
+    }
+
+    async fn call_done(&self, to: ShardId, request: Request<S::Ask>) -> Result<()> {
+        match self.call(to, request).await {
+            Reply::Done(result) => result.map_err(|error| *error),
+            _ => unreachable!("it is done or it is not"),
+        }
+    }
+}
+
+#[cold]
+fn malformed(error: model::Error) -> Error {
+    Error::invalid(error.to_string())
+}
+
+/// Waits for all of a few futures at once; results in their order.
+async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        let mut pending = false;
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    std::task::Poll::Ready(ready) => *output = Some(ready),
+                    std::task::Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
+    outputs.into_iter().map(|output| output.expect("all are ready")).collect()
+}

@@ -1,0 +1,292 @@
+//! Whole nodes: several cores on one data directory, through the API the server uses.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use engine::Result;
+use messina_shard::message::AlterError;
+use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
+use messina_shard::runtime::reap;
+use messina_shard::{Group, Service, Shard, ShardId};
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::RowHead;
+use model::schema::{Table, TableBuilder};
+use model::{
+    CqlType, MutationBuilder, RowBuilder, RowRef, Schema, SchemaChange, TableId, Token, TokenRange,
+};
+
+/// Counts what it is told, and says who it is.
+#[derive(Default)]
+struct Tally {
+    me: Cell<usize>,
+    schemas: RefCell<Vec<u64>>,
+}
+
+impl Service for Tally {
+    type Ask = u64;
+    type Answer = (usize, u64);
+
+    fn answer(&self, ask: u64) -> (usize, u64) {
+        (self.me.get(), ask + 1)
+    }
+
+    fn adopt(&self, schema: &Arc<Schema>) {
+        self.schemas.borrow_mut().push(schema.number);
+    }
+}
+
+/// What a test does on core 0, while the passes of all cores run.
+struct Client {
+    shard: Rc<Shard<Tally>>,
+    results: Rc<RefCell<BTreeMap<u64, Result<()>>>>,
+    next: Cell<u64>,
+}
+
+impl Client {
+    /// Writes a record and waits until it is answered.
+    async fn write(&self, record: &[u8]) -> Result<()> {
+        let ticket = self.next.replace(self.next.get() + 1);
+        self.shard.write(record, ticket)?;
+        self.shard.wake().notify();
+        loop {
+            if let Some(result) = self.results.borrow_mut().remove(&ticket) {
+                return result;
+            }
+            reap().await;
+        }
+    }
+
+    async fn keys_of(&self, command: &ReadCommand) -> Vec<Vec<u8>> {
+        let mut sink = Keys::default();
+        self.shard.read(command, &mut sink).await.unwrap();
+        sink.0
+    }
+}
+
+#[derive(Default)]
+struct Keys(Vec<Vec<u8>>);
+
+impl RowSink for Keys {
+    fn row(&mut self, p: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        self.0.push(p.key.to_vec());
+        Flow::More
+    }
+}
+
+/// A pass without sockets.
+async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u64, Result<()>>>>) {
+    let idle = opened.idle(None).unwrap();
+    let shard = opened.shard.clone();
+    let (mut done, mut stopped) = (Vec::new(), false);
+    loop {
+        let busy = shard.drain_mail();
+        shard.take_completed(&mut done);
+        let busy = busy || !done.is_empty();
+        results.borrow_mut().extend(done.drain(..));
+        shard.publish();
+        if opened.stopping.is_asked() && !stopped {
+            stopped = true;
+            opened.stopping.done();
+        }
+        if busy {
+            idle.between_passes(shard.in_flight(), Instant::now()).await;
+        } else {
+            idle.wait(shard.in_flight(), || shard.has_mail()).await;
+        }
+    }
+}
+
+fn directory(name: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn config(data_dir: PathBuf, shards: usize) -> NodeConfig {
+    let mut log = engine::commitlog::Config::new(0);
+    log.segment_bytes = 1 << 20;
+    NodeConfig {
+        shards,
+        cpus: Vec::new(),
+        data_dir,
+        shard_memory_bytes: 32 << 20,
+        log,
+        idle_spin: Duration::from_micros(20),
+        base: Arc::new(Schema::empty()),
+        wall_us: 1_700_000_000_000_000,
+    }
+}
+
+/// Runs a node while `test` runs on core 0, then stops it.
+fn with_node<F>(config: NodeConfig, test: impl FnOnce(Client) -> F + Clone + Send + 'static) -> Node
+where
+    F: Future<Output = ()> + 'static,
+{
+    let (done, finished) = mpsc::channel();
+    let node = start(config, move |core: Core<Tally>| {
+        let (test, done) = (test.clone(), done.clone());
+        async move {
+            let service = Rc::new(Tally::default());
+            service.me.set(core.me().index());
+            let Some(opened) = core.open(service).await else { return };
+            let results: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
+            let shard = opened.shard.clone();
+            if shard.me() == ShardId::new(0) {
+                let (results, next) = (results.clone(), Cell::new(1));
+                let client = Client { shard: shard.clone(), results, next };
+                shard.runtime().spawn(Group::Requests, async move {
+                    test(client).await;
+                    done.send(()).unwrap();
+                });
+            }
+            pass(opened, results).await;
+        }
+    })
+    .unwrap();
+    finished.recv_timeout(Duration::from_secs(60)).expect("the test ends");
+    node.stop().unwrap();
+    node
+}
+
+fn table() -> Table {
+    let builder = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(7)));
+    let builder = builder.partition_key("k", CqlType::Blob).unwrap();
+    builder.regular("v", CqlType::Blob).unwrap().build().unwrap()
+}
+
+async fn make_table(client: &Client) -> Arc<Schema> {
+    let name = "ks".to_owned();
+    let keyspace =
+        SchemaChange::CreateKeyspace { name, replication: BTreeMap::new(), durable_writes: true };
+    let schema = client.shard.alter(keyspace, 0).await.unwrap();
+    client.shard.alter(SchemaChange::CreateTable(Box::new(table())), schema.number).await.unwrap()
+}
+
+fn put(record: &mut Vec<u8>, key: &[u8]) {
+    let mut mutation = MutationBuilder::begin(record, table().id, Token::of_key(key), key);
+    mutation.row(&[], |out| {
+        let marker = Some(model::cell::Life::Live);
+        let head = RowHead { timestamp: 1, marker, deletion: model::Deletion::NONE };
+        let _ = RowBuilder::begin(out, &head);
+    });
+    mutation.finish();
+}
+
+fn command(partitions: Partitions, page_rows: u64) -> ReadCommand {
+    ReadCommand {
+        table: table().id,
+        partitions,
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits { page_rows, ..Limits::none(1 << 20) },
+        resume: None,
+        now_s: 1_700_000_000,
+    }
+}
+
+fn key(i: u32) -> Vec<u8> {
+    i.to_be_bytes().to_vec()
+}
+
+/// Rows written through one core are read through it again, wherever they live: alone, in batches
+/// over several owners, by keys in the order asked for, by pages over the whole ring.
+#[test]
+fn one_core_reaches_all_data() {
+    with_node(config(directory("reaches"), 3), |client| async move {
+        make_table(&client).await;
+        for i in 0..60 {
+            let mut record = Vec::new();
+            put(&mut record, &key(i));
+            client.write(&record).await.unwrap();
+        }
+        let mut record = Vec::new();
+        (60..100).for_each(|i| put(&mut record, &key(i)));
+        client.write(&record).await.unwrap();
+
+        for i in 0..100 {
+            let keys = Partitions::Keys(vec![(Token::of_key(&key(i)), key(i).into())]);
+            assert_eq!(client.keys_of(&command(keys, 10)).await, [key(i)]);
+        }
+        let order: Vec<u32> = (0..100).map(|i| i * 37 % 100).collect();
+        let keys = order.iter().map(|&i| (Token::of_key(&key(i)), key(i).into())).collect();
+        let got = client.keys_of(&command(Partitions::Keys(keys), 1000)).await;
+        assert_eq!(got, order.iter().map(|&i| key(i)).collect::<Vec<_>>());
+
+        let mut by_token: Vec<Vec<u8>> = (0..100).map(key).collect();
+        by_token.sort_by_key(|key| Token::of_key(key));
+        let mut scan = command(Partitions::Range(TokenRange::ALL), 7);
+        let mut got = Keys::default();
+        loop {
+            let end = client.shard.read(&scan, &mut got).await.unwrap();
+            let Some(more) = end.more else { break };
+            assert_eq!(end.rows, 7);
+            scan.resume = Some(more);
+        }
+        assert_eq!(got.0, by_token);
+    });
+}
+
+/// A schema change is seen by every core when it returns, conflicts are told, and it is there after
+/// a restart, as is the data.
+#[test]
+fn schema_and_data_survive_a_restart() {
+    let dir = directory("restart");
+    let node = with_node(config(dir.clone(), 2), |client| async move {
+        let schema = make_table(&client).await;
+        assert_eq!(schema.number, 2);
+        let change = SchemaChange::DropKeyspace { name: "ks".to_owned() };
+        assert_eq!(client.shard.alter(change, 1).await.unwrap_err(), AlterError::Conflict);
+        let change = SchemaChange::DropKeyspace { name: "other".to_owned() };
+        let refused = client.shard.alter(change, 2).await.unwrap_err();
+        assert!(matches!(refused, AlterError::Refused(_)), "{refused}");
+        assert_eq!(client.shard.ask_all(|| 41).await, [(0, 42), (1, 42)]);
+        let mut record = Vec::new();
+        (0..50).for_each(|i| put(&mut record, &key(i)));
+        client.write(&record).await.unwrap();
+    });
+    let before = node.booted().layout.host_id;
+    // The lock is held by this very process: the second node must find it free.
+    let copy = directory("restart-copy");
+    copy_tree(&dir, &copy);
+    let node = with_node(config(copy, 2), |client| async move {
+        assert_eq!(client.shard.schema().number, 2);
+        let scan = command(Partitions::Range(TokenRange::ALL), 1000);
+        assert_eq!(client.keys_of(&scan).await.len(), 50);
+    });
+    assert_eq!(node.booted().layout.host_id, before);
+}
+
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy_tree(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), &to).unwrap();
+        }
+    }
+}
+
+/// A second node on the same directory is refused, with the reason.
+#[test]
+fn a_directory_in_use_is_refused() {
+    let dir = directory("in-use");
+    with_node(config(dir.clone(), 1), |_| async {});
+    let refused = start(config(dir, 1), |core: Core<Tally>| async move {
+        let _ = core.open(Rc::default()).await;
+    });
+    assert!(refused.err().expect("it is locked").to_string().contains("another process"));
+}
