@@ -1,13 +1,14 @@
 //! What must be true before the server starts, each with the exact fix when it is not.
 //!
 //! ```text
-//! data directory: made, ours alone (lock), writable with O_DIRECT, room left
+//! data directory: made, not in use, writable with O_DIRECT, room left
 //! kernel:         io_uring allowed, memory may be locked, enough descriptors
 //! ports:          free
 //! ```
 //!
-//! A check has no side effects but the lock file and a raised limit of descriptors. What only the
-//! storage can tell (data of a newer version, damage) it tells itself when it opens.
+//! A check has no side effects but the directory, its empty lock file, and a raised limit of
+//! descriptors. What only the storage can tell (data of a newer version, damage) it tells itself
+//! when it opens; that it keeps the lock from then on makes the early look no race.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -20,25 +21,19 @@ use crate::config::quantity::Bytes;
 use crate::limits::{FILES_RESERVE, FREE_BYTES_MIN};
 use crate::os;
 
-/// The data directory, locked as long as this lives.
-#[derive(Debug)]
-pub(crate) struct DataLock {
-    _file: File,
-}
-
-/// Checks everything. The lock must be kept until the process ends.
-pub(crate) fn run(config: &Config, warnings: &mut Vec<String>) -> Result<DataLock, String> {
-    let lock = lock_data_dir(&config.data_dir)?;
+/// Checks everything.
+pub(crate) fn run(config: &Config, warnings: &mut Vec<String>) -> Result<(), String> {
+    drop(lock_data_dir(&config.data_dir)?);
     check_direct_io(&config.data_dir)?;
     check_free_space(&config.data_dir)?;
     check_io_uring()?;
     check_memlock(config.shards)?;
     check_open_files(config, warnings)?;
-    check_ports(config)?;
-    Ok(lock)
+    check_ports(config)
 }
 
-fn lock_data_dir(path: &Path) -> Result<DataLock, String> {
+/// The lock is the storage's own, tried early: its holder is better told before anything starts.
+fn lock_data_dir(path: &Path) -> Result<File, String> {
     let shown = path.display();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
         format!("cannot make the data directory {shown}: {error}. Give another by --data-dir")
@@ -47,15 +42,15 @@ fn lock_data_dir(path: &Path) -> Result<DataLock, String> {
         .write(true)
         .create(true)
         .truncate(false)
-        .open(path.join("LOCK"))
+        .open(path.join("lock"))
         .map_err(|error| format!("the data directory {shown} is not writable: {error}"))?;
     match file.try_lock() {
-        Ok(()) => Ok(DataLock { _file: file }),
+        Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(format!(
             "the data directory {shown} is in use by another messina. Stop it, or give another \
              by --data-dir"
         )),
-        Err(TryLockError::Error(error)) => Err(format!("cannot lock {shown}/LOCK: {error}")),
+        Err(TryLockError::Error(error)) => Err(format!("cannot lock {shown}/lock: {error}")),
     }
 }
 

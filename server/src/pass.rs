@@ -17,10 +17,9 @@
 //! held back, a socket read to the brim) is on the list for the next pass.
 
 use std::cell::Cell;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -44,7 +43,6 @@ use crate::session::{ConnectionId, Session};
 
 const PLAIN_KEY: u64 = u64::MAX;
 const SHARD_AWARE_KEY: u64 = u64::MAX - 1;
-const STOP_KEY: u64 = u64::MAX - 2;
 
 /// What executes requests, as a pass sees it.
 pub(crate) trait Service {
@@ -83,8 +81,8 @@ pub(crate) trait Service {
 pub(crate) struct Door {
     /// Where connections come from.
     pub(crate) listeners: ShardListeners,
-    /// Becomes readable when the server is told to stop.
-    pub(crate) stop: UnixStream,
+    /// Whether the server is to stop. Asked once a pass; whoever makes it so wakes the core.
+    pub(crate) stop_asked: Box<dyn Fn() -> bool>,
     /// How many connections this core takes.
     pub(crate) connections_max: usize,
     /// The core's budget of memory.
@@ -97,7 +95,7 @@ pub(crate) struct Pass<S> {
     clock: Rc<Clock>,
     poller: Poller,
     listeners: Option<ShardListeners>,
-    stop: UnixStream,
+    stop_asked: Box<dyn Fn() -> bool>,
     stopping: Option<Instant>,
     connections: Connections,
     connections_max: usize,
@@ -118,9 +116,7 @@ impl<S: Service> Pass<S> {
         poller: Poller,
         door: Door,
     ) -> std::io::Result<Pass<S>> {
-        let Door { listeners, stop, connections_max, memory_bytes } = door;
-        stop.set_nonblocking(true)?;
-        poller.add(stop.as_fd(), STOP_KEY, Interest::Read)?;
+        let Door { listeners, stop_asked, connections_max, memory_bytes } = door;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
             poller.add(shard_aware.as_fd(), SHARD_AWARE_KEY, Interest::Read)?;
@@ -130,7 +126,7 @@ impl<S: Service> Pass<S> {
             clock,
             poller,
             listeners: Some(listeners),
-            stop,
+            stop_asked,
             stopping: None,
             connections: Connections::default(),
             connections_max,
@@ -176,6 +172,9 @@ impl<S: Service> Pass<S> {
     pub(crate) fn pass(&mut self) -> bool {
         self.clock.tick();
         self.service.begin_pass(self.clock.wall_us());
+        if self.stopping.is_none() && (self.stop_asked)() {
+            self.begin_stop();
+        }
         let mut busy = self.take_events();
         busy |= self.accept();
         busy |= self.serve();
@@ -192,11 +191,9 @@ impl<S: Service> Pass<S> {
         if !look(&mut self.poller) {
             return false;
         }
-        let mut stop = false;
         for event in self.poller.ready() {
             match event.key {
                 PLAIN_KEY | SHARD_AWARE_KEY => self.accept_more = true,
-                STOP_KEY => stop = true,
                 key => {
                     let id = connection_id(key);
                     if let Some(connection) = self.connections.get_mut(id) {
@@ -210,9 +207,6 @@ impl<S: Service> Pass<S> {
                     }
                 }
             }
-        }
-        if stop && self.stop.read(&mut [0; 16]).is_ok() {
-            self.begin_stop();
         }
         true
     }
@@ -351,9 +345,6 @@ impl<S: Service> Pass<S> {
     }
 
     fn begin_stop(&mut self) {
-        if self.stopping.is_some() {
-            return;
-        }
         self.stopping = Some(self.clock.monotonic());
         self.listeners = None;
         for id in self.connections.ids() {

@@ -1,8 +1,6 @@
 //! SIGTERM and SIGINT: the first asks to stop, the second ends the process at once.
-//!
-//! Each core has a pipe of its own in its poller, so a sleeping core wakes and nothing is shared.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,35 +11,44 @@ use signal_hook::{flag, low_level};
 /// What a process tells that was ended by the second signal.
 const STATUS_INTERRUPTED: i32 = 130;
 
-/// Registers the signals; each of the `shards` pipes becomes readable when one comes.
-pub(crate) fn pipes(shards: usize) -> io::Result<Vec<UnixStream>> {
-    let asked = Arc::new(AtomicBool::new(false));
-    let mut readers = Vec::with_capacity(shards);
-    for signal in [SIGTERM, SIGINT] {
-        // In this order: the first signal finds the flag unset and sets it.
-        flag::register_conditional_shutdown(signal, STATUS_INTERRUPTED, asked.clone())?;
-        flag::register(signal, asked.clone())?;
+/// The signals of this process that mean stop.
+pub(crate) struct Signals {
+    pipe: UnixStream,
+}
+
+impl Signals {
+    /// From here on the first signal is kept for [`wait`](Signals::wait).
+    pub(crate) fn register() -> io::Result<Signals> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let (pipe, writer) = UnixStream::pair()?;
+        for signal in [SIGTERM, SIGINT] {
+            // In this order: the first signal finds the flag unset, and sets it.
+            flag::register_conditional_shutdown(signal, STATUS_INTERRUPTED, asked.clone())?;
+            flag::register(signal, asked.clone())?;
+            low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        Ok(Signals { pipe })
     }
-    for _ in 0..shards {
-        let (reader, writer) = UnixStream::pair()?;
-        low_level::pipe::register(SIGINT, writer.try_clone()?)?;
-        low_level::pipe::register(SIGTERM, writer)?;
-        readers.push(reader);
+
+    /// Blocks until a signal asks to stop.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        loop {
+            match self.pipe.read(&mut [0; 16]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return outcome.map(drop),
+            }
+        }
     }
-    Ok(readers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
-    fn every_shard_hears_the_signal() {
-        let mut pipes = pipes(3).unwrap();
+    fn a_signal_that_came_early_is_kept() {
+        let mut signals = Signals::register().unwrap();
         low_level::raise(SIGTERM).unwrap();
-        for pipe in &mut pipes {
-            pipe.read_exact(&mut [0]).unwrap();
-        }
+        signals.wait().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Passes over real sockets, with a service that keeps some answers for later.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ impl Service for Echo {
 struct Server {
     pass: Pass<Echo>,
     address: SocketAddr,
-    stop: UnixStream,
+    stop: Rc<Cell<bool>>,
 }
 
 impl Server {
@@ -112,7 +112,9 @@ impl Server {
         let plain = os::bind_listener("127.0.0.1:0".parse().unwrap()).unwrap();
         os::start_listening(&plain).unwrap();
         let address = plain.local_addr().unwrap();
-        let (stop, told) = UnixStream::pair().unwrap();
+        let stop = Rc::new(Cell::new(false));
+        let asked = stop.clone();
+        let stop_asked = Box::new(move || asked.get());
         let service = Echo {
             replies: Replies::new(Rc::new(Notify::new())),
             held: RefCell::default(),
@@ -121,7 +123,7 @@ impl Server {
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
-        let door = Door { listeners, stop: told, connections_max: 3, memory_bytes };
+        let door = Door { listeners, stop_asked, connections_max: 3, memory_bytes };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, door).unwrap();
         Server { pass, address, stop }
@@ -438,7 +440,7 @@ fn a_stop_waits_for_what_is_in_flight() {
     let mut client = Client::ready(&mut server, Version::V4, Compression::None);
     client.query(1, "later");
     server.settle();
-    server.stop.write_all(b"x").unwrap();
+    server.stop.set(true);
     server.settle();
     assert!(!server.pass.is_over(), "a request is in flight");
     client.query(2, "now");
