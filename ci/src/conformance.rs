@@ -72,6 +72,7 @@ pub(crate) fn run(
             server.wait_ready()?;
             run_suite(repository, choice, &server.address, &work, log)?;
             server.stop()?;
+            folder.discard()?;
         }
     }
     let verdicts = verdicts(repository, &work)?;

@@ -132,6 +132,7 @@ fn check_ours(repository: &Repository, driver: &Driver, log: &Log) -> Outcome {
         return Err(Failure::from(format!("{text}\nthe server said:\n{}", server.said())));
     }
     server.stop()?;
+    folder.discard()?;
     Ok(Done::Passed(1))
 }
 

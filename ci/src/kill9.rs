@@ -79,6 +79,7 @@ pub(crate) fn run(repository: &Repository, cycles: u64, seed: Option<u64>, log: 
         }
     }
     server.take().expect("the last cycle left a server").stop()?;
+    folder.discard()?;
     Ok(Done::Passed(cycles))
 }
 

@@ -142,15 +142,14 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// A folder for one step's data on the disk of the checkout, removed at the end.
+/// A folder for one step's data on the disk of the checkout, which a failure leaves behind.
 pub(crate) struct DataFolder {
     path: PathBuf,
 }
 
 impl DataFolder {
-    /// An empty one.
+    /// An empty one; what a failure of that name left is gone.
     pub(crate) fn new(repository: &Repository, name: &str) -> Result<Self, String> {
-        let name = format!("{name}-{}", std::process::id());
         let path = repository.work_folder().join("data").join(name);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -161,10 +160,9 @@ impl DataFolder {
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
-}
 
-impl Drop for DataFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+    /// Removes it: the step went well, and nobody will want to look.
+    pub(crate) fn discard(self) -> Result<(), String> {
+        fs::remove_dir_all(&self.path).map_err(|error| format!("{}: {error}", self.path.display()))
     }
 }

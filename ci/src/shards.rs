@@ -43,5 +43,6 @@ pub(crate) fn run(repository: &Repository, log: &Log) -> Outcome {
             server.stop()?;
         }
     }
+    folder.discard()?;
     Ok(Done::Passed(LIVES.len() as u64 - 1))
 }
