@@ -36,8 +36,11 @@ const ARROWS: [(&str, &[&str]); 9] = [
 const RUNTIME_USERS: [&str; 3] = ["messina-engine", "messina-shard", "messina-server"];
 
 /// Files of the server that may name both `cql` and `shard`, and why.
-const MEETING_PLACES: [(&str, &str); 2] =
-    [("server/src/execute.rs", "turns plans into requests"), ("server/src/execute/", "its parts")];
+const MEETING_PLACES: [(&str, &str); 3] = [
+    ("server/src/execute.rs", "turns plans into requests"),
+    ("server/src/execute/", "its parts"),
+    ("server/src/pass.rs", "decodes frames in the runtime's pass, and asks no shard anything"),
+];
 
 /// What cargo says of the workspace's own crates.
 pub(crate) fn metadata(repository: &Repository) -> Result<Value, Failure> {
