@@ -32,8 +32,7 @@ use crate::limits::{
     CONNECTION_REQUESTS_MAX, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
-use crate::pass::Service;
-use crate::service::Outcome;
+use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
 
 /// A client's connection.
@@ -377,7 +376,6 @@ impl Serve<'_> {
             refuse(outlet, header, ErrorCode::Overloaded, &load.refusal());
             return Next::Go;
         }
-        session.requests.set(session.requests.get() + 1);
         let next = match &request {
             // Meant only if the service accepts the options, and then the compression is known.
             Request::Startup(startup) => {
@@ -386,7 +384,7 @@ impl Serve<'_> {
             Request::AuthResponse(_) => Next::Authenticated,
             _ => Next::Go,
         };
-        match outlet.frame(|out| service.request(session, header, request, out)) {
+        match outlet.frame(|out| service.request(session, header, &request, out)) {
             Outcome::Answered => {}
             Outcome::Later => {
                 load.take(header.body_bytes);

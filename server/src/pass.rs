@@ -4,7 +4,7 @@
 //! 1  look which sockets are ready               one epoll_wait, no waiting
 //! 2  accept                                     a bounded number
 //! 3  read, decode, execute                      one recv a connection; most requests end here
-//! 4  take mail                                  requests and answers of other cores
+//! 4  the service's turn                         mail of other cores, what the log completed
 //! 5  late answers join their connections
 //! 6  send                                       one send a connection
 //! 7  let others run; if nothing was done: spin a little, then sleep
@@ -23,12 +23,10 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use cql::frame::Header;
-use cql::frame::request::Request;
 use shard::Runtime;
 use shard::clock::Clock;
 use shard::groups::Group;
-use shard::idle::{Idle, InFlight};
+use shard::idle::Idle;
 use shard::notify::Notify;
 use shard::os::epoll::{Interest, Poller};
 use shard::runtime::sleep;
@@ -38,44 +36,11 @@ use crate::connections::Connections;
 use crate::limits::{ACCEPTS_PER_PASS, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT};
 use crate::listen::ShardListeners;
 use crate::load::Load;
-use crate::service::Outcome;
+use crate::service::Service;
 use crate::session::{ConnectionId, Session};
 
 const PLAIN_KEY: u64 = u64::MAX;
 const SHARD_AWARE_KEY: u64 = u64::MAX - 1;
-
-/// What executes requests, as a pass sees it.
-pub(crate) trait Service {
-    /// A pass begins, at this wall time: the one reading of the clock in it.
-    fn begin_pass(&self, wall_us: i64);
-
-    /// A connection was accepted.
-    fn opened(&self, session: &Rc<Session>);
-
-    /// A connection is gone. What it still waits for is dropped when it comes.
-    fn closed(&self, session: &Rc<Session>);
-
-    /// Begins a request, and ends it if that takes no waiting: then one frame was appended.
-    fn request(
-        &self,
-        session: &Rc<Session>,
-        header: &Header,
-        request: Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Outcome;
-
-    /// Takes the mail of other cores. Says whether there was any.
-    fn drain_mail(&self) -> bool;
-
-    /// Whether there is mail.
-    fn has_mail(&self) -> bool;
-
-    /// Hands over what became ready since the last pass: late answers, and events.
-    fn deliver(&self, put: &mut dyn FnMut(ConnectionId, &[u8]));
-
-    /// What this core waits for.
-    fn in_flight(&self) -> InFlight;
-}
 
 /// What a pass needs of its core.
 pub(crate) struct Door {
@@ -151,7 +116,7 @@ impl<S: Service> Pass<S> {
                 idle.between_passes(in_flight, self.clock.monotonic()).await;
             } else {
                 let Pass { poller, service, .. } = self;
-                idle.wait(in_flight, || look(poller) || service.has_mail()).await;
+                idle.wait(in_flight, || look(poller) || service.has_work()).await;
             }
         }
     }
@@ -171,14 +136,13 @@ impl<S: Service> Pass<S> {
     /// One pass. Says whether anything was done, or is left to do.
     pub(crate) fn pass(&mut self) -> bool {
         self.clock.tick();
-        self.service.begin_pass(self.clock.wall_us());
         if self.stopping.is_none() && (self.stop_asked)() {
             self.begin_stop();
         }
         let mut busy = self.take_events();
         busy |= self.accept();
         busy |= self.serve();
-        busy |= self.service.drain_mail();
+        busy |= self.service.turn();
         busy |= self.deliver();
         busy |= self.flush();
         if self.housekeeping.take() {
@@ -295,7 +259,7 @@ impl<S: Service> Pass<S> {
     fn deliver(&mut self) -> bool {
         let Pass { service, connections, load, .. } = self;
         let mut busy = false;
-        service.deliver(&mut |id, frame| {
+        service.replies().deliver(|id, frame| {
             busy = true;
             if let Some(connection) = connections.get_mut(id) {
                 connection.deliver(frame, load);

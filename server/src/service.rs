@@ -1,15 +1,19 @@
 //! The seam between sockets and execution: a request goes in, an answer comes out at once or later.
 //!
 //! ```text
-//! pass ── request(session, header, request, out) ─► Answered: one whole frame was appended to `out`
-//!                                                └► Later: it will come through `Replies`
-//! pass ── deliver(|connection, frame|) ──────────►  every late answer that is ready by now
+//! pass ─ request(session, header, request, out) ─► Answered: one whole frame was appended
+//!                                               └► Later: it will come through `Replies`
+//! pass ─ turn() ─────────────────────────────────► mail, completed writes
+//! pass ─ replies().deliver(|connection, frame|) ─► every late answer that is ready by now
 //! ```
 //!
 //! A frame here is header and body, uncompressed and outside segments: those are the connection's.
 //! Answers may come in any order; the stream id in the header tells them apart.
 
-use crate::session::ConnectionId;
+use crate::session::{ConnectionId, Session};
+use cql::frame::Header;
+use cql::frame::request::Request;
+use shard::idle::InFlight;
 use shard::notify::Notify;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,6 +27,37 @@ pub(crate) enum Outcome {
     Later,
     /// The answer was appended, and it is the last: send it and close.
     AnsweredAndClose,
+}
+
+/// What executes requests, as the pass of a core sees it.
+pub(crate) trait Service {
+    /// A connection was accepted.
+    fn opened(&self, session: &Rc<Session>);
+
+    /// A connection is gone. What it still waits for is dropped when it comes.
+    fn closed(&self, session: &Rc<Session>);
+
+    /// Begins a request, and ends it if that takes no waiting: then one frame was appended.
+    fn request(
+        &self,
+        session: &Rc<Session>,
+        header: &Header,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Outcome;
+
+    /// Once a pass, after its requests: mail of other cores, the log's completions. Says whether
+    /// there was anything.
+    fn turn(&self) -> bool;
+
+    /// Whether [`turn`](Service::turn) would find something. Looks and does not wait.
+    fn has_work(&self) -> bool;
+
+    /// What this core waits for.
+    fn in_flight(&self) -> InFlight;
+
+    /// Where late answers come from.
+    fn replies(&self) -> &Replies;
 }
 
 /// A whole frame, and whose it is.

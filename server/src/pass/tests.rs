@@ -17,6 +17,8 @@ use cql::frame::request::{
 use cql::frame::response::Envelope;
 use cql::frame::{Consistency, Reader, writer};
 
+use shard::idle::InFlight;
+
 use super::*;
 use crate::os;
 use crate::service::{Outcome, Replies};
@@ -44,7 +46,7 @@ impl Service for Echo {
         &self,
         session: &Rc<Session>,
         header: &Header,
-        request: Request<'_>,
+        request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let envelope = Envelope::new(header.version, header.stream);
@@ -80,15 +82,11 @@ impl Service for Echo {
         Outcome::Answered
     }
 
-    fn begin_pass(&self, wall_us: i64) {
-        assert!(wall_us > 0);
-    }
-
-    fn drain_mail(&self) -> bool {
+    fn turn(&self) -> bool {
         false
     }
 
-    fn has_mail(&self) -> bool {
+    fn has_work(&self) -> bool {
         false
     }
 
@@ -96,8 +94,8 @@ impl Service for Echo {
         InFlight::Nothing
     }
 
-    fn deliver(&self, put: &mut dyn FnMut(ConnectionId, &[u8])) {
-        self.replies.deliver(put);
+    fn replies(&self) -> &Replies {
+        &self.replies
     }
 }
 
