@@ -2,9 +2,10 @@
 
 use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
-use messina_bench::compare::table::{Results, put_into, table};
+use messina_bench::compare::table::{Results, table};
 use messina_bench::compare::work::{Setup, WORKS};
 use messina_bench::compare::{Failed, Result};
+use messina_bench::document::put_into;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -94,10 +95,8 @@ fn compare(flags: &Flags) -> Result<()> {
     }
     let text = table(&results);
     print!("{text}");
-    let Some(path) = &flags.document else { return Ok(()) };
-    let doing = || path.display().to_string();
-    let document = std::fs::read_to_string(path).map_err(Failed::io(doing()))?;
-    let document = put_into(&document, &text)
-        .ok_or_else(|| Failed(format!("{} has no place for the table", doing())))?;
-    std::fs::write(path, document).map_err(Failed::io(doing()))
+    match &flags.document {
+        Some(path) => put_into(path, "compare", &text),
+        None => Ok(()),
+    }
 }

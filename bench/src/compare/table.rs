@@ -7,10 +7,6 @@ use std::fmt::Write;
 /// What was measured: each contender's cost of each work.
 pub type Results = Vec<(Work, Pressure, Vec<(Contender, Cost)>)>;
 
-/// The marks between which the table is kept.
-const BEGIN: &str = "<!-- compare: begin -->";
-const END: &str = "<!-- compare: end -->";
-
 /// The table in Markdown.
 pub fn table(results: &Results) -> String {
     let mut out = String::new();
@@ -45,27 +41,16 @@ fn cell(cost: &Cost) -> String {
     )
 }
 
-/// `document` with `table` in the place that is marked for it; `None` without such a place.
-pub fn put_into(document: &str, table: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{table}{END}{after}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_table_replaces_the_one_before() {
+    fn a_line_shows_every_contender() {
         let cost = Cost { rate: 71_234.0, user_us: 22.04, system_us: 4.5, ..Cost::default() };
         let pressure = Pressure { connections: 100, in_flight: 16 };
         let results = vec![(Work::Read, pressure, vec![(Contender::Cassandra, cost)])];
         let text = table(&results);
         assert!(text.contains("| 100 × 16 | 71 K/s · 22.0 + 4.5 µs · – calls · p99 0.0 ms |"));
-        let once = put_into(&format!("# A\n{BEGIN}\nold\n{END}\nend\n"), &text).unwrap();
-        assert!(!once.contains("old") && once.ends_with("\nend\n"));
-        assert_eq!(put_into(&once, &text).unwrap(), once);
-        assert_eq!(put_into("no place", &text), None);
     }
 }

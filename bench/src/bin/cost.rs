@@ -1,0 +1,90 @@
+//! `cost`: instructions and allocations of one operation in one shard; the first table of
+//! docs/benchmarks.md.
+
+use clap::Parser;
+use messina_bench::compare::{Failed, Result};
+use messina_bench::cost::allocations::Counting;
+use messina_bench::cost::callgrind::instructions;
+use messina_bench::cost::path::Path;
+use messina_bench::cost::shard::Shape;
+use messina_bench::document::put_into;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Counts what one operation costs inside one shard.
+#[derive(Debug, Parser)]
+#[command(name = "cost")]
+struct Flags {
+    /// Count only this path, here and now, without callgrind.
+    #[arg(long, requires = "shape")]
+    path: Option<String>,
+    /// The shape of records: scylla or ycsb.
+    #[arg(long)]
+    shape: Option<String>,
+    /// Operations that are counted.
+    #[arg(long, default_value_t = 4096)]
+    operations: u64,
+    /// The document whose marked place takes the table; else it is only printed.
+    #[arg(long)]
+    document: Option<PathBuf>,
+}
+
+const SHAPES: [(&str, Shape); 2] = [("scylla", Shape::SCYLLA), ("ycsb", Shape::YCSB)];
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let done = match &flags.path {
+        Some(path) => one(&flags, path),
+        None => all(&flags),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("cost: {failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn one(flags: &Flags, name: &str) -> Result<()> {
+    let path = Path::ALL.into_iter().find(|path| path.name() == name);
+    let path = path.ok_or_else(|| Failed(format!("no path is called '{name}'")))?;
+    let wanted = flags.shape.as_deref().unwrap_or_default();
+    let shape = SHAPES.iter().find(|(name, _)| *name == wanted);
+    let (_, shape) = shape.ok_or_else(|| Failed(format!("no shape is called '{wanted}'")))?;
+    let counted = path.run(shape, flags.operations);
+    println!("{:.3} allocations of {:.0} bytes", counted.allocations, counted.bytes);
+    Ok(())
+}
+
+fn all(flags: &Flags) -> Result<()> {
+    let program = std::env::current_exe().map_err(Failed::io("finding this program"))?;
+    let operations = flags.operations.to_string();
+    let mut text = String::from("| Path | record | instructions | allocations | bytes |\n");
+    text.push_str("|---|---|---|---|---|\n");
+    for path in Path::ALL {
+        for (name, shape) in &SHAPES {
+            let counted = path.run(shape, flags.operations);
+            let arguments =
+                ["--path", path.name(), "--shape", name, "--operations", operations.as_str()];
+            let each = instructions(&program, &arguments)? / flags.operations;
+            let line = format!(
+                "| {} | {} | {each} | {:.2} | {:.0} |\n",
+                path.title(),
+                shape.name,
+                counted.allocations,
+                counted.bytes
+            );
+            eprint!("{line}");
+            text.push_str(&line);
+        }
+    }
+    print!("{text}");
+    match &flags.document {
+        Some(path) => put_into(path, "cost", &text),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,160 @@
+//! One shard's engine on the simulated disk, with one table of records, driven by hand.
+
+use engine::commitlog;
+use engine::io::{Disk, Faults, RelPath, SimDisk};
+use engine::{Config, Engine, Error};
+use model::mutation::MutationBuilder;
+use model::read::{Limits, Partitions, ReadCommand, Slice};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use uuid::Uuid;
+
+/// The table.
+pub const TABLE: TableId = TableId(Uuid::from_u128(7));
+/// Enough for everything that is written, so that nothing is flushed meanwhile.
+const MEMORY_BYTES: usize = 2 << 30;
+
+/// What a record looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of the key.
+    pub key_bytes: usize,
+    /// Columns beside the key.
+    pub columns: u16,
+    /// Bytes of each.
+    pub column_bytes: usize,
+}
+
+impl Shape {
+    /// What ScyllaDB's `perf-simple-query` reads and writes: 5 blobs of 34 bytes.
+    pub const SCYLLA: Shape =
+        Shape { name: "5 × 34 bytes", key_bytes: 10, columns: 5, column_bytes: 34 };
+    /// YCSB's record.
+    pub const YCSB: Shape =
+        Shape { name: "10 × 100 bytes", key_bytes: 23, columns: 10, column_bytes: 100 };
+
+    /// The key with this number.
+    pub fn key(&self, number: u64) -> Vec<u8> {
+        let mut key = vec![b'k'; self.key_bytes];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        key
+    }
+
+    fn value(&self, number: u64) -> Vec<u8> {
+        vec![number as u8; self.column_bytes]
+    }
+
+    /// The record that writes the whole row of key `number`.
+    pub fn record(&self, number: u64, timestamp: i64) -> Vec<u8> {
+        let (key, value) = (self.key(number), self.value(number));
+        let mut out = Vec::new();
+        let mut mutation = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&key), &key);
+        mutation.row(&[], |out| {
+            let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
+            for column in 1..=self.columns {
+                row.cell(&Cell::live(ColumnId(column), timestamp, &value));
+            }
+        });
+        mutation.finish();
+        out
+    }
+
+    /// The command that reads the row of key `number`.
+    pub fn read(&self, number: u64) -> ReadCommand {
+        let key = self.key(number);
+        ReadCommand {
+            table: TABLE,
+            partitions: Partitions::Keys(vec![(Token::of_key(&key), key.into())]),
+            slices: vec![Slice::all()],
+            reversed: false,
+            static_alone: false,
+            distinct: false,
+            filters: Vec::new(),
+            limits: Limits::none(1 << 20),
+            resume: None,
+            now_s: 1,
+        }
+    }
+
+    /// The schema with the one table.
+    pub fn schema(&self) -> Schema {
+        let table = TableBuilder::new("ks", "cf", TABLE).partition_key("key", CqlType::Blob);
+        let table = (1..=self.columns)
+            .fold(table, |table, c| table.and_then(|t| t.regular(&format!("c{c}"), CqlType::Blob)))
+            .and_then(TableBuilder::build)
+            .expect("the table is well-formed");
+        let keyspace = SchemaChange::CreateKeyspace {
+            name: "ks".into(),
+            replication: Default::default(),
+            durable_writes: true,
+        };
+        let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
+        changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
+            let version = Uuid::from_u128(number.into());
+            schema
+                .apply(&SchemaEntry { number, version, change })
+                .expect("a table in an empty schema conflicts with nothing")
+        })
+    }
+}
+
+/// Runs `body` with an engine whose log is driven by `Driver::commit`.
+pub fn with_engine<R>(shape: &Shape, body: impl FnOnce(&Engine, &mut Driver<'_>) -> R) -> R {
+    let engine = at_once(open(shape)).expect("the simulated disk has no faults");
+    let mut driver = Driver { log: Box::pin(engine.drive_log()), completed: Vec::new() };
+    // The first poll prepares the log's segments.
+    driver.poll();
+    body(&engine, &mut driver)
+}
+
+async fn open(shape: &Shape) -> engine::Result<Engine> {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let log_dir = RelPath::root().join("log");
+    disk.mkdir(&log_dir).await?;
+    let log = commitlog::Config::new(1);
+    let owned = vec![TokenRange::ALL];
+    let config = Config { log_dir, owned, log, memory_bytes: MEMORY_BYTES };
+    Engine::create(&disk, &config).await?;
+    Engine::open(&disk, config, &shape.schema()).await
+}
+
+/// The engine's log task, polled by hand: one poll is one commit.
+pub struct Driver<'e> {
+    log: Pin<Box<dyn Future<Output = Error> + 'e>>,
+    completed: Vec<(u64, engine::Result<()>)>,
+}
+
+impl Driver<'_> {
+    fn poll(&mut self) {
+        let polled = self.log.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "the log does not fail");
+    }
+
+    /// Commits what was written, and sees that all `count` writes are answered.
+    #[inline]
+    pub fn commit(&mut self, engine: &Engine, count: usize) {
+        while self.completed.len() < count {
+            self.poll();
+            engine.take_completed(&mut self.completed);
+        }
+        for (_, result) in self.completed.drain(..) {
+            result.expect("the simulated disk has no faults");
+        }
+    }
+}
+
+/// Runs a future that waits for nothing but the simulated disk, which never makes anyone wait.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
