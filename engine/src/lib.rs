@@ -9,6 +9,7 @@ mod budget;
 pub mod cache;
 pub mod codec;
 pub mod commitlog;
+pub mod compaction;
 pub mod cursor;
 mod engine;
 pub mod error;

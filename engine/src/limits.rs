@@ -19,6 +19,15 @@ pub const PATH_BYTES_MAX: usize = 255;
 /// An sstable is written in pieces of this.
 pub const SSTABLE_WRITE_BYTES: usize = 256 << 10;
 
+/// A compaction yields after so many bytes of rows: well below half a millisecond of work.
+pub const COMPACTION_STEP_BYTES: usize = 64 << 10;
+
+/// `chunk_length_in_kb` of a table is brought within these: a smaller block costs more in the directory than
+/// it saves in reads, a larger one would hold up the shard while it is decompressed.
+pub const BLOCK_TARGET_BYTES_MIN: usize = 1 << 10;
+/// See [`BLOCK_TARGET_BYTES_MIN`].
+pub const BLOCK_TARGET_BYTES_MAX: usize = 256 << 10;
+
 /// A partition of fewer blocks has no row index: halving its blocks takes three reads at most.
 pub const WIDE_BLOCKS_MIN: u64 = 8;
 

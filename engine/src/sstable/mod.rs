@@ -15,6 +15,7 @@
 //! Not here: which files are live (the manifest), and when they are merged (`compaction`).
 
 mod block;
+mod config;
 mod cursor;
 mod directory;
 mod elias_fano;
@@ -34,6 +35,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use config::WriterConfig;
 pub use cursor::SstableCursor;
 pub use frame::Codec;
 pub(crate) use frame::Opener;
@@ -41,7 +43,7 @@ pub use reader::{Known, Reading, Sstable};
 pub(crate) use slots::Slots;
 pub use statistics::Statistics;
 pub use verify::verify;
-pub use writer::{Finished, Writer, WriterConfig};
+pub use writer::{Finished, Writer};
 
 use std::fmt;
 use uuid::Uuid;

@@ -20,33 +20,18 @@ use super::block::{BlockBuilder, Bound, Head as BlockHead, HeadRest, Row};
 use super::directory::DirectoryBuilder;
 use super::filter::Filter;
 use super::footer::{FOOTER_BYTES, Footer, Section, digest};
-use super::frame::{Codec, Framer, Kind, length_of, seal, seed_of};
+use super::frame::{Framer, Kind, length_of, seal, seed_of};
 use super::output::Output;
 use super::row_index::{RowIndexBuilder, separator};
 use super::statistics::{Observer, Statistics};
 use super::wide::{Wide, WideTable, key_hash};
-use super::{Known, Proof, SstableId, file_name, verify};
+use super::{Known, Proof, SstableId, WriterConfig, file_name, verify};
 use crate::cursor::{Fragment, Head};
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
 use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
 use model::row::RowRef;
-use model::{Deletion, TableId, Token};
-
-/// How a file is written.
-#[derive(Clone, Debug)]
-pub struct WriterConfig {
-    /// Whose data it is.
-    pub table: TableId,
-    /// How blocks are compressed.
-    pub codec: Codec,
-    /// Bytes of a block before compression; one row may make a larger one.
-    pub block_bytes: usize,
-    /// Which part of absent keys the filter may take for present; 1 is no filter.
-    pub filter_fp_chance: f64,
-    /// About how many partitions will come.
-    pub partitions_expected: u64,
-}
+use model::{Deletion, Token};
 
 /// A file that was written, synced and read back.
 #[derive(Clone, Debug, PartialEq, Eq)]

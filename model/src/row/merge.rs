@@ -6,7 +6,7 @@
 //! are purged.
 
 use super::{Cell, Cells, RowBuilder, RowHead, RowRef};
-use crate::cell::{Deletion, Life, reconcile, reconcile_markers};
+use crate::cell::{Deletion, Expiry, Life, reconcile, reconcile_markers};
 use crate::schema::ColumnId;
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -146,6 +146,23 @@ impl Purge {
     pub fn drops(&self, deletion: Deletion) -> bool {
         deletion.local_s < self.gc_before_s && deletion.timestamp < self.oldest_elsewhere
     }
+
+    /// Whether a cell or marker is dead and has nothing left to shadow. Until then an expired marker
+    /// stays: without it an older one elsewhere would bring the row back.
+    fn outlived(&self, timestamp: i64, life: &Life) -> bool {
+        let local_s = match *life {
+            Life::Live => return false,
+            Life::Expiring(expiry) if expiry.at_s > self.now_s => return false,
+            Life::Expiring(expiry) => died_s(expiry),
+            Life::Dead { local_s } => local_s,
+        };
+        self.drops(Deletion { timestamp, local_s })
+    }
+}
+
+/// When the tombstone was made that an expired cell is.
+fn died_s(expiry: Expiry) -> u32 {
+    expiry.at_s.saturating_sub(expiry.ttl_s)
 }
 
 /// Appends to `out` what is left of `row` under `covering`; `false` if nothing is.
@@ -153,8 +170,9 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec
     let start = out.len();
     let mut head = row.head();
     let deletion = covering.max(head.deletion);
-    head.marker =
-        head.marker.filter(|life| !deletion.covers(head.timestamp) && !life.is_dead(purge.now_s));
+    head.marker = head
+        .marker
+        .filter(|life| !deletion.covers(head.timestamp) && !purge.outlived(head.timestamp, life));
     // A deletion that covers the row from outside is kept there, not here.
     if covering.max(head.deletion) == covering || purge.drops(head.deletion) {
         head.deletion = Deletion::NONE;
@@ -165,16 +183,14 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec
         if covering.covers(&cell) {
             continue;
         }
+        if purge.outlived(cell.timestamp, &cell.life) {
+            continue;
+        }
         if let Life::Expiring(expiry) = cell.life
             && cell.life.is_dead(purge.now_s)
         {
-            cell.life = Life::Dead { local_s: expiry.at_s.saturating_sub(expiry.ttl_s) };
+            cell.life = Life::Dead { local_s: died_s(expiry) };
             cell.value = &[];
-        }
-        if let Life::Dead { local_s } = cell.life
-            && purge.drops(Deletion { timestamp: cell.timestamp, local_s })
-        {
-            continue;
         }
         builder.cell(&cell);
     }

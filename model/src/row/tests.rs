@@ -74,6 +74,12 @@ fn says(row: &[u8]) -> (Option<(i64, Life)>, Deletion, Vec<String>) {
     (head.marker.map(|life| (head.timestamp, life)), head.deletion, cells)
 }
 
+fn timestamps(row: &[u8]) -> Vec<i64> {
+    let row = RowRef::trusted(row);
+    let (head, cells) = (row.head(), row.cells().map(|cell| cell.timestamp));
+    cells.chain([head.timestamp, head.deletion.timestamp]).filter(|t| *t != i64::MIN).collect()
+}
+
 fn seen(row: &[u8], covering: Deletion) -> Option<Vec<String>> {
     let mut scratch = Vec::new();
     visible(RowRef::trusted(row), covering, NOW_S, &mut scratch)
@@ -99,6 +105,23 @@ proptest! {
         let some = compact(RowRef::trusted(&a), covering, &purge, &mut kept);
         let after = if some { seen(&kept, covering) } else { None };
         prop_assert_eq!(after, seen(&a, covering));
+    }
+
+    /// Rows of different timestamps, as two files have them: of one only the rest is left.
+    #[test]
+    fn compacting_one_of_two_rows_changes_nothing_a_reader_of_both_sees(
+        a in any_row(), b in any_row(), gc_before_s in 0..9u32
+    ) {
+        let oldest_elsewhere = RowRef::trusted(&b).timestamps().map_or(i64::MAX, |all| all.1);
+        prop_assume!(!timestamps(&a).iter().any(|t| timestamps(&b).contains(t)));
+        let purge = Purge { now_s: NOW_S, gc_before_s, oldest_elsewhere };
+        let mut kept = Vec::new();
+        let both = merged(&a, &b);
+        let after = match compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept) {
+            true => merged(&kept, &b),
+            false => b,
+        };
+        prop_assert_eq!(seen(&after, Deletion::NONE), seen(&both, Deletion::NONE));
     }
 
     #[test]

@@ -1,0 +1,238 @@
+//! The one mechanism of compaction: a merge of views, written as fragments.
+//!
+//! ```text
+//! view ─┐
+//! view ─┼─► Merge ─► what is covered goes, what expired dies, old tombstones are purged ─► Writer
+//! view ─┘                                                            (a fragment ends at a partition)
+//! ```
+//!
+//! Invariants
+//! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
+//! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
+//!    can hold something it covers: the caller says so for each partition, at the time it is merged.
+//! 3. After an error no output is left.
+
+use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::error::Result;
+use crate::io::{Disk, RelPath};
+use crate::limits::COMPACTION_STEP_BYTES;
+use crate::sstable::{
+    Finished, Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, file_name,
+};
+use model::row::{Purge, RowRef, compact};
+use model::{Deletion, Token, TokenRange};
+use std::rc::Rc;
+
+/// A view to be merged.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The file.
+    pub sstable: Rc<Sstable>,
+    /// The part of it.
+    pub tokens: TokenRange,
+}
+
+/// How the outputs are made.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Where they go.
+    pub dir: RelPath,
+    /// How they are written; the count of partitions is estimated from the inputs.
+    pub config: WriterConfig,
+    /// A fragment is ended at the first partition after so many bytes.
+    pub fragment_bytes: u64,
+    /// The second at which expiry is judged.
+    pub now_s: u32,
+    /// Tombstones made before this second are past `gc_grace_seconds`.
+    pub gc_before_s: u32,
+}
+
+/// Merges the inputs; gives the finished fragments in token order, none if nothing is left.
+///
+/// - `oldest_elsewhere(token, key)`: nothing of this partition outside the inputs is older than this;
+///   `i64::MIN` if that is not known.
+/// - `new_id` names the outputs.
+/// - `pause` is awaited about every [`COMPACTION_STEP_BYTES`], so that others get their turn.
+pub async fn rewrite(
+    disk: &Disk,
+    inputs: &[Input],
+    output: &Output,
+    oldest_elsewhere: impl Fn(Token, &[u8]) -> i64,
+    mut new_id: impl FnMut() -> SstableId,
+    pause: impl AsyncFnMut(),
+) -> Result<Vec<Finished>> {
+    let mut config = output.config.clone();
+    config.partitions_expected = partitions_expected(inputs, output.fragment_bytes);
+    let mut fragments = Fragments { disk, output, config, writer: None, finished: Vec::new() };
+    let merged = merge(inputs, &mut fragments, oldest_elsewhere, &mut new_id, pause).await;
+    let ended = match merged {
+        Ok(()) => fragments.end().await,
+        error => error,
+    };
+    match ended {
+        Ok(()) => Ok(fragments.finished),
+        Err(error) => {
+            fragments.abandon().await;
+            Err(error)
+        }
+    }
+}
+
+/// The fragments of one rewrite.
+struct Fragments<'a> {
+    disk: &'a Disk,
+    output: &'a Output,
+    config: WriterConfig,
+    writer: Option<(SstableId, Writer)>,
+    finished: Vec<Finished>,
+}
+
+impl Fragments<'_> {
+    /// The writer for the next partition.
+    async fn writer(&mut self, new_id: &mut impl FnMut() -> SstableId) -> Result<&mut Writer> {
+        let bytes = self.writer.as_ref().map_or(0, |(_, writer)| writer.bytes());
+        if bytes >= self.output.fragment_bytes {
+            self.end().await?;
+        }
+        let begin = || {
+            let id = new_id();
+            (id, Writer::new(self.disk, &self.output.dir, id, self.config.clone()))
+        };
+        Ok(&mut self.writer.get_or_insert_with(begin).1)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        let Some((id, writer)) = self.writer.take() else { return Ok(()) };
+        match writer.finish().await {
+            Ok(finished) => {
+                self.finished.extend(finished);
+                Ok(())
+            }
+            Err(error) => {
+                self.unlink(id).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes every output. What cannot be removed is named by no manifest, and so goes at the next start.
+    async fn abandon(&mut self) {
+        if let Some((id, writer)) = self.writer.take()
+            && writer.abandon().await.is_err()
+        {
+            self.unlink(id).await;
+        }
+        for finished in std::mem::take(&mut self.finished) {
+            self.unlink(finished.id).await;
+        }
+    }
+
+    async fn unlink(&self, id: SstableId) {
+        let path = self.output.dir.join(&file_name(id));
+        // The error that led here is the one to report.
+        let _ = self.disk.unlink(&path).await;
+    }
+}
+
+async fn merge(
+    inputs: &[Input],
+    fragments: &mut Fragments<'_>,
+    oldest_elsewhere: impl Fn(Token, &[u8]) -> i64,
+    new_id: &mut impl FnMut() -> SstableId,
+    mut pause: impl AsyncFnMut(),
+) -> Result<()> {
+    let slices = [Slice::all()];
+    let cursors: Vec<SstableCursor<'_>> = inputs
+        .iter()
+        .map(|input| {
+            let scope = Scope::Range(input.tokens);
+            let span = Span { scope, slices: &slices, reversed: false };
+            input.sstable.cursor(span, Reading::Compaction)
+        })
+        .collect();
+    let mut merged = Merge::new(cursors, false);
+    let (mut left, mut bytes) = (Left::default(), 0);
+    while merged.next_partition().await? {
+        let head = merged.head();
+        let purge = Purge {
+            now_s: fragments.output.now_s,
+            gc_before_s: fragments.output.gc_before_s,
+            oldest_elsewhere: oldest_elsewhere(head.token, head.key),
+        };
+        let writer = fragments.writer(new_id).await?;
+        bytes += head.key.len();
+        left.head(&head, purge, writer);
+        while merged.next().await? {
+            let fragment = merged.fragment();
+            bytes += left.fragment(&fragment, writer);
+            if bytes >= COMPACTION_STEP_BYTES {
+                bytes = 0;
+                writer.drain().await?;
+                pause().await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is left of a partition.
+struct Left {
+    purge: Purge,
+    partition: Deletion,
+    in_force: Deletion,
+    row: Vec<u8>,
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        let none = Deletion::NONE;
+        Left { purge: Purge::NOTHING, partition: none, in_force: none, row: Vec::new() }
+    }
+}
+
+impl Left {
+    fn head(&mut self, head: &Head<'_>, purge: Purge, writer: &mut Writer) {
+        self.purge = purge;
+        self.partition = head.deletion;
+        self.in_force = Deletion::NONE;
+        self.row.clear();
+        let keeps = |row| compact(row, head.deletion, &purge, &mut self.row);
+        let has_static = head.static_row.is_some_and(keeps);
+        writer.partition(&Head {
+            deletion: if purge.drops(head.deletion) { Deletion::NONE } else { head.deletion },
+            static_row: has_static.then_some(RowRef::trusted(&self.row)),
+            ..*head
+        });
+    }
+
+    /// Writes what is left of the fragment; gives the bytes that were looked at.
+    fn fragment(&mut self, fragment: &Fragment<'_>, writer: &mut Writer) -> usize {
+        match *fragment {
+            Fragment::Change { position, deletion } => {
+                self.in_force = deletion;
+                let needless = self.partition.covers(deletion.timestamp);
+                let gone = needless || self.purge.drops(deletion);
+                let deletion = if gone { Deletion::NONE } else { deletion };
+                writer.fragment(&Fragment::Change { position, deletion });
+                position.len()
+            }
+            Fragment::Row { clustering, row } => {
+                self.row.clear();
+                let covering = self.partition.max(self.in_force);
+                if compact(row, covering, &self.purge, &mut self.row) {
+                    let row = RowRef::trusted(&self.row);
+                    writer.fragment(&Fragment::Row { clustering, row });
+                }
+                clustering.len() + row.bytes().len()
+            }
+        }
+    }
+}
+
+/// About how many partitions a fragment will have: those of the inputs, spread evenly over their bytes.
+fn partitions_expected(inputs: &[Input], fragment_bytes: u64) -> u64 {
+    let partitions: u64 = inputs.iter().map(|input| input.sstable.statistics().partitions).sum();
+    let bytes: u64 = inputs.iter().map(|input| input.sstable.known().proof.file_bytes).sum();
+    let fragments = bytes.div_ceil(fragment_bytes.max(1)).max(1);
+    partitions.div_ceil(fragments)
+}
