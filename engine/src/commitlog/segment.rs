@@ -18,7 +18,7 @@ pub(super) const UNIT: u32 = WRITE_ALIGN_BYTES as u32;
 pub(super) const HEADER_BYTES: usize = 48;
 /// What precedes the payload of a record.
 pub(super) const RECORD_HEADER_BYTES: usize = 16;
-/// Set in a block that marks where the log was opened again.
+/// Set in the first block that is written after the log was opened again.
 pub(super) const RESTART: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"MESSLOG\0";

@@ -31,9 +31,12 @@ pub(super) struct State {
     pub(super) end: Position,
     pub(super) positions: Positions,
     pub(super) poison: Option<Error>,
+    /// No block was written since the log was opened again: the next says so.
+    pub(super) reopened: bool,
     /// The last block that was written is empty: it proves the one before it durable.
     pub(super) claimed: bool,
-    pub(super) writing: bool,
+    /// The segment of the block that is being written.
+    pub(super) writing: Option<u32>,
     pub(super) preparing: bool,
     pub(super) writer: Option<Waker>,
     pub(super) preparer: Option<Waker>,
@@ -64,8 +67,9 @@ impl State {
             end,
             positions,
             poison: None,
+            reopened: false,
             claimed: true,
-            writing: false,
+            writing: None,
             preparing: false,
             writer: None,
             preparer: None,
@@ -85,6 +89,15 @@ impl State {
         if let Some(waker) = self.preparer.take() {
             waker.wake();
         }
+    }
+
+    /// Whether the next segment is to be prepared. Not while blocks of an earlier one than the active are unwritten:
+    /// so a replay finds at most one prepared segment after the tail, and anything else is damage.
+    pub(super) fn needs_segment(&self) -> bool {
+        let waiting = self.full.front().or(self.filling.as_ref());
+        let oldest = self.writing.or(waiting.map(|block| block.segment.header.number));
+        let caught_up = oldest.is_none_or(|number| number == self.active.header.number);
+        self.next.is_none() && !self.preparing && self.poison.is_none() && caught_up
     }
 
     /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a

@@ -86,9 +86,9 @@ impl Log {
             }
             let mut state = log.state.borrow_mut();
             (state.offset, state.next, state.used) = (offset, next, used);
+            (state.reopened, state.claimed) = (true, false);
             state.free_before(positions.flushed.segment());
         }
-        log.write_restart().await?;
         Ok(log)
     }
 
@@ -174,28 +174,34 @@ impl Log {
     pub async fn write_pending(&self) -> Result<Position> {
         let block = {
             let mut state = self.state.borrow_mut();
-            assert!(!state.writing, "one block is written at a time");
+            assert!(state.writing.is_none(), "one block is written at a time");
             state.check_poison()?;
             let Some(block) = state.take_block() else {
                 return Ok(state.positions.durable);
             };
-            state.writing = true;
+            state.writing = Some(block.segment.header.number);
             block
         };
-        let written = self.write_block(block, 0).await;
+        let written = self.write_block(block).await;
         let mut state = self.state.borrow_mut();
-        state.writing = false;
+        state.writing = None;
+        if state.needs_segment() {
+            state.wake_preparer();
+        }
         match written {
             Ok(()) => Ok(state.positions.durable),
             Err(e) => Err(state.poison(&e)),
         }
     }
 
-    async fn write_block(&self, block: Block, flags: u32) -> Result<()> {
+    async fn write_block(&self, block: Block) -> Result<()> {
         let Block { segment, offset, mut buf, first, last_end } = block;
         let len = (buf.len() - HEADER_BYTES) as u32;
         let first = first.unwrap_or(len);
-        let prior = self.state.borrow().end;
+        let (prior, flags) = {
+            let state = self.state.borrow();
+            (state.end, if state.reopened { RESTART } else { 0 })
+        };
         let header = BlockHeader { uuid: segment.header.uuid, offset, len, prior, first, flags };
         header.finish(&mut buf);
         segment.file.write_at(buf, u64::from(offset)).await?;
@@ -203,6 +209,7 @@ impl Log {
         state.end = Position::new(segment.header.number, header.end());
         state.pending_bytes -= len as usize;
         state.claimed = len == 0;
+        state.reopened = false;
         if let Some(end) = last_end {
             assert!(end > state.positions.durable, "the log moves forward");
             state.positions.durable = end;
@@ -211,19 +218,6 @@ impl Log {
             }
         }
         state.positions.validate();
-        Ok(())
-    }
-
-    /// Marks where the log was opened again: what a crash cut off is not continued.
-    async fn write_restart(&self) -> Result<()> {
-        let last_unit = {
-            let state = self.state.borrow();
-            state.next.is_none() && state.offset + UNIT == state.active.header.segment_bytes
-        };
-        if last_unit {
-            self.prepare().await?;
-        }
-        assert!(self.write_empty(RESTART).await?, "there is a unit left");
         Ok(())
     }
 
@@ -237,31 +231,30 @@ impl Log {
                 return Ok(());
             }
         }
-        self.write_empty(0).await.map(|_| ())
+        self.write_empty().await
     }
 
-    async fn write_empty(&self, flags: u32) -> Result<bool> {
+    async fn write_empty(&self) -> Result<()> {
         let block = {
             let mut state = self.state.borrow_mut();
-            assert!(!state.writing, "one block is written at a time");
-            let Some(block) = state.open_block(HEADER_BYTES) else { return Ok(false) };
+            assert!(state.writing.is_none(), "one block is written at a time");
+            let Some(block) = state.open_block(HEADER_BYTES) else { return Ok(()) };
             state.offset = block.offset + UNIT;
-            state.writing = true;
+            state.writing = Some(block.segment.header.number);
             block
         };
-        let written = self.write_block(block, flags).await;
+        let written = self.write_block(block).await;
         let mut state = self.state.borrow_mut();
-        state.writing = false;
+        state.writing = None;
         match written {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(()),
             Err(e) => Err(state.poison(&e)),
         }
     }
 
-    /// The next segment is not ready, and nobody is making it so.
+    /// The next segment is not ready, nobody is making it so, and the one before is all written.
     pub fn needs_segment(&self) -> bool {
-        let state = self.state.borrow();
-        state.next.is_none() && !state.preparing && state.poison.is_none()
+        self.state.borrow().needs_segment()
     }
 
     /// Waits until the next segment has to be prepared. One task waits at a time.
@@ -285,7 +278,7 @@ impl Log {
             let mut state = self.state.borrow_mut();
             state.check_poison()?;
             assert!(!state.preparing, "one segment is prepared at a time");
-            if state.next.is_some() {
+            if !state.needs_segment() {
                 return Ok(());
             }
             state.preparing = true;

@@ -2,13 +2,14 @@
 //!
 //! 1. `spawn` adds tasks; `run` adds the main one.
 //! 2. Of all woken tasks one is chosen and polled.
-//! 3. It ends when the main task is done, or when nobody is awake: power is lost, or all wait.
+//! 3. It ends when the main task is done, when nobody is awake, or when power is lost.
 //!
 //! A run is a function of the seed and of what the tasks do, so it can be repeated.
 //!
 //! Not here: time. Nothing in the engine reads a clock.
 
 use super::dice::Dice;
+use super::sim::SimDisk;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,15 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// More steps than this is a livelock, and our bug.
-const STEPS_MAX: u64 = 50_000_000;
+/// More steps than this in one run is a livelock, and our bug.
+const STEPS_MAX: u64 = 20_000_000;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// The main task returned.
     Done(T),
-    /// Nobody is awake and the main task has not returned: a power cut or a deadlock.
+    /// The main task has not returned: power was lost, or nobody is awake (a deadlock).
     Stalled,
 }
 
@@ -34,6 +35,7 @@ pub enum Outcome<T> {
 pub struct SimExec(Rc<RefCell<Tasks>>);
 
 struct Tasks {
+    disk: Option<SimDisk>,
     dice: Dice,
     slots: Vec<Option<Task>>,
 }
@@ -64,7 +66,17 @@ impl<T> Outcome<T> {
 impl SimExec {
     /// An executor whose choices `seed` decides.
     pub fn new(seed: u64) -> SimExec {
-        SimExec(Rc::new(RefCell::new(Tasks { dice: Dice::new(seed), slots: Vec::new() })))
+        SimExec::with(seed, None)
+    }
+
+    /// An executor that runs on this disk's machine: it stops when the disk loses power.
+    pub fn powered_by(disk: &SimDisk, seed: u64) -> SimExec {
+        SimExec::with(seed, Some(disk.clone()))
+    }
+
+    fn with(seed: u64, disk: Option<SimDisk>) -> SimExec {
+        let tasks = Tasks { disk, dice: Dice::new(seed), slots: Vec::new() };
+        SimExec(Rc::new(RefCell::new(tasks)))
     }
 
     /// Adds a task that runs beside the others, while somebody runs the executor.
@@ -74,7 +86,7 @@ impl SimExec {
         self.0.borrow_mut().slots.push(Some(task));
     }
 
-    /// Runs until `main` is done or nobody is awake. Tasks that are left stay for the next run.
+    /// Runs until `main` is done, nobody is awake, or power is lost. Tasks that are left stay for the next run.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Outcome<T> {
         let result = Rc::new(RefCell::new(None));
         let slot = result.clone();
@@ -117,6 +129,9 @@ type Chosen = (usize, Pin<Box<dyn Future<Output = ()>>>, Arc<Awake>);
 
 impl Tasks {
     fn choose(&mut self) -> Option<Chosen> {
+        if self.disk.as_ref().is_some_and(SimDisk::is_crashed) {
+            return None;
+        }
         self.slots.retain(Option::is_some);
         let is_awake = |slot: &Option<Task>| {
             slot.as_ref().is_some_and(|task| task.awake.0.load(Ordering::Relaxed))
