@@ -33,9 +33,8 @@ impl Display for Banner<'_> {
             Durability::Batch => {
                 line(f, "durability", &"batch: a write is on disk before it is acknowledged")?;
             }
-            Durability::Periodic { period } => {
-                let lost = format!("periodic: a crash may lose the last {period:?} of writes");
-                line(f, "durability", &lost)?;
+            Durability::Periodic => {
+                line(f, "durability", &"periodic: a crash may lose the last acknowledged writes")?;
             }
         }
         let path = config.data_dir.canonicalize();
@@ -52,11 +51,16 @@ pub(crate) fn show(banner: &Banner<'_>) {
     }
 }
 
+/// Tells systemd that the end has begun.
+pub(crate) fn tell_stopping() {
+    // Whoever does not listen to systemd's socket cannot be told, and need not be.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
-    use std::time::Duration;
 
     #[test]
     fn it_tells_what_a_newcomer_needs() {
@@ -75,9 +79,9 @@ mod tests {
              try         cqlsh 127.0.0.1 9042\n"
         );
         assert_eq!(text, expected);
-        config.durability = Durability::Periodic { period: Duration::from_secs(10) };
+        config.durability = Durability::Periodic;
         let text = Banner { config: &config, shard_aware: false }.to_string();
-        assert!(text.contains("may lose the last 10s"), "{text}");
+        assert!(text.contains("may lose the last"), "{text}");
         assert!(text.contains("shard-aware off"), "{text}");
     }
 }

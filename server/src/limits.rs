@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Memory one shard needs to do its work at all.
 pub(crate) const SHARD_MEMORY_BYTES_MIN: u64 = 64 << 20;
 
+/// How much of a shard's memory its data gets: the rest is for requests, connections and code.
+pub(crate) const ENGINE_MEMORY_PERCENT: u64 = 80;
+
+/// The part of all memory that the prepared statements of a core may take.
+pub(crate) const PREPARED_MEMORY_SHARE: u64 = 256;
+
 /// A segment of the commit log, unless configured.
 pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = 32 << 20;
 

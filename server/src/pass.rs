@@ -48,6 +48,8 @@ pub(crate) struct Door {
     pub(crate) listeners: ShardListeners,
     /// Whether the server is to stop. Asked once a pass; whoever makes it so wakes the core.
     pub(crate) stop_asked: Box<dyn Fn() -> bool>,
+    /// Called once, when the server is to stop and every client has its answers.
+    pub(crate) on_over: Box<dyn FnOnce()>,
     /// How many connections this core takes.
     pub(crate) connections_max: usize,
     /// The core's budget of memory.
@@ -61,6 +63,7 @@ pub(crate) struct Pass<S> {
     poller: Poller,
     listeners: Option<ShardListeners>,
     stop_asked: Box<dyn Fn() -> bool>,
+    on_over: Option<Box<dyn FnOnce()>>,
     stopping: Option<Instant>,
     connections: Connections,
     connections_max: usize,
@@ -81,7 +84,7 @@ impl<S: Service> Pass<S> {
         poller: Poller,
         door: Door,
     ) -> std::io::Result<Pass<S>> {
-        let Door { listeners, stop_asked, connections_max, memory_bytes } = door;
+        let Door { listeners, stop_asked, on_over, connections_max, memory_bytes } = door;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
             poller.add(shard_aware.as_fd(), SHARD_AWARE_KEY, Interest::Read)?;
@@ -92,6 +95,7 @@ impl<S: Service> Pass<S> {
             poller,
             listeners: Some(listeners),
             stop_asked,
+            on_over: Some(on_over),
             stopping: None,
             connections: Connections::default(),
             connections_max,
@@ -103,13 +107,13 @@ impl<S: Service> Pass<S> {
         })
     }
 
-    /// Serves until the server is told to stop and requests in flight have ended.
-    pub(crate) async fn run(&mut self, runtime: &Runtime, idle: &Idle) {
+    /// Serves for ever. After a stop there are no clients, and still the mail of other cores.
+    pub(crate) async fn run(&mut self, runtime: &Runtime, idle: &Idle) -> ! {
         self.spawn_housekeeping(runtime, idle.wake());
         loop {
             let busy = self.pass();
-            if self.is_over() {
-                return;
+            if self.on_over.is_some() && self.is_over() {
+                self.close_all();
             }
             let in_flight = self.service.in_flight();
             if busy {
@@ -316,6 +320,15 @@ impl<S: Service> Pass<S> {
                 connection.end();
                 self.connections.flush(id);
             }
+        }
+    }
+
+    fn close_all(&mut self) {
+        for id in self.connections.ids() {
+            self.close(id);
+        }
+        if let Some(on_over) = self.on_over.take() {
+            on_over();
         }
     }
 

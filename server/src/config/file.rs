@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -46,8 +45,6 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
     ("commitlog_sync", |v, c| put(&mut c.commitlog_sync, sync(v))),
-    ("commitlog_sync_period", |v, c| put(&mut c.commitlog_sync_period, duration(v))),
-    ("commitlog_sync_period_in_ms", |v, c| put(&mut c.commitlog_sync_period, duration(v))),
     ("data_center", |v, c| put(&mut c.data_center, text(v))),
     ("data_file_directories", |v, c| put(&mut c.data_dir, directory(v))),
     ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
@@ -146,10 +143,6 @@ fn size(value: &Yaml, unit_bytes: u64) -> Result<u64, String> {
     quantity::size(&text(value)?, unit_bytes)
 }
 
-fn duration(value: &Yaml) -> Result<Duration, String> {
-    quantity::duration(&text(value)?, Duration::from_millis(1))
-}
-
 fn address(value: &Yaml) -> Result<IpAddr, String> {
     let name = text(value)?;
     if name == "localhost" {
@@ -219,12 +212,12 @@ mod tests {
         let choices = read(text, &mut warnings).unwrap();
         assert_eq!(choices.cluster_name.as_deref(), Some("Test Cluster"));
         assert_eq!(choices.commitlog_sync, Some(SyncMode::Periodic));
-        assert_eq!(choices.commitlog_sync_period, Some(Duration::from_secs(10)));
         assert_eq!(choices.commitlog_segment_bytes, Some(32 << 20));
         assert_eq!(choices.data_dir, Some(PathBuf::from("/var/lib/m")));
         assert_eq!(choices.listen, Some(IpAddr::from([127, 0, 0, 1])));
         assert_eq!(choices.port, Some(9142));
-        let warned = "settings without effect here: hinted_handoff_enabled, num_tokens";
+        let warned = "settings without effect here: commitlog_sync_period, hinted_handoff_enabled, \
+                      num_tokens";
         assert_eq!(warnings, [warned]);
         assert_eq!(read("# nothing\n\n", &mut warnings).unwrap(), Choices::default());
     }

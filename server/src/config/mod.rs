@@ -14,7 +14,6 @@ pub(crate) mod quantity;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Parser;
 
@@ -27,11 +26,8 @@ use quantity::Bytes;
 pub(crate) enum Durability {
     /// After the flush that covers it.
     Batch,
-    /// At once. A crash may lose what came within this time, a suffix and never a hole.
-    Periodic {
-        /// How often the log is flushed.
-        period: Duration,
-    },
+    /// At once. A crash may lose what came last, a suffix and never a hole.
+    Periodic,
 }
 
 /// Everything the server can be told.
@@ -66,7 +62,6 @@ struct Choices {
     shard_aware_port: Option<u16>,
     broadcast_address: Option<IpAddr>,
     commitlog_sync: Option<SyncMode>,
-    commitlog_sync_period: Option<Duration>,
     commitlog_segment_bytes: Option<u64>,
     cluster_name: Option<String>,
     data_center: Option<String>,
@@ -138,7 +133,6 @@ fn settle(
     let shards = choices.shards.unwrap_or(machine.cpus.min(shards_fit.max(1)));
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
-    let period = choices.commitlog_sync_period.unwrap_or(Duration::from_secs(10));
     let config = Config {
         data_dir: choices.data_dir.unwrap_or_else(|| PathBuf::from("messina-data")),
         shards,
@@ -148,7 +142,7 @@ fn settle(
         shard_aware_port: Some(choices.shard_aware_port.unwrap_or(19042)).filter(|p| *p != 0),
         broadcast_address: broadcast_address(choices.broadcast_address, listen)?,
         durability: match choices.commitlog_sync {
-            Some(SyncMode::Periodic) => Durability::Periodic { period },
+            Some(SyncMode::Periodic) => Durability::Periodic,
             Some(SyncMode::Batch) | None => Durability::Batch,
         },
         commitlog_segment_bytes: choices.commitlog_segment_bytes.unwrap_or(COMMITLOG_SEGMENT_BYTES),
@@ -240,13 +234,8 @@ impl Display for Config {
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;
         writeln!(f, "cluster_name: {}", self.cluster_name)?;
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
-        match self.durability {
-            Durability::Batch => writeln!(f, "commitlog_sync: batch")?,
-            Durability::Periodic { period } => {
-                writeln!(f, "commitlog_sync: periodic")?;
-                writeln!(f, "commitlog_sync_period: {}ms", period.as_millis())?;
-            }
-        }
+        let sync = if self.durability == Durability::Batch { "batch" } else { "periodic" };
+        writeln!(f, "commitlog_sync: {sync}")?;
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
         writeln!(f, "memory: {}B", self.memory_bytes)?;

@@ -1,10 +1,7 @@
-//! Amounts as people write them: `64MiB`, `1G`, `10s`, `2000ms`.
-//!
-//! Sizes are binary whatever their spelling, as in ScyllaDB's `--memory 1G` and Cassandra's
+//! Sizes as people write them: `64MiB`, `1G`. They are binary whatever their spelling, as in ScyllaDB's `--memory 1G` and Cassandra's
 //! `32MiB`.
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 /// Parses a size; `unit_bytes` is what a bare number counts.
 pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
@@ -19,23 +16,6 @@ pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
         _ => return Err(format!("`{text}` is no size: write for example 512MiB or 4G")),
     };
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
-}
-
-/// Parses a time; `unit` is what a bare number counts.
-pub(crate) fn duration(text: &str, unit: Duration) -> Result<Duration, String> {
-    let (number, suffix) = split(text)?;
-    let unit = match suffix {
-        "" => unit,
-        "us" | "µs" => Duration::from_micros(1),
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "m" => Duration::from_secs(60),
-        "h" => Duration::from_secs(3600),
-        "d" => Duration::from_secs(86_400),
-        _ => return Err(format!("`{text}` is no time: write for example 500ms or 10s")),
-    };
-    let number = u32::try_from(number).map_err(|_| format!("`{text}` is too long"))?;
-    unit.checked_mul(number).ok_or_else(|| format!("`{text}` is too long"))
 }
 
 fn split(text: &str) -> Result<(u64, &str), String> {
@@ -74,10 +54,6 @@ mod tests {
         assert!(size("G", 1).unwrap_err().contains("does not begin with a number"));
         assert!(size("1 parsec", 1).unwrap_err().contains("is no size"));
         assert!(size("99999999999G", 1).is_err());
-        let ms = Duration::from_millis(1);
-        assert_eq!(duration("10000ms", ms), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("10", ms), Ok(Duration::from_millis(10)));
-        assert!(duration("10 years", ms).is_err());
     }
 
     #[test]

@@ -121,7 +121,13 @@ impl Server {
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
-        let door = Door { listeners, stop_asked, connections_max: 3, memory_bytes };
+        let door = Door {
+            listeners,
+            stop_asked,
+            on_over: Box::new(|| {}),
+            connections_max: 3,
+            memory_bytes,
+        };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, door).unwrap();
         Server { pass, address, stop }
