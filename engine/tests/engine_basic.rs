@@ -1,5 +1,7 @@
 //! A shard's storage from the outside: what was answered is there, also after a crash.
 
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 
