@@ -35,6 +35,11 @@ impl Budget {
         self.bytes / 2
     }
 
+    /// What the block cache may hold.
+    pub(crate) fn blocks_max(&self) -> usize {
+        self.bytes / 4
+    }
+
     /// What memtables hold.
     pub(crate) fn memtables(&self) -> usize {
         self.memtables.get()
@@ -51,9 +56,9 @@ impl Budget {
         self.memtables.set(left.expect("what goes was counted when it came"));
     }
 
-    /// Whether it is time to flush.
-    pub(crate) fn wants_flush(&self) -> bool {
-        self.memtables() > self.memtables_max() / 2
+    /// Whether it is time to flush, when `leaving` bytes are on their way out.
+    pub(crate) fn wants_flush(&self, leaving: usize) -> bool {
+        self.memtables() - leaving > self.memtables_max() / 2
     }
 
     /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no room for it.
@@ -85,7 +90,7 @@ mod tests {
             budget.memtables_grew(1000);
             let delay = budget.delay_us();
             assert!(delay >= last && delay <= WRITE_DELAY_US_MAX);
-            assert!(delay == 0 || budget.wants_flush(), "flushing begins before slowing");
+            assert!(delay == 0 || budget.wants_flush(0), "flushing begins before slowing");
             (last, slowed) = (delay, slowed || delay > 0);
         }
         assert!(slowed && last > WRITE_DELAY_US_MAX * 9 / 10);

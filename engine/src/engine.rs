@@ -1,8 +1,9 @@
-//! One shard's storage as its owner sees it: opened, written, read, flushed, closed.
+//! One shard's storage as its owner sees it: opened, written, read, kept in order.
 //!
 //! ```text
-//! write ─► log ─► memtables ─► sstables          write.rs, table.rs, flush.rs
+//! write ─► log ─► memtables ─► sstables          write.rs, flush.rs
 //! read  ◄──────── memtables + sstables           read.rs
+//! jobs.rs: what to do beside that     remove.rs: truncate, drop     recovery.rs: create, open
 //! ```
 //!
 //! Invariants
@@ -11,13 +12,19 @@
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
 use crate::budget::Budget;
-use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
+use crate::cache::BlockCache;
+use crate::commitlog::{Config as LogConfig, Log, Position};
 use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
+use crate::limits::DISK_FULL_PERCENT;
+use crate::manifest::{Manifest, View as Entry};
 use crate::read::Scratch;
-use crate::stats::{Counters, Stats};
+use crate::recovery::sstable_id;
+use crate::sstable::SstableId;
+use crate::stats::{Counters, Stats, TableStats};
 use crate::table::Table;
-use crate::write::{Completions, Queue, mutations};
+use crate::turn::Turns;
+use crate::write::{Completions, Queue};
 use hashbrown::HashMap;
 use model::token::{Token, TokenRange};
 use model::{Schema, TableId};
@@ -31,11 +38,11 @@ pub(crate) type Tables = HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>
 /// What a shard is told when it is opened.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The directory of this shard's log; it exists.
-    pub log_dir: RelPath,
+    /// The shard's directory: its manifest, and below it the log.
+    pub shard_dir: RelPath,
     /// The tokens that are this shard's.
     pub owned: Vec<TokenRange>,
-    /// How the log is kept.
+    /// How the log is kept. Its seed must be another one each time: names of files come from it.
     pub log: LogConfig,
     /// All memory this shard may use for data.
     pub memory_bytes: usize,
@@ -44,81 +51,131 @@ pub struct Config {
 /// One shard's storage.
 #[derive(Debug)]
 pub struct Engine {
+    pub(crate) disk: Disk,
     pub(crate) log: Log,
+    pub(crate) log_config: LogConfig,
+    pub(crate) manifest: Manifest,
+    pub(crate) cache: Rc<BlockCache>,
     pub(crate) tables: RefCell<Tables>,
     pub(crate) queue: RefCell<Queue>,
     pub(crate) completions: RefCell<Completions>,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
-    pub(crate) sequence: Cell<u64>,
-    pub(crate) range_id: u32,
-    owned: Vec<TokenRange>,
+    /// Every record that ends at or before this is in the memtables, or was.
+    pub(crate) applied: Cell<Position>,
+    pub(crate) turns: Turns,
     pub(crate) scratch: RefCell<Vec<Scratch>>,
-    flush_waiter: RefCell<Option<Waker>>,
-    flushes: Cell<u64>,
+    /// Views of tables that are gone.
+    pub(crate) doomed: RefCell<Vec<Vec<Entry>>>,
+    pub(crate) remove_retry_s: Cell<u32>,
+    pub(crate) disk_full: Cell<bool>,
+    pub(crate) files_made: Cell<u64>,
+    /// Why the log is not written any more.
+    pub(crate) log_failure: RefCell<Option<Error>>,
+    pub(crate) log_waiters: RefCell<Vec<Waker>>,
+    room_made: Cell<u64>,
+    room_waiter: RefCell<Option<Waker>>,
+    owned: Vec<TokenRange>,
 }
 
 impl Engine {
-    /// Makes the log of a shard that has never been.
-    pub async fn create(disk: &Disk, config: &Config) -> Result<()> {
-        Log::create(disk, &config.log_dir, config.log.clone()).await.map(drop)
-    }
-
-    /// Opens a shard: replays its log, and is ready for reads and writes.
-    pub async fn open(disk: &Disk, config: Config, schema: &Schema) -> Result<Engine> {
-        let budget = Budget::new(config.memory_bytes)?;
-        let tables = tables_of(schema, &Tables::default());
-        let mut replay = Replay::open(disk, &config.log_dir, Position::ZERO).await?;
-        let counters = Counters::default();
-        let (mut start, mut sequence) = (Position::ZERO, 0);
-        while let Some(record) = replay.next().await? {
-            for mutation in mutations(record.payload) {
-                let mutation = mutation?;
-                if let Some(table) = tables.get(&mutation.table) {
-                    budget.memtables_grew(table.apply(&mutation, start, record.end));
-                }
-            }
-            (start, sequence) = (record.end, record.sequence);
-            counters.count(|s| s.records_replayed += 1);
-        }
-        let log = Log::resume(disk, &config.log_dir, config.log, replay.finish().await?).await?;
-        Ok(Engine {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a whole, put together in one place"
+    )]
+    pub(crate) fn assemble(
+        disk: &Disk,
+        config: &Config,
+        log: Log,
+        manifest: Manifest,
+        cache: Rc<BlockCache>,
+        tables: Tables,
+        budget: Budget,
+        counters: Counters,
+    ) -> Engine {
+        Engine {
+            disk: disk.clone(),
+            applied: Cell::new(log.positions().appended),
             log,
+            log_config: config.log.clone(),
+            manifest,
+            cache,
             tables: RefCell::new(tables),
             queue: RefCell::default(),
             completions: RefCell::default(),
             budget,
             counters,
-            sequence: Cell::new(sequence),
-            range_id: 0,
-            owned: config.owned,
+            turns: Turns::default(),
             scratch: RefCell::default(),
-            flush_waiter: RefCell::default(),
-            flushes: Cell::new(0),
-        })
+            doomed: RefCell::default(),
+            remove_retry_s: Cell::new(0),
+            disk_full: Cell::new(false),
+            files_made: Cell::new(0),
+            log_failure: RefCell::default(),
+            log_waiters: RefCell::default(),
+            room_made: Cell::new(0),
+            room_waiter: RefCell::default(),
+            owned: config.owned.clone(),
+        }
     }
 
-    /// Whether the token is this shard's.
+    /// Which of this shard's ranges holds the token.
     #[inline]
-    pub fn owns(&self, token: Token) -> bool {
-        self.owned.iter().any(|range| range.contains(token))
+    pub(crate) fn range_of(&self, token: Token) -> Option<u32> {
+        self.owned.iter().zip(0..).find(|(range, _)| range.contains(token)).map(|(_, index)| index)
     }
 
     /// Follows the schema: new tables are empty, tables that are gone take their data with them.
     pub fn set_schema(&self, schema: &Schema) {
-        let mut tables = self.tables.borrow_mut();
-        let next = tables_of(schema, &tables);
-        *tables = next;
+        let next = tables_of(schema, &self.tables.borrow());
+        let before = self.tables.replace(next);
+        let tables = self.tables.borrow();
+        for (_, table) in before.iter().filter(|(id, _)| !tables.contains_key(*id)) {
+            self.doom(table);
+        }
     }
 
-    /// What was counted.
+    /// What was counted, and what is held now.
     pub fn stats(&self) -> Stats {
-        self.counters.get()
+        let cache = self.cache.counts();
+        Stats {
+            memtable_bytes: self.budget.memtables() as u64,
+            cache_bytes: cache.bytes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            ..self.counters.get()
+        }
+    }
+
+    /// What a table holds.
+    pub fn table_stats(&self, id: TableId) -> Result<TableStats> {
+        let table = self.table(id)?;
+        let views = table.views();
+        Ok(TableStats {
+            memtable_bytes: table.memtable_bytes() as u64,
+            memtable_rows: table.layers().iter().map(|l| l.memtable.borrow().row_count()).sum(),
+            sstables: views.len() as u64,
+            sstable_bytes: views.iter().map(|view| view.entry.file_bytes).sum(),
+            sstable_partitions: views.iter().map(|v| v.sstable.statistics().partitions).sum(),
+            resident_bytes: views.iter().map(|view| view.sstable.memory_bytes() as u64).sum(),
+        })
     }
 
     /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills.
     pub fn write_delay_us(&self) -> u32 {
         self.budget.delay_us()
+    }
+
+    /// Asks how full the disk is: from 97 % on writes are refused, reads and deletions go on. Call it every second.
+    pub async fn measure_space(&self) -> Result<()> {
+        let space = self.disk.free_space().await?;
+        let used = u128::from(space.total_bytes.saturating_sub(space.free_bytes));
+        let full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
+        self.disk_full.set(full);
+        if !full {
+            self.make_room();
+        }
+        Ok(())
     }
 
     /// The table of that id.
@@ -128,27 +185,48 @@ impl Engine {
         table.ok_or_else(|| Error::invalid(format!("there is no table {id}")))
     }
 
+    /// A name for one more file.
+    pub(crate) fn next_sstable_id(&self) -> SstableId {
+        self.files_made.set(self.files_made.get() + 1);
+        sstable_id(self.log_config.seed, self.files_made.get())
+    }
+
     /// Refuses a write of `bytes` if a limit is reached.
     pub(crate) fn admit(&self, bytes: usize) -> Result<()> {
+        if self.disk_full.get() {
+            return Err(Error::DiskFull { file: "new writes".into() });
+        }
         self.budget.admit(bytes, self.queue.borrow().bytes())
     }
 
-    /// Waits until something has been flushed since this was called. One task waits at a time.
-    pub(crate) async fn until_flushed(&self) {
-        let before = self.flushes.get();
+    /// How often room was made for the log.
+    pub(crate) fn room_made(&self) -> u64 {
+        self.room_made.get()
+    }
+
+    /// Waits until room was made since `before`. One task waits at a time.
+    pub(crate) async fn until_room(&self, before: u64) {
         poll_fn(|cx| {
-            if self.flushes.get() != before {
+            if self.room_made.get() != before {
                 return Poll::Ready(());
             }
-            *self.flush_waiter.borrow_mut() = Some(cx.waker().clone());
+            *self.room_waiter.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await
     }
+
+    /// Something was flushed or deleted: the log may have room again.
+    pub(crate) fn make_room(&self) {
+        self.room_made.set(self.room_made.get() + 1);
+        if let Some(waker) = self.room_waiter.borrow_mut().take() {
+            waker.wake();
+        }
+    }
 }
 
 /// The tables of a schema, each with the data that it had.
-fn tables_of(schema: &Schema, before: &Tables) -> Tables {
+pub(crate) fn tables_of(schema: &Schema, before: &Tables) -> Tables {
     let mut tables = Tables::default();
     for definition in schema.tables() {
         let table = match before.get(&definition.id) {

@@ -4,7 +4,6 @@
 //! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "flushing follows"))]
 mod budget;
 pub mod cache;
 pub mod codec;
@@ -13,7 +12,9 @@ pub mod compaction;
 pub mod cursor;
 mod engine;
 pub mod error;
+mod flush;
 pub mod io;
+mod jobs;
 pub mod journal;
 pub mod layout;
 pub mod limits;
@@ -21,12 +22,16 @@ pub mod manifest;
 pub mod memtable;
 pub mod planted;
 mod read;
+mod recovery;
+mod remove;
 pub mod sstable;
 mod stats;
 mod table;
+mod turn;
 mod write;
 
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
+pub use jobs::Job;
 pub use read::read_record;
-pub use stats::Stats;
+pub use stats::{Stats, TableStats};

@@ -128,3 +128,12 @@ pub const READ_QUANTUM_BYTES: usize = 1 << 20;
 pub const PAGE_LOOK_AHEAD_ROWS: u32 = 256;
 
 const _: () = assert!(QUEUE_IDLE_BYTES_MAX < MEMORY_BYTES_MIN);
+
+/// Rows that a flush writes between two asks whether there is time for more.
+pub const JOB_QUANTUM_ROWS: u64 = 256;
+
+/// A job that has failed is not proposed again before this many seconds.
+pub const JOB_RETRY_S: u32 = 2;
+
+/// From here on writes are refused, so that compaction has room to free more.
+pub const DISK_FULL_PERCENT: u128 = 97;

@@ -7,29 +7,30 @@
 //!
 //! 1. [`Engine::read_cached`] answers at once or says `WouldBlock`; [`Engine::read`] is the same algorithm with
 //!    patience. Both give the same rows.
-//! 2. One row of one partition that only memtables hold is given straight from them: nothing is copied or allocated.
+//! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
 //! 3. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
 mod page;
+mod row;
 #[cfg(test)]
 mod tests;
 
-use crate::cursor::{Cursor, Merge, Scope, Slice, Span};
+use crate::cursor::{Cursor, Merge, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableCursor};
-use crate::table::{Layer, Table};
+use crate::sstable::Reading;
+use crate::table::{Layer, Table, View};
 use crate::write::mutations;
 use model::key;
 use model::ordered::{AFTER, Reader};
-use model::read::{PartitionRef, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::row::{RowRef, merge, visible};
+use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 use model::schema::Table as Definition;
-use model::{Deletion, Token, TokenRange};
+use model::{Token, TokenRange};
 use page::Page;
+use row::Wanted;
 use std::future::Future;
-use std::mem;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -78,7 +79,7 @@ impl Engine {
         let table = self.table(command.table)?;
         let definition = table.definition();
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
-        let read = Read { table: &table, definition: &definition, command };
+        let read = Read { table: &table, definition: &definition, command, patience };
         let mut page = Page::new(command, &definition, sink, patience);
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
@@ -108,7 +109,8 @@ pub fn read_record(
     }
     let table = Table::of_memtable(memtable, definition);
     let mut page = Page::new(command, definition, sink, Patience::Endless);
-    let read = Read { table: &table, definition, command };
+    let patience = Patience::Endless;
+    let read = Read { table: &table, definition, command, patience };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -129,6 +131,7 @@ struct Read<'r> {
     table: &'r Table,
     definition: &'r Definition,
     command: &'r ReadCommand,
+    patience: Patience,
 }
 
 impl Read<'_> {
@@ -159,8 +162,11 @@ impl Read<'_> {
             }
             page.begin(0);
             match row {
-                Some(row) if self.row(*token, key, row, page, scratch)? => {}
-                _ => self.partition(*token, key, &self.command.slices, page, scratch).await?,
+                Some(clustering) => {
+                    let wanted = Wanted { token: *token, key, clustering };
+                    self.row(wanted, page, scratch).await?;
+                }
+                None => self.partition(*token, key, &self.command.slices, page, scratch).await?,
             }
             page.breathe().await?;
         }
@@ -243,11 +249,21 @@ impl Read<'_> {
     }
 
     /// All sources of a span as one.
-    fn cursor<'c>(&self, span: Span<'c>) -> Merge<MemtableCursor<'c>> {
-        self.table.with_memtables(|layers| {
-            let cursor = |layer: &Layer| MemtableCursor::new(layer.memtable.clone(), span);
-            Merge::new(layers.iter().map(cursor), span.reversed)
-        })
+    fn cursor<'c>(&self, span: Span<'c>) -> Merge<Source<'c>> {
+        let memtable =
+            |layer: &Layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span));
+        let sstable = |view: &View| {
+            let (scope, reading) = match span.scope {
+                Scope::Key(token, _) if !view.may_contain(token) => return None,
+                Scope::Key(..) => (span.scope, Reading::Point),
+                Scope::Range(range) => (Scope::Range(view.overlap(&range)?), Reading::Scan),
+            };
+            let reading = if self.patience == Patience::None { Reading::Cached } else { reading };
+            Some(Source::Sstable(view.sstable.cursor(Span { scope, ..span }, reading)))
+        };
+        let (layers, views) = (self.table.layers(), self.table.views());
+        let sources = layers.iter().map(memtable).chain(views.iter().filter_map(sstable));
+        Merge::new(sources, span.reversed)
     }
 
     /// The clustering key of the only row that the slices can hold.
@@ -268,103 +284,4 @@ impl Read<'_> {
         }
         reader.rest().is_empty().then_some(&slice.start)
     }
-
-    /// One row that only memtables can hold, straight from them. `false` if sstables may hold it too.
-    fn row<S: RowSink>(
-        &self,
-        token: Token,
-        key: &[u8],
-        clustering: &[u8],
-        page: &mut Page<'_, S>,
-        scratch: &mut Scratch,
-    ) -> Result<bool> {
-        page.work(key.len());
-        self.table.with_memtables(|layers| {
-            let [layer] = layers else {
-                return self.gathered(token, key, clustering, layers, page, scratch);
-            };
-            let memtable = layer.memtable.borrow();
-            let Some(view) = memtable.get(token, key) else { return Ok(()) };
-            let found = Found {
-                deletion: view.deletion(),
-                covering: view.covering(clustering),
-                stat: view.static_row(),
-                row: view.row(clustering),
-            };
-            self.give(token, key, clustering, &found, page, [&mut scratch.stat, &mut scratch.row])
-        })?;
-        Ok(true)
-    }
-
-    /// The same from several memtables.
-    fn gathered<S: RowSink>(
-        &self,
-        token: Token,
-        key: &[u8],
-        clustering: &[u8],
-        layers: &[Layer],
-        page: &mut Page<'_, S>,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let (mut deletion, mut covering) = (Deletion::NONE, Deletion::NONE);
-        let Scratch { key: merged_stat, merged, spare, stat, row } = scratch;
-        merged_stat.clear();
-        merged.clear();
-        for layer in layers {
-            let memtable = layer.memtable.borrow();
-            let Some(view) = memtable.get(token, key) else { continue };
-            deletion = deletion.max(view.deletion());
-            covering = covering.max(view.covering(clustering));
-            unite(merged_stat, view.static_row(), spare);
-            unite(merged, view.row(clustering), spare);
-        }
-        let some = |bytes: &'_ [u8]| !bytes.is_empty();
-        let found = Found {
-            deletion,
-            covering,
-            stat: some(merged_stat).then(|| RowRef::trusted(merged_stat)),
-            row: some(merged).then(|| RowRef::trusted(merged)),
-        };
-        self.give(token, key, clustering, &found, page, [stat, row])
-    }
-
-    /// Gives the row of a partition, or the partition's static row alone.
-    fn give<S: RowSink>(
-        &self,
-        token: Token,
-        key: &[u8],
-        clustering: &[u8],
-        found: &Found<'_>,
-        page: &mut Page<'_, S>,
-        [stat, row]: [&mut Vec<u8>; 2],
-    ) -> Result<()> {
-        let now_s = self.command.now_s;
-        let static_row = found.stat.and_then(|row| visible(row, found.deletion, now_s, stat));
-        let partition = PartitionRef { token, key, static_row };
-        let seen = found.row.and_then(|found_row| visible(found_row, found.covering, now_s, row));
-        if let Some(row) = seen {
-            page.offer(&partition, Some(clustering), Some(row))?;
-        }
-        page.static_alone(&partition)
-    }
-}
-
-/// What memtables hold of a row and its partition, as stored.
-struct Found<'a> {
-    deletion: Deletion,
-    covering: Deletion,
-    stat: Option<RowRef<'a>>,
-    row: Option<RowRef<'a>>,
-}
-
-/// Merges a row into the one in `all`, which is empty before the first.
-fn unite(all: &mut Vec<u8>, row: Option<RowRef<'_>>, spare: &mut Vec<u8>) {
-    let Some(row) = row else { return };
-    if all.is_empty() {
-        all.extend_from_slice(row.bytes());
-        return;
-    }
-    spare.clear();
-    merge(RowRef::trusted(all), row, spare);
-    mem::swap(all, spare);
 }

@@ -19,6 +19,37 @@ pub struct Stats {
     pub rows_read: u64,
     /// Records replayed from the log when the engine was opened.
     pub records_replayed: u64,
+    /// Memtables written to sstables.
+    pub flushes: u64,
+    /// Bytes of those files.
+    pub flush_bytes: u64,
+    /// Flushes and other jobs that failed and will be tried again.
+    pub jobs_failed: u64,
+    /// Memory held by memtables now.
+    pub memtable_bytes: u64,
+    /// Memory held by the block cache now.
+    pub cache_bytes: u64,
+    /// Blocks found in the cache.
+    pub cache_hits: u64,
+    /// Blocks that had to be read.
+    pub cache_misses: u64,
+}
+
+/// What one table holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Memory of its memtables.
+    pub memtable_bytes: u64,
+    /// Rows in its memtables.
+    pub memtable_rows: u64,
+    /// Parts of sstables that are this shard's.
+    pub sstables: u64,
+    /// Bytes of those files, also where other shards share them.
+    pub sstable_bytes: u64,
+    /// Partitions in those files: one that is in several counts several times.
+    pub sstable_partitions: u64,
+    /// Memory that those files take while they are open, blocks apart.
+    pub resident_bytes: u64,
 }
 
 /// Counters that are bumped through a shared reference.

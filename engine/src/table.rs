@@ -1,19 +1,23 @@
 //! One table of a shard: the memtable that takes writes, those that wait to be flushed, the sstables.
 //!
 //! ```text
-//! writes ─► active ─(seal)─► sealed … ─(flush)─► views          newest to oldest, left to right
+//! writes ─► layers [ sealed … | active ] ─(flush, oldest first)─► views of sstables
 //! ```
 //!
-//! 1. What a reader sees are these three together; a reader takes them at once ([`Table::sources`]) and keeps what it
-//!    took, so what happens during its waits takes nothing from it.
+//! 1. What a reader sees are these together. A reader takes them at once and keeps what it took, so what happens
+//!    during its waits takes nothing from it.
 //! 2. A table costs nothing but this entry until its first write.
-//! 3. A memtable knows where in the log its oldest record begins: while it lives, the log keeps that.
+//! 3. A layer knows where in the log its oldest record begins: while it lives, the log keeps that.
+//! 4. Layers are flushed in order, so what the manifest says is flushed of a table is a prefix of its records.
 
 use crate::commitlog::Position;
+use crate::manifest;
 use crate::memtable::Memtable;
+use crate::sstable::Sstable;
 use model::mutation::MutationRef;
 use model::schema::Table as Definition;
-use std::cell::RefCell;
+use model::{Token, TokenRange};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 /// A memtable that readers may hold while it changes or goes.
@@ -24,8 +28,16 @@ pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
 pub(crate) struct Table {
     /// Shared within the shard, so that a read does not touch a counter that other cores touch.
     definition: RefCell<Rc<Definition>>,
-    /// Memtables, oldest first: they are flushed in this order, and the last takes writes.
+    /// Memtables, oldest first; the last takes writes unless it is sealed.
     layers: RefCell<Vec<Layer>>,
+    /// Parts of sstables, the newest data first.
+    views: RefCell<Rc<[View]>>,
+    /// Counts how often everything was thrown away: what was begun before is not wanted any more.
+    epoch: Cell<u64>,
+    /// A flush is under way.
+    pub(crate) flushing: Cell<bool>,
+    /// A flush has failed: not again before this second.
+    pub(crate) retry_at_s: Cell<u32>,
 }
 
 /// A memtable and its hold on the log.
@@ -34,7 +46,6 @@ pub(crate) struct Layer {
     /// Its rows.
     pub(crate) memtable: SharedMemtable,
     /// Its oldest record begins here.
-    #[expect(dead_code, reason = "flushing follows")]
     pub(crate) since: Position,
     /// Its newest record ends here.
     pub(crate) until: Position,
@@ -42,11 +53,45 @@ pub(crate) struct Layer {
     pub(crate) sealed: bool,
 }
 
+/// The part of an sstable that is this shard's.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// What the manifest says.
+    pub(crate) entry: manifest::View,
+    /// The open file.
+    pub(crate) sstable: Rc<Sstable>,
+}
+
+impl View {
+    /// Whether the view may hold a partition with this token.
+    #[inline]
+    pub(crate) fn may_contain(&self, token: Token) -> bool {
+        self.entry.tokens.contains(token) && self.sstable.may_contain(token)
+    }
+
+    /// What it may hold of a range.
+    pub(crate) fn overlap(&self, range: &TokenRange) -> Option<TokenRange> {
+        self.entry.tokens.intersection(range)?.intersection(&self.sstable.statistics().tokens)
+    }
+
+    /// Nothing in it is newer. Microseconds.
+    #[inline]
+    pub(crate) fn newest(&self) -> i64 {
+        self.sstable.statistics().newest_timestamp
+    }
+}
+
 impl Table {
     /// A table without data.
     pub(crate) fn new(definition: &Definition) -> Self {
-        let definition = RefCell::new(Rc::new(definition.clone()));
-        Table { definition, layers: RefCell::default() }
+        Table {
+            definition: RefCell::new(Rc::new(definition.clone())),
+            layers: RefCell::default(),
+            views: RefCell::new(Rc::new([])),
+            epoch: Cell::new(0),
+            flushing: Cell::new(false),
+            retry_at_s: Cell::new(0),
+        }
     }
 
     /// A table that is one memtable and nothing else.
@@ -95,7 +140,93 @@ impl Table {
 
     /// Looks at the memtables, oldest first.
     #[inline]
-    pub(crate) fn with_memtables<R>(&self, look: impl FnOnce(&[Layer]) -> R) -> R {
-        look(&self.layers.borrow())
+    pub(crate) fn layers(&self) -> Ref<'_, [Layer]> {
+        Ref::map(self.layers.borrow(), Vec::as_slice)
+    }
+
+    /// The parts of sstables, the newest data first.
+    #[inline]
+    pub(crate) fn views(&self) -> Rc<[View]> {
+        self.views.borrow().clone()
+    }
+
+    /// Bytes of the memtable that takes writes.
+    pub(crate) fn active_bytes(&self) -> usize {
+        let layers = self.layers.borrow();
+        let active = layers.last().filter(|layer| !layer.sealed);
+        active.map_or(0, |layer| layer.memtable.borrow().bytes())
+    }
+
+    /// Bytes of all memtables.
+    pub(crate) fn memtable_bytes(&self) -> usize {
+        self.layers.borrow().iter().map(|layer| layer.memtable.borrow().bytes()).sum()
+    }
+
+    /// From where on the log holds what only memtables hold beside it.
+    pub(crate) fn since(&self) -> Option<Position> {
+        self.layers.borrow().first().map(|layer| layer.since)
+    }
+
+    /// The same once the oldest layer is flushed.
+    pub(crate) fn since_after_flush(&self) -> Option<Position> {
+        self.layers.borrow().get(1).map(|layer| layer.since)
+    }
+
+    /// How often everything was thrown away.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// Ends the taking of writes by the layer that takes them: the next write begins another.
+    pub(crate) fn seal(&self) {
+        if let Some(layer) = self.layers.borrow_mut().last_mut() {
+            layer.sealed = true;
+        }
+    }
+
+    /// The layer to be flushed next, sealed.
+    pub(crate) fn oldest_sealed(&self) -> Option<Layer> {
+        let mut layers = self.layers.borrow_mut();
+        let layer = layers.first_mut()?;
+        layer.sealed = true;
+        Some(layer.clone())
+    }
+
+    /// The oldest layer is in a view now, or had nothing in it: how many bytes of memory that frees.
+    pub(crate) fn flushed(&self, layer: &Layer, view: Option<View>) -> usize {
+        let oldest = self.layers.borrow_mut().remove(0);
+        assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
+        if let Some(view) = view {
+            self.replace_views(&[], [view]);
+        }
+        oldest.memtable.borrow().bytes()
+    }
+
+    /// Views go and come.
+    pub(crate) fn replace_views(
+        &self,
+        remove: &[manifest::ViewId],
+        add: impl IntoIterator<Item = View>,
+    ) {
+        let before = self.views();
+        let stay = before.iter().filter(|view| !remove.contains(&view.entry.id())).cloned();
+        let mut views: Vec<View> = stay.chain(add).collect();
+        views.sort_by_key(|view| (std::cmp::Reverse(view.newest()), view.entry.id()));
+        *self.views.borrow_mut() = views.into();
+    }
+
+    /// Throws away these layers, and all views; how many bytes of memory that frees.
+    pub(crate) fn clear(&self, victims: &[Layer]) -> usize {
+        self.epoch.set(self.epoch.get() + 1);
+        *self.views.borrow_mut() = Rc::new([]);
+        let mut freed = 0;
+        self.layers.borrow_mut().retain(|layer| {
+            let goes = victims.iter().any(|victim| Rc::ptr_eq(&victim.memtable, &layer.memtable));
+            if goes {
+                freed += layer.memtable.borrow().bytes();
+            }
+            !goes
+        });
+        freed
     }
 }

@@ -24,7 +24,7 @@ use crate::limits::QUEUE_IDLE_BYTES_MAX;
 use model::bytes::Cursor;
 use model::mutation::MutationRef;
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -53,7 +53,6 @@ impl Queue {
     }
 
     /// Where the oldest waiting record begins in the log.
-    #[expect(dead_code, reason = "flushing follows")]
     pub(crate) fn start(&self) -> Option<Position> {
         self.entries.front().map(|entry| entry.start)
     }
@@ -125,12 +124,11 @@ impl Engine {
     ///
     /// An error here is final: nothing was taken.
     pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
-        self.check_record(record)?;
-        self.admit(record.len()).inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))?;
+        let range = self.check_record(record)?;
         let start = self.log.positions().appended;
-        let sequence = self.sequence.get() + 1;
-        let end = self.log.append(self.range_id, sequence, record)?;
-        self.sequence.set(sequence);
+        let admitted = self.admit(record.len());
+        let appended = admitted.and_then(|()| self.log.append(range, start.to_bits(), record));
+        let end = appended.inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))?;
         let entry = Entry { ticket, start, end, len: record.len() };
         self.queue.borrow_mut().push(record, entry);
         self.counters.count(|s| {
@@ -143,17 +141,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Every mutation is of a table that is there, and of a token that is ours.
-    fn check_record(&self, record: &[u8]) -> Result<()> {
+    /// Every mutation is of a table that is there, and of a token that is ours. Says which range of ours.
+    fn check_record(&self, record: &[u8]) -> Result<u32> {
         let tables = self.tables.borrow();
+        let mut range = None;
         for mutation in mutations(record) {
             let mutation = mutation?;
-            assert!(self.owns(mutation.token), "the router sent a token of another shard");
+            let owned = self.range_of(mutation.token);
+            range = Some(owned.expect("the router sends a token to the shard that owns it"));
             if !tables.contains_key(&mutation.table) {
                 return Err(Error::invalid(format!("there is no table {}", mutation.table)));
             }
         }
-        Ok(())
+        range.ok_or_else(|| Error::invalid("a record without mutations"))
     }
 
     /// Writes the log for as long as it can be written: one task runs this. It ends when the log fails, and with it
@@ -162,7 +162,7 @@ impl Engine {
         let mut writing = pin!(self.write_log());
         let mut preparing = pin!(self.prepare_log());
         // Zero-filling the next segment takes long; commits go on meanwhile.
-        let failed = std::future::poll_fn(|cx| match writing.as_mut().poll(cx) {
+        let failed = poll_fn(|cx| match writing.as_mut().poll(cx) {
             Poll::Ready(e) => Poll::Ready(e),
             Poll::Pending => preparing.as_mut().poll(cx),
         });
@@ -175,7 +175,10 @@ impl Engine {
         loop {
             self.log.until_pending().await;
             match self.log.write_pending().await {
-                Ok(_) => self.apply_settled(),
+                Ok(_) => {
+                    self.apply_settled();
+                    self.wake_log_waiters();
+                }
                 Err(e) => return e,
             }
         }
@@ -184,10 +187,11 @@ impl Engine {
     async fn prepare_log(&self) -> Error {
         loop {
             self.log.until_segment_needed().await;
+            let before = self.room_made();
             match self.log.prepare().await {
                 Ok(()) => {}
                 // Until a flush frees a segment or something is deleted: writes are refused, reads go on.
-                Err(Error::DiskFull { .. } | Error::Overloaded(_)) => self.until_flushed().await,
+                Err(Error::DiskFull { .. } | Error::Overloaded(_)) => self.until_room(before).await,
                 Err(e) => return e,
             }
         }
@@ -200,6 +204,7 @@ impl Engine {
         let mut completions = self.completions.borrow_mut();
         while let Some((entry, record)) = queue.front(settled) {
             self.apply(record, entry.start, entry.end);
+            self.applied.set(entry.end);
             completions.push(entry.ticket, Ok(()));
             queue.pop();
         }
@@ -226,6 +231,36 @@ impl Engine {
             queue.pop();
         }
         completions.wake();
+        *self.log_failure.borrow_mut() = Some(Error::poisoned(e));
+        self.wake_log_waiters();
+    }
+
+    fn wake_log_waiters(&self) {
+        self.log_waiters.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+
+    /// Waits until the log is durable up to here.
+    pub(crate) async fn until_durable(&self, position: Position) -> Result<()> {
+        self.until_log(|| self.log.positions().durable >= position).await
+    }
+
+    /// Waits until every record that ends at or before this is in the memtables.
+    pub(crate) async fn until_applied(&self, position: Position) -> Result<()> {
+        self.until_log(|| self.applied.get() >= position).await
+    }
+
+    async fn until_log(&self, is_there: impl Fn() -> bool) -> Result<()> {
+        poll_fn(|cx| {
+            if is_there() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(e) = &*self.log_failure.borrow() {
+                return Poll::Ready(Err(e.clone()));
+            }
+            self.log_waiters.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
     }
 
     /// Moves the finished tickets to `out`, in the order in which they finished.

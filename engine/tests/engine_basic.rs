@@ -5,8 +5,9 @@
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 
-use engine::io::{Crash, Disk, Faults, RelPath, SimDisk, SimExec};
-use engine::{Config, Engine};
+use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout};
+use engine::{Config, Engine, Job};
 use model::mutation::MutationBuilder;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
@@ -37,10 +38,14 @@ fn schema() -> Schema {
 }
 
 fn config() -> Config {
-    let log_dir = RelPath::root().join("log");
     let log =
         engine::commitlog::Config { segment_bytes: 64 << 10, ..engine::commitlog::Config::new(1) };
-    Config { log_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 8 << 20 }
+    Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log,
+        memory_bytes: 8 << 20,
+    }
 }
 
 fn record(key: u8, value: &[u8], timestamp: i64) -> Vec<u8> {
@@ -67,8 +72,8 @@ impl RowSink for Values {
     }
 }
 
-fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
-    let command = ReadCommand {
+fn command(partitions: Partitions) -> ReadCommand {
+    ReadCommand {
         table: TABLE,
         partitions,
         slices: vec![Slice::all()],
@@ -79,9 +84,19 @@ fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
         limits: Limits::none(1 << 20),
         resume: None,
         now_s: 1,
-    };
+    }
+}
+
+fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
     let mut values = Values(Vec::new());
-    let end = engine.read_cached(&command, &mut values).unwrap();
+    let end = engine.read_cached(&command(partitions), &mut values).unwrap();
+    assert_eq!((end.rows, end.more), (values.0.len() as u64, None));
+    values.0
+}
+
+async fn read_patiently(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
+    let mut values = Values(Vec::new());
+    let end = engine.read(&command(partitions), &mut values).await.unwrap();
     assert_eq!((end.rows, end.more), (values.0.len() as u64, None));
     values.0
 }
@@ -116,8 +131,14 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
     let exec = SimExec::new(3);
     let inner = exec.clone();
     exec.run(async move {
-        disk.mkdir(&RelPath::root().join("log")).await.unwrap();
-        disk.sync_dir(&RelPath::root()).await.unwrap();
+        let layout = Layout {
+            ready: false,
+            generation: 1,
+            shards: 1,
+            host_id: Uuid::from_u128(1),
+            timestamp_high: 0,
+        };
+        layout.make_directories(&disk).await.unwrap();
         Engine::create(&disk, &config()).await.unwrap();
         let engine = open(&disk, &inner).await;
         for i in 0..100u8 {
@@ -132,6 +153,15 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
         let done = answered(&engine, 100).await;
         assert!(done.iter().zip(0..).all(|((ticket, result), i)| *ticket == i && result.is_ok()));
         assert_eq!(read(&engine, by_key(7)), [(7, vec![57])]);
+        engine.flush_all(0, async || yield_now().await).await.unwrap();
+        let stats = engine.table_stats(TABLE).unwrap();
+        assert_eq!((stats.memtable_bytes, stats.sstables, stats.sstable_partitions), (0, 1, 50));
+        assert_eq!(engine.next_job(0), None::<Job>);
+        engine.write(&record(7, &[200], 1000), 1).unwrap();
+        answered(&engine, 1).await;
+        // From the sstable, and from both.
+        assert_eq!(read_patiently(&engine, by_key(8)).await, [(8, vec![58])]);
+        assert_eq!(read_patiently(&engine, by_key(7)).await, [(7, vec![200])]);
     })
     .done();
     let disk = Disk::Sim(sim.crash(5, Crash::Random));
@@ -139,10 +169,11 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
     let inner = exec.clone();
     exec.run(async move {
         let engine = open(&disk, &inner).await;
-        assert_eq!(engine.stats().records_replayed, 100);
-        let mut all = read(&engine, Partitions::Range(TokenRange::ALL));
+        assert_eq!(engine.stats().records_replayed, 1);
+        let mut all = read_patiently(&engine, Partitions::Range(TokenRange::ALL)).await;
         all.sort();
-        assert_eq!(all, (0..50).map(|i| (i, vec![i + 50])).collect::<Vec<_>>());
+        let value = |i| if i == 7 { 200 } else { i + 50 };
+        assert_eq!(all, (0..50).map(|i| (i, vec![value(i)])).collect::<Vec<_>>());
     })
     .done();
 }

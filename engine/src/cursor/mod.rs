@@ -24,8 +24,10 @@
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).
 
 mod merge;
+mod source;
 
 pub use merge::Merge;
+pub use source::Source;
 
 use crate::error::Result;
 use model::row::RowRef;

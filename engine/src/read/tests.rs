@@ -2,10 +2,10 @@
 
 use super::*;
 use model::mutation::{MutationBuilder, RangeTombstone};
-use model::read::{Filter, FilterTarget, Flow, Limits, Operator};
-use model::row::{Cell, RowBuilder, RowHead};
+use model::read::{Filter, FilterTarget, Flow, Limits, Operator, PartitionRef};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
-use model::{ColumnId, CqlType, TableId};
+use model::{ColumnId, CqlType, Deletion, TableId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use uuid::Uuid;

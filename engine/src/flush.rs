@@ -1,0 +1,222 @@
+//! From memory to disk: a sealed memtable becomes an sstable, and only then the log may forget it.
+//!
+//! ```text
+//! seal ─► write, sync, read back ─► open ─► (durable in the log?) ─► manifest ─► swap ─► the log is freed
+//! ```
+//!
+//! 1. Until the manifest names the file, the memtable and the log keep everything: a failure removes the file and
+//!    changes nothing else.
+//! 2. The swap happens without an await after the commit: a reader finds the rows in the memtable or in the sstable,
+//!    never in neither.
+//! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+
+use crate::cache::BlockCache;
+use crate::commitlog::Position;
+use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::layout;
+use crate::limits::JOB_QUANTUM_ROWS;
+use crate::manifest::{self, Edit};
+use crate::memtable::MemtableCursor;
+use crate::sstable::{Codec, Known, Sstable, SstableId, Writer, WriterConfig};
+use crate::table::{Layer, Table, View};
+use model::row::{Purge, RowRef, compact};
+use model::schema::Table as Definition;
+use model::{Deletion, TokenRange};
+use std::rc::Rc;
+
+/// What a layer is written with.
+pub(crate) struct Place<'e> {
+    pub(crate) disk: &'e Disk,
+    pub(crate) cache: &'e Rc<BlockCache>,
+    pub(crate) definition: &'e Definition,
+    pub(crate) id: SstableId,
+}
+
+impl Engine {
+    /// Writes the oldest layer of a table to an sstable.
+    pub(crate) async fn flush(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
+        let Some(layer) = table.oldest_sealed() else { return Ok(()) };
+        let (epoch, definition) = (table.epoch(), table.definition());
+        let id = self.next_sstable_id();
+        let (disk, cache) = (&self.disk, &self.cache);
+        let place = Place { disk, cache, definition: &definition, id };
+        let view = place.write_layer(&layer, pause).await?;
+        let result = match self.until_durable(layer.until).await {
+            Ok(()) => self.commit_flush(table, epoch, &layer, view).await,
+            Err(e) => Err(e),
+        };
+        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
+            place.remove().await?;
+        }
+        result.map(drop)
+    }
+
+    /// Makes the view take the layer's place; `false` if nobody wants it any more.
+    async fn commit_flush(
+        &self,
+        table: &Table,
+        epoch: u64,
+        layer: &Layer,
+        view: Option<View>,
+    ) -> Result<bool> {
+        let _turn = self.turns.take().await;
+        if table.epoch() != epoch {
+            return Ok(false);
+        }
+        let flushed = self.flushed_but_for(table.since_after_flush(), table);
+        let edit = Edit {
+            add: view.iter().map(|view| view.entry).collect(),
+            flushed: Some(flushed),
+            truncate: vec![(table.definition().id.0, layer.until)],
+            ..Edit::default()
+        };
+        self.manifest.commit(&edit).await?;
+        self.counters.count(|s| {
+            s.flushes += 1;
+            s.flush_bytes += view.as_ref().map_or(0, |view| view.entry.file_bytes);
+        });
+        if table.epoch() == epoch {
+            self.budget.memtables_shrank(table.flushed(layer, view));
+        } else {
+            // Dropped during the commit.
+            self.doomed.borrow_mut().extend(view.map(|view| vec![view.entry]));
+        }
+        self.log.mark_flushed(flushed);
+        self.make_room();
+        Ok(true)
+    }
+
+    /// Everything before this place of the log is in sstables, if `table` holds only what is from `since` on.
+    pub(crate) fn flushed_but_for(&self, since: Option<Position>, table: &Table) -> Position {
+        let tables = self.tables.borrow();
+        let others = tables.values().filter(|other| !std::ptr::eq(&***other, table));
+        let held = others.filter_map(|other| other.since()).chain(since);
+        let waiting = self.queue.borrow().start();
+        let positions = self.log.positions();
+        let oldest = held.chain(waiting).fold(positions.durable, Position::min);
+        assert!(oldest >= positions.flushed, "what is flushed stays flushed");
+        oldest
+    }
+}
+
+impl Place<'_> {
+    /// Writes a layer, and opens what was written; `None` if it says nothing. After an error there is no file.
+    pub(crate) async fn write_layer(
+        &self,
+        layer: &Layer,
+        pause: &impl AsyncFn(),
+    ) -> Result<Option<View>> {
+        let dir = layout::table_dir(self.definition.id.0);
+        self.disk.mkdir(&dir).await?;
+        self.disk.sync_dir(&layout::tables_dir()).await?;
+        let partitions = layer.memtable.borrow().partition_count() as u64;
+        let config = writer_config(self.definition, partitions);
+        let mut writer = Writer::new(self.disk, &dir, self.id, config);
+        if let Err(e) = fill(&mut writer, layer, pause).await {
+            writer.abandon().await?;
+            return Err(e);
+        }
+        match self.finish(writer).await {
+            Ok(view) => Ok(view),
+            Err(e) => {
+                self.remove().await?;
+                Err(e)
+            }
+        }
+    }
+
+    async fn finish(&self, writer: Writer) -> Result<Option<View>> {
+        let Some(finished) = writer.finish().await? else { return Ok(None) };
+        let dir = layout::table_dir(self.definition.id.0);
+        let known = Known { id: self.id, table: self.definition.id, proof: finished.proof };
+        let sstable = Sstable::open(self.disk, &dir, known, self.cache).await?;
+        let entry = manifest::View {
+            sstable: self.id.0,
+            table: self.definition.id.0,
+            run: self.id.0,
+            tokens: finished.statistics.tokens,
+            file_bytes: finished.proof.file_bytes,
+            footer_checksum: finished.proof.footer_checksum,
+            level: 0,
+            shared: false,
+        };
+        Ok(Some(View { entry, sstable }))
+    }
+
+    /// Removes the file, if it is there.
+    async fn remove(&self) -> Result<()> {
+        let path = layout::sstable_path(self.definition.id.0, self.id.0);
+        if self.disk.exists(&path).await? { self.disk.unlink(&path).await } else { Ok(()) }
+    }
+}
+
+/// Puts all that a layer says into the file, less what its own tombstones cover.
+async fn fill(writer: &mut Writer, layer: &Layer, pause: &impl AsyncFn()) -> Result<()> {
+    let slices = [Slice::all()];
+    let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+    let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
+    let (mut left, mut rows) = (Vec::new(), 0);
+    while cursor.next_partition().await? {
+        let head = cursor.head();
+        let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
+        writer.partition(&head);
+        while cursor.next().await? {
+            match cursor.fragment() {
+                change @ Fragment::Change { deletion, .. } => {
+                    in_force = deletion;
+                    writer.fragment(&change);
+                }
+                Fragment::Row { clustering, row } => {
+                    left.clear();
+                    if compact(row, deletion.max(in_force), &Purge::NOTHING, &mut left) {
+                        let row = RowRef::trusted(&left);
+                        writer.fragment(&Fragment::Row { clustering, row });
+                    }
+                }
+            }
+            rows += 1;
+            if writer.is_full() {
+                writer.drain().await?;
+            }
+            if rows % JOB_QUANTUM_ROWS == 0 {
+                pause().await;
+            }
+        }
+        rows += 1;
+        if writer.is_full() {
+            writer.drain().await?;
+        }
+        if rows % JOB_QUANTUM_ROWS == 0 {
+            pause().await;
+        }
+    }
+    Ok(())
+}
+
+/// How a table's files are written, by its options.
+pub(crate) fn writer_config(definition: &Definition, partitions_expected: u64) -> WriterConfig {
+    let options = &definition.options;
+    let option = |name: &str| options.compression.get(name).map(String::as_str);
+    let class = option("class").or_else(|| option("sstable_compression")).unwrap_or_default();
+    let number = |name: &str, otherwise: i32| {
+        option(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+    };
+    let codec = match class.rsplit('.').next().unwrap_or_default() {
+        _ if option("enabled") == Some("false") => Codec::None,
+        "" | "NoopCompressor" => Codec::None,
+        "ZstdCompressor" | "DeflateCompressor" | "ZstdWithDictsCompressor" => {
+            Codec::Zstd(number("compression_level", 3))
+        }
+        _ => Codec::Lz4,
+    };
+    WriterConfig {
+        table: definition.id,
+        codec,
+        block_bytes: number("chunk_length_in_kb", 4).clamp(1, 1024) as usize * 1024,
+        filter_fp_chance: options.bloom_filter_fp_chance,
+        partitions_expected,
+    }
+}

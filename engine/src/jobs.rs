@@ -1,0 +1,119 @@
+//! What the engine would like done beside reads and writes, as data, and the one place that does it.
+//!
+//! ```text
+//! next_job(now) ─► Job ─► run(job, now, pause)          decided here, run in whichever group the owner likes
+//! ```
+//!
+//! Order: what frees memory and log first, then what was dropped. A job that fails keeps its inputs and is not
+//! proposed again for a while; a job that is proposed twice runs once.
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::limits::JOB_RETRY_S;
+use crate::table::Table;
+use model::TableId;
+use std::rc::Rc;
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Write a memtable to an sstable.
+    Flush(TableId),
+    /// Delete the files of tables that are gone.
+    Remove,
+}
+
+impl Engine {
+    /// What should be done next, if anything. `now_s` is the time in seconds, of any clock that only rises.
+    pub fn next_job(&self, now_s: u32) -> Option<Job> {
+        if let Some(table) = self.table_to_flush(now_s) {
+            return Some(Job::Flush(table));
+        }
+        let removing = !self.doomed.borrow().is_empty() && self.remove_retry_s.get() <= now_s;
+        removing.then_some(Job::Remove)
+    }
+
+    /// Does a job. `pause` is awaited every few hundred rows: it returns when there is time for more.
+    ///
+    /// After an error nothing is lost and the job will be proposed again, unless it is [`Error::Poisoned`]: then the
+    /// log or the manifest is not to be trusted any more, and neither is this process.
+    pub async fn run(&self, job: Job, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
+        match job {
+            Job::Flush(id) => {
+                let Ok(table) = self.table(id) else { return Ok(()) };
+                self.flush_alone(&table, now_s, &pause).await
+            }
+            Job::Remove => {
+                let result = self.remove_doomed().await;
+                if result.is_err() {
+                    self.remove_retry_s.set(now_s + JOB_RETRY_S);
+                }
+                result
+            }
+        }
+    }
+
+    /// Flushes everything: before a stop, so that the next start has nothing to replay.
+    pub async fn flush_all(&self, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
+        let tables: Vec<Rc<Table>> = self.tables.borrow().values().cloned().collect();
+        for table in &tables {
+            table.seal();
+        }
+        for table in tables {
+            while table.layers().first().is_some_and(|layer| layer.sealed) && !table.flushing.get()
+            {
+                self.flush_alone(&table, now_s, &pause).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One flush of a table at a time.
+    async fn flush_alone(&self, table: &Table, now_s: u32, pause: &impl AsyncFn()) -> Result<()> {
+        if table.flushing.replace(true) {
+            return Ok(());
+        }
+        let result = self.flush(table, pause).await;
+        table.flushing.set(false);
+        if let Err(e) = &result {
+            table.retry_at_s.set(now_s + JOB_RETRY_S);
+            self.counters.count(|s| s.jobs_failed += 1);
+            if matches!(e, Error::DiskFull { .. }) {
+                self.disk_full.set(true);
+            }
+        }
+        result
+    }
+
+    /// What is sealed already, then whoever holds the most when memory is short, then whoever holds the log back.
+    fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
+        let tables = self.tables.borrow();
+        let free = tables.iter().filter(|(_, table)| {
+            !table.flushing.get() && table.retry_at_s.get() <= now_s && !table.layers().is_empty()
+        });
+        let sealed = |table: &Table| table.layers().first().is_some_and(|layer| layer.sealed);
+        let waiting = free.clone().filter(|(_, table)| sealed(table)).map(|(id, _)| *id).min();
+        if waiting.is_some() {
+            return waiting;
+        }
+        // What is being flushed will be free soon.
+        let leaving: usize = tables.values().map(|t| t.memtable_bytes() - t.active_bytes()).sum();
+        if self.budget.wants_flush(leaving) {
+            let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), **id));
+            return largest.map(|(id, _)| *id);
+        }
+        if self.log_is_long() {
+            let oldest = free.filter_map(|(id, table)| Some((table.since()?, *id)));
+            return oldest.min().map(|(_, id)| id);
+        }
+        None
+    }
+
+    /// Whether half of the log's space is used: flushing frees segments in time.
+    fn log_is_long(&self) -> bool {
+        let positions = self.log.positions();
+        let segments = positions.appended.segment().saturating_sub(positions.flushed.segment());
+        u64::from(segments + 1) * u64::from(self.log_config.segment_bytes)
+            > self.log_config.log_bytes_max / 2
+    }
+}

@@ -1,0 +1,240 @@
+//! One row of one partition: gathered newest first, and no further back than it can matter.
+//!
+//! ```text
+//! memtables ─► newest sstable that may hold it ─► next … until what is found is newer than all that is left
+//! ```
+//!
+//! Most reads end at the first step or after one sstable. A row that is whole (every column has a value newer than
+//! anything in the files that are left) cannot change any more, so those files are not touched.
+
+use super::{Patience, Read, Scratch};
+use crate::cursor::{Cursor, Fragment, Scope, Span};
+use crate::error::Result;
+use crate::read::page::Page;
+use crate::sstable::Reading;
+use crate::table::{Layer, View};
+use model::read::{PartitionRef, RowSink};
+use model::row::{RowRef, merge, visible};
+use model::schema::Table as Definition;
+use model::{Deletion, Token};
+use std::mem;
+
+/// The row that is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'w> {
+    pub(super) token: Token,
+    pub(super) key: &'w [u8],
+    pub(super) clustering: &'w [u8],
+}
+
+/// What was found of a row and its partition, as stored.
+struct Found<'a> {
+    deletion: Deletion,
+    covering: Deletion,
+    stat: Option<RowRef<'a>>,
+    row: Option<RowRef<'a>>,
+}
+
+impl Read<'_> {
+    /// Gives one row.
+    pub(super) async fn row<S: RowSink>(
+        &self,
+        wanted: Wanted<'_>,
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        page.work(wanted.key.len());
+        let views = self.table.views();
+        let mut views = views.iter().filter(|view| view.may_contain(wanted.token)).peekable();
+        if views.peek().is_some() {
+            return self.gather(wanted, views, page, scratch).await;
+        }
+        match &*self.table.layers() {
+            [layer] => {
+                // The common case: straight from the memtable, nothing copied.
+                let memtable = layer.memtable.borrow();
+                let Some(view) = memtable.get(wanted.token, wanted.key) else { return Ok(()) };
+                let found = Found {
+                    deletion: view.deletion(),
+                    covering: view.covering(wanted.clustering),
+                    stat: view.static_row(),
+                    row: view.row(wanted.clustering),
+                };
+                self.give(wanted, &found, page, [&mut scratch.stat, &mut scratch.row])
+            }
+            layers => {
+                let mut gathered = Gathered::begin(scratch);
+                gathered.memtables(wanted, layers);
+                let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
+                let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
+                self.give(wanted, &found, page, [stat, row])
+            }
+        }
+    }
+
+    /// Gives one row of which sstables may hold something.
+    async fn gather<'v, S: RowSink>(
+        &self,
+        wanted: Wanted<'_>,
+        views: impl Iterator<Item = &'v View>,
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut gathered = Gathered::begin(scratch);
+        gathered.memtables(wanted, &self.table.layers());
+        let now_s = self.command.now_s;
+        for view in views {
+            if gathered.is_settled(self.definition, view.newest(), now_s) {
+                break;
+            }
+            page.work(wanted.key.len());
+            let scope = Scope::Key(wanted.token, wanted.key);
+            let span = Span { scope, slices: &self.command.slices, reversed: false };
+            let reading = match self.patience {
+                Patience::None => Reading::Cached,
+                Patience::Endless => Reading::Point,
+            };
+            let mut cursor = view.sstable.cursor(span, reading);
+            gathered.sstable(wanted, &mut cursor).await?;
+        }
+        let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
+        let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
+        self.give(wanted, &found, page, [stat, row])
+    }
+
+    /// Gives the row of a partition, or the partition's static row alone.
+    fn give<S: RowSink>(
+        &self,
+        wanted: Wanted<'_>,
+        found: &Found<'_>,
+        page: &mut Page<'_, S>,
+        [stat, row]: [&mut Vec<u8>; 2],
+    ) -> Result<()> {
+        let now_s = self.command.now_s;
+        let static_row = found.stat.and_then(|row| visible(row, found.deletion, now_s, stat));
+        let partition = PartitionRef { token: wanted.token, key: wanted.key, static_row };
+        let stored = found.row;
+        if let Some(row) = stored.and_then(|stored| visible(stored, found.covering, now_s, row)) {
+            page.offer(&partition, Some(wanted.clustering), Some(row))?;
+        }
+        page.static_alone(&partition)
+    }
+}
+
+/// A row being put together from several sources.
+struct Gathered<'s> {
+    deletion: Deletion,
+    covering: Deletion,
+    all_stat: &'s mut Vec<u8>,
+    all_row: &'s mut Vec<u8>,
+    spare: &'s mut Vec<u8>,
+    /// For what will be visible.
+    stat: &'s mut Vec<u8>,
+    row: &'s mut Vec<u8>,
+}
+
+impl<'s> Gathered<'s> {
+    fn begin(scratch: &'s mut Scratch) -> Self {
+        let Scratch { key, stat, row, merged, spare } = scratch;
+        key.clear();
+        merged.clear();
+        Gathered {
+            deletion: Deletion::NONE,
+            covering: Deletion::NONE,
+            all_stat: key,
+            all_row: merged,
+            spare,
+            stat,
+            row,
+        }
+    }
+
+    fn memtables(&mut self, wanted: Wanted<'_>, layers: &[Layer]) {
+        for layer in layers {
+            let memtable = layer.memtable.borrow();
+            let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
+            self.deletion = self.deletion.max(view.deletion());
+            self.covering = self.covering.max(view.covering(wanted.clustering));
+            unite(self.all_stat, view.static_row(), self.spare);
+            unite(self.all_row, view.row(wanted.clustering), self.spare);
+        }
+    }
+
+    async fn sstable(&mut self, wanted: Wanted<'_>, cursor: &mut impl Cursor) -> Result<()> {
+        if !cursor.next_partition().await? {
+            return Ok(());
+        }
+        let head = cursor.head();
+        self.deletion = self.deletion.max(head.deletion);
+        self.covering = self.covering.max(head.deletion);
+        unite(self.all_stat, head.static_row, self.spare);
+        while cursor.next().await? {
+            match cursor.fragment() {
+                Fragment::Row { row, .. } => unite(self.all_row, Some(row), self.spare),
+                Fragment::Change { position, deletion } if position <= wanted.clustering => {
+                    self.covering = self.covering.max(deletion);
+                }
+                Fragment::Change { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing that is at most as new as `newest` can change what is seen.
+    fn is_settled(&self, definition: &Definition, newest: i64, now_s: u32) -> bool {
+        let stat = some(self.all_stat);
+        let of_static = || definition.statics().count();
+        self.deletion.covers(newest)
+            || (is_whole(
+                some(self.all_row),
+                self.covering,
+                definition.regulars().count(),
+                definition,
+                newest,
+                now_s,
+            ) && (of_static() == 0
+                || is_whole(stat, self.deletion, of_static(), definition, newest, now_s)))
+    }
+}
+
+/// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
+///
+/// One of them must be alive: if none is, an older row marker decides whether there is a row at all.
+fn is_whole(
+    row: Option<RowRef<'_>>,
+    covering: Deletion,
+    count: usize,
+    definition: &Definition,
+    newest: i64,
+    now_s: u32,
+) -> bool {
+    let Some(row) = row else { return covering.covers(newest) };
+    if covering.max(row.head().deletion).covers(newest) {
+        return true;
+    }
+    let (mut found, mut alive) = (0, false);
+    for cell in row.cells() {
+        let decides = cell.timestamp > newest && (cell.path.is_none() || cell.whole);
+        if decides && definition.column_by_id(cell.column).is_some() {
+            found += 1;
+            alive |= !cell.life.is_dead(now_s) && !covering.covers(cell.timestamp);
+        }
+    }
+    found == count && alive
+}
+
+fn some(bytes: &[u8]) -> Option<RowRef<'_>> {
+    (!bytes.is_empty()).then(|| RowRef::trusted(bytes))
+}
+
+/// Merges a row into the one in `all`, which is empty before the first.
+fn unite(all: &mut Vec<u8>, row: Option<RowRef<'_>>, spare: &mut Vec<u8>) {
+    let Some(row) = row else { return };
+    if all.is_empty() {
+        all.extend_from_slice(row.bytes());
+        return;
+    }
+    spare.clear();
+    merge(RowRef::trusted(all), row, spare);
+    mem::swap(all, spare);
+}

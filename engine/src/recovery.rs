@@ -1,0 +1,179 @@
+//! How a shard comes back: manifest, sstables, log, in this order, and nothing is skipped in silence.
+//!
+//! ```text
+//! manifest ─► open every view ─► replay the log behind what was flushed ─► resume the log ─► ready
+//!                                   └─ memory is short: flush ─► manifest
+//! ```
+//!
+//! 1. A file that the manifest names and that is missing or damaged stops the start, with its name.
+//! 2. A record is replayed for a table only if the manifest does not say that this table has it in its views.
+//! 3. Replaying twice is replaying once, so a crash at any step is followed by the same steps again.
+//! 4. What was replayed stays in the log until it is flushed like everything else; the log's resume writes its last
+//!    block again, which may have been read from a cache that the device had not emptied.
+
+use crate::budget::Budget;
+use crate::cache::BlockCache;
+use crate::commitlog::{Log, Position, Record, Replay};
+use crate::engine::{Config, Engine, Tables, tables_of};
+use crate::error::{Error, Result};
+use crate::flush::Place;
+use crate::io::Disk;
+use crate::layout;
+use crate::manifest::{Edit, Manifest, State, View as Entry};
+use crate::sstable::{Known, Proof, Sstable, SstableId};
+use crate::stats::Counters;
+use crate::table::{Table, View};
+use model::mutation::MutationRef;
+use model::{Schema, TableId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// A shard on its way back.
+struct Recovery<'r> {
+    disk: &'r Disk,
+    config: &'r Config,
+    cache: Rc<BlockCache>,
+    manifest: Manifest,
+    tables: Tables,
+    budget: Budget,
+    counters: Counters,
+    files_made: u64,
+}
+
+impl Engine {
+    /// Makes the log and the manifest of a shard that has never been. The directories are there.
+    pub async fn create(disk: &Disk, config: &Config) -> Result<()> {
+        let log_dir = layout::log_dir(&config.shard_dir);
+        Log::create(disk, &log_dir, config.log.clone()).await?;
+        Manifest::create(disk, &config.shard_dir, config.log.seed, State::default()).await?;
+        Ok(())
+    }
+
+    /// Opens a shard: everything that was answered is readable when this returns.
+    pub async fn open(disk: &Disk, config: Config, schema: &Schema) -> Result<Engine> {
+        let budget = Budget::new(config.memory_bytes)?;
+        let manifest = Manifest::open(disk, &config.shard_dir, config.log.seed).await?;
+        let mut recovery = Recovery {
+            disk,
+            config: &config,
+            cache: BlockCache::new(budget.blocks_max() as u64),
+            manifest,
+            tables: tables_of(schema, &Tables::default()),
+            budget,
+            counters: Counters::default(),
+            files_made: 0,
+        };
+        let doomed = recovery.open_views().await?;
+        let log = recovery.replay().await?;
+        let Recovery { cache, manifest, tables, budget, counters, files_made, .. } = recovery;
+        let engine =
+            Engine::assemble(disk, &config, log, manifest, cache, tables, budget, counters);
+        engine.files_made.set(files_made);
+        *engine.doomed.borrow_mut() = doomed;
+        Ok(engine)
+    }
+}
+
+impl Recovery<'_> {
+    /// Opens every view; gives those of tables that are gone.
+    async fn open_views(&mut self) -> Result<Vec<Vec<Entry>>> {
+        let entries: Vec<Entry> = self.manifest.state().views.values().copied().collect();
+        let mut open: BTreeMap<Uuid, Rc<Sstable>> = BTreeMap::new();
+        let mut views: BTreeMap<TableId, Vec<View>> = BTreeMap::new();
+        let mut gone: BTreeMap<TableId, Vec<Entry>> = BTreeMap::new();
+        for entry in entries {
+            let id = TableId(entry.table);
+            if !self.tables.contains_key(&id) {
+                gone.entry(id).or_default().push(entry);
+                continue;
+            }
+            let sstable = match open.get(&entry.sstable) {
+                Some(sstable) => sstable.clone(),
+                None => open_sstable(self.disk, &entry, &self.cache).await?,
+            };
+            open.insert(entry.sstable, sstable.clone());
+            views.entry(id).or_default().push(View { entry, sstable });
+        }
+        for (id, views) in views {
+            self.tables[&id].replace_views(&[], views);
+        }
+        Ok(gone.into_values().collect())
+    }
+
+    /// Takes in what the log holds and no view does.
+    async fn replay(&mut self) -> Result<Log> {
+        let log_dir = layout::log_dir(&self.config.shard_dir);
+        let flushed = self.manifest.state().flushed;
+        let mut replay = Replay::open(self.disk, &log_dir, flushed).await?;
+        let mut start = flushed;
+        while let Some(record) = replay.next().await? {
+            self.take(&record, start, log_dir.as_str())?;
+            start = record.end;
+            self.counters.count(|s| s.records_replayed += 1);
+            if self.budget.admit(0, 0).is_err() {
+                self.make_room().await?;
+            }
+        }
+        let tail = replay.finish().await?;
+        Log::resume(self.disk, &log_dir, self.config.log.clone(), tail).await
+    }
+
+    fn take(&self, record: &Record<'_>, start: Position, log: &str) -> Result<()> {
+        for mutation in MutationRef::of_record(record.payload) {
+            let mutation = mutation
+                .map_err(|e| Error::corrupt(log, u64::from(record.end.offset()), e.to_string()))?;
+            let Some(table) = self.tables.get(&mutation.table) else { continue };
+            let done = self.manifest.state().truncated(mutation.table.0);
+            if done.is_none_or(|done| record.end > done) {
+                self.budget.memtables_grew(table.apply(&mutation, start, record.end));
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the largest memtables until half of the room is free.
+    async fn make_room(&mut self) -> Result<()> {
+        while self.budget.wants_flush(0) {
+            let largest = self.tables.iter().max_by_key(|(id, t)| (t.memtable_bytes(), **id));
+            let table = largest.map(|(_, table)| Rc::clone(table)).expect("somebody has it");
+            self.flush(&table).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self, table: &Table) -> Result<()> {
+        let layer = table.oldest_sealed().expect("a table that holds memory has a layer");
+        let definition = table.definition();
+        self.files_made += 1;
+        let id = sstable_id(self.config.log.seed, self.files_made);
+        let place = Place { disk: self.disk, cache: &self.cache, definition: &definition, id };
+        let view = place.write_layer(&layer, &async || {}).await?;
+        let edit = Edit {
+            add: view.iter().map(|view| view.entry).collect(),
+            truncate: vec![(definition.id.0, layer.until)],
+            ..Edit::default()
+        };
+        self.manifest.commit(&edit).await?;
+        self.budget.memtables_shrank(table.flushed(&layer, view));
+        Ok(())
+    }
+}
+
+/// Opens the file of a view.
+pub(crate) async fn open_sstable(
+    disk: &Disk,
+    entry: &Entry,
+    cache: &Rc<BlockCache>,
+) -> Result<Rc<Sstable>> {
+    let proof = Proof { file_bytes: entry.file_bytes, footer_checksum: entry.footer_checksum };
+    let known = Known { id: SstableId(entry.sstable), table: TableId(entry.table), proof };
+    Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await
+}
+
+/// A name that no other file has: `seed` is another one each time a shard is opened.
+pub(crate) fn sstable_id(seed: u64, number: u64) -> SstableId {
+    let mut bytes = *b"sstable 00000000";
+    bytes[8..].copy_from_slice(&number.to_le_bytes());
+    SstableId(Uuid::from_u128(xxhash_rust::xxh3::xxh3_128_with_seed(&bytes, seed)))
+}

@@ -1,0 +1,81 @@
+//! How data goes at once: a table is emptied or dropped.
+//!
+//! 1. Truncate: all that was written before the call is readable first (so it has a place in the log), then one edit
+//!    removes the views and says up to where the log is not replayed for this table. Then memory and files go.
+//! 2. Drop: the table leaves the schema, and its memtables with it; a job removes its views and files.
+//!
+//! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
+//! the next start, since no manifest names them.
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::io::Disk;
+use crate::layout;
+use crate::manifest::{Edit, View as Entry, ViewId};
+use crate::table::Table;
+use model::TableId;
+
+impl Engine {
+    /// Empties a table: nothing that was answered before the call is left when it returns.
+    pub async fn truncate(&self, id: TableId) -> Result<()> {
+        let table = self.table(id)?;
+        self.until_applied(self.log.positions().appended).await?;
+        let _turn = self.turns.take().await;
+        loop {
+            let applied = self.applied.get();
+            if self.log.positions().durable >= applied {
+                break;
+            }
+            self.until_durable(applied).await?;
+        }
+        table.seal();
+        let (victims, views) = (table.layers().to_vec(), table.views());
+        let flushed = self.flushed_but_for(None, &table);
+        let edit = Edit {
+            remove: views.iter().map(|view| view.entry.id()).collect(),
+            truncate: vec![(id.0, self.applied.get())],
+            flushed: Some(flushed),
+            ..Edit::default()
+        };
+        self.manifest.commit(&edit).await?;
+        self.budget.memtables_shrank(table.clear(&victims));
+        self.log.mark_flushed(flushed);
+        self.make_room();
+        let entries: Vec<Entry> = views.iter().map(|view| view.entry).collect();
+        drop(views);
+        delete_files(&self.disk, &entries).await
+    }
+
+    /// A table has left the schema: its memory goes now, its files by a job.
+    pub(crate) fn doom(&self, table: &Table) {
+        let entries = table.views().iter().map(|view| view.entry).collect();
+        let victims = table.layers().to_vec();
+        self.budget.memtables_shrank(table.clear(&victims));
+        self.doomed.borrow_mut().push(entries);
+    }
+
+    /// Removes the views and files of tables that are gone.
+    pub(crate) async fn remove_doomed(&self) -> Result<()> {
+        let _turn = self.turns.take().await;
+        loop {
+            let Some(entries) = self.doomed.borrow().last().cloned() else { return Ok(()) };
+            // A truncation may have removed them before the table was dropped.
+            let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
+            let remove = entries.iter().map(Entry::id).filter(named).collect();
+            self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
+            self.doomed.borrow_mut().retain(|other| *other != entries);
+            delete_files(&self.disk, &entries).await?;
+        }
+    }
+}
+
+/// Deletes files that no manifest names any more. One that other shards may still read stays until the next start.
+pub(crate) async fn delete_files(disk: &Disk, entries: &[Entry]) -> Result<()> {
+    for entry in entries.iter().filter(|entry| !entry.shared) {
+        let path = layout::sstable_path(entry.table, entry.sstable);
+        if disk.exists(&path).await? {
+            disk.unlink(&path).await?;
+        }
+    }
+    Ok(())
+}

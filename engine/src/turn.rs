@@ -1,0 +1,76 @@
+//! One at a time, across awaits: whoever changes the manifest and what follows from it takes the turn.
+//!
+//! The manifest itself puts commits in a row; this is held longer, from looking at the tables (is what was flushed
+//! still wanted?) over the commit to changing them, so that two such changes never see each other half done.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// Hands out turns.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    taken: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// A turn; dropping it lets the next begin.
+#[derive(Debug)]
+pub(crate) struct Turn<'t>(&'t Turns);
+
+impl Turns {
+    /// Waits until nobody has the turn, and takes it.
+    pub(crate) async fn take(&self) -> Turn<'_> {
+        poll_fn(|cx| {
+            if self.taken.replace(true) {
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(Turn(self))
+        })
+        .await
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.taken.set(false);
+        // All of them: one that was first may have been dropped while it waited.
+        self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::SimExec;
+    use futures_lite::future::yield_now;
+    use std::rc::Rc;
+
+    #[test]
+    fn turns_do_not_overlap_and_all_come() {
+        for seed in 0..50 {
+            let exec = SimExec::new(seed);
+            let (turns, inside) = (Rc::new(Turns::default()), Rc::new(Cell::new(0)));
+            let done = Rc::new(Cell::new(0));
+            for _ in 0..5 {
+                let (turns, inside, done) = (turns.clone(), inside.clone(), done.clone());
+                exec.spawn(async move {
+                    let turn = turns.take().await;
+                    assert_eq!(inside.replace(1), 0, "two have the turn");
+                    yield_now().await;
+                    inside.set(0);
+                    drop(turn);
+                    done.set(done.get() + 1);
+                });
+            }
+            let finished = done.clone();
+            exec.run(async move {
+                while finished.get() < 5 {
+                    yield_now().await;
+                }
+            })
+            .done();
+        }
+    }
+}
