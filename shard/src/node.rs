@@ -59,9 +59,9 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     pub(crate) fn engine_config(&self, layout: &Layout, shard: ShardId) -> engine::Config {
-        let dir = layout::shard_dir(layout.generation, shard.index() as u32);
+        let shard_dir = layout::shard_dir(layout.generation, shard.index() as u32);
         engine::Config {
-            log_dir: layout::log_dir(&dir),
+            shard_dir,
             owned: vec![Sharder::new(layout.shards as usize).range_of(shard)],
             log: engine::commitlog::Config { seed: chance(), ..self.log.clone() },
             memory_bytes: self.shard_memory_bytes,
