@@ -1,7 +1,8 @@
 //! One shard's engine on the simulated disk, with one table of records, driven by hand.
 
 use engine::commitlog;
-use engine::io::{Disk, Faults, RelPath, SimDisk};
+use engine::io::{Disk, Faults, SimDisk};
+use engine::layout::{self, Layout};
 use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
 use model::read::{Limits, Partitions, ReadCommand, Slice};
@@ -115,11 +116,13 @@ pub fn with_engine<R>(shape: &Shape, body: impl FnOnce(&Engine, &mut Driver<'_>)
 
 async fn open(shape: &Shape) -> engine::Result<Engine> {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let log_dir = RelPath::root().join("log");
-    disk.mkdir(&log_dir).await?;
+    let layout =
+        Layout { ready: false, generation: 1, shards: 1, host_id: Uuid::nil(), timestamp_high: 0 };
+    layout.make_directories(&disk).await?;
     let log = commitlog::Config::new(1);
     let owned = vec![TokenRange::ALL];
-    let config = Config { log_dir, owned, log, memory_bytes: MEMORY_BYTES };
+    let shard_dir = layout::shard_dir(1, 0);
+    let config = Config { shard_dir, owned, log, memory_bytes: MEMORY_BYTES };
     Engine::create(&disk, &config).await?;
     Engine::open(&disk, config, &shape.schema()).await
 }
