@@ -29,7 +29,8 @@ use cql::frame::response::{Envelope, Failure};
 use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
 
 use crate::limits::{
-    CONNECTION_REQUESTS_MAX, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+    CONNECTION_REQUESTS_MAX, FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, STALLED_TIMEOUT,
+    UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::{Outcome, Service};
@@ -44,12 +45,14 @@ pub(crate) struct Connection {
     outlet: Outlet,
     /// What arrived and is no whole frame yet, or could not be taken yet. Empty when idle.
     input: Vec<u8>,
-    /// `input`, or the intake, may hold whole frames that could not be taken yet.
+    /// `input`, or the intake, may hold whole frames that were not taken yet.
     backlog: bool,
     /// The kernel may have more than we read.
     unread: bool,
     /// Requests without an answer: stream, and what they count against the shard's memory.
     waiting: Vec<(i16, u32)>,
+    /// What its unsent answers count against the shard's memory.
+    unsent_bytes: usize,
     state: State,
     opened: Instant,
     /// When the client last took something, or had nothing to take.
@@ -84,6 +87,7 @@ impl Connection {
             backlog: false,
             unread: true,
             waiting: Vec::new(),
+            unsent_bytes: 0,
             state: State::Open,
             opened: now,
             progress: now,
@@ -118,7 +122,7 @@ impl Connection {
             State::Open if self.backlog => self.take_input(service, load),
             State::Open => {}
         }
-        if self.state != State::Open || self.is_held_back() || !self.unread {
+        if self.state != State::Open || self.is_held_back() || self.backlog || !self.unread {
             return Fate::Keep;
         }
         let count = match self.read(scratch) {
@@ -179,11 +183,15 @@ impl Connection {
         }
     }
 
-    /// Takes frames from `bytes` as long as it may; returns how many bytes they were.
+    /// Takes frames from `bytes` as long as it may and has its turn; returns how many bytes they
+    /// were.
     fn take_frames(&mut self, bytes: &[u8], service: &impl Service, load: &mut Load) -> usize {
         let mut used = 0;
         self.backlog = true;
-        while self.state == State::Open && !self.is_held_back() {
+        for _ in 0..FRAMES_PER_STEP {
+            if self.state != State::Open || self.is_held_back() {
+                break;
+            }
             let step = match self.intake.next(&bytes[used..]) {
                 Ok(step) => step,
                 Err(broken) => {
@@ -276,8 +284,16 @@ impl Connection {
     }
 
     /// Sends what can be sent.
-    pub(crate) fn flush(&mut self, now: Instant) -> Fate {
+    pub(crate) fn flush(&mut self, now: Instant, load: &mut Load) -> Fate {
         self.outlet.seal();
+        let fate = self.send(now);
+        let unsent_bytes = self.outlet.waiting_bytes();
+        load.unsent(self.unsent_bytes, unsent_bytes);
+        self.unsent_bytes = unsent_bytes;
+        fate
+    }
+
+    fn send(&mut self, now: Instant) -> Fate {
         while !self.outlet.unsent().is_empty() {
             match self.socket.write(self.outlet.unsent()) {
                 Ok(count) => {
@@ -337,6 +353,7 @@ impl Connection {
         for (_, bytes) in self.waiting {
             load.release(bytes);
         }
+        load.unsent(self.unsent_bytes, 0);
     }
 }
 

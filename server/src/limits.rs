@@ -39,7 +39,9 @@ pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes taken from one socket in one read.
-pub(crate) const READ_BYTES: usize = 256 << 10;
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Requests taken from one connection before the others have their turn.
+pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
@@ -47,7 +49,8 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
-/// The part of a shard's memory that requests in flight may take; more are answered OVERLOADED.
+/// The part of a shard's memory that requests in flight and answers not yet sent may take; more
+/// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
 
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());

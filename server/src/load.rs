@@ -1,4 +1,5 @@
-//! How much one core has taken on: requests that wait for an answer, and the memory they hold.
+//! How much one core has taken on: requests that wait for an answer, answers that wait for their
+//! readers, and the memory both hold.
 //!
 //! A request over the limit is answered OVERLOADED at once; its bytes are already read, and the
 //! connection stays in step.
@@ -12,34 +13,43 @@ const REQUEST_OVERHEAD_BYTES: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct Load {
     requests: usize,
-    bytes: u64,
+    request_bytes: u64,
+    answer_bytes: u64,
     bytes_max: u64,
 }
 
 impl Load {
     /// Nothing in flight, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64) -> Load {
-        Load { requests: 0, bytes: 0, bytes_max: memory_bytes / REQUEST_MEMORY_SHARE }
+        let bytes_max = memory_bytes / REQUEST_MEMORY_SHARE;
+        Load { requests: 0, request_bytes: 0, answer_bytes: 0, bytes_max }
     }
 
     /// Whether another request may wait.
     #[inline]
     pub(crate) fn admits(&self, body_bytes: u32) -> bool {
-        self.requests < SHARD_REQUESTS_MAX && self.bytes + held(body_bytes) <= self.bytes_max
+        let bytes = self.request_bytes + self.answer_bytes + held(body_bytes);
+        self.requests < SHARD_REQUESTS_MAX && bytes <= self.bytes_max
     }
 
     /// A request waits.
     #[inline]
     pub(crate) fn take(&mut self, body_bytes: u32) {
         self.requests += 1;
-        self.bytes += held(body_bytes);
+        self.request_bytes += held(body_bytes);
     }
 
     /// A request waits no more.
     #[inline]
     pub(crate) fn release(&mut self, body_bytes: u32) {
         self.requests -= 1;
-        self.bytes -= held(body_bytes);
+        self.request_bytes -= held(body_bytes);
+    }
+
+    /// The unsent answers of a connection were `before` bytes and are `now`.
+    #[inline]
+    pub(crate) fn unsent(&mut self, before: usize, now: usize) {
+        self.answer_bytes = self.answer_bytes - before as u64 + now as u64;
     }
 
     /// How many requests wait.
@@ -51,9 +61,9 @@ impl Load {
     #[cold]
     pub(crate) fn refusal(&self) -> String {
         format!(
-            "Request not taken: {} requests with {} bytes are in flight on this shard, at most \
-             {SHARD_REQUESTS_MAX} with {} bytes may be",
-            self.requests, self.bytes, self.bytes_max
+            "Request not taken: {} requests with {} bytes are in flight on this shard and {} bytes \
+             of answers unsent; at most {SHARD_REQUESTS_MAX} and {} bytes may be",
+            self.requests, self.request_bytes, self.answer_bytes, self.bytes_max
         )
     }
 }
@@ -78,6 +88,10 @@ mod tests {
         assert_eq!(taken, 9, "a tenth of the memory, and a little for each request");
         assert!(load.refusal().contains("9 requests"));
         load.release(body_bytes);
+        assert!(load.admits(body_bytes));
+        load.unsent(0, 2 << 20);
+        assert!(!load.admits(body_bytes), "answers nobody reads take room too");
+        load.unsent(2 << 20, 0);
         assert!(load.admits(body_bytes));
         let mut many = Load::new(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));

@@ -280,7 +280,7 @@ impl<S: Service> Pass<S> {
         let busy = !list.is_empty();
         for id in list.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            match connection.flush(now) {
+            match connection.flush(now, &mut self.load) {
                 Fate::Drop => self.close(id),
                 Fate::Keep => {
                     // Room was made: what was held back may go on, in the next pass.

@@ -399,6 +399,25 @@ fn a_client_that_does_not_read_is_not_read_and_loses_nothing() {
 }
 
 #[test]
+fn a_burst_is_taken_in_turns_and_in_order() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V5, compression);
+        let count = 3 * crate::limits::FRAMES_PER_STEP as i16;
+        let parameters = Parameters::plain(Consistency::One, Version::V5);
+        for stream in 0..count {
+            let request = Request::Query(Query { text: "now", parameters });
+            client.outlet.frame(|out| request.put(Version::V5, stream, Flags(0), out));
+        }
+        client.outlet.seal();
+        client.flush();
+        server.settle();
+        let expected: Vec<_> = (0..count).map(|stream| format!("{stream} now")).collect();
+        assert_eq!(client.answers(), expected);
+    }
+}
+
+#[test]
 fn more_requests_than_memory_are_overloaded() {
     let mut server = Server::start();
     let mut client = Client::ready(&mut server, Version::V4, Compression::None);
