@@ -7,13 +7,21 @@
 //! - [`limits`]: every bound of this crate.
 //! - [`literal`]: the text of a constant to a value's bytes.
 
+pub mod bind;
 pub mod ddl;
 pub mod describe;
+pub mod digest;
 pub mod error;
 pub mod frame;
+pub mod functions;
 pub mod lang;
 pub mod limits;
 pub mod literal;
+pub mod plan;
 pub mod prepare;
+pub mod restrict;
+pub mod rows;
+pub mod term;
 
+pub use digest::digest;
 pub use error::{Error, Result};

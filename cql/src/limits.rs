@@ -29,14 +29,25 @@ pub const NESTING_MAX: u8 = 12;
 pub const OPERATORS_MAX: usize = 100;
 /// Most relations of a `WHERE`.
 pub const RELATIONS_MAX: usize = 100;
+/// Most combinations of the values of several `IN`s.
+pub const IN_PRODUCT_MAX: usize = 100;
+/// Most values of one `IN`.
+pub const IN_LIST_MAX: usize = 10_000;
 /// Most bind markers of a statement: their number is a `[short]` on the wire.
 pub const BIND_MARKERS_MAX: usize = 65_535;
 /// Most statements of one batch text.
 pub const BATCH_STATEMENTS_MAX: usize = 65_535;
+/// Bytes after which a page ends, as sent.
+pub const PAGE_BYTES: u64 = 1 << 20;
+/// Rows that one step of an aggregate reads.
+pub const UNPAGED_ROWS: u64 = 10_000;
+/// Largest result that cannot be paged: a frame's worth.
+pub const RESULT_BYTES_MAX: usize = 256 << 20;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 10_000;
 
 // A frame always holds a statement of any allowed length.
+const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
 const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;

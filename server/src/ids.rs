@@ -4,35 +4,41 @@
 //! core has a random node number, with the multicast bit set as RFC 9562 asks, and never uses a
 //! tick twice, so two cores cannot meet.
 
+use shard::clock::Clock;
 use std::cell::Cell;
+use std::rc::Rc;
 use uuid::Uuid;
 
 /// Ticks of 100 ns from 1582-10-15 to 1970-01-01.
 const TICKS_TO_1970: i64 = 0x01B2_1DD2_1381_4000;
 
 /// The ids of one core.
-#[derive(Debug)]
 pub(crate) struct Ids {
+    clock: Rc<Clock>,
     last_tick: Cell<i64>,
     tail: [u8; 8],
-    /// The time of the pass, in microseconds since 1970.
-    pub(crate) now_us: Cell<i64>,
 }
 
 impl Ids {
     /// Ids of a core that nobody has had before.
-    pub(crate) fn new() -> Ids {
+    pub(crate) fn new(clock: Rc<Clock>) -> Ids {
         let random = Uuid::new_v4();
         let mut tail = [0; 8];
         tail.copy_from_slice(&random.as_bytes()[8..]);
         tail[0] = tail[0] & 0x3F | 0x80;
         tail[2] |= 1;
-        Ids { last_tick: Cell::new(0), tail, now_us: Cell::new(0) }
+        Ids { clock, last_tick: Cell::new(0), tail }
     }
 
-    /// A version 1 uuid of this pass.
-    pub(crate) fn timeuuid(&self) -> [u8; 16] {
-        let now = self.now_us.get() * 10 + TICKS_TO_1970;
+    /// The wall clock of this pass, in microseconds since 1970.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.clock.wall_us()
+    }
+}
+
+impl cql::bind::Ids for Ids {
+    fn timeuuid(&self) -> [u8; 16] {
+        let now = self.now_us() * 10 + TICKS_TO_1970;
         let tick = now.max(self.last_tick.get() + 1);
         self.last_tick.set(tick);
         let time = (tick as u64).to_be_bytes();
@@ -44,6 +50,10 @@ impl Ids {
         uuid[8..].copy_from_slice(&self.tail);
         uuid
     }
+
+    fn uuid(&self) -> [u8; 16] {
+        Uuid::new_v4().into_bytes()
+    }
 }
 
 #[cfg(test)]
@@ -52,12 +62,12 @@ mod tests {
 
     #[test]
     fn timeuuids_of_one_pass_differ_and_tell_the_time() {
-        let ids = Ids::new();
-        ids.now_us.set(1_700_000_000_000_000);
+        use cql::bind::Ids as _;
+        let ids = Ids::new(Rc::new(Clock::new()));
         let (a, b) = (Uuid::from_bytes(ids.timeuuid()), Uuid::from_bytes(ids.timeuuid()));
         assert_eq!(a.get_version_num(), 1);
         assert!(model::CqlType::Timeuuid.compare(a.as_bytes(), b.as_bytes()).is_lt());
-        let time = a.get_timestamp().expect("version 1 has a time").to_unix();
-        assert_eq!(time, (1_700_000_000, 0));
+        let (seconds, _) = a.get_timestamp().expect("version 1 has a time").to_unix();
+        assert_eq!(seconds as i64, ids.now_us() / 1_000_000);
     }
 }

@@ -1,2 +1,170 @@
-//! Statements made ready.
+//! Statements made ready: names looked up, types checked, everything compiled to plans.
+//!
+//! ```text
+//! Parsed ──► Use, Describe                  as they are
+//!        ──► Select, Write, Batch           plans with their markers
+//!        ──► Schema                         looked at when it is executed: the schema may be newer
+//! ```
+//!
+//! A plan belongs to the version of the schema it was made with; whoever keeps plans makes them
+//! anew when their table changed.
+
+mod name;
+mod select;
+#[cfg(test)]
+mod tests;
 pub mod types;
+mod write;
+
+pub use name::{find_table, no_keyspace_in_use};
+
+use crate::bind::Marker;
+use crate::error::{Error, Result};
+use crate::lang::ast::{self, Describe, QualifiedName};
+use crate::lang::parse;
+use crate::plan::{BatchPlan, SelectPlan, WritePlan};
+use crate::term::Compiler;
+use model::Table;
+use model::schema::{ColumnKind, Schema};
+use std::sync::Arc;
+
+/// What a statement is, ready to be executed.
+#[derive(Debug)]
+pub enum Statement {
+    /// `USE ks`.
+    Use(String),
+    /// `SELECT`.
+    Select(Box<SelectPlan>),
+    /// `INSERT`, `UPDATE`, `DELETE`.
+    Write(Box<WritePlan>),
+    /// `BEGIN BATCH`.
+    Batch(BatchPlan),
+    /// `TRUNCATE`.
+    Truncate(Arc<Table>),
+    /// A change of the schema: `ddl::plan` turns it into one when it is executed.
+    Schema(ast::Statement),
+    /// `DESCRIBE`.
+    Describe(Describe),
+}
+
+/// A prepared statement.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What it does.
+    pub statement: Statement,
+    /// Its bind markers in order.
+    pub markers: Vec<Marker>,
+    /// Which markers are the partition key, in key order, if all of it is bound.
+    pub key_indexes: Vec<u16>,
+    /// What its user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Prepares `text` for a session that uses `keyspace`.
+pub fn prepare(text: &str, schema: &Schema, keyspace: Option<&str>) -> Result<Prepared> {
+    let parsed = parse(text)?;
+    prepare_parsed(parsed, schema, keyspace)
+}
+
+/// Prepares a statement that is parsed.
+pub fn prepare_parsed(
+    parsed: ast::Parsed,
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<Prepared> {
+    let names = &parsed.binds;
+    let plain = |statement| Prepared {
+        statement,
+        markers: Vec::new(),
+        key_indexes: Vec::new(),
+        warnings: Vec::new(),
+    };
+    Ok(match parsed.statement {
+        ast::Statement::Use(name) => {
+            if schema.keyspace(&name).is_none() {
+                return Err(Error::invalid(format!("Keyspace '{name}' does not exist")));
+            }
+            plain(Statement::Use(name))
+        }
+        ast::Statement::Describe(describe) => plain(Statement::Describe(describe)),
+        ast::Statement::Truncate { table, .. } => {
+            plain(Statement::Truncate(find_table(&table, schema, keyspace)?.clone()))
+        }
+        ast::Statement::Select(select) => {
+            let table = find_table(&select.table, schema, keyspace)?;
+            let mut compiler = Compiler::new(schema, table, names);
+            let (plan, warnings) = select::compile(&select, table, &mut compiler)?;
+            let markers = compiler.into_markers()?;
+            let key_indexes = key_indexes(&markers, &select_keys(&plan));
+            Prepared {
+                statement: Statement::Select(Box::new(plan)),
+                markers,
+                key_indexes,
+                warnings,
+            }
+        }
+        ast::Statement::Modification(modification) => {
+            let table = find_table(table_of(&modification), schema, keyspace)?;
+            let mut compiler = Compiler::new(schema, table, names);
+            let plan = write::compile(&modification, table, &mut compiler)?;
+            let markers = compiler.into_markers()?;
+            let key_indexes = key_indexes(&markers, &plan.keys);
+            let statement = Statement::Write(Box::new(plan));
+            Prepared { statement, markers, key_indexes, warnings: Vec::new() }
+        }
+        ast::Statement::Batch(batch) => {
+            let (plan, markers) = write::compile_batch(&batch, names, schema, keyspace)?;
+            // The key of a batch is that of its first statement, if it can be found in its markers.
+            let first = plan.writes.first();
+            let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&markers, &write.keys));
+            let statement = Statement::Batch(plan);
+            Prepared { statement, markers, key_indexes, warnings: Vec::new() }
+        }
+        ast::Statement::Unsupported(what) => {
+            return Err(Error::invalid(format!("{what} is not supported")));
+        }
+        other => {
+            if !names.is_empty() {
+                return Err(Error::invalid("Bind variables are not supported in DDL statements"));
+            }
+            plain(Statement::Schema(other))
+        }
+    })
+}
+
+fn table_of(modification: &ast::Modification) -> &QualifiedName {
+    match modification {
+        ast::Modification::Insert(insert) => &insert.table,
+        ast::Modification::Update(update) => &update.table,
+        ast::Modification::Delete(delete) => &delete.table,
+    }
+}
+
+fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::Choice> {
+    match &plan.filter.partitions {
+        crate::restrict::PartitionChoice::Keys { columns, .. } => columns.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The markers that give the columns of the partition key one value each.
+fn key_indexes(markers: &[Marker], keys: &[crate::restrict::Choice]) -> Vec<u16> {
+    use crate::restrict::{Choice, Values};
+    let indexes = keys.iter().map(|key| match key {
+        // Of an IN the last marker stands for all, as Cassandra has it.
+        Choice::One(Values::Each(terms)) => terms.last()?.marker(),
+        Choice::Many(all) => match all.last()? {
+            Values::Each(terms) => terms.last()?.marker(),
+            Values::Whole(_) => None,
+        },
+        _ => None,
+    });
+    let indexes: Vec<u16> = indexes.collect::<Option<_>>().unwrap_or_default();
+    debug_assert!(indexes.iter().all(|index| usize::from(*index) < markers.len()));
+    indexes
+}
+
+/// Whether any column of the kind is among `columns`.
+fn has_kind(columns: &[&model::Column], kind: ColumnKind) -> bool {
+    columns.iter().any(|column| column.kind == kind)
+}

@@ -67,7 +67,7 @@ fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> 
             let freezable = ty.is_collection()
                 || matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
             if !freezable {
-                return Err(Error::invalid(format!(
+                return Err(Error::Syntax(format!(
                     "frozen<> is only allowed on collections, tuples, and user-defined types (got {ty})"
                 )));
             }

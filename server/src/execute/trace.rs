@@ -4,6 +4,7 @@
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
 
 use crate::ids::Ids;
+use cql::bind::Ids as _;
 use crate::system::{Row, Value, put_row};
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
@@ -36,7 +37,7 @@ impl Trace {
             coordinator: node,
             request: "Execute CQL3 query",
             parameters: Default::default(),
-            started_us: ids.now_us.get(),
+            started_us: ids.now_us(),
             events: Vec::new(),
             thread: format!("shard {shard}"),
         }

@@ -9,11 +9,13 @@
 //! Invariants: a computed table is read-only; every one of them answers, even if with no rows; what
 //! comes from all cores (clients, sizes) is gathered before, so computing never waits.
 
+mod base;
 mod node;
 mod schema_rows;
 mod value;
 
-pub(crate) use node::{CQL_VERSION, Node, PARTITIONER, RELEASE_VERSION};
+pub(crate) use base::base_schema;
+pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 
 use crate::session::Session;
 use model::schema::{Schema, Table};

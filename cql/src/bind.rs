@@ -1,0 +1,120 @@
+//! The values of one execution: what the client bound, when it happens, and where ids come from.
+//!
+//! Bound values are checked against the types of their markers once, here, so that nothing after
+//! has to. They stay where they lie in the request.
+
+use crate::error::{Error, Result};
+use crate::frame::Value;
+use crate::frame::request::Values;
+use model::CqlType;
+
+/// A bind marker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marker {
+    /// Its keyspace, for the metadata.
+    pub keyspace: String,
+    /// Its table.
+    pub table: String,
+    /// `:name`, or the name of what it is bound to.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+}
+
+/// Where functions get ids that are not like any other.
+pub trait Ids {
+    /// A version 1 uuid of this moment, unlike any other of this node.
+    fn timeuuid(&self) -> [u8; 16];
+    /// A random (version 4) uuid.
+    fn uuid(&self) -> [u8; 16];
+}
+
+/// When a statement happens.
+#[derive(Clone, Copy)]
+pub struct Moment<'a> {
+    /// The timestamp of writes that name none, in microseconds.
+    pub timestamp_us: i64,
+    /// The wall clock, in milliseconds: what `current_timestamp()` says.
+    pub now_ms: i64,
+    /// What expiry counts from, in seconds.
+    pub now_s: u32,
+    /// Where `now()` and `uuid()` come from.
+    pub ids: &'a dyn Ids,
+}
+
+/// How many values are kept without allocating.
+const INLINE: usize = 24;
+
+/// Bound values that can be asked for by number.
+pub struct Bindings<'a> {
+    inline: [Value<'a>; INLINE],
+    spilled: Vec<Value<'a>>,
+    /// When the statement happens.
+    pub moment: Moment<'a>,
+}
+
+impl<'a> Bindings<'a> {
+    /// Binds `values` to `markers`: by name if they have names, else in order.
+    pub fn new(values: &Values<'a>, markers: &[Marker], moment: Moment<'a>) -> Result<Self> {
+        if values.len() != markers.len() && !values.is_named() {
+            return Err(Error::invalid(format!(
+                "Invalid amount of bind variables: expected {} but got {}",
+                markers.len(),
+                values.len()
+            )));
+        }
+        let mut bindings = Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), moment };
+        if markers.len() > INLINE {
+            bindings.spilled.resize(markers.len() - INLINE, Value::Null);
+        }
+        if values.is_named() {
+            for (index, marker) in markers.iter().enumerate() {
+                let named = values.named_iter().find(|(name, _)| *name == marker.name);
+                let (_, value) = named.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "Invalid amount of bind variables: {} is missing",
+                        marker.name
+                    ))
+                })?;
+                bindings.set(index, value, marker)?;
+            }
+        } else {
+            for (index, (value, marker)) in values.iter().zip(markers).enumerate() {
+                bindings.set(index, value, marker)?;
+            }
+        }
+        Ok(bindings)
+    }
+
+    /// No values.
+    pub fn none(moment: Moment<'a>) -> Self {
+        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), moment }
+    }
+
+    fn set(&mut self, index: usize, value: Value<'a>, marker: &Marker) -> Result<()> {
+        if let Value::Bytes(bytes) = value {
+            marker.ty.validate(bytes).map_err(|error| invalid_value(&error))?;
+        }
+        match self.inline.get_mut(index) {
+            Some(slot) => *slot = value,
+            None => self.spilled[index - INLINE] = value,
+        }
+        Ok(())
+    }
+
+    /// The value bound to a marker.
+    #[inline]
+    pub fn get(&self, marker: u16) -> Value<'a> {
+        let index = usize::from(marker);
+        match self.inline.get(index) {
+            Some(value) => *value,
+            None => self.spilled[index - INLINE],
+        }
+    }
+}
+
+/// A value that is not of its marker's type.
+#[cold]
+fn invalid_value(error: &model::Error) -> Error {
+    Error::invalid(error.to_string())
+}

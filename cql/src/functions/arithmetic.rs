@@ -1,0 +1,192 @@
+//! `+ - * / %` of numbers, of texts and of dates, as Java does them.
+//!
+//! Integers of fixed width wrap. A decimal quotient has 32 digits behind the point at most.
+
+use super::time::millis_of;
+use crate::lang::ast::BinaryOp;
+use crate::literal::{
+    Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil,
+};
+use model::CqlType;
+use num_bigint::{BigInt, Sign};
+
+/// A result, or why there is none.
+type Outcome = Result<Option<Vec<u8>>, String>;
+
+/// Digits behind the point of a quotient.
+const QUOTIENT_SCALE: i32 = 32;
+
+/// `left op right` as a value of `result`; `None` if one of them is empty.
+pub(super) fn calculate(
+    op: BinaryOp,
+    left: (&CqlType, &[u8]),
+    right: (&CqlType, &[u8]),
+    result: &CqlType,
+) -> Outcome {
+    match result {
+        CqlType::Text | CqlType::Ascii => Ok(Some([left.1, right.1].concat())),
+        CqlType::Timestamp | CqlType::Date => Ok(shift(op, left, right.1, result)),
+        CqlType::Float | CqlType::Double => {
+            let (Some(a), Some(b)) = (float(left), float(right)) else { return Ok(None) };
+            Ok(Some(match result {
+                CqlType::Float => of_float(op, a as f32, b as f32).to_be_bytes().to_vec(),
+                _ => of_float(op, a, b).to_be_bytes().to_vec(),
+            }))
+        }
+        CqlType::Decimal => {
+            let (Some(a), Some(b)) = (decimal(left), decimal(right)) else { return Ok(None) };
+            of_decimal(op, &a, &b).map(|number| Some(number.to_bytes()))
+        }
+        CqlType::Varint => {
+            let (Some(a), Some(b)) = (integer(left), integer(right)) else { return Ok(None) };
+            of_integer(op, &a, &b).map(|number| Some(number.to_signed_bytes_be()))
+        }
+        _ => {
+            let (Some(a), Some(b)) = (integer(left), integer(right)) else { return Ok(None) };
+            let number = of_integer(op, &a, &b)?;
+            Ok(Some(wrapped(&number, result.fixed_bytes().unwrap_or(8))))
+        }
+    }
+}
+
+/// `-value`.
+pub(super) fn negate(ty: &CqlType, value: &[u8]) -> crate::error::Result<Option<Vec<u8>>> {
+    Ok(match ty {
+        CqlType::Float => f32_of(value).map(|number| (-number).to_be_bytes().to_vec()),
+        CqlType::Double => f64_of(value).map(|number| (-number).to_be_bytes().to_vec()),
+        CqlType::Decimal => Decimal::from_bytes(value)
+            .map(|number| Decimal { unscaled: -number.unscaled, scale: number.scale }.to_bytes()),
+        CqlType::Varint => integer((ty, value)).map(|number| (-number).to_signed_bytes_be()),
+        CqlType::Duration => Duration::from_bytes(value).map(|d| {
+            let (months, days, nanos) =
+                (d.months.wrapping_neg(), d.days.wrapping_neg(), d.nanos.wrapping_neg());
+            Duration { months, days, nanos }.to_bytes()
+        }),
+        _ => integer((ty, value)).map(|number| wrapped(&-number, ty.fixed_bytes().unwrap_or(8))),
+    })
+}
+
+/// The low bytes of a number: what Java leaves of it in a narrower type.
+fn wrapped(number: &BigInt, bytes: usize) -> Vec<u8> {
+    let fill = if number.sign() == Sign::Minus { 0xFF } else { 0 };
+    let all = number.to_signed_bytes_be();
+    let mut out = vec![fill; bytes];
+    let kept = all.len().min(bytes);
+    out[bytes - kept..].copy_from_slice(&all[all.len() - kept..]);
+    out
+}
+
+fn f32_of(value: &[u8]) -> Option<f32> {
+    Some(f32::from_be_bytes(value.try_into().ok()?))
+}
+
+fn f64_of(value: &[u8]) -> Option<f64> {
+    Some(f64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// A number of any integer type.
+pub(super) fn integer((_, value): (&CqlType, &[u8])) -> Option<BigInt> {
+    (!value.is_empty()).then(|| BigInt::from_signed_bytes_be(value))
+}
+
+/// A number of any type, as a float.
+pub(super) fn float((ty, value): (&CqlType, &[u8])) -> Option<f64> {
+    match ty {
+        CqlType::Float => f32_of(value).map(f64::from),
+        CqlType::Double => f64_of(value),
+        CqlType::Decimal => Decimal::from_bytes(value)?.to_string().parse().ok(),
+        CqlType::Varint => integer((ty, value))?.to_string().parse().ok(),
+        _ => i64::try_from(integer((ty, value))?).ok().map(|number| number as f64),
+    }
+}
+
+/// A number of any type, as a decimal.
+pub(super) fn decimal((ty, value): (&CqlType, &[u8])) -> Option<Decimal> {
+    match ty {
+        CqlType::Decimal => Decimal::from_bytes(value),
+        CqlType::Float => Decimal::parse(&f32_of(value)?.to_string()),
+        CqlType::Double => Decimal::parse(&f64_of(value)?.to_string()),
+        _ => Some(Decimal { unscaled: integer((ty, value))?, scale: 0 }),
+    }
+}
+
+fn of_float<F>(op: BinaryOp, a: F, b: F) -> F
+where
+    F: std::ops::Add<Output = F>
+        + std::ops::Sub<Output = F>
+        + std::ops::Mul<Output = F>
+        + std::ops::Div<Output = F>
+        + std::ops::Rem<Output = F>,
+{
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide => a / b,
+        BinaryOp::Modulo => a % b,
+    }
+}
+
+fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt) -> Result<BigInt, String> {
+    let divides = matches!(op, BinaryOp::Divide | BinaryOp::Modulo);
+    if divides && b.sign() == Sign::NoSign {
+        return Err("/ by zero".into());
+    }
+    Ok(match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide => a / b,
+        BinaryOp::Modulo => a % b,
+    })
+}
+
+fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
+    let too_long = || "the result has too many digits".to_owned();
+    if op == BinaryOp::Multiply {
+        let scale = a.scale.checked_add(b.scale).ok_or_else(too_long)?;
+        return Ok(Decimal { unscaled: &a.unscaled * &b.unscaled, scale });
+    }
+    let (x, y, scale) = a.aligned(b).ok_or_else(too_long)?;
+    if op != BinaryOp::Divide {
+        return Ok(Decimal { unscaled: of_integer(op, &x, &y)?, scale });
+    }
+    // One digit more than is kept, to round by.
+    let digits = BigInt::from(10).pow(QUOTIENT_SCALE as u32 + 1);
+    let quotient = of_integer(op, &(x * digits), &y)?;
+    let half = if quotient.sign() == Sign::Minus { -5 } else { 5 };
+    let mut quotient = Decimal { unscaled: (quotient + half) / 10, scale: QUOTIENT_SCALE };
+    while quotient.scale > 0 && (&quotient.unscaled % 10u8).sign() == Sign::NoSign {
+        quotient.unscaled /= 10u8;
+        quotient.scale -= 1;
+    }
+    Ok(quotient)
+}
+
+/// A date or timestamp, so much later or earlier.
+fn shift(op: BinaryOp, left: (&CqlType, &[u8]), by: &[u8], result: &CqlType) -> Option<Vec<u8>> {
+    let millis = millis_of(left.0, left.1)?;
+    let by = Duration::from_bytes(by)?;
+    let sign = if op == BinaryOp::Subtract { -1 } else { 1 };
+    let day = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    let months = day.year * 12 + day.month - 1 + sign * i64::from(by.months);
+    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
+    // The 31st of a shorter month is its last day.
+    let first = days_of_civil(Civil { year, month, day: 1 });
+    let days = (0..day.day).rev().map(|ahead| first + ahead).find(|days| {
+        let date = civil_of_days(*days);
+        (date.year, date.month) == (year, month)
+    })?;
+    let days = days + sign * i64::from(by.days);
+    let shifted = days
+        .checked_mul(MILLIS_OF_DAY)?
+        .checked_add(millis.rem_euclid(MILLIS_OF_DAY))?
+        .checked_add(sign * (by.nanos / 1_000_000))?;
+    Some(match result {
+        CqlType::Date => {
+            let days = shifted.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
+            u32::try_from(days).ok()?.to_be_bytes().to_vec()
+        }
+        _ => shifted.to_be_bytes().to_vec(),
+    })
+}

@@ -1,0 +1,161 @@
+//! `to_json`: a value of any type as JSON text.
+
+use super::cast::{timestamp_text, to_text};
+use crate::error::{Error, Result};
+use model::CqlType;
+use model::types::{collection_elements, tuple_fields};
+
+/// The JSON text of a value.
+pub(super) fn to_json(ty: &CqlType, value: Option<&[u8]>) -> Result<Vec<u8>> {
+    let mut out = String::new();
+    put(ty, value, &mut out)?;
+    Ok(out.into_bytes())
+}
+
+fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
+    let Some(value) = value else {
+        out.push_str("null");
+        return Ok(());
+    };
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            let items = collection_elements(value)?;
+            put_list(items.map(|item| Ok((&**element, Some(item?)))), out)
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let mut items = collection_elements(value)?.doubled();
+            out.push('{');
+            let mut first = true;
+            while let Some(item) = items.next() {
+                comma(&mut first, out);
+                put_key(key, item?, out)?;
+                out.push_str(": ");
+                let item = items.next().ok_or(model::Error::Malformed("map"))??;
+                put(of, Some(item), out)?;
+            }
+            out.push('}');
+            Ok(())
+        }
+        CqlType::Tuple(parts) => {
+            let mut fields = tuple_fields(value);
+            let items = parts.iter().map(|part| Ok((part, fields.next().transpose()?.flatten())));
+            put_list(items, out)
+        }
+        CqlType::Udt { definition, .. } => {
+            let mut fields = tuple_fields(value);
+            out.push('{');
+            let mut first = true;
+            for (name, ty) in &definition.fields {
+                comma(&mut first, out);
+                put_string(&json_name(name), out);
+                out.push_str(": ");
+                put(ty, fields.next().transpose()?.flatten(), out)?;
+            }
+            out.push('}');
+            Ok(())
+        }
+        CqlType::Vector { element, .. } => match element.fixed_bytes() {
+            Some(bytes) => {
+                put_list(value.chunks(bytes).map(|item| Ok((&**element, Some(item)))), out)
+            }
+            None => Err(Error::invalid(format!("to_json does not support {ty}"))),
+        },
+        _ => put_scalar(ty, value, out),
+    }
+}
+
+fn comma(first: &mut bool, out: &mut String) {
+    if !std::mem::take(first) {
+        out.push_str(", ");
+    }
+}
+
+fn put_list<'v>(
+    items: impl Iterator<Item = Result<(&'v CqlType, Option<&'v [u8]>)>>,
+    out: &mut String,
+) -> Result<()> {
+    out.push('[');
+    let mut first = true;
+    for item in items {
+        let (ty, value) = item?;
+        comma(&mut first, out);
+        put(ty, value, out)?;
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// A key of a JSON object is a string, whatever it is in CQL.
+fn put_key(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
+    let mut key = String::new();
+    put(ty, Some(value), &mut key)?;
+    if key.starts_with('"') {
+        out.push_str(&key);
+    } else {
+        put_string(&key, out);
+    }
+    Ok(())
+}
+
+/// A name that is not lower case keeps its quotes inside the string.
+fn json_name(name: &str) -> String {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        format!("\"{name}\"")
+    } else {
+        name.to_owned()
+    }
+}
+
+fn put_scalar(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
+    if value.is_empty() && !matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob) {
+        put_string("", out);
+        return Ok(());
+    }
+    let is_number = matches!(
+        ty,
+        CqlType::Tinyint
+            | CqlType::Smallint
+            | CqlType::Int
+            | CqlType::Bigint
+            | CqlType::Counter
+            | CqlType::Varint
+            | CqlType::Float
+            | CqlType::Double
+            | CqlType::Decimal
+            | CqlType::Boolean
+    );
+    let text = match ty {
+        CqlType::Timestamp => {
+            let millis = value.try_into().map(i64::from_be_bytes);
+            timestamp_text(millis.map_err(|_| model::Error::Malformed("timestamp"))?, ' ')
+        }
+        _ => to_text(ty, value)?,
+    };
+    // JSON has no word for these two.
+    if is_number && (text.ends_with("NaN") || text.ends_with("Infinity")) {
+        out.push_str("null");
+    } else if is_number {
+        out.push_str(&text);
+    } else {
+        put_string(&text, out);
+    }
+    Ok(())
+}
+
+fn put_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,305 @@
+//! The cells a write makes: compiled in the order of storage, evaluated straight into the row.
+//!
+//! A plain column is one cell. A collection or user-defined type that is not frozen is a cell for
+//! each element, at a path:
+//!
+//! ```text
+//! set     path = the element, ordered          no value
+//! map     path = the key, ordered              the value
+//! list    path = time:u64be index:u32be tail   the element; times before 2010 stand for prepends
+//! udt     path = index of the field:u16be      the field
+//! ```
+//!
+//! Giving such a column a whole value first deletes what was there, one microsecond before.
+
+use crate::bind::{Bindings, Ids};
+use crate::error::{Error, Result};
+use crate::frame::Value;
+use crate::term::{Evaluated, Term};
+use model::CqlType;
+use model::cell::{Expiry, Life};
+use model::ordered;
+use model::row::{Cell, RowBuilder};
+use model::schema::ColumnId;
+use model::types::{collection_elements, tuple_fields};
+
+/// What happens to one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CellOp {
+    /// `c = v`; null deletes.
+    Set(Term),
+    /// `DELETE c`.
+    Delete,
+    /// `c = c + v`: elements are added.
+    Add(Term),
+    /// `c = v + c`: elements are added in front of a list.
+    Prepend(Term),
+    /// `c = c - v`: elements of a set, or keys of a map, are removed. The value is a set.
+    Remove(Term),
+    /// `m[k] = v`; null deletes.
+    Put(Term, Term),
+    /// `DELETE m[k]`.
+    RemoveKey(Term),
+    /// `u.field = v`; null deletes.
+    SetField(u16, Term),
+}
+
+/// All that happens to one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellWrite {
+    /// The column.
+    pub column: ColumnId,
+    /// Its name, for errors.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+    /// What happens, in the order written. Several only if all are of elements.
+    pub ops: Vec<CellOp>,
+}
+
+/// When a write happens and how long it lives.
+pub(super) struct Stamp<'a> {
+    pub(super) timestamp: i64,
+    pub(super) now_s: u32,
+    pub(super) expiry: Option<Expiry>,
+    pub(super) ids: &'a dyn Ids,
+}
+
+/// Whether any cell has a value or a tombstone: unset markers write nothing.
+pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> bool {
+    let is_unset =
+        |term: &Term| term.marker().is_some_and(|marker| bindings.get(marker) == Value::Unset);
+    cells.iter().flat_map(|cell| &cell.ops).any(|op| match op {
+        CellOp::Delete => true,
+        CellOp::Set(term)
+        | CellOp::Add(term)
+        | CellOp::Prepend(term)
+        | CellOp::Remove(term)
+        | CellOp::RemoveKey(term)
+        | CellOp::Put(_, term)
+        | CellOp::SetField(_, term) => !is_unset(term),
+    })
+}
+
+/// Appends the cells to a row.
+pub(super) fn put_cells(
+    cells: &[CellWrite],
+    stamp: &Stamp<'_>,
+    bindings: &Bindings<'_>,
+    row: &mut RowBuilder<'_>,
+) -> Result<()> {
+    for cell in cells {
+        match &cell.ops[..] {
+            [CellOp::Set(term)] if !cell.ty.is_multi_cell() => match term.eval(bindings)? {
+                Evaluated::Unset => {}
+                Evaluated::Null => row.cell(&Cell::dead(cell.column, stamp.timestamp, stamp.now_s)),
+                Evaluated::Bytes(value) => row.cell(&stamp.cell(cell.column, None, &value)),
+            },
+            [CellOp::Delete] if !cell.ty.is_multi_cell() => {
+                row.cell(&Cell::dead(cell.column, stamp.timestamp, stamp.now_s));
+            }
+            ops => put_elements(cell, ops, stamp, bindings, row)?,
+        }
+    }
+    Ok(())
+}
+
+impl Stamp<'_> {
+    fn cell<'c>(&self, column: ColumnId, path: Option<&'c [u8]>, value: &'c [u8]) -> Cell<'c> {
+        let life = self.expiry.map_or(Life::Live, Life::Expiring);
+        Cell { column, timestamp: self.timestamp, life, path, whole: false, value }
+    }
+
+    fn dead<'c>(&self, column: ColumnId, path: Option<&'c [u8]>) -> Cell<'c> {
+        let life = Life::Dead { local_s: self.now_s };
+        let whole = path.is_none();
+        Cell { column, timestamp: self.timestamp, life, path, whole, value: &[] }
+    }
+}
+
+/// Elements to write, each at its path; `None` removes.
+#[derive(Default)]
+struct Elements {
+    /// The timestamp up to which all older elements go.
+    cleared: Option<i64>,
+    items: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// Appends what happens to the elements of a column.
+fn put_elements(
+    cell: &CellWrite,
+    ops: &[CellOp],
+    stamp: &Stamp<'_>,
+    bindings: &Bindings<'_>,
+    row: &mut RowBuilder<'_>,
+) -> Result<()> {
+    let mut elements = Elements::default();
+    for op in ops {
+        elements.collect(cell, op, stamp, bindings)?;
+    }
+    if let Some(timestamp) = elements.cleared {
+        row.cell(&Cell { timestamp, ..stamp.dead(cell.column, None) });
+    }
+    // Of several writes to one element the last stays, and rows have their cells in order.
+    elements.items.sort_by(|a, b| a.0.cmp(&b.0));
+    let items = &elements.items;
+    for (index, (path, value)) in items.iter().enumerate() {
+        if items.get(index + 1).is_some_and(|(next, _)| next == path) {
+            continue;
+        }
+        match value {
+            Some(value) => row.cell(&stamp.cell(cell.column, Some(path), value)),
+            None => row.cell(&stamp.dead(cell.column, Some(path))),
+        }
+    }
+    Ok(())
+}
+
+impl Elements {
+    fn collect(
+        &mut self,
+        cell: &CellWrite,
+        op: &CellOp,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<()> {
+        let (term, position) = match op {
+            CellOp::Delete => {
+                self.cleared = Some(stamp.timestamp);
+                return Ok(());
+            }
+            CellOp::Set(term) => {
+                if let Evaluated::Unset = term.eval(bindings)? {
+                    return Ok(());
+                }
+                self.cleared = Some(stamp.timestamp - 1);
+                (term, ListEnd::Back)
+            }
+            CellOp::Add(term) => (term, ListEnd::Back),
+            CellOp::Prepend(term) => (term, ListEnd::Front),
+            CellOp::Remove(term) => return self.remove(&cell.ty, term, bindings),
+            CellOp::Put(key, term) => {
+                let key = key.eval(bindings)?;
+                let path = key_path(&cell.ty, key.bytes(), &cell.name)?;
+                return self.put(path, term, bindings);
+            }
+            CellOp::RemoveKey(key) => {
+                let key = key.eval(bindings)?;
+                self.items.push((key_path(&cell.ty, key.bytes(), &cell.name)?, None));
+                return Ok(());
+            }
+            CellOp::SetField(index, term) => {
+                return self.put(index.to_be_bytes().to_vec(), term, bindings);
+            }
+        };
+        match term.eval(bindings)? {
+            Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, stamp.ids),
+            Evaluated::Null | Evaluated::Unset => Ok(()),
+        }
+    }
+
+    /// Writes one element.
+    fn put(&mut self, path: Vec<u8>, term: &Term, bindings: &Bindings<'_>) -> Result<()> {
+        match term.eval(bindings)? {
+            Evaluated::Bytes(value) => self.items.push((path, Some(value.into_owned()))),
+            Evaluated::Null => self.items.push((path, None)),
+            Evaluated::Unset => {}
+        }
+        Ok(())
+    }
+
+    /// Adds all elements of a value.
+    fn add(&mut self, ty: &CqlType, value: &[u8], end: ListEnd, ids: &dyn Ids) -> Result<()> {
+        match ty {
+            CqlType::Set { element, .. } => {
+                for item in collection_elements(value)? {
+                    self.items.push((ordered_path(element, item?)?, Some(Vec::new())));
+                }
+            }
+            CqlType::Map { key, .. } => {
+                let mut items = collection_elements(value)?.doubled();
+                while let Some(item) = items.next() {
+                    let path = ordered_path(key, item?)?;
+                    let value = items.next().ok_or(model::Error::Malformed("map"))??;
+                    self.items.push((path, Some(value.to_vec())));
+                }
+            }
+            CqlType::List { .. } => {
+                let uuid = ids.timeuuid();
+                for (index, item) in collection_elements(value)?.enumerate() {
+                    self.items.push((list_path(&uuid, end, index as u32), Some(item?.to_vec())));
+                }
+            }
+            CqlType::Udt { .. } => {
+                for (index, field) in tuple_fields(value).enumerate() {
+                    if let Some(field) = field? {
+                        let path = (index as u16).to_be_bytes().to_vec();
+                        self.items.push((path, Some(field.to_vec())));
+                    }
+                }
+            }
+            _ => unreachable!("only collections and user types have elements"),
+        }
+        Ok(())
+    }
+
+    /// Removes the elements of a set, or the keys of a map.
+    fn remove(&mut self, ty: &CqlType, term: &Term, bindings: &Bindings<'_>) -> Result<()> {
+        let value = term.eval(bindings)?;
+        let Some(value) = value.bytes() else { return Ok(()) };
+        let element = match ty {
+            CqlType::Set { element, .. } => element,
+            CqlType::Map { key, .. } => key,
+            _ => unreachable!("prepare refuses it"),
+        };
+        for item in collection_elements(value)? {
+            self.items.push((ordered_path(element, item?)?, None));
+        }
+        Ok(())
+    }
+}
+
+/// The end of a list that grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListEnd {
+    Front,
+    Back,
+}
+
+/// 2010-01-01 in ticks of uuid time: no append is older, so a prepend is.
+const PREPEND_EPOCH_TICKS: u64 = 122_192_928_000_000_000 + 1_262_304_000 * 10_000_000;
+
+/// Where an element of a list stands among the others.
+fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {
+    let [a, b, c, d, e, f, g, h, ..] = *uuid;
+    let ticks = u64::from_be_bytes([g & 0x0F, h, e, f, a, b, c, d]);
+    let ticks = match end {
+        ListEnd::Back => ticks,
+        // The later a prepend, the earlier it stands.
+        ListEnd::Front => {
+            PREPEND_EPOCH_TICKS.saturating_sub(ticks.saturating_sub(PREPEND_EPOCH_TICKS))
+        }
+    };
+    let mut path = Vec::with_capacity(20);
+    path.extend_from_slice(&ticks.to_be_bytes());
+    path.extend_from_slice(&index.to_be_bytes());
+    path.extend_from_slice(&uuid[8..]);
+    path
+}
+
+fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Vec<u8>> {
+    let mut path = Vec::with_capacity(value.len() + 4);
+    ordered::encode(ty, value, &mut path)?;
+    Ok(path)
+}
+
+/// The path of the element with this key.
+fn key_path(ty: &CqlType, key: Option<&[u8]>, column: &str) -> Result<Vec<u8>> {
+    let Some(key) = key else {
+        return Err(Error::invalid(format!("Invalid null map key for column {column}")));
+    };
+    match ty {
+        CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. } => ordered_path(of, key),
+        _ => unreachable!("prepare refuses it"),
+    }
+}

@@ -1,0 +1,19 @@
+//! Prepared statements: compiled plans that binding turns into mutations and reads.
+//!
+//! ```text
+//! text ──parse──► tree ──prepare──► plan ──┬─bind_write──► mutation bytes, by token
+//!                                          └─bind_read───► ReadCommand + ResultEncoder
+//! ```
+//!
+//! EXECUTE touches no tree: a plan knows its columns by id, its cells in the order of storage and
+//! its result in the bytes of the metadata.
+
+mod cells;
+mod page;
+mod select;
+mod write;
+
+pub use cells::{CellOp, CellWrite};
+pub use page::PagingState;
+pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
+pub use write::{BatchPlan, Records, RowChange, Scratch, WritePlan};

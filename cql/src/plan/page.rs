@@ -1,0 +1,126 @@
+//! Paging states: where the next page begins, as bytes that a client keeps and sends back.
+//!
+//! ```text
+//! state := version:u8 rows_left:varint token:i64 key flags:u8 rows_of_partition:varint
+//!          [clustering] check:u32                     key, clustering := length:varint bytes
+//! flags: 1 a clustering follows, 2 the partition is done
+//! ```
+//!
+//! The check is a CRC32 over the table's id and the bytes: a state that was cut, or comes from
+//! another table, is refused instead of read.
+
+use crate::error::{Error, Result};
+use model::bytes::{Cursor, put_bytes, put_varint};
+use model::schema::TableId;
+use model::{Resume, Token};
+
+/// The only version there is.
+const VERSION: u8 = 1;
+const HAS_CLUSTERING: u8 = 1;
+const PARTITION_DONE: u8 = 2;
+
+/// Where the next page begins, and how many rows `LIMIT` still allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagingState {
+    /// Where storage goes on.
+    pub resume: Resume,
+    /// Rows that may still come.
+    pub rows_left: u64,
+}
+
+impl PagingState {
+    /// The bytes for the client.
+    pub fn encode(&self, table: TableId) -> Vec<u8> {
+        let resume = &self.resume;
+        let mut out = Vec::with_capacity(32 + resume.key.len());
+        out.push(VERSION);
+        put_varint(&mut out, self.rows_left);
+        out.extend_from_slice(&resume.token.0.to_le_bytes());
+        put_bytes(&mut out, &resume.key);
+        let mut flags = 0;
+        if resume.clustering.is_some() {
+            flags |= HAS_CLUSTERING;
+        }
+        if resume.partition_done {
+            flags |= PARTITION_DONE;
+        }
+        out.push(flags);
+        put_varint(&mut out, resume.rows_of_partition);
+        if let Some(clustering) = &resume.clustering {
+            put_bytes(&mut out, clustering);
+        }
+        let check = check(table, &out);
+        out.extend_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// The state in what a client sent.
+    pub fn decode(bytes: &[u8], table: TableId) -> Result<PagingState> {
+        PagingState::read(bytes, table)
+            .ok_or_else(|| Error::Protocol("Invalid value for the paging state".into()))
+    }
+
+    fn read(bytes: &[u8], table: TableId) -> Option<PagingState> {
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        if check(table, body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let mut cursor = Cursor::new(body);
+        if cursor.u8().ok()? != VERSION {
+            return None;
+        }
+        let rows_left = cursor.varint().ok()?;
+        let token = Token(cursor.i64().ok()?);
+        let key = cursor.bytes().ok()?.to_vec();
+        let flags = cursor.u8().ok()?;
+        let rows_of_partition = cursor.varint().ok()?;
+        let clustering = match flags & HAS_CLUSTERING {
+            0 => None,
+            _ => Some(cursor.bytes().ok()?.to_vec()),
+        };
+        let partition_done = flags & PARTITION_DONE != 0;
+        if !cursor.is_empty() || flags & !(HAS_CLUSTERING | PARTITION_DONE) != 0 {
+            return None;
+        }
+        let resume = Resume { token, key, clustering, partition_done, rows_of_partition };
+        Some(PagingState { resume, rows_left })
+    }
+}
+
+fn check(table: TableId, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(table.0.as_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn table(n: u128) -> TableId {
+        TableId(uuid::Uuid::from_u128(n))
+    }
+
+    proptest! {
+        #[test]
+        fn states_round_trip(
+            rows_left: u64, token: i64, key: Vec<u8>, clustering: Option<Vec<u8>>,
+            partition_done: bool, rows_of_partition: u64
+        ) {
+            let token = Token(token);
+            let resume = Resume { token, key, clustering, partition_done, rows_of_partition };
+            let state = PagingState { resume, rows_left };
+            let bytes = state.encode(table(1));
+            prop_assert_eq!(PagingState::decode(&bytes, table(1)), Ok(state));
+            prop_assert!(PagingState::decode(&bytes, table(2)).is_err());
+            prop_assert!(PagingState::decode(&bytes[1..], table(1)).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes: Vec<u8>) {
+            prop_assert!(PagingState::decode(&bytes, table(1)).is_err());
+        }
+    }
+}

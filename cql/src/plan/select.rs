@@ -1,0 +1,185 @@
+//! `SELECT` as a plan: which rows, in which order, how many, and what of them.
+
+use super::page::PagingState;
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use crate::limits::{PAGE_BYTES, UNPAGED_ROWS};
+use crate::restrict::{PartitionChoice, Where, for_each_key};
+use crate::rows::{RowOrder, Selection};
+use crate::term::{Evaluated, Term};
+use model::read::{Limits, Partitions, Slice};
+use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
+use std::sync::Arc;
+
+/// One result column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultColumn {
+    /// Its heading.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+}
+
+/// A compiled `SELECT`.
+#[derive(Clone, Debug)]
+pub struct SelectPlan {
+    /// The table, as it was when the statement was prepared.
+    pub table: Arc<Table>,
+    /// Which rows.
+    pub filter: Where,
+    /// What of them.
+    pub selection: Selection,
+    /// The columns of the result.
+    pub columns: Vec<ResultColumn>,
+    /// Whether rows come against the order of storage.
+    pub reversed: bool,
+    /// Whether rows of several partitions must be sorted after they were read.
+    pub sorted_after: Option<RowOrder>,
+    /// `DISTINCT`.
+    pub distinct: bool,
+    /// Whether a partition without rows shows its static ones.
+    pub static_alone: bool,
+    /// How many columns of the primary key `GROUP BY` names.
+    pub group_by: Option<usize>,
+    /// `LIMIT`.
+    pub limit: Option<Term>,
+    /// `PER PARTITION LIMIT`.
+    pub per_partition_limit: Option<Term>,
+    /// `BYPASS CACHE`.
+    pub bypass_cache: bool,
+}
+
+/// What the client says of pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Page<'a> {
+    /// Rows of a page; `None` for all at once.
+    pub rows: Option<u32>,
+    /// Where the page before ended.
+    pub state: Option<&'a [u8]>,
+}
+
+/// A bound `SELECT`.
+#[derive(Clone, Debug)]
+pub struct BoundRead {
+    /// What to read; `None` if nothing can match.
+    pub command: Option<ReadCommand>,
+    /// Result rows the encoder may give, where the read cannot count them.
+    pub encoder_limit: u64,
+    /// Whether the read goes on by itself until nothing is left: the result has no pages.
+    pub reads_all: bool,
+}
+
+impl SelectPlan {
+    /// The read with these bindings.
+    pub fn bind_read(&self, bindings: &Bindings<'_>, page: Page<'_>) -> Result<BoundRead> {
+        let limit = limit_of(self.limit.as_ref(), "limit", bindings)?;
+        let per_partition =
+            limit_of(self.per_partition_limit.as_ref(), "per partition limit", bindings)?;
+        let gathers = self.selection.is_aggregate() || self.sorted_after.is_some();
+        if self.sorted_after.is_some() && page.rows.is_some_and(|rows| limit > u64::from(rows)) {
+            return Err(Error::invalid(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query",
+            ));
+        }
+        let mut limits = Limits::none(PAGE_BYTES);
+        limits.rows_per_partition = per_partition;
+        let mut resume = None;
+        if gathers {
+            limits.page_rows = UNPAGED_ROWS;
+        } else {
+            limits.rows = limit;
+            limits.page_rows = page.rows.map_or(u64::MAX, u64::from);
+            if page.rows.is_none() {
+                limits.page_bytes = u64::MAX;
+            }
+            if let Some(state) = page.state {
+                let state = PagingState::decode(state, self.table.id)?;
+                limits.rows = state.rows_left;
+                resume = Some(state.resume);
+            }
+        }
+        let nothing = BoundRead { command: None, encoder_limit: limit, reads_all: gathers };
+        let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
+        let slices = self.slices(bindings)?;
+        if slices.is_empty() {
+            return Ok(nothing);
+        }
+        let filters = self.filter.filters.iter().map(|filter| filter.eval(bindings));
+        let command = ReadCommand {
+            table: self.table.id,
+            partitions,
+            slices,
+            reversed: self.reversed,
+            static_alone: self.static_alone,
+            distinct: self.distinct,
+            filters: filters.collect::<Result<_>>()?,
+            limits,
+            resume,
+            now_s: bindings.moment.now_s,
+        };
+        Ok(BoundRead { command: Some(command), encoder_limit: limit, reads_all: gathers })
+    }
+
+    fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
+        let rows = &self.filter.rows;
+        if rows.is_all() {
+            return Ok(vec![Slice::all()]);
+        }
+        if rows.is_rows(&self.table) {
+            let mut key = Vec::with_capacity(32);
+            if rows.put_one_row(&self.table, bindings, &mut key)? {
+                return Ok(vec![Slice::row(key)]);
+            }
+        }
+        rows.slices(&self.table, bindings)
+    }
+
+    fn partitions(&self, bindings: &Bindings<'_>) -> Result<Option<Partitions>> {
+        Ok(match &self.filter.partitions {
+            PartitionChoice::All => Some(Partitions::Range(TokenRange::ALL)),
+            PartitionChoice::Tokens(bounds) => bounds.eval(bindings)?.map(Partitions::Range),
+            PartitionChoice::Keys { columns, token } => {
+                let range = match token {
+                    None => TokenRange::ALL,
+                    Some(bounds) => match bounds.eval(bindings)? {
+                        Some(range) => range,
+                        None => return Ok(None),
+                    },
+                };
+                let mut keys = Vec::with_capacity(1);
+                let mut scratch = Vec::new();
+                for_each_key(columns, &self.table, bindings, &mut scratch, |key| {
+                    let token = Token::of_key(key);
+                    if range.contains(token) {
+                        keys.push((token, key.into()));
+                    }
+                    Ok(())
+                })?;
+                (!keys.is_empty()).then_some(Partitions::Keys(keys))
+            }
+        })
+    }
+
+    /// The state the client needs for the next page, if there is one.
+    pub fn paging_state(&self, command: &ReadCommand, end: &ReadEnd) -> Option<Vec<u8>> {
+        let rows_left = command.limits.rows.saturating_sub(end.rows);
+        let resume = end.more.clone().filter(|_| rows_left > 0)?;
+        Some(PagingState { resume, rows_left }.encode(self.table.id))
+    }
+}
+
+/// The value of a `LIMIT`; no limit is the largest.
+fn limit_of(term: Option<&Term>, name: &str, bindings: &Bindings<'_>) -> Result<u64> {
+    let Some(term) = term else { return Ok(u64::MAX) };
+    let value = term.eval(bindings)?;
+    let bytes = match &value {
+        Evaluated::Unset => return Ok(u64::MAX),
+        Evaluated::Null => return Err(Error::invalid(format!("Invalid null value of {name}"))),
+        Evaluated::Bytes(bytes) => bytes,
+    };
+    let rows = bytes[..].try_into().map(i32::from_be_bytes);
+    match rows.ok().and_then(|rows| u64::try_from(rows).ok()) {
+        Some(rows) if rows > 0 => Ok(rows),
+        _ => Err(Error::invalid("LIMIT must be strictly positive")),
+    }
+}

@@ -1,0 +1,288 @@
+//! `INSERT`, `UPDATE`, `DELETE` as plans, and a batch of them.
+//!
+//! Binding appends one mutation for each partition to the record of the shard that owns it; what
+//! a statement writes twice (its timestamp, its expiry) is evaluated once.
+
+use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use crate::lang::ast::BatchKind;
+use crate::restrict::{Choice, RowChoice, for_each_key};
+use crate::term::{Evaluated, Term};
+use model::cell::{Deletion, Expiry, Life};
+use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
+use model::mutation::RangeTombstone;
+use model::row::{RowBuilder, RowHead};
+use model::{MutationBuilder, Table, Token};
+use std::sync::Arc;
+
+/// Where mutations go: a record for each owner.
+pub trait Records {
+    /// The record of whoever owns `token`.
+    fn of(&mut self, token: Token) -> &mut Vec<u8>;
+}
+
+/// All in one record.
+impl Records for Vec<u8> {
+    fn of(&mut self, _token: Token) -> &mut Vec<u8> {
+        self
+    }
+}
+
+/// Buffers that binding fills and forgets; kept by the caller, so that they are not made anew.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    key: Vec<u8>,
+    clustering: Vec<u8>,
+}
+
+/// What happens to the rows a statement names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// `INSERT`: cells, and a marker that keeps the row alive without them.
+    Insert,
+    /// `UPDATE`, `DELETE` of columns: cells.
+    Cells,
+    /// Only the static row is written.
+    StaticOnly,
+    /// `DELETE` of rows that are named one by one.
+    DeleteRows,
+    /// `DELETE` of stretches of rows.
+    DeleteRanges,
+    /// `DELETE` of the partition.
+    DeletePartition,
+}
+
+/// A compiled `INSERT`, `UPDATE` or `DELETE`.
+#[derive(Clone, Debug)]
+pub struct WritePlan {
+    /// The table, as it was when the statement was prepared.
+    pub table: Arc<Table>,
+    /// The values of each partition key column.
+    pub keys: Vec<Choice>,
+    /// Which rows.
+    pub rows: RowChoice,
+    /// What happens to them.
+    pub change: RowChange,
+    /// The cells of the static row, in the order of storage.
+    pub static_cells: Vec<CellWrite>,
+    /// The cells of each row, in the order of storage.
+    pub row_cells: Vec<CellWrite>,
+    /// `USING TIMESTAMP`.
+    pub timestamp: Option<Term>,
+    /// `USING TTL`.
+    pub ttl: Option<Term>,
+}
+
+impl WritePlan {
+    /// Appends the mutations of this statement. After an error the records hold rubbish: the
+    /// caller cuts them back to where they were.
+    pub fn bind_write(
+        &self,
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+    ) -> Result<()> {
+        let stamp = self.stamp(bindings)?;
+        let Scratch { key, clustering } = scratch;
+        for_each_key(&self.keys, &self.table, bindings, key, |key| {
+            let token = Token::of_key(key);
+            let record = records.of(token);
+            let start = record.len();
+            self.put_mutation(key, token, &stamp, bindings, clustering, record)?;
+            check_bytes(record.len() - start)
+        })
+    }
+
+    fn put_mutation(
+        &self,
+        key: &[u8],
+        token: Token,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+        clustering: &mut Vec<u8>,
+        record: &mut Vec<u8>,
+    ) -> Result<()> {
+        let statics = writes_anything(&self.static_cells, bindings);
+        let cells = self.change == RowChange::Insert || writes_anything(&self.row_cells, bindings);
+        let deletes = matches!(
+            self.change,
+            RowChange::DeleteRows | RowChange::DeleteRanges | RowChange::DeletePartition
+        );
+        if !statics && !cells && !deletes {
+            return Ok(());
+        }
+        let mut mutation = MutationBuilder::begin(record, self.table.id, token, key);
+        if self.change == RowChange::DeletePartition {
+            mutation.delete_partition(stamp.deletion());
+        }
+        if statics {
+            mutation.static_row(|out| {
+                let mut row = RowBuilder::begin(out, &RowHead::bare(stamp.timestamp));
+                put_cells(&self.static_cells, stamp, bindings, &mut row)
+            })?;
+        }
+        if self.change == RowChange::DeleteRanges {
+            for slice in self.rows.slices(&self.table, bindings)? {
+                let deletion = stamp.deletion();
+                let (start, end) = (&slice.start[..], &slice.end[..]);
+                mutation.delete_range(&RangeTombstone { start, end, deletion });
+            }
+        }
+        let rows = match self.change {
+            RowChange::Insert | RowChange::DeleteRows => true,
+            RowChange::Cells => cells,
+            _ => false,
+        };
+        if rows {
+            clustering.clear();
+            if self.rows.put_one_row(&self.table, bindings, clustering)? {
+                self.put_row(&mut mutation, clustering, stamp, bindings)?;
+            } else {
+                let mut bytes = 0;
+                for row in self.rows.prefixes(&self.table, bindings)? {
+                    bytes += self.put_row(&mut mutation, &row, stamp, bindings)?;
+                    check_bytes(bytes)?;
+                }
+            }
+        }
+        mutation.finish();
+        Ok(())
+    }
+
+    /// Appends one row; gives its length.
+    fn put_row(
+        &self,
+        mutation: &mut MutationBuilder<'_>,
+        clustering: &[u8],
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<usize> {
+        let mut head = RowHead::bare(stamp.timestamp);
+        match self.change {
+            RowChange::Insert => head.marker = Some(stamp.life()),
+            RowChange::DeleteRows => head.deletion = stamp.deletion(),
+            _ => {}
+        }
+        mutation.row(clustering, |out| {
+            let start = out.len();
+            let mut row = RowBuilder::begin(out, &head);
+            put_cells(&self.row_cells, stamp, bindings, &mut row)?;
+            Ok(out.len() - start)
+        })
+    }
+
+    /// When the write happens and until when it lives.
+    fn stamp<'b>(&self, bindings: &'b Bindings<'_>) -> Result<Stamp<'b>> {
+        let timestamp = match &self.timestamp {
+            Some(term) => timestamp(term, bindings)?,
+            None => bindings.moment.timestamp_us,
+        };
+        let default_ttl = self.table.options.default_time_to_live;
+        let ttl = match &self.ttl {
+            Some(term) => ttl(term, bindings, default_ttl)?,
+            None => default_ttl,
+        };
+        let now_s = bindings.moment.now_s;
+        let expiry = match u32::try_from(ttl) {
+            Ok(0) | Err(_) => None,
+            Ok(ttl_s) => Some(Expiry { ttl_s, at_s: self.expiry_at(now_s, ttl_s)? }),
+        };
+        Ok(Stamp { timestamp, now_s, expiry, ids: bindings.moment.ids })
+    }
+
+    fn expiry_at(&self, now_s: u32, ttl_s: u32) -> Result<u32> {
+        now_s.checked_add(ttl_s).ok_or_else(|| {
+            Error::invalid(format!(
+                "Request on table {}.{} with ttl of {ttl_s} seconds exceeds maximum supported expiration date",
+                self.table.keyspace, self.table.name
+            ))
+        })
+    }
+}
+
+/// The value of a `USING TIMESTAMP`.
+fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
+    match term.eval(bindings)? {
+        Evaluated::Unset => Ok(bindings.moment.timestamp_us),
+        Evaluated::Null => Err(Error::invalid("Invalid null value of timestamp")),
+        Evaluated::Bytes(bytes) => {
+            let timestamp = bytes[..].try_into().map(i64::from_be_bytes);
+            let timestamp = timestamp.map_err(|_| Error::invalid("Invalid timestamp value"))?;
+            if timestamp == i64::MIN {
+                return Err(Error::invalid(format!(
+                    "Out of bound timestamp, must be in [{}, {}]",
+                    i64::MIN + 1,
+                    i64::MAX
+                )));
+            }
+            Ok(timestamp)
+        }
+    }
+}
+
+/// The value of a `USING TTL`: 0 is none.
+fn ttl(term: &Term, bindings: &Bindings<'_>, default_ttl: i32) -> Result<i32> {
+    let value = term.eval(bindings)?;
+    let bytes = match &value {
+        Evaluated::Unset => return Ok(default_ttl),
+        Evaluated::Null => return Ok(0),
+        Evaluated::Bytes(bytes) => bytes,
+    };
+    let ttl = bytes[..].try_into().map(i32::from_be_bytes);
+    let ttl = ttl.map_err(|_| Error::invalid("Invalid TTL value"))?;
+    if ttl < 0 {
+        let text = format!("A TTL must be greater or equal to 0, but was {ttl}");
+        return Err(Error::invalid(text));
+    }
+    if ttl > TTL_S_MAX {
+        let text = format!("ttl is too large. requested ({ttl}) maximum ({TTL_S_MAX})");
+        return Err(Error::invalid(text));
+    }
+    Ok(ttl)
+}
+
+fn check_bytes(bytes: usize) -> Result<()> {
+    if bytes <= MUTATION_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "Mutation of {bytes} bytes is too large for the maximum size of {MUTATION_BYTES_MAX}"
+    )))
+}
+
+impl Stamp<'_> {
+    fn deletion(&self) -> Deletion {
+        Deletion { timestamp: self.timestamp, local_s: self.now_s }
+    }
+
+    fn life(&self) -> Life {
+        self.expiry.map_or(Life::Live, Life::Expiring)
+    }
+}
+
+/// A compiled `BEGIN BATCH`.
+#[derive(Clone, Debug)]
+pub struct BatchPlan {
+    /// Logged or not. Here a batch of one shard is one record either way.
+    pub kind: BatchKind,
+    /// `USING TIMESTAMP` of the whole.
+    pub timestamp: Option<Term>,
+    /// Its statements.
+    pub writes: Vec<WritePlan>,
+}
+
+impl BatchPlan {
+    /// Appends the mutations of all statements.
+    pub fn bind_write(
+        &self,
+        bindings: &mut Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+    ) -> Result<()> {
+        if let Some(term) = &self.timestamp {
+            bindings.moment.timestamp_us = timestamp(term, bindings)?;
+        }
+        self.writes.iter().try_for_each(|write| write.bind_write(bindings, scratch, records))
+    }
+}

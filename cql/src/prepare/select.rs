@@ -1,0 +1,170 @@
+//! `SELECT` to a plan: which rows, in which order, how many. What is selected of them: `selection`.
+
+mod order;
+mod selection;
+
+use crate::error::{Error, Result};
+use crate::lang::ast::{Expr, Select, SelectKind};
+use crate::plan::SelectPlan;
+use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
+use crate::term::{Compiler, Receiver, Term};
+use model::schema::{Column, ColumnKind};
+use model::{CqlType, Table};
+use std::sync::Arc;
+
+/// The plan of a `SELECT`, and what its user should know.
+pub(super) fn compile(
+    select: &Select,
+    table: &Arc<Table>,
+    compiler: &mut Compiler<'_>,
+) -> Result<(SelectPlan, Vec<String>)> {
+    if matches!(select.kind, SelectKind::Json | SelectKind::JsonDistinct) {
+        return Err(Error::invalid("SELECT JSON is not supported yet"));
+    }
+    let distinct = select.kind == SelectKind::Distinct;
+    let selected = selection::compile(&select.items, compiler)?;
+    let purpose = Purpose::Select { filtering: select.allow_filtering };
+    let filter = Where::analyse(&select.relations, purpose, compiler)?;
+    if distinct {
+        check_distinct(&selected.columns_used, &filter, table)?;
+    }
+    let group_by = group_by(&select.group_by, &filter, table)?;
+    let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
+    let selection = if is_aggregate { selected.grouped() } else { selected.selection };
+    let limit = limit(select.limit.as_ref(), "[limit]", compiler)?;
+    let per_partition_limit =
+        limit_per_partition(select, distinct, selection.has_functions(), compiler)?;
+    let timeout = Receiver::new("[timeout]", CqlType::Duration);
+    select.using.timeout.as_ref().map(|expr| compiler.term(expr, &timeout)).transpose()?;
+    let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
+    let static_alone = filter.rows.is_all()
+        && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
+    let mut warnings = Vec::new();
+    if selection.has_functions() {
+        warnings.extend(aggregate_warning(&filter));
+    }
+    let plan = SelectPlan {
+        table: table.clone(),
+        filter,
+        selection,
+        columns: selected.columns,
+        reversed,
+        sorted_after,
+        distinct,
+        static_alone,
+        group_by,
+        limit,
+        per_partition_limit,
+        bypass_cache: select.bypass_cache,
+    };
+    Ok((plan, warnings))
+}
+
+fn aggregate_warning(filter: &Where) -> Option<String> {
+    match &filter.partitions {
+        PartitionChoice::Keys { columns, .. } if columns.iter().all(|key| key.is_one()) => None,
+        PartitionChoice::Keys { .. } => {
+            Some("Aggregation query used on multiple partition keys (IN restriction)".into())
+        }
+        _ => Some("Aggregation query used without partition key".into()),
+    }
+}
+
+fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
+    let Some(expr) = expr else { return Ok(None) };
+    let term = compiler.term(expr, &Receiver::new(name, CqlType::Int))?;
+    if let Term::Constant(bytes) = &term
+        && i32::from_be_bytes(bytes[..].try_into().expect("an int has four bytes")) <= 0
+    {
+        return Err(Error::invalid("LIMIT must be strictly positive"));
+    }
+    Ok(Some(term))
+}
+
+fn limit_per_partition(
+    select: &Select,
+    distinct: bool,
+    aggregates: bool,
+    compiler: &mut Compiler<'_>,
+) -> Result<Option<Term>> {
+    let limit = limit(select.per_partition_limit.as_ref(), "[per_partition_limit]", compiler)?;
+    if limit.is_some() && distinct {
+        return Err(Error::invalid(
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
+        ));
+    }
+    if limit.is_some() && aggregates {
+        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+    }
+    Ok(limit)
+}
+
+/// `DISTINCT` is for partition keys and static columns.
+fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> {
+    for column in used {
+        if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
+            return Err(Error::invalid(format!(
+                "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {})",
+                column.name
+            )));
+        }
+    }
+    for key in table.partition_key() {
+        if !used.iter().any(|column| column.id == key.id) {
+            return Err(Error::invalid(format!(
+                "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+                key.name
+            )));
+        }
+    }
+    let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
+    if !filter.rows.is_all() || filter.filters.iter().any(|filter| of_rows(filter.column().kind)) {
+        return Err(Error::invalid(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
+        ));
+    }
+    Ok(())
+}
+
+/// How many columns of the primary key make a group.
+fn group_by(exprs: &[Expr], filter: &Where, table: &Table) -> Result<Option<usize>> {
+    if exprs.is_empty() {
+        return Ok(None);
+    }
+    let keys = table.partition_key().len();
+    let all: Vec<&Column> = table.partition_key().iter().chain(table.clustering()).collect();
+    let by_one_value = |index: usize| match &filter.partitions {
+        PartitionChoice::Keys { columns, .. } if index < keys => columns[index].is_one(),
+        _ => index >= keys && filter.rows.is_equal_at(index - keys),
+    };
+    let mut next = 0;
+    for expr in exprs {
+        let Expr::Column(name) = expr else {
+            return Err(Error::invalid(format!(
+                "Group by is only supported on columns, got {expr}"
+            )));
+        };
+        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
+        if column.kind > ColumnKind::Clustering {
+            return Err(Error::invalid(format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+            )));
+        }
+        // Columns with one value may be left out.
+        while next < all.len() && all[next].id != column.id && by_one_value(next) {
+            next += 1;
+        }
+        if next == all.len() || all[next].id != column.id {
+            return Err(Error::invalid(
+                "Group by currently only support groups of columns following their declared order in the PRIMARY KEY",
+            ));
+        }
+        next += 1;
+    }
+    if next < keys {
+        return Err(Error::invalid(
+            "Group by is not supported on only a part of the partition key",
+        ));
+    }
+    Ok(Some(next))
+}

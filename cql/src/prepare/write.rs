@@ -1,0 +1,440 @@
+//! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
+
+use super::{find_table, has_kind, table_of};
+use crate::bind::Marker;
+use crate::error::{Error, Result};
+use crate::lang::ast::{
+    Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
+    Modification, Update, Using,
+};
+use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
+use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
+use crate::term::{Compiler, Receiver, Term};
+use model::schema::{Column, ColumnKind, Schema};
+use model::{CqlType, Table};
+use std::sync::Arc;
+
+/// The plan of one statement.
+pub(super) fn compile(
+    modification: &Modification,
+    table: &Arc<Table>,
+    compiler: &mut Compiler<'_>,
+) -> Result<WritePlan> {
+    match modification {
+        Modification::Insert(insert) => compile_insert(insert, table, compiler),
+        Modification::Update(update) => compile_update(update, table, compiler),
+        Modification::Delete(delete) => compile_delete(delete, table, compiler),
+    }
+}
+
+/// The plan of a batch, and its markers.
+pub(super) fn compile_batch(
+    batch: &Batch,
+    names: &[Option<String>],
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<(BatchPlan, Vec<Marker>)> {
+    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
+        return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
+    }
+    if batch.using.ttl.is_some() {
+        return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
+    }
+    let mut markers = vec![None; names.len()];
+    let mut writes = Vec::with_capacity(batch.statements.len());
+    let mut batch_timestamp = None;
+    for modification in &batch.statements {
+        if batch.using.timestamp.is_some() && using_of(modification).timestamp.is_some() {
+            return Err(Error::invalid(
+                "Timestamp must be set either on BATCH or individual statements",
+            ));
+        }
+        let table = find_table(table_of(modification), schema, keyspace)?;
+        let mut compiler = Compiler::new(schema, table, names).with_markers(markers);
+        if batch_timestamp.is_none() {
+            batch_timestamp = timestamp(&batch.using, &mut compiler)?;
+        }
+        writes.push(compile(modification, table, &mut compiler)?);
+        markers = compiler.take_markers();
+    }
+    let markers = markers.into_iter().map(|marker| {
+        marker.ok_or_else(|| Error::invalid("a bind marker of the batch belongs to no statement"))
+    });
+    let plan = BatchPlan { kind: batch.kind, timestamp: batch_timestamp, writes };
+    Ok((plan, markers.collect::<Result<_>>()?))
+}
+
+fn using_of(modification: &Modification) -> &Using {
+    match modification {
+        Modification::Insert(insert) => &insert.using,
+        Modification::Update(update) => &update.using,
+        Modification::Delete(delete) => &delete.using,
+    }
+}
+
+fn timestamp(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
+    let to = Receiver::new("[timestamp]", CqlType::Bigint);
+    using.timestamp.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
+}
+
+fn ttl(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
+    let to = Receiver::new("[ttl]", CqlType::Int);
+    using.ttl.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
+}
+
+/// `USING TIMEOUT` asks for less time than there is; what it binds still needs a type.
+fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
+    let to = Receiver::new("[timeout]", CqlType::Duration);
+    using.timeout.as_ref().map(|expr| compiler.term(expr, &to)).transpose().map(drop)
+}
+
+/// Refuses what this server does not do to any table, or not to this one.
+fn refuse(table: &Table, conditional: bool) -> Result<()> {
+    if conditional {
+        return Err(Error::invalid("Conditional statements (IF ...) are not supported yet"));
+    }
+    if table.is_counter() {
+        return Err(Error::invalid("Counter tables are not supported yet"));
+    }
+    Ok(())
+}
+
+fn compile_insert(
+    insert: &Insert,
+    table: &Arc<Table>,
+    compiler: &mut Compiler<'_>,
+) -> Result<WritePlan> {
+    refuse(table, insert.if_not_exists)?;
+    let InsertValues::Columns(names, values) = &insert.values else {
+        return Err(Error::invalid("INSERT JSON is not supported yet"));
+    };
+    if names.len() != values.len() {
+        return Err(Error::invalid("Unmatched column names/values"));
+    }
+    let mut keys: Vec<(&Column, &Expr)> = Vec::new();
+    let mut cells = Cells::default();
+    for (index, (name, value)) in names.iter().zip(values).enumerate() {
+        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
+        if names[..index].contains(name) {
+            return Err(Error::invalid("The column names contains duplicates"));
+        }
+        if column.kind <= ColumnKind::Clustering {
+            keys.push((column, value));
+        } else {
+            let to = Receiver::new(column.name.clone(), column.ty.clone());
+            cells.push(column, CellOp::Set(compiler.term(value, &to)?));
+        }
+    }
+    let filter = Where::of_insert(&keys, compiler)?;
+    let statics_only = cells.rows.is_empty() && !cells.statics.is_empty();
+    let no_clustering = !keys.iter().any(|(column, _)| column.kind == ColumnKind::Clustering);
+    let change = if statics_only && no_clustering && !table.clustering().is_empty() {
+        RowChange::StaticOnly
+    } else {
+        require_rows(&filter, table)?;
+        RowChange::Insert
+    };
+    let plan = finish(filter, cells, change, table);
+    timeout(&insert.using, compiler)?;
+    Ok(WritePlan {
+        timestamp: timestamp(&insert.using, compiler)?,
+        ttl: ttl(&insert.using, compiler)?,
+        ..plan
+    })
+}
+
+/// Refuses to write rows that are not named whole.
+fn require_rows(filter: &Where, table: &Table) -> Result<()> {
+    let named = filter.rows.by_value();
+    let missing: Vec<&str> =
+        table.clustering()[named..].iter().map(|column| column.name.as_str()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
+}
+
+/// The plan without its `USING`.
+fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) -> WritePlan {
+    let PartitionChoice::Keys { columns: keys, .. } = filter.partitions else {
+        unreachable!("a write names its partitions");
+    };
+    WritePlan {
+        table: table.clone(),
+        keys,
+        rows: filter.rows,
+        change,
+        static_cells: sorted(cells.statics),
+        row_cells: sorted(cells.rows),
+        timestamp: None,
+        ttl: None,
+    }
+}
+
+fn sorted(mut cells: Vec<CellWrite>) -> Vec<CellWrite> {
+    cells.sort_by_key(|cell| cell.column);
+    cells
+}
+
+fn compile_update(
+    update: &Update,
+    table: &Arc<Table>,
+    compiler: &mut Compiler<'_>,
+) -> Result<WritePlan> {
+    refuse(table, update.condition != If::Always)?;
+    timeout(&update.using, compiler)?;
+    let timestamp = timestamp(&update.using, compiler)?;
+    let ttl = ttl(&update.using, compiler)?;
+    let mut cells = Cells::default();
+    for assignment in &update.assignments {
+        let name = &assignment.column;
+        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
+        if column.kind <= ColumnKind::Clustering {
+            let text = format!("PRIMARY KEY part {name} found in SET part");
+            return Err(Error::invalid(text));
+        }
+        cells.assign(column, cell_op(column, assignment, compiler)?)?;
+    }
+    let filter = Where::analyse(&update.relations, Purpose::Update, compiler)?;
+    let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
+    Ok(WritePlan { timestamp, ttl, ..finish(filter, cells, change, table) })
+}
+
+/// What a write of cells changes: rows, or the static row alone.
+fn change_of_cells(
+    cells: &Cells,
+    filter: &Where,
+    statement: &str,
+    table: &Table,
+) -> Result<RowChange> {
+    if !cells.rows.is_empty() {
+        require_rows(filter, table)?;
+        return Ok(RowChange::Cells);
+    }
+    if !filter.rows.is_all() {
+        return Err(Error::invalid(format!(
+            "Invalid restrictions on clustering columns since the {statement} statement modifies only static columns"
+        )));
+    }
+    Ok(RowChange::StaticOnly)
+}
+
+fn compile_delete(
+    delete: &Delete,
+    table: &Arc<Table>,
+    compiler: &mut Compiler<'_>,
+) -> Result<WritePlan> {
+    refuse(table, delete.condition != If::Always)?;
+    let mut cells = Cells::default();
+    for deletion in &delete.deletions {
+        let name = &deletion.column;
+        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
+        if column.kind <= ColumnKind::Clustering {
+            return Err(Error::invalid(format!(
+                "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
+            )));
+        }
+        cells.assign(column, deletion_op(column, deletion, compiler)?)?;
+    }
+    timeout(&delete.using, compiler)?;
+    let timestamp = timestamp(&delete.using, compiler)?;
+    let of_columns = !delete.deletions.is_empty();
+    let filter = Where::analyse(&delete.relations, Purpose::Delete { of_columns }, compiler)?;
+    let change = if of_columns {
+        let ranged = !cells.rows.is_empty() && !filter.rows.is_rows(table);
+        if ranged {
+            return Err(Error::invalid("Range deletions are not supported for specific columns"));
+        }
+        change_of_cells(&cells, &filter, "DELETE", table)?
+    } else if filter.rows.is_all() {
+        RowChange::DeletePartition
+    } else if filter.rows.is_rows(table) {
+        RowChange::DeleteRows
+    } else {
+        RowChange::DeleteRanges
+    };
+    Ok(WritePlan { timestamp, ..finish(filter, cells, change, table) })
+}
+
+/// The cells a statement writes.
+#[derive(Default)]
+struct Cells {
+    statics: Vec<CellWrite>,
+    rows: Vec<CellWrite>,
+}
+
+impl Cells {
+    fn of(&mut self, column: &Column) -> &mut Vec<CellWrite> {
+        if has_kind(&[column], ColumnKind::Static) { &mut self.statics } else { &mut self.rows }
+    }
+
+    fn push(&mut self, column: &Column, op: CellOp) {
+        self.of(column).push(CellWrite {
+            column: column.id,
+            name: column.name.clone(),
+            ty: column.ty.clone(),
+            ops: vec![op],
+        });
+    }
+
+    /// Adds an operation; several may only be of elements.
+    fn assign(&mut self, column: &Column, op: CellOp) -> Result<()> {
+        let of_element = |op: &CellOp| {
+            matches!(op, CellOp::Put(..) | CellOp::RemoveKey(_) | CellOp::SetField(..))
+        };
+        let name = &column.name;
+        let Some(cell) = self.of(column).iter_mut().find(|cell| cell.column == column.id) else {
+            self.push(column, op);
+            return Ok(());
+        };
+        if !of_element(&op) || !cell.ops.iter().all(of_element) {
+            return Err(Error::Syntax(format!("Multiple incompatible setting of column {name}")));
+        }
+        cell.ops.push(op);
+        Ok(())
+    }
+}
+
+/// What an assignment does to its column.
+fn cell_op(
+    column: &Column,
+    assignment: &Assignment,
+    compiler: &mut Compiler<'_>,
+) -> Result<CellOp> {
+    let to = Receiver::new(column.name.clone(), column.ty.clone());
+    let grows = column.ty.is_collection() && column.ty.is_multi_cell();
+    match &assignment.assign {
+        Assign::Set(value) => Ok(CellOp::Set(compiler.term(value, &to)?)),
+        Assign::Add(value) if grows => Ok(CellOp::Add(compiler.term(value, &to)?)),
+        Assign::Add(value) => Err(not_counter(column, "+", value)),
+        Assign::Subtract(value) if grows => {
+            let removed = removed_type(column)?;
+            let to = Receiver::new(column.name.clone(), removed);
+            Ok(CellOp::Remove(compiler.term(value, &to)?))
+        }
+        Assign::Subtract(value) => Err(not_counter(column, "-", value)),
+        Assign::Prepend(value) => match &column.ty {
+            CqlType::List { frozen: false, .. } => Ok(CellOp::Prepend(compiler.term(value, &to)?)),
+            ty => Err(Error::invalid(format!(
+                "Invalid operation ({0} = {value} + {0}) for non list column {0} of type {ty}",
+                column.name
+            ))),
+        },
+        Assign::SetElement(key, value) => set_element(column, key, value, compiler),
+        Assign::SetField(field, value) => {
+            let (index, to) = field_of(column, field)?;
+            Ok(CellOp::SetField(index, compiler.term(value, &to)?))
+        }
+    }
+}
+
+/// What `c = c - v` takes: a set for sets, keys for maps.
+fn removed_type(column: &Column) -> Result<CqlType> {
+    match &column.ty {
+        CqlType::Map { key, .. } => Ok(CqlType::Set { element: key.clone(), frozen: true }),
+        CqlType::List { .. } => Err(Error::invalid(format!(
+            "Removing elements of list {} by value is not supported yet",
+            column.name
+        ))),
+        ty => Ok(ty.clone()),
+    }
+}
+
+fn set_element(
+    column: &Column,
+    key: &Expr,
+    value: &Expr,
+    compiler: &mut Compiler<'_>,
+) -> Result<CellOp> {
+    let name = &column.name;
+    match &column.ty {
+        CqlType::Map { key: keys, value: values, frozen: false } => {
+            let keys = Receiver::new(format!("key({name})"), (**keys).clone());
+            let values = Receiver::new(format!("value({name})"), (**values).clone());
+            Ok(CellOp::Put(compiler.term(key, &keys)?, compiler.term(value, &values)?))
+        }
+        CqlType::List { frozen: false, .. } => Err(Error::invalid(format!(
+            "Setting elements of list {name} by index is not supported yet"
+        ))),
+        CqlType::Set { frozen: false, .. } => Err(Error::invalid(format!(
+            "Invalid operation ({name}[{key}] = {value}) for set column {name}"
+        ))),
+        ty if ty.is_collection() => Err(Error::invalid(format!(
+            "Invalid operation ({name}[{key}] = {value}) for frozen collection column {name}"
+        ))),
+        _ => Err(Error::invalid(format!(
+            "Invalid operation ({name}[{key}] = {value}) for non collection column {name}"
+        ))),
+    }
+}
+
+/// The index of a field of a user-defined type, and what it takes.
+fn field_of(column: &Column, field: &str) -> Result<(u16, Receiver)> {
+    let name = &column.name;
+    let CqlType::Udt { definition, frozen } = &column.ty else {
+        return Err(Error::invalid(format!(
+            "Invalid operation ({name}.{field} = ...) for non-UDT column {name}"
+        )));
+    };
+    if *frozen {
+        return Err(Error::invalid(format!(
+            "Invalid operation ({name}.{field} = ...) for frozen UDT column {name}"
+        )));
+    }
+    let index = definition.fields.iter().position(|(known, _)| known == field);
+    let Some(index) = index else {
+        return Err(Error::invalid(format!(
+            "UDT column {name} does not have a field named {field}"
+        )));
+    };
+    let ty = definition.fields[index].1.clone();
+    Ok((index as u16, Receiver::new(format!("{name}.{field}"), ty)))
+}
+
+/// What a `DELETE` does to a column.
+fn deletion_op(
+    column: &Column,
+    deletion: &Deletion,
+    compiler: &mut Compiler<'_>,
+) -> Result<CellOp> {
+    let name = &column.name;
+    match &deletion.part {
+        None => Ok(CellOp::Delete),
+        Some(Access::Field(field)) => {
+            let (index, _) = field_of(column, field)?;
+            Ok(CellOp::SetField(index, Term::Null))
+        }
+        Some(Access::Element(key)) => {
+            let element = match &column.ty {
+                CqlType::Map { key, frozen: false, .. } => key,
+                CqlType::Set { element, frozen: false } => element,
+                CqlType::List { frozen: false, .. } => {
+                    return Err(Error::invalid(format!(
+                        "Deleting elements of list {name} by index is not supported yet"
+                    )));
+                }
+                ty if ty.is_collection() => {
+                    return Err(Error::invalid(format!(
+                        "Invalid deletion operation for frozen collection column {name}"
+                    )));
+                }
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "Invalid deletion operation for non collection column {name}"
+                    )));
+                }
+            };
+            let to = Receiver::new(format!("key({name})"), (**element).clone());
+            Ok(CellOp::RemoveKey(compiler.term(key, &to)?))
+        }
+        Some(Access::Slice(..)) => Err(Error::invalid("Slices cannot be deleted")),
+    }
+}
+
+#[cold]
+fn not_counter(column: &Column, op: &str, value: &Expr) -> Error {
+    Error::invalid(format!(
+        "Invalid operation ({0} = {0} {op} {value}) for non counter column {0}",
+        column.name
+    ))
+}

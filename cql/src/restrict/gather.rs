@@ -1,0 +1,492 @@
+//! Relations to restrictions: one for each column or tuple of columns, merged where they meet.
+
+use super::{Choice, TupleForm, Values, list_of, tuple_of};
+use crate::error::{Error, Result};
+use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
+use crate::lang::keyword::quoted;
+use crate::term::{Compiler, Receiver, Term};
+use model::CqlType;
+use model::schema::{Column, ColumnKind};
+
+/// One end of a slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Where it is.
+    pub values: Values,
+    /// Whether the place itself is inside.
+    pub inclusive: bool,
+}
+
+/// What a restriction asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// `=` or `IN`.
+    Choice(Choice),
+    /// `>`, `<` and both.
+    Slice {
+        /// `>` or `>=`.
+        lower: Option<Bound>,
+        /// `<` or `<=`.
+        upper: Option<Bound>,
+    },
+    /// `CONTAINS`, `CONTAINS KEY`, `m[k] =`: operators with their values.
+    Contains(Vec<(model::read::Operator, Vec<Term>)>),
+}
+
+/// A restriction of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Single {
+    /// The column.
+    pub(super) column: Column,
+    /// What it must be.
+    pub(super) kind: Kind,
+}
+
+/// A restriction of several clustering columns together, the first at `position`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Multi {
+    /// The columns in order.
+    pub(super) columns: Vec<Column>,
+    /// What they must be.
+    pub(super) kind: Kind,
+}
+
+/// All restrictions of a statement.
+#[derive(Default)]
+pub(super) struct Gathered {
+    /// Those of one column each.
+    pub(super) singles: Vec<Single>,
+    /// Those of several clustering columns.
+    pub(super) multis: Vec<Multi>,
+    /// That of the token.
+    pub(super) token: Option<Kind>,
+}
+
+impl Gathered {
+    /// Adds a relation.
+    pub(super) fn add(&mut self, relation: &Relation, compiler: &mut Compiler<'_>) -> Result<()> {
+        match &relation.target {
+            Target::Column(name) => {
+                let column = find(name, compiler)?;
+                self.add_column(&column, relation, compiler)
+            }
+            Target::Element(name, key) => {
+                let column = find(name, compiler)?;
+                self.add_element(&column, key, relation, compiler)
+            }
+            Target::Columns(names) => self.add_tuple(names, relation, compiler),
+            Target::Token(names) => self.add_token(names, relation, compiler),
+        }
+    }
+
+    /// Adds `column = value`.
+    pub(super) fn add_equal(
+        &mut self,
+        column: &Column,
+        value: &Expr,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<()> {
+        let term = compiler.term(value, &receiver(column))?;
+        let kind = Kind::Choice(Choice::One(Values::Each(vec![term])));
+        self.merge_single(Single { column: column.clone(), kind })
+    }
+
+    fn add_column(
+        &mut self,
+        column: &Column,
+        relation: &Relation,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<()> {
+        refuse_operator(column, relation)?;
+        let to = receiver(column);
+        let kind = match (relation.operator, &relation.operand) {
+            (Operator::Contains | Operator::ContainsKey, Operand::One(value)) => {
+                contains(column, relation.operator, value, compiler)?
+            }
+            (_, Operand::Many(values)) => {
+                let terms = values
+                    .iter()
+                    .map(|value| Ok(Values::Each(vec![compiler.term(value, &to)?])))
+                    .collect::<Result<_>>()?;
+                Kind::Choice(Choice::Many(terms))
+            }
+            (_, Operand::ManyBind(marker)) => {
+                let ty = list_of(&[column], TupleForm::Plain);
+                compiler.mark(*marker, &format!("in({})", column.name), ty.clone());
+                Kind::Choice(Choice::Listed(Term::bind(*marker, &ty)))
+            }
+            (operator, operand) => slice_or_equal(operator, operand, |value| {
+                Ok(Values::Each(vec![compiler.term(value, &to)?]))
+            })?,
+        };
+        self.merge_single(Single { column: column.clone(), kind })
+    }
+
+    /// `m[key] = value`.
+    fn add_element(
+        &mut self,
+        column: &Column,
+        key: &Expr,
+        relation: &Relation,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<()> {
+        let CqlType::Map { key: key_ty, value: value_ty, .. } = &column.ty else {
+            let text = format!("Column {} cannot be used as a map", column.name);
+            return Err(Error::invalid(text));
+        };
+        let (Operator::Equal, Operand::One(value)) = (relation.operator, &relation.operand) else {
+            return Err(Error::invalid("Only EQ relations are supported on map entries"));
+        };
+        let keys = Receiver::new(format!("key({})", column.name), (**key_ty).clone());
+        let values = Receiver::new(format!("value({})", column.name), (**value_ty).clone());
+        let terms = vec![compiler.term(key, &keys)?, compiler.term(value, &values)?];
+        let kind = Kind::Contains(vec![(model::read::Operator::Entry, terms)]);
+        self.merge_single(Single { column: column.clone(), kind })
+    }
+
+    fn add_tuple(
+        &mut self,
+        names: &[String],
+        relation: &Relation,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<()> {
+        let columns = names.iter().map(|name| find(name, compiler)).collect::<Result<Vec<_>>>()?;
+        check_tuple(&columns, relation)?;
+        let refs: Vec<&Column> = columns.iter().collect();
+        let name = format!("({})", names.join(","));
+        let kind = match &relation.operand {
+            Operand::Many(values) => {
+                let values = values
+                    .iter()
+                    .map(|value| tuple_values(value, &refs, &name, compiler))
+                    .collect::<Result<_>>()?;
+                Kind::Choice(Choice::Many(values))
+            }
+            Operand::ManyBind(marker) => {
+                let ty = list_of(&refs, TupleForm::Tuple);
+                compiler.mark(*marker, &format!("in{name}"), ty.clone());
+                Kind::Choice(Choice::ListedTuples(Term::bind(*marker, &ty)))
+            }
+            operand => slice_or_equal(relation.operator, operand, |value| {
+                tuple_values(value, &refs, &name, compiler)
+            })?,
+        };
+        self.merge_multi(Multi { columns, kind })
+    }
+
+    fn add_token(
+        &mut self,
+        names: &[String],
+        relation: &Relation,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<()> {
+        let key = compiler.table.partition_key();
+        let columns = names.iter().map(|name| find(name, compiler)).collect::<Result<Vec<_>>>()?;
+        if columns.iter().any(|column| column.kind != ColumnKind::PartitionKey)
+            || columns.len() != key.len()
+        {
+            return Err(Error::invalid(
+                "The token() function must be applied to all partition key components or none of them",
+            ));
+        }
+        if columns.iter().zip(key).any(|(column, key)| column.id != key.id) {
+            let order: Vec<&str> = key.iter().map(|column| column.name.as_str()).collect();
+            return Err(Error::invalid(format!(
+                "The token function arguments must be in the partition key order: {}",
+                order.join(", ")
+            )));
+        }
+        if relation.operator == Operator::NotEqual {
+            return Err(Error::invalid("Unsupported \"!=\" relation on the token function"));
+        }
+        let to = Receiver::new("partition key token", CqlType::Bigint);
+        let new = slice_or_equal(relation.operator, &relation.operand, |value| {
+            Ok(Values::Each(vec![compiler.term(value, &to)?]))
+        })?;
+        self.token = Some(match self.token.take() {
+            Some(old) => merged(&names.join(", "), old, new)?,
+            None => new,
+        });
+        Ok(())
+    }
+
+    fn merge_single(&mut self, new: Single) -> Result<()> {
+        let name = &new.column.name;
+        let is = |column: &Column| column.id == new.column.id;
+        if self.multis.iter().any(|multi| multi.columns.iter().any(is)) {
+            return Err(mixed(name));
+        }
+        let Some(index) = self.singles.iter().position(|old| is(&old.column)) else {
+            self.singles.push(new);
+            return Ok(());
+        };
+        // A value column may be filtered by several relations; Cassandra merges only slices there.
+        let old = self.singles.remove(index);
+        let kind = merged(name, old.kind, new.kind)?;
+        self.singles.insert(index, Single { column: old.column, kind });
+        Ok(())
+    }
+
+    fn merge_multi(&mut self, new: Multi) -> Result<()> {
+        let first = &new.columns[0];
+        if let Some(single) = self
+            .singles
+            .iter()
+            .find(|single| new.columns.iter().any(|column| column.id == single.column.id))
+        {
+            return Err(mixed(&single.column.name));
+        }
+        let meets = |old: &Multi| {
+            old.columns.iter().any(|old| new.columns.iter().any(|new| new.id == old.id))
+        };
+        let Some(index) = self.multis.iter().position(meets) else {
+            self.multis.push(new);
+            return Ok(());
+        };
+        let old = self.multis.remove(index);
+        if old.columns[0].id != first.id {
+            return Err(Error::invalid(format!(
+                "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
+                first.name
+            )));
+        }
+        if old.columns.len() != new.columns.len() {
+            // Two slices over tuples of different lengths are two parts, cut one after the other.
+            self.multis.insert(index, old);
+            self.multis.push(new);
+            return Ok(());
+        }
+        let kind = merged(&super::names(&new.columns), old.kind, new.kind)?;
+        self.multis.insert(index, Multi { columns: old.columns, kind });
+        Ok(())
+    }
+}
+
+fn find(name: &str, compiler: &Compiler<'_>) -> Result<Column> {
+    compiler.table.column(name).cloned().ok_or_else(|| undefined(name, compiler.table))
+}
+
+/// A name that is no column.
+#[cold]
+pub(crate) fn undefined(name: &str, table: &model::Table) -> Error {
+    let nearest = table
+        .columns()
+        .iter()
+        .map(|column| (strsim::osa_distance(name, &column.name), &column.name))
+        .min()
+        .filter(|(distance, _)| *distance <= 2 && *distance < name.len());
+    let hint = nearest.map(|(_, name)| format!("\nDid you mean {}?", quoted(name)));
+    Error::invalid(format!(
+        "Undefined column name {} in table {}.{}{}",
+        quoted(name),
+        table.keyspace,
+        table.name,
+        hint.unwrap_or_default()
+    ))
+}
+
+fn receiver(column: &Column) -> Receiver {
+    Receiver::new(column.name.clone(), column.ty.clone())
+}
+
+/// Operators that no column, or not this one, can have.
+fn refuse_operator(column: &Column, relation: &Relation) -> Result<()> {
+    let name = quoted(&column.name);
+    let shown = || match &relation.operand {
+        Operand::One(value) => value.to_string(),
+        _ => "(...)".to_owned(),
+    };
+    let text = match relation.operator {
+        Operator::NotEqual => {
+            format!("Unsupported \"!=\" relation: {name} != {}", shown())
+        }
+        Operator::IsNotNull => format!("Unsupported restriction: {name} IS NOT NULL"),
+        Operator::IsNull => format!("Unsupported restriction: {name} IS NULL"),
+        Operator::Like => format!(
+            "LIKE restriction is only supported on properly indexed columns. {name} LIKE {} is not valid.",
+            shown()
+        ),
+        Operator::NotIn | Operator::NotContains | Operator::NotContainsKey => {
+            format!("Unsupported \"{}\" relation on {name}", relation.operator.symbol())
+        }
+        Operator::Contains | Operator::ContainsKey => return Ok(()),
+        operator if column.ty.is_multi_cell() => format!(
+            "Collection column '{}' ({}) cannot be restricted by a '{}' relation",
+            column.name,
+            column.ty,
+            operator.symbol()
+        ),
+        operator if operator.is_slice() && column.ty == CqlType::Duration => {
+            "Slice restrictions are not supported on duration columns".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(text))
+}
+
+fn contains(
+    column: &Column,
+    operator: Operator,
+    value: &Expr,
+    compiler: &mut Compiler<'_>,
+) -> Result<Kind> {
+    let key = operator == Operator::ContainsKey;
+    let element = match &column.ty {
+        CqlType::Map { key: of, .. } if key => of,
+        CqlType::Map { value: of, .. } => of,
+        CqlType::List { element, .. } | CqlType::Set { element, .. } if !key => element,
+        _ if key => {
+            return Err(Error::invalid(format!(
+                "Cannot use CONTAINS KEY on non-map column {}",
+                column.name
+            )));
+        }
+        _ => {
+            return Err(Error::invalid(format!(
+                "Cannot use CONTAINS on non-collection column {}",
+                column.name
+            )));
+        }
+    };
+    let (what, operator) = if key {
+        ("key", model::read::Operator::ContainsKey)
+    } else {
+        ("value", model::read::Operator::Contains)
+    };
+    let to = Receiver::new(format!("{what}({})", column.name), (**element).clone());
+    Ok(Kind::Contains(vec![(operator, vec![compiler.term(value, &to)?])]))
+}
+
+/// The columns of a tuple are clustering columns in order.
+fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let shown = || format!("({}) {} ...", names.join(", "), relation.operator.symbol());
+    for (index, column) in columns.iter().enumerate() {
+        if column.kind != ColumnKind::Clustering {
+            return Err(Error::invalid(format!(
+                "Multi-column relations can only be applied to clustering columns but was applied to: {}",
+                column.name
+            )));
+        }
+        if columns[..index].iter().any(|other| other.id == column.id) {
+            return Err(Error::invalid(format!(
+                "Column \"{}\" appeared twice in a relation: {}",
+                column.name,
+                shown()
+            )));
+        }
+        if index > 0 && column.position != columns[index - 1].position + 1 {
+            return Err(Error::invalid(format!(
+                "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {}",
+                shown()
+            )));
+        }
+    }
+    match relation.operator {
+        Operator::NotEqual | Operator::NotIn => Err(Error::invalid(format!(
+            "Unsupported \"{}\" relation: {}",
+            relation.operator.symbol(),
+            shown()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The values of `(a, b)`, from a tuple or a marker.
+fn tuple_values(
+    value: &Expr,
+    columns: &[&Column],
+    name: &str,
+    compiler: &mut Compiler<'_>,
+) -> Result<Values> {
+    match value {
+        Expr::Tuple(items) => {
+            if items.len() != columns.len() {
+                return Err(Error::invalid(format!(
+                    "Expected {} elements in value tuple, but got {}: {value}",
+                    columns.len(),
+                    items.len()
+                )));
+            }
+            let terms = items
+                .iter()
+                .zip(columns)
+                .map(|(item, column)| compiler.term(item, &receiver(column)));
+            Ok(Values::Each(terms.collect::<Result<_>>()?))
+        }
+        _ => {
+            let to = Receiver::new(name, tuple_of(columns));
+            Ok(Values::Whole(compiler.term(value, &to)?))
+        }
+    }
+}
+
+/// `=`, `<`, `<=`, `>`, `>=`, `BETWEEN`.
+fn slice_or_equal(
+    operator: Operator,
+    operand: &Operand,
+    mut values: impl FnMut(&Expr) -> Result<Values>,
+) -> Result<Kind> {
+    let bound = |values, inclusive| Some(Bound { values, inclusive });
+    Ok(match (operator, operand) {
+        (Operator::Equal, Operand::One(value)) => Kind::Choice(Choice::One(values(value)?)),
+        (Operator::Less, Operand::One(value)) => {
+            Kind::Slice { lower: None, upper: bound(values(value)?, false) }
+        }
+        (Operator::LessEqual, Operand::One(value)) => {
+            Kind::Slice { lower: None, upper: bound(values(value)?, true) }
+        }
+        (Operator::Greater, Operand::One(value)) => {
+            Kind::Slice { lower: bound(values(value)?, false), upper: None }
+        }
+        (Operator::GreaterEqual, Operand::One(value)) => {
+            Kind::Slice { lower: bound(values(value)?, true), upper: None }
+        }
+        (Operator::Between, Operand::Between(first, last)) => {
+            Kind::Slice { lower: bound(values(first)?, true), upper: bound(values(last)?, true) }
+        }
+        (operator, _) => {
+            let text = format!("Unsupported \"{}\" relation", operator.symbol());
+            return Err(Error::invalid(text));
+        }
+    })
+}
+
+/// Two restrictions of the same columns as one.
+fn merged(name: &str, old: Kind, new: Kind) -> Result<Kind> {
+    let text = match (old, new) {
+        (Kind::Contains(mut all), Kind::Contains(more)) => {
+            all.extend(more);
+            return Ok(Kind::Contains(all));
+        }
+        (Kind::Contains(_), _) | (_, Kind::Contains(_)) => format!(
+            "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
+        ),
+        (Kind::Choice(Choice::One(_)), _) => {
+            format!("{name} cannot be restricted by more than one relation if it includes an Equal")
+        }
+        (Kind::Choice(_), _) => {
+            format!("{name} cannot be restricted by more than one relation if it includes a IN")
+        }
+        (Kind::Slice { .. }, Kind::Choice(_)) => format!(
+            "Column \"{name}\" cannot be restricted by both an equality and an inequality relation"
+        ),
+        (Kind::Slice { lower: a, upper: b }, Kind::Slice { lower: c, upper: d }) => {
+            if a.is_some() && c.is_some() {
+                format!("More than one restriction was found for the start bound on {name}")
+            } else if b.is_some() && d.is_some() {
+                format!("More than one restriction was found for the end bound on {name}")
+            } else {
+                return Ok(Kind::Slice { lower: a.or(c), upper: b.or(d) });
+            }
+        }
+    };
+    Err(Error::invalid(text))
+}
+
+#[cold]
+fn mixed(name: &str) -> Error {
+    Error::invalid(format!(
+        "Column \"{name}\": Mixing single column relations and multi column relations on clustering columns is not allowed"
+    ))
+}

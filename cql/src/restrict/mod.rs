@@ -1,0 +1,261 @@
+//! The relations of a `WHERE`, sorted into what storage can do with them.
+//!
+//! ```text
+//! relations ──gather──► one restriction per column ──┬─► partitions   keys, tokens, or all
+//!                                                    ├─► rows         a prefix, then one slice
+//!                                                    └─► filters      the rest: ALLOW FILTERING
+//! ```
+//!
+//! Which combinations are refused, and in which words, is Cassandra's (`StatementRestrictions`).
+
+mod filter;
+mod gather;
+mod partition;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use filter::FilterTemplate;
+pub(crate) use partition::for_each_key;
+pub use partition::{PartitionChoice, TokenBound, TokenBounds};
+pub use rows::{RowChoice, RowPart};
+
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use crate::lang::ast::{Expr, Relation};
+use crate::term::{Compiler, Evaluated, Term};
+pub use gather::Bound;
+use gather::Gathered;
+pub(crate) use gather::undefined;
+use model::CqlType;
+use model::schema::{Column, ColumnKind};
+use model::types::{collection_elements, tuple_fields};
+use std::borrow::Cow;
+
+/// What is said without `ALLOW FILTERING`.
+pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
+
+/// The statement that has the `WHERE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// `SELECT`, which may filter or not.
+    Select {
+        /// `ALLOW FILTERING`.
+        filtering: bool,
+    },
+    /// `INSERT`.
+    Insert,
+    /// `UPDATE`.
+    Update,
+    /// `DELETE`, of whole rows or of columns.
+    Delete {
+        /// Whether columns are named.
+        of_columns: bool,
+    },
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Select { .. } => "SELECT",
+            Purpose::Insert => "INSERT",
+            Purpose::Update => "UPDATE",
+            Purpose::Delete { .. } => "DELETE",
+        }
+    }
+}
+
+/// The values that one or several columns must have together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// One term for each column.
+    Each(Vec<Term>),
+    /// One marker for all of them: a tuple.
+    Whole(Term),
+}
+
+impl Values {
+    /// The bytes of each column.
+    pub fn eval<'a>(
+        &'a self,
+        columns: &[Column],
+        bindings: &'a Bindings<'_>,
+    ) -> Result<Vec<Cow<'a, [u8]>>> {
+        match self {
+            Values::Each(terms) => terms
+                .iter()
+                .zip(columns)
+                .map(|(term, column)| required(term.eval(bindings)?, &column.name))
+                .collect(),
+            Values::Whole(term) => {
+                let value = required(term.eval(bindings)?, &names(columns))?;
+                split_tuple(&value, columns)
+            }
+        }
+    }
+}
+
+/// The bytes of a value that may not be missing.
+fn required<'a>(value: Evaluated<'a>, column: &str) -> Result<Cow<'a, [u8]>> {
+    match value {
+        Evaluated::Bytes(bytes) => Ok(bytes),
+        missing => Err(missing.required(column).expect_err("it has no bytes")),
+    }
+}
+
+/// The fields of a tuple, none of them null.
+fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>> {
+    let mut fields = tuple_fields(value);
+    columns
+        .iter()
+        .map(|column| match fields.next().transpose()?.flatten() {
+            Some(field) => Ok(Cow::Owned(field.to_vec())),
+            None => Err(Error::invalid(format!(
+                "Invalid null value in condition for column {}",
+                column.name
+            ))),
+        })
+        .collect()
+}
+
+/// One of several values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// `= value`.
+    One(Values),
+    /// `IN (a, b)`.
+    Many(Vec<Values>),
+    /// `IN ?`: a list of values.
+    Listed(Term),
+    /// `(a, b) IN ?`: a list of tuples.
+    ListedTuples(Term),
+}
+
+impl Choice {
+    /// Every value it can be, in the order given.
+    pub fn eval<'a>(
+        &'a self,
+        columns: &[Column],
+        bindings: &'a Bindings<'_>,
+    ) -> Result<Vec<Vec<Cow<'a, [u8]>>>> {
+        match self {
+            Choice::One(values) => Ok(vec![values.eval(columns, bindings)?]),
+            Choice::Many(all) => all.iter().map(|values| values.eval(columns, bindings)).collect(),
+            Choice::Listed(term) => {
+                let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
+                let items = collection_elements(&list)?;
+                items.map(|item| Ok(vec![Cow::Owned(item?.to_vec())])).collect()
+            }
+            Choice::ListedTuples(term) => {
+                let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
+                collection_elements(&list)?.map(|item| split_tuple(item?, columns)).collect()
+            }
+        }
+    }
+
+    /// Whether it is a single value.
+    pub fn is_one(&self) -> bool {
+        matches!(self, Choice::One(_))
+    }
+}
+
+/// Names with commas between.
+fn names(columns: &[Column]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// A `WHERE`, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Where {
+    /// Which partitions.
+    pub partitions: PartitionChoice,
+    /// Which rows of them.
+    pub rows: RowChoice,
+    /// What else must hold.
+    pub filters: Vec<FilterTemplate>,
+}
+
+impl Where {
+    /// Sorts the relations of a statement on the compiler's table.
+    pub fn analyse(
+        relations: &[Relation],
+        purpose: Purpose,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<Where> {
+        let table = compiler.table;
+        let mut gathered = Gathered::default();
+        for relation in relations {
+            gathered.add(relation, compiler)?;
+        }
+        let mut filters = Vec::new();
+        let partitions = partition::choose(&mut gathered, purpose, table, &mut filters)?;
+        let rows = rows::choose(&mut gathered, purpose, table, &mut filters)?;
+        refuse_values(&gathered, purpose)?;
+        for single in gathered.singles {
+            filter::add(&single, &mut filters)?;
+        }
+        // A scan that looks for rows reads and drops the others.
+        let keyed = matches!(partitions, PartitionChoice::Keys { .. });
+        let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
+        match purpose {
+            Purpose::Select { filtering: false } if filters_rows => {
+                Err(Error::invalid(NEEDS_FILTERING))
+            }
+            _ => Ok(Where { partitions, rows, filters }),
+        }
+    }
+
+    /// The `WHERE` that the key columns of an `INSERT` are.
+    pub fn of_insert(columns: &[(&Column, &Expr)], compiler: &mut Compiler<'_>) -> Result<Where> {
+        let table = compiler.table;
+        let mut gathered = Gathered::default();
+        for (column, value) in columns {
+            gathered.add_equal(column, value, compiler)?;
+        }
+        let partitions = partition::choose(&mut gathered, Purpose::Insert, table, &mut Vec::new())?;
+        let rows = rows::choose(&mut gathered, Purpose::Insert, table, &mut Vec::new())?;
+        Ok(Where { partitions, rows, filters: Vec::new() })
+    }
+}
+
+/// A write names rows by their keys only.
+fn refuse_values(gathered: &Gathered, purpose: Purpose) -> Result<()> {
+    if matches!(purpose, Purpose::Select { .. }) {
+        return Ok(());
+    }
+    let values: Vec<&str> = gathered
+        .singles
+        .iter()
+        .filter(|single| single.column.kind >= ColumnKind::Static)
+        .map(|single| single.column.name.as_str())
+        .collect();
+    if values.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "Non PRIMARY KEY columns found in where clause: {} ",
+        values.join(", ")
+    )))
+}
+
+/// The list type of an `IN ?` over these columns.
+fn list_of(columns: &[&Column], as_tuple: TupleForm) -> CqlType {
+    let element = match (as_tuple, columns) {
+        (TupleForm::Plain, [column]) => column.ty.clone(),
+        _ => tuple_of(columns),
+    };
+    CqlType::List { element: element.into(), frozen: true }
+}
+
+/// The tuple type of these columns.
+fn tuple_of(columns: &[&Column]) -> CqlType {
+    CqlType::Tuple(columns.iter().map(|column| column.ty.frozen()).collect())
+}
+
+/// Whether one column stands in parentheses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TupleForm {
+    Plain,
+    Tuple,
+}

@@ -1,0 +1,211 @@
+//! Which partitions a `WHERE` names: whole keys, a stretch of tokens, or all.
+
+use super::gather::{Bound, Gathered, Kind, Single};
+use super::{Choice, FilterTemplate, NEEDS_FILTERING, Purpose, filter};
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
+use model::key::put_partition_key;
+use model::schema::{Column, ColumnKind, Table};
+use model::{Token, TokenRange};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// One end of a stretch of tokens.
+pub type TokenBound = Bound;
+
+/// `token(k) > a AND token(k) <= b`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenBounds {
+    /// Where it begins.
+    pub lower: Option<TokenBound>,
+    /// Where it ends.
+    pub upper: Option<TokenBound>,
+}
+
+/// Which partitions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartitionChoice {
+    /// Every one.
+    All,
+    /// Those with these keys.
+    Keys {
+        /// The values of each partition key column.
+        columns: Vec<Choice>,
+        /// What their tokens must be, too.
+        token: Option<TokenBounds>,
+    },
+    /// Those with these tokens.
+    Tokens(TokenBounds),
+}
+
+/// Takes the restrictions of the partition key out of `gathered`.
+pub(super) fn choose(
+    gathered: &mut Gathered,
+    purpose: Purpose,
+    table: &Table,
+    filters: &mut Vec<FilterTemplate>,
+) -> Result<PartitionChoice> {
+    let is_key = |single: &mut Single| single.column.kind == ColumnKind::PartitionKey;
+    let singles: Vec<Single> = gathered.singles.extract_if(.., is_key).collect();
+    let select = match purpose {
+        Purpose::Select { filtering } => Some(filtering),
+        _ => None,
+    };
+    let token = gathered.token.take().map(token_bounds);
+    if token.is_some() && select.is_none() {
+        return Err(Error::invalid(format!(
+            "The token function cannot be used in WHERE clauses for {} statements",
+            purpose.name()
+        )));
+    }
+    let of = |column: &Column| singles.iter().find(|single| single.column.id == column.id);
+    let missing: Vec<&str> = table
+        .partition_key()
+        .iter()
+        .filter(|column| of(column).is_none())
+        .map(|column| column.name.as_str())
+        .collect();
+    if !missing.is_empty() && select.is_none() {
+        return Err(Error::invalid(format!(
+            "Some partition key parts are missing: {}",
+            missing.join(", ")
+        )));
+    }
+    let choices: Vec<Choice> = table
+        .partition_key()
+        .iter()
+        .filter_map(|column| match &of(column)?.kind {
+            Kind::Choice(choice) => Some(choice.clone()),
+            _ => None,
+        })
+        .collect();
+    if choices.len() == table.partition_key().len() {
+        return Ok(PartitionChoice::Keys { columns: choices, token });
+    }
+    let Some(filtering) = select else {
+        return Err(Error::invalid(format!(
+            "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {} statements",
+            purpose.name()
+        )));
+    };
+    if !singles.is_empty() && !filtering {
+        return Err(Error::invalid(NEEDS_FILTERING));
+    }
+    for single in &singles {
+        filter::add(single, filters)?;
+    }
+    Ok(token.map_or(PartitionChoice::All, PartitionChoice::Tokens))
+}
+
+fn token_bounds(kind: Kind) -> TokenBounds {
+    match kind {
+        Kind::Slice { lower, upper } => TokenBounds { lower, upper },
+        Kind::Choice(Choice::One(values)) => {
+            let bound = Some(Bound { values, inclusive: true });
+            TokenBounds { lower: bound.clone(), upper: bound }
+        }
+        _ => unreachable!("the token is only compared"),
+    }
+}
+
+impl TokenBounds {
+    /// The tokens inside; `None` if there are none.
+    pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Option<TokenRange>> {
+        let lower = self.lower.as_ref().map(|bound| token(bound, bindings)).transpose()?;
+        let upper = self.upper.as_ref().map(|bound| token(bound, bindings)).transpose()?;
+        let first = match (lower, &self.lower) {
+            (Some(at), Some(bound)) if !bound.inclusive => at.checked_add(1),
+            (at, _) => Some(at.unwrap_or(i64::MIN)),
+        };
+        let last = match (upper, &self.upper) {
+            // The smallest token as an end means no end: a ring has none.
+            (Some(i64::MIN), _) | (None, _) => Some(i64::MAX),
+            (Some(at), Some(bound)) if !bound.inclusive => at.checked_sub(1),
+            (Some(at), _) => Some(at),
+        };
+        let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+        let range = TokenRange { first: Token(first), last: Token(last) };
+        Ok((!range.is_empty()).then_some(range))
+    }
+}
+
+/// The token of a bound.
+fn token(bound: &Bound, bindings: &Bindings<'_>) -> Result<i64> {
+    let super::Values::Each(terms) = &bound.values else {
+        unreachable!("a token is one value");
+    };
+    let value = terms[0].eval(bindings)?;
+    let bytes = value.required("partition key token")?;
+    let token = bytes.try_into().map(i64::from_be_bytes);
+    token.map_err(|_| Error::invalid("Invalid null value in condition for the token"))
+}
+
+/// Calls `each` with the serialised key of every partition, each once, in the order given.
+pub(crate) fn for_each_key(
+    columns: &[Choice],
+    table: &Table,
+    bindings: &Bindings<'_>,
+    scratch: &mut Vec<u8>,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let key = table.partition_key();
+    if let ([Choice::One(values)], [column]) = (columns, key)
+        && let super::Values::Each(terms) = values
+    {
+        let value = terms[0].eval(bindings)?;
+        scratch.clear();
+        put_partition_key(std::iter::once(value.required(&column.name)?), scratch)?;
+        return each(scratch);
+    }
+    let mut all = Vec::with_capacity(columns.len());
+    for (choice, column) in columns.iter().zip(key) {
+        all.push(choice.eval(std::slice::from_ref(column), bindings)?);
+    }
+    check_product(all.iter().map(Vec::len), "partition-key")?;
+    let mut seen = HashSet::new();
+    let many = all.iter().any(|values| values.len() > 1);
+    for_each_product(&all, &mut |values: &[&[u8]]| {
+        scratch.clear();
+        put_partition_key(values.iter().copied(), scratch)?;
+        if many && !seen.insert(scratch.clone()) {
+            return Ok(());
+        }
+        each(scratch)
+    })
+}
+
+/// Refuses more combinations than are served.
+pub(super) fn check_product(
+    lengths: impl Iterator<Item = usize> + Clone,
+    what: &str,
+) -> Result<()> {
+    let product = lengths.clone().fold(1usize, usize::saturating_mul);
+    let lists = lengths.filter(|length| *length > 1).count();
+    let max = if lists > 1 { IN_PRODUCT_MAX } else { IN_LIST_MAX };
+    if product > max {
+        return Err(Error::invalid(format!(
+            "{what} cartesian product size {product} is greater than maximum {max}"
+        )));
+    }
+    Ok(())
+}
+
+/// Calls `each` with every combination of one value of each list.
+fn for_each_product(
+    lists: &[Vec<Vec<Cow<'_, [u8]>>>],
+    each: &mut impl FnMut(&[&[u8]]) -> Result<()>,
+) -> Result<()> {
+    let total = lists.iter().map(Vec::len).product::<usize>();
+    for number in 0..total {
+        let mut left = number;
+        // The last list turns fastest.
+        let mut values = vec![&[][..]; lists.len()];
+        for (slot, list) in values.iter_mut().zip(lists).rev() {
+            *slot = &list[left % list.len()][0];
+            left /= list.len();
+        }
+        each(&values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! Which rows of a partition a `WHERE` names: a prefix of clustering columns by value, then at most
+//! one slice, as stretches of clustering keys.
+//!
+//! ```text
+//! a = 1 AND b IN (2, 3) AND c > 4        prefixes 1·2 and 1·3, each with one stretch behind 4
+//! (a, b) > (1, 2)                        a = 1 AND b > 2,  then  a > 1
+//! ```
+//!
+//! A tuple over columns of both directions is several stretches of the order of storage; those
+//! that touch become one.
+
+use super::gather::{Bound, Gathered, Kind, Multi, Single};
+use super::partition::check_product;
+use super::{Choice, FilterTemplate, Purpose, Values, filter};
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use model::ordered::{AFTER, encode_component};
+use model::read::Slice;
+use model::schema::{Column, ColumnKind, Table};
+use std::borrow::Cow;
+
+/// A restriction of clustering columns, the first of them at `first`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowPart {
+    /// By value.
+    Choice {
+        /// The first column.
+        first: usize,
+        /// How many columns.
+        count: usize,
+        /// Their values.
+        values: Choice,
+    },
+    /// By order.
+    Slice {
+        /// The first column.
+        first: usize,
+        /// Where it begins.
+        lower: Option<Bound>,
+        /// Where it ends.
+        upper: Option<Bound>,
+    },
+}
+
+/// Which rows: parts in the order of columns, slices last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RowChoice {
+    /// The parts.
+    pub parts: Vec<RowPart>,
+}
+
+/// Takes the restrictions of clustering columns out of `gathered`.
+pub(super) fn choose(
+    gathered: &mut Gathered,
+    purpose: Purpose,
+    table: &Table,
+    filters: &mut Vec<FilterTemplate>,
+) -> Result<RowChoice> {
+    let is_clustering = |single: &mut Single| single.column.kind == ColumnKind::Clustering;
+    let singles = gathered.singles.extract_if(.., is_clustering);
+    let mut all: Vec<Multi> = singles
+        .map(|single| Multi { columns: vec![single.column], kind: single.kind })
+        .chain(std::mem::take(&mut gathered.multis))
+        .collect();
+    all.sort_by_key(|multi| multi.columns[0].position);
+    let filtering = matches!(purpose, Purpose::Select { filtering: true });
+    let slices = matches!(purpose, Purpose::Select { .. } | Purpose::Delete { of_columns: false });
+    let mut choice = RowChoice::default();
+    let mut next = 0;
+    let mut sliced: Option<Multi> = None;
+    for multi in all {
+        let first = usize::from(multi.columns[0].position);
+        let same_start = sliced.as_ref().is_some_and(|s| s.columns[0].id == multi.columns[0].id);
+        let usable = match (&sliced, &multi.kind) {
+            (_, Kind::Contains(_)) => false,
+            (Some(_), Kind::Slice { .. }) if same_start => true,
+            (Some(_), _) => false,
+            (None, _) => first == next,
+        };
+        if !usable {
+            if !filtering {
+                return Err(cannot_use(&multi, sliced.as_ref(), next, table));
+            }
+            add_filter(multi, filters)?;
+            continue;
+        }
+        if matches!(multi.kind, Kind::Slice { .. }) {
+            if !slices && !matches!(purpose, Purpose::Delete { .. }) {
+                return Err(Error::invalid(format!(
+                    "Slice restrictions are not supported on the clustering columns in {} statements",
+                    purpose.name()
+                )));
+            }
+            sliced = Some(multi.clone());
+        }
+        let count = multi.columns.len();
+        next = first + count;
+        choice.parts.push(match multi.kind {
+            Kind::Choice(values) => RowPart::Choice { first, count, values },
+            Kind::Slice { lower, upper } => RowPart::Slice { first, lower, upper },
+            Kind::Contains(_) => unreachable!("never usable"),
+        });
+    }
+    Ok(choice)
+}
+
+fn add_filter(multi: Multi, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+    match &multi.columns[..] {
+        [column] => filter::add(&Single { column: column.clone(), kind: multi.kind }, filters),
+        _ => filter::add_multi(&multi, filters),
+    }
+}
+
+/// Why a restriction cannot be part of the prefix.
+#[cold]
+fn cannot_use(multi: &Multi, sliced: Option<&Multi>, next: usize, table: &Table) -> Error {
+    let name = &multi.columns[0].name;
+    if matches!(multi.kind, Kind::Contains(_)) {
+        return Error::invalid(super::NEEDS_FILTERING);
+    }
+    if let Some(sliced) = sliced {
+        return Error::invalid(format!(
+            "Clustering column \"{name}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
+            sliced.columns[0].name
+        ));
+    }
+    match table.clustering().get(next) {
+        Some(missing) if usize::from(multi.columns[0].position) > next => Error::invalid(format!(
+            "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \"{}\" is not restricted",
+            missing.name
+        )),
+        _ => Error::invalid(format!(
+            "Column \"{name}\" cannot be restricted by two relations of different columns"
+        )),
+    }
+}
+
+impl RowChoice {
+    /// Whether nothing is restricted.
+    pub fn is_all(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// How many leading columns are restricted by value.
+    pub fn by_value(&self) -> usize {
+        self.parts
+            .iter()
+            .map_while(|part| match part {
+                RowPart::Choice { count, .. } => Some(*count),
+                RowPart::Slice { .. } => None,
+            })
+            .sum()
+    }
+
+    /// Whether every column is restricted by value: only whole rows are named.
+    pub fn is_rows(&self, table: &Table) -> bool {
+        self.by_value() == table.clustering().len()
+    }
+
+    /// Whether each restricted column has one value.
+    pub fn is_equal_at(&self, column: usize) -> bool {
+        self.parts.iter().any(|part| match part {
+            RowPart::Choice { first, count, values } => {
+                values.is_one() && (*first..first + count).contains(&column)
+            }
+            RowPart::Slice { .. } => false,
+        })
+    }
+
+    /// Appends the clustering key of the one row that is named, if one single row is.
+    pub fn put_one_row(
+        &self,
+        table: &Table,
+        bindings: &Bindings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        for part in &self.parts {
+            let RowPart::Choice { first, values: Choice::One(Values::Each(terms)), .. } = part
+            else {
+                return Ok(false);
+            };
+            for (term, column) in terms.iter().zip(&table.clustering()[*first..]) {
+                let value = term.eval(bindings)?;
+                put_component(column, value.required(&column.name)?, out)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The clustering keys, or their prefixes, that the parts by value name: sorted, each once.
+    pub fn prefixes(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut lists = Vec::new();
+        for part in &self.parts {
+            if let RowPart::Choice { first, count, values } = part {
+                let columns = &table.clustering()[*first..first + count];
+                lists.push((columns, values.eval(columns, bindings)?));
+            }
+        }
+        check_product(lists.iter().map(|(_, values)| values.len()), "clustering-key")?;
+        let mut prefixes = vec![Vec::new()];
+        for (columns, all) in &lists {
+            let mut longer = Vec::with_capacity(prefixes.len() * all.len());
+            for prefix in &prefixes {
+                for values in all {
+                    let mut key = prefix.clone();
+                    put_components(columns, values, &mut key)?;
+                    longer.push(key);
+                }
+            }
+            prefixes = longer;
+        }
+        prefixes.sort();
+        prefixes.dedup();
+        Ok(prefixes)
+    }
+
+    /// The stretches of clustering keys that are named: sorted, disjoint, none of them empty.
+    pub fn slices(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
+        let prefixes = self.prefixes(table, bindings)?;
+        let mut slices: Vec<Slice> = prefixes.iter().map(|prefix| whole(prefix)).collect();
+        for part in &self.parts {
+            let RowPart::Slice { first, lower, upper } = part else { continue };
+            let columns = &table.clustering()[*first..];
+            for (bound, above) in [(lower, Side::Above), (upper, Side::Below)] {
+                let Some(bound) = bound else { continue };
+                let values = bound.values.eval(columns, bindings)?;
+                let mut pieces = Vec::new();
+                for prefix in &prefixes {
+                    put_pieces(prefix, columns, &values, above, bound.inclusive, &mut pieces)?;
+                }
+                slices = intersection(&slices, &joined(pieces));
+            }
+        }
+        Ok(slices)
+    }
+}
+
+/// Which side of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+}
+
+fn put_component(column: &Column, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if value.len() > model::limits::KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "Key length of {} is longer than maximum of {}",
+            value.len(),
+            model::limits::KEY_BYTES_MAX
+        )));
+    }
+    Ok(encode_component(&column.ty, column.descending, value, out)?)
+}
+
+fn put_components(columns: &[Column], values: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
+    columns.iter().zip(values).try_for_each(|(column, value)| put_component(column, value, out))
+}
+
+/// Everything with the prefix.
+fn whole(prefix: &[u8]) -> Slice {
+    let mut end = prefix.to_vec();
+    end.push(AFTER);
+    Slice { start: prefix.to_vec(), end }
+}
+
+/// Appends the stretches behind `prefix` whose columns together are above or below the values.
+fn put_pieces(
+    prefix: &[u8],
+    columns: &[Column],
+    values: &[Cow<'_, [u8]>],
+    side: Side,
+    inclusive: bool,
+    pieces: &mut Vec<Slice>,
+) -> Result<()> {
+    let mut at = prefix.to_vec();
+    for (column, value) in columns.iter().zip(values) {
+        let before = at.clone();
+        put_component(column, value, &mut at)?;
+        // Storage runs downwards where the column descends.
+        if (side == Side::Above) != column.descending {
+            pieces.push(Slice { start: whole(&at).end, end: whole(&before).end });
+        } else {
+            pieces.push(Slice { start: before, end: at.clone() });
+        }
+    }
+    if inclusive {
+        pieces.push(whole(&at));
+    }
+    Ok(())
+}
+
+/// The same stretches in order, those that touch as one.
+fn joined(mut slices: Vec<Slice>) -> Vec<Slice> {
+    slices.retain(|slice| slice.start < slice.end);
+    slices.sort_by(|a, b| a.start.cmp(&b.start));
+    slices.dedup_by(|next, kept| {
+        let touches = next.start <= kept.end;
+        if touches && next.end > kept.end {
+            kept.end = std::mem::take(&mut next.end);
+        }
+        touches
+    });
+    slices
+}
+
+/// What both have; both are sorted and disjoint.
+fn intersection(a: &[Slice], b: &[Slice]) -> Vec<Slice> {
+    let (mut i, mut j) = (0, 0);
+    let mut both = Vec::new();
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let start = x.start.as_slice().max(&y.start);
+        let end = x.end.as_slice().min(&y.end);
+        if start < end {
+            both.push(Slice { start: start.to_vec(), end: end.to_vec() });
+        }
+        if x.end <= y.end {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    both
+}

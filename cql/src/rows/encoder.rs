@@ -1,0 +1,283 @@
+//! The sink of a read: each row that comes is selected, and appended to the answer or added up.
+
+use super::aggregate::Accumulator;
+use super::selector::{Group, Selection, Source};
+use super::view::{ClusteringValues, RowView};
+use crate::bind::{Bindings, Moment};
+use crate::error::{Error, Result};
+use crate::limits::RESULT_BYTES_MAX;
+use crate::plan::SelectPlan;
+use model::ordered::Reader;
+use model::read::{Flow, PartitionRef, RowSink};
+use model::row::RowRef;
+use model::schema::Table;
+use std::ops::Range;
+
+/// By which clustering columns rows of several partitions are brought into one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowOrder {
+    /// How many leading clustering columns count.
+    pub columns: usize,
+    /// Whether the order is against that of storage.
+    pub reversed: bool,
+}
+
+/// Rows that wait for their order, each with what it is ordered by.
+struct Ordered {
+    order: RowOrder,
+    rows: Vec<(Vec<u8>, Range<usize>)>,
+}
+
+/// The rows of a group so far.
+struct Grouping {
+    /// How many columns of the primary key make a group; `None`: all rows are one group.
+    by: Option<usize>,
+    current: Option<Vec<u8>>,
+    accumulators: Vec<Accumulator>,
+    firsts: Vec<Option<Vec<u8>>>,
+}
+
+/// Turns rows of storage into rows of the answer, at the end of a buffer.
+pub struct ResultEncoder<'a> {
+    selection: &'a Selection,
+    table: &'a Table,
+    moment: Moment<'a>,
+    out: &'a mut Vec<u8>,
+    start: usize,
+    rows: u64,
+    limit: u64,
+    constants: Vec<Option<Vec<u8>>>,
+    clustering: ClusteringValues,
+    grouping: Option<Grouping>,
+    ordered: Option<Ordered>,
+    error: Option<Error>,
+}
+
+impl<'a> ResultEncoder<'a> {
+    /// An encoder of what `plan` selects. `limit` counts result rows that the read cannot count:
+    /// groups, and rows that are sorted after.
+    pub fn new(
+        plan: &'a SelectPlan,
+        bindings: &Bindings<'a>,
+        limit: u64,
+        out: &'a mut Vec<u8>,
+    ) -> Result<ResultEncoder<'a>> {
+        let selection = &plan.selection;
+        let grouping = selection.is_aggregate().then(|| Grouping {
+            by: plan.group_by,
+            current: None,
+            accumulators: Vec::new(),
+            firsts: Vec::new(),
+        });
+        Ok(ResultEncoder {
+            selection,
+            table: &plan.table,
+            moment: bindings.moment,
+            start: out.len(),
+            out,
+            rows: 0,
+            limit,
+            constants: selection.constants(bindings)?,
+            clustering: ClusteringValues::default(),
+            grouping,
+            ordered: plan.sorted_after.map(|order| Ordered { order, rows: Vec::new() }),
+            error: None,
+        })
+    }
+
+    /// Ends the rows: the last group, the order. Gives their number.
+    pub fn finish(mut self) -> Result<u32> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        if let Some(grouping) = self.grouping.take()
+            && (grouping.current.is_some() || (grouping.by.is_none() && self.rows == 0))
+        {
+            self.end_group(&grouping)?;
+        }
+        if let Some(ordered) = self.ordered.take() {
+            self.sort(ordered);
+        }
+        Ok(u32::try_from(self.rows).expect("the bytes of a result are bounded, so are its rows"))
+    }
+
+    /// Whether no more rows are wanted: a limit is reached, or something failed.
+    pub fn is_full(&self) -> bool {
+        self.error.is_some() || (self.ordered.is_none() && self.rows >= self.limit)
+    }
+
+    fn take(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<Flow> {
+        let wanted = &self.selection.wanted;
+        let columns = &self.table.clustering()[..wanted.clustering];
+        self.clustering.decode(columns, clustering)?;
+        if let Some(mut grouping) = self.grouping.take() {
+            let key = group_key(self.table, grouping.by, partition, clustering)?;
+            if grouping.current.as_ref().is_some_and(|current| *current != key) {
+                self.end_group(&grouping)?;
+                grouping.current = None;
+            }
+            if self.rows >= self.limit {
+                return Ok(Flow::Enough);
+            }
+            let view =
+                RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
+            grouping.add(self.selection, &view, key, &self.moment)?;
+            self.grouping = Some(grouping);
+            return Ok(Flow::More);
+        }
+        let view =
+            RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
+        let start = self.out.len();
+        let source = Source::Row(&view);
+        for output in &self.selection.outputs {
+            output.put(&source, &self.moment, self.out)?;
+        }
+        self.rows += 1;
+        if let Some(ordered) = &mut self.ordered {
+            let key = ordered.key(self.table, clustering)?;
+            ordered.rows.push((key, start..self.out.len()));
+        }
+        self.check_bytes()
+    }
+
+    /// A page ends by the read's own limit; this bounds what has no pages.
+    fn check_bytes(&self) -> Result<Flow> {
+        if self.out.len() - self.start > RESULT_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the result has more than {RESULT_BYTES_MAX} bytes and cannot be paged"
+            )));
+        }
+        Ok(Flow::More)
+    }
+
+    fn end_group(&mut self, grouping: &Grouping) -> Result<()> {
+        let empty;
+        let accumulators = if grouping.current.is_some() {
+            &grouping.accumulators
+        } else {
+            empty = new_accumulators(self.selection);
+            &empty
+        };
+        let aggregates: Vec<Option<Vec<u8>>> =
+            accumulators.iter().map(Accumulator::result).collect();
+        let nothing = vec![None; self.selection.firsts.len()];
+        let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
+        let group = Group { firsts, aggregates: &aggregates };
+        let source = Source::Group(&group);
+        for output in &self.selection.outputs {
+            output.put(&source, &self.moment, self.out)?;
+        }
+        self.rows += 1;
+        self.check_bytes().map(drop)
+    }
+
+    /// Brings the rows into order and drops those behind the limit.
+    fn sort(&mut self, mut ordered: Ordered) {
+        ordered.rows.sort_by(|a, b| {
+            let order = a.0.cmp(&b.0);
+            if ordered.order.reversed { order.reverse() } else { order }
+        });
+        let keep = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let mut sorted = Vec::with_capacity(self.out.len() - self.start);
+        for (_, range) in ordered.rows.iter().take(keep) {
+            sorted.extend_from_slice(&self.out[range.clone()]);
+        }
+        self.rows = self.rows.min(self.limit);
+        self.out.truncate(self.start);
+        self.out.extend_from_slice(&sorted);
+    }
+}
+
+impl RowSink for ResultEncoder<'_> {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        if self.error.is_some() {
+            return Flow::Enough;
+        }
+        self.take(partition, clustering, row).unwrap_or_else(|error| {
+            self.error = Some(error);
+            Flow::Enough
+        })
+    }
+}
+
+impl Ordered {
+    /// The first columns of a clustering key, as storage orders them.
+    fn key(&self, table: &Table, clustering: Option<&[u8]>) -> Result<Vec<u8>> {
+        let clustering = clustering.unwrap_or_default();
+        let length = prefix_length(table, clustering, self.order.columns)?;
+        Ok(clustering[..length].to_vec())
+    }
+}
+
+/// The length of the first columns of a clustering key.
+fn prefix_length(table: &Table, clustering: &[u8], columns: usize) -> Result<usize> {
+    if clustering.is_empty() || columns == table.clustering().len() {
+        return Ok(clustering.len());
+    }
+    let mut reader = Reader::new(clustering);
+    let mut rest = Vec::new();
+    for column in &table.clustering()[..columns] {
+        rest.clear();
+        reader.component(&column.ty, column.descending, &mut rest)?;
+    }
+    Ok(clustering.len() - reader.rest().len())
+}
+
+/// What rows of one group have in common.
+fn group_key(
+    table: &Table,
+    by: Option<usize>,
+    partition: &PartitionRef<'_>,
+    clustering: Option<&[u8]>,
+) -> Result<Vec<u8>> {
+    let Some(by) = by else { return Ok(Vec::new()) };
+    let columns = by.saturating_sub(table.partition_key().len());
+    let clustering = clustering.unwrap_or_default();
+    let length = prefix_length(table, clustering, columns)?;
+    let length = if columns == 0 { 0 } else { length };
+    Ok([partition.key, &clustering[..length]].concat())
+}
+
+fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {
+    selection.aggregates.iter().map(|(signature, _)| Accumulator::new(signature)).collect()
+}
+
+impl Grouping {
+    /// Adds a row, which begins the group if none is open.
+    fn add(
+        &mut self,
+        selection: &Selection,
+        view: &RowView<'_>,
+        key: Vec<u8>,
+        moment: &Moment<'_>,
+    ) -> Result<()> {
+        let source = Source::Row(view);
+        if self.current.is_none() {
+            self.current = Some(key);
+            self.accumulators = new_accumulators(selection);
+            self.firsts.clear();
+            for first in &selection.firsts {
+                self.firsts.push(first.eval(&source, moment)?.map(|value| value.into_owned()));
+            }
+        }
+        for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
+        {
+            let value = match arguments.first() {
+                Some(argument) => argument.eval(&source, moment)?,
+                None => None,
+            };
+            accumulator.add(value.as_deref())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! One row as selectors see it: every selected cell found in one walk.
+
+use crate::error::Result;
+use model::key::partition_key_value;
+use model::ordered::Reader;
+use model::read::PartitionRef;
+use model::row::{Cell, RowRef};
+use model::schema::{Column, ColumnId, Table};
+
+/// How many cells are kept without allocating.
+const INLINE: usize = 16;
+
+/// The cells of one row that are wanted, in the order they are wanted.
+struct Slots<'r> {
+    inline: [Option<Cell<'r>>; INLINE],
+    spilled: Vec<Option<Cell<'r>>>,
+}
+
+impl<'r> Slots<'r> {
+    /// Finds the cells of `wanted`, which ascends as cells do.
+    fn find(row: Option<RowRef<'r>>, wanted: &[ColumnId]) -> Slots<'r> {
+        let mut slots = Slots { inline: [None; INLINE], spilled: Vec::new() };
+        if wanted.len() > INLINE {
+            slots.spilled.resize(wanted.len() - INLINE, None);
+        }
+        let Some(row) = row.filter(|_| !wanted.is_empty()) else { return slots };
+        let mut next = 0;
+        for cell in row.cells() {
+            while next < wanted.len() && wanted[next] < cell.column {
+                next += 1;
+            }
+            if next == wanted.len() {
+                break;
+            }
+            if wanted[next] == cell.column {
+                // Of a column with elements the first stands for all.
+                let slot = slots.slot(next);
+                if slot.is_none() {
+                    *slot = Some(cell);
+                }
+            }
+        }
+        slots
+    }
+
+    fn slot(&mut self, index: usize) -> &mut Option<Cell<'r>> {
+        match self.inline.get_mut(index) {
+            Some(slot) => slot,
+            None => &mut self.spilled[index - INLINE],
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<&Cell<'r>> {
+        match self.inline.get(index) {
+            Some(slot) => slot.as_ref(),
+            None => self.spilled[index - INLINE].as_ref(),
+        }
+    }
+}
+
+/// Where one value lies in the decoded clustering key.
+type Span = (usize, usize);
+
+/// Clustering values of one row in wire form; kept, so that their memory is.
+#[derive(Debug, Default)]
+pub(super) struct ClusteringValues {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl ClusteringValues {
+    /// Decodes the first `count` columns of a clustering key.
+    pub(super) fn decode(&mut self, columns: &[Column], key: Option<&[u8]>) -> Result<()> {
+        self.bytes.clear();
+        self.spans.clear();
+        let Some(key) = key else { return Ok(()) };
+        let mut reader = Reader::new(key);
+        for column in columns {
+            let start = self.bytes.len();
+            reader.component(&column.ty, column.descending, &mut self.bytes)?;
+            self.spans.push((start, self.bytes.len()));
+        }
+        Ok(())
+    }
+
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let (start, end) = *self.spans.get(index)?;
+        Some(&self.bytes[start..end])
+    }
+}
+
+/// One row of storage.
+pub struct RowView<'r> {
+    partition: &'r PartitionRef<'r>,
+    key_columns: usize,
+    clustering: &'r ClusteringValues,
+    row: Option<RowRef<'r>>,
+    cells: Slots<'r>,
+    static_cells: Slots<'r>,
+    constants: &'r [Option<Vec<u8>>],
+}
+
+/// What of a row is looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Regular columns by id.
+    pub regular: Vec<ColumnId>,
+    /// Static columns by id.
+    pub statics: Vec<ColumnId>,
+    /// How many leading clustering columns.
+    pub clustering: usize,
+}
+
+impl<'r> RowView<'r> {
+    /// The view of a row.
+    pub(super) fn new(
+        table: &Table,
+        wanted: &Wanted,
+        partition: &'r PartitionRef<'r>,
+        clustering: &'r ClusteringValues,
+        row: Option<RowRef<'r>>,
+        constants: &'r [Option<Vec<u8>>],
+    ) -> RowView<'r> {
+        RowView {
+            partition,
+            key_columns: table.partition_key().len(),
+            clustering,
+            row,
+            cells: Slots::find(row, &wanted.regular),
+            static_cells: Slots::find(partition.static_row, &wanted.statics),
+            constants,
+        }
+    }
+
+    /// A value of the partition key.
+    pub fn partition_value(&self, index: usize) -> Result<&'r [u8]> {
+        Ok(partition_key_value(self.partition.key, self.key_columns, index)?)
+    }
+
+    /// The token of the partition.
+    pub fn token(&self) -> i64 {
+        self.partition.token.0
+    }
+
+    /// A value of the clustering key; `None` if only the static row answers.
+    pub fn clustering_value(&self, index: usize) -> Option<&'r [u8]> {
+        self.clustering.get(index)
+    }
+
+    /// The cell in a slot of the row.
+    pub fn cell(&self, slot: usize) -> Option<&Cell<'r>> {
+        self.cells.get(slot)
+    }
+
+    /// The cell in a slot of the static row.
+    pub fn static_cell(&self, slot: usize) -> Option<&Cell<'r>> {
+        self.static_cells.get(slot)
+    }
+
+    /// All cells of a column that is stored by element.
+    pub fn elements(
+        &self,
+        column: ColumnId,
+        in_static: InStatic,
+    ) -> impl Iterator<Item = Cell<'r>> + use<'r> {
+        let row = if in_static == InStatic::Yes { self.partition.static_row } else { self.row };
+        row.into_iter().flat_map(|row| row.cells()).filter(move |cell| cell.column == column)
+    }
+
+    /// A value that is the same in every row.
+    pub fn constant(&self, index: usize) -> Option<&'r [u8]> {
+        self.constants[index].as_deref()
+    }
+}
+
+/// Whether a column is in the static row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InStatic {
+    /// It is.
+    Yes,
+    /// It is in each row.
+    No,
+}

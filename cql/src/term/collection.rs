@@ -1,0 +1,200 @@
+//! Collections in wire form: putting them together, and putting what clients sent into order.
+//!
+//! Sets and the keys of maps are sorted by their type and have nothing twice; of equal keys the
+//! last value stays. A stored frozen collection is always in that order, since its bytes are
+//! compared as one value.
+
+use crate::error::Result;
+use model::CqlType;
+use model::ordered;
+use model::types::{collection_elements, tuple_fields};
+use std::borrow::Cow;
+
+/// Whether a value of the type has sets or maps anywhere in it.
+pub(super) fn is_ordered(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Set { .. } | CqlType::Map { .. } => true,
+        CqlType::List { element, .. } | CqlType::Vector { element, .. } => is_ordered(element),
+        CqlType::Tuple(parts) => parts.iter().any(is_ordered),
+        CqlType::Udt { definition, .. } => definition.fields.iter().any(|(_, ty)| is_ordered(ty)),
+        _ => false,
+    }
+}
+
+fn put_item(item: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(item.len() as i32).to_be_bytes());
+    out.extend_from_slice(item);
+}
+
+/// Appends a list.
+pub fn put_list<'v>(items: impl Iterator<Item = &'v [u8]>, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count = 0i32;
+    for item in items {
+        put_item(item, out);
+        count += 1;
+    }
+    out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+}
+
+/// The form of a value that sorts as its type does.
+fn sort_key(ty: &CqlType, value: &[u8]) -> Result<Vec<u8>> {
+    let mut key = Vec::with_capacity(value.len() + 4);
+    ordered::encode(ty, value, &mut key)?;
+    Ok(key)
+}
+
+/// Appends a set of these elements in order, each once.
+pub fn sorted_set<'v>(
+    ty: &CqlType,
+    items: impl Iterator<Item = &'v [u8]>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut keyed =
+        items.map(|item| Ok((sort_key(ty, item)?, item))).collect::<Result<Vec<_>>>()?;
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    keyed.dedup_by(|b, a| a.0 == b.0);
+    put_list(keyed.iter().map(|(_, item)| *item), out);
+    Ok(())
+}
+
+/// Appends a map of these entries in the order of their keys; the last of equal keys stays.
+pub fn sorted_map<'v>(
+    ty: &CqlType,
+    entries: impl Iterator<Item = (&'v [u8], &'v [u8])>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut keyed = entries
+        .map(|(key, value)| Ok((sort_key(ty, key)?, (key, value))))
+        .collect::<Result<Vec<_>>>()?;
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    keyed.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = later.1;
+        }
+        same
+    });
+    out.extend_from_slice(&(keyed.len() as i32).to_be_bytes());
+    for (_, (key, value)) in &keyed {
+        put_item(key, out);
+        put_item(value, out);
+    }
+    Ok(())
+}
+
+/// A valid value with its sets and maps in order.
+pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
+    if !is_ordered(ty) || value.is_empty() {
+        return Ok(Cow::Borrowed(value));
+    }
+    let mut out = Vec::with_capacity(value.len());
+    match ty {
+        CqlType::List { element, .. } => {
+            let items = normalized_items(element, collection_elements(value)?)?;
+            put_list(items.iter().map(|item| &item[..]), &mut out);
+        }
+        CqlType::Set { element, .. } => {
+            let items = normalized_items(element, collection_elements(value)?)?;
+            sorted_set(element, items.iter().map(|item| &item[..]), &mut out)?;
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let all = collection_elements(value)?.doubled().collect::<Result<Vec<_>, _>>()?;
+            let keys = normalized_items(key, all.iter().step_by(2).map(|item| Ok(*item)))?;
+            let values = normalized_items(of, all.iter().skip(1).step_by(2).map(|item| Ok(*item)))?;
+            let entries = keys.iter().zip(&values).map(|(key, value)| (&key[..], &value[..]));
+            sorted_map(key, entries, &mut out)?;
+        }
+        CqlType::Tuple(parts) => normalize_fields(parts.iter(), value, &mut out)?,
+        CqlType::Udt { definition, .. } => {
+            normalize_fields(definition.fields.iter().map(|(_, ty)| ty), value, &mut out)?;
+        }
+        // A vector of collections keeps the order its client gave it.
+        _ => return Ok(Cow::Borrowed(value)),
+    }
+    Ok(if out == value { Cow::Borrowed(value) } else { Cow::Owned(out) })
+}
+
+fn normalized_items<'v>(
+    ty: &CqlType,
+    items: impl Iterator<Item = model::Result<&'v [u8]>>,
+) -> Result<Vec<Cow<'v, [u8]>>> {
+    items.map(|item| normalized(ty, item?)).collect()
+}
+
+fn normalize_fields<'t>(
+    types: impl Iterator<Item = &'t CqlType>,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    for (ty, field) in types.zip(tuple_fields(value)) {
+        match field? {
+            Some(field) => put_item(&normalized(ty, field)?, out),
+            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        }
+    }
+    Ok(())
+}
+
+/// Appends an unsigned vint: leading ones of the first byte count the bytes behind it.
+pub(super) fn put_unsigned_vint(number: u64, out: &mut Vec<u8>) {
+    let extra = ((63 - (number | 1).leading_zeros()) / 7).min(8) as usize;
+    let bytes = number.to_be_bytes();
+    if extra == 8 {
+        out.push(0xFF);
+        out.extend_from_slice(&bytes);
+        return;
+    }
+    let start = out.len();
+    out.extend_from_slice(&bytes[7 - extra..]);
+    out[start] |= !(0xFFu8 >> extra);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn int(n: i32) -> Vec<u8> {
+        n.to_be_bytes().to_vec()
+    }
+
+    fn list(items: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_list(items.iter().map(|item| &item[..]), &mut out);
+        out
+    }
+
+    #[test]
+    fn sets_are_sorted_by_type_and_have_nothing_twice() {
+        let ty = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
+        let sent = list(&[int(2), int(-1), int(2)]);
+        assert_eq!(normalized(&ty, &sent).unwrap().as_ref(), list(&[int(-1), int(2)]));
+        let sorted = list(&[int(-1), int(2)]);
+        assert!(matches!(normalized(&ty, &sorted).unwrap(), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_last_value_of_a_key_stays() {
+        let mut out = Vec::new();
+        let (one, two) = (int(1), int(2));
+        let entries = [(&two[..], &b"a"[..]), (&one[..], b"b"), (&two[..], b"c")];
+        sorted_map(&CqlType::Int, entries.into_iter(), &mut out).unwrap();
+        let items: Vec<&[u8]> = collection_elements(&out).unwrap().doubled().flatten().collect();
+        assert_eq!(items, [&one[..], b"b", &two[..], b"c"]);
+    }
+
+    #[test]
+    fn sets_inside_lists_and_tuples_are_sorted_too() {
+        let set = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
+        let ty = CqlType::Tuple([CqlType::List { element: Arc::new(set), frozen: true }].into());
+        let inner = |items: &[Vec<u8>]| {
+            let mut field = Vec::new();
+            put_item(&list(&[list(items)]), &mut field);
+            field
+        };
+        let sent = inner(&[int(2), int(1)]);
+        assert_eq!(normalized(&ty, &sent).unwrap().as_ref(), inner(&[int(1), int(2)]));
+    }
+}

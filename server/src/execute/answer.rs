@@ -1,0 +1,96 @@
+//! What is answered instead of a result: every way to fail, with the protocol's code and detail.
+//!
+//! The engine's errors become the codes that drivers act on: a full queue is OVERLOADED (try again,
+//! elsewhere or later), a read that met damage is READ_FAILURE, a log that failed is a server error
+//! and the process is on its way out.
+
+use cql::frame::consistency::Consistency;
+use cql::frame::response::{Envelope, Failure, Tally};
+use cql::frame::ErrorCode;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The language refuses it.
+    Language(cql::Error),
+    /// The prepared statement is not known on this core.
+    Unprepared(Vec<u8>),
+    /// Storage refuses a read.
+    Read(engine::Error),
+    /// Storage refuses a write.
+    Write(engine::Error),
+    /// The schema could not be changed.
+    Schema(shard::message::AlterError),
+}
+
+impl From<cql::Error> for Refusal {
+    fn from(error: cql::Error) -> Refusal {
+        Refusal::Language(error)
+    }
+}
+
+/// Reason codes of a replica's failure: 0 is unknown.
+const UNKNOWN_REASON: u16 = 0;
+
+impl Refusal {
+    /// A request that is wrong.
+    #[cold]
+    pub(super) fn invalid(text: impl Into<String>) -> Refusal {
+        Refusal::Language(cql::Error::invalid(text))
+    }
+
+    /// Appends the ERROR frame.
+    #[cold]
+    pub(super) fn put(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+        match self {
+            Refusal::Language(error) => put_language(error, envelope, out),
+            Refusal::Unprepared(id) => {
+                let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+                let text = format!(
+                    "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"
+                );
+                envelope.put_error(Failure::Unprepared { id }, &text, out);
+            }
+            Refusal::Schema(error) => {
+                let code = match error {
+                    shard::message::AlterError::Refused(_) => ErrorCode::Invalid,
+                    _ => ErrorCode::Server,
+                };
+                envelope.put_error(Failure::Plain(code), &error.to_string(), out);
+            }
+            Refusal::Read(error) => put_storage(error, true, envelope, out),
+            Refusal::Write(error) => put_storage(error, false, envelope, out),
+        }
+    }
+}
+
+fn put_language(error: &cql::Error, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+    let text = error.to_string();
+    let failure = match error {
+        cql::Error::AlreadyExists { keyspace, table, .. } => {
+            Failure::AlreadyExists { keyspace, table }
+        }
+        cql::Error::Function { keyspace, function, arguments, .. } => {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let failure =
+                Failure::FunctionFailure { keyspace, function, argument_types: &arguments };
+            return envelope.put_error(failure, &text, out);
+        }
+        other => Failure::Plain(other.code()),
+    };
+    envelope.put_error(failure, &text, out);
+}
+
+fn put_storage(error: &engine::Error, reading: bool, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+    let text = error.to_string();
+    let tally = Tally { consistency: Consistency::One, received: 0, required: 1 };
+    let failures = [(IpAddr::V4(Ipv4Addr::LOCALHOST), UNKNOWN_REASON)];
+    let failure = match error {
+        engine::Error::Overloaded(_) => Failure::Plain(ErrorCode::Overloaded),
+        engine::Error::Invalid(_) => Failure::Plain(ErrorCode::Invalid),
+        _ if reading => Failure::ReadFailure { tally, failures: &failures, data_present: false },
+        _ => Failure::WriteFailure { tally, failures: &failures, write_type: "SIMPLE" },
+    };
+    envelope.put_error(failure, &text, out);
+}

@@ -1,0 +1,155 @@
+//! Reads: from memory inside the pass, else in a task.
+//!
+//! Both ways are the same three steps: bind, read into the encoder, close the frame. The task binds
+//! again from its own copy of the values, since the request's bytes are gone by then.
+
+use super::statement::{OwnedParameters, Prepared, Target};
+use super::{Call, Executor, Progress, Refusal};
+use crate::service::Outcome;
+use crate::system;
+use cql::bind::Bindings;
+use cql::frame::request::Parameters;
+use cql::frame::response::Envelope;
+use cql::plan::{BoundRead, Page, SelectPlan};
+use cql::rows::ResultEncoder;
+use engine::{Error, read_record};
+use model::ReadEnd;
+use model::read::Partitions;
+use shard::Group;
+use std::rc::Rc;
+
+impl Executor {
+    /// Runs a SELECT.
+    pub(super) fn select(
+        self: &Rc<Self>,
+        call: &mut Option<Call>,
+        statement: &Rc<Prepared>,
+        plan: &SelectPlan,
+        parameters: &Parameters<'_>,
+        target: Target,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let moment = self.core.moment(parameters);
+        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
+        let bound = plan.bind_read(&bindings, page)?;
+        let envelope = call.as_ref().expect("a call is taken once").envelope();
+        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target };
+        match self.select_now(&select, &envelope, out) {
+            Err(Refusal::Read(Error::WouldBlock)) => {}
+            done => {
+                if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
+                    trace.event(self.core.now_us(), "Read from memory");
+                }
+                return done.map(|()| Outcome::Answered);
+            }
+        }
+        let group = match bound.command.as_ref().map(|command| &command.partitions) {
+            Some(Partitions::Range(_)) => Group::Streaming,
+            _ => Group::Requests,
+        };
+        let (executor, statement) = (self.clone(), statement.clone());
+        let parameters = OwnedParameters::of(parameters, &moment);
+        let call = call.take().expect("a call is taken once");
+        self.spawn(group, call, async move |call, out| {
+            executor.select_later(call, &statement, &parameters, target, out).await
+        });
+        Ok(Outcome::Later)
+    }
+
+    /// Answers from memory, or `WouldBlock`: then nothing was appended.
+    #[inline]
+    fn select_now(
+        &self,
+        select: &Select<'_>,
+        envelope: &Envelope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let start = out.len();
+        let (plan, bound) = (select.plan, select.bound);
+        let answer = |out: &mut Vec<u8>| {
+            let open = select.statement.open_rows(envelope, select.target, out);
+            let mut encoder =
+                ResultEncoder::new(plan, select.bindings, bound.encoder_limit, out)?;
+            let end = match &bound.command {
+                None => ReadEnd::default(),
+                Some(command) if system::is_computed(&plan.table.keyspace) => {
+                    let Some(record) = self.computed_now(&plan.table) else {
+                        return Err(Refusal::Read(Error::WouldBlock));
+                    };
+                    read_record(&plan.table, &record, command, &mut encoder)
+                        .map_err(Refusal::Read)?
+                }
+                Some(command) => {
+                    self.shard.read_cached(command, &mut encoder).map_err(Refusal::Read)?
+                }
+            };
+            // An aggregate over more than one page goes on in a task.
+            if bound.reads_all && end.more.is_some() {
+                return Err(Refusal::Read(Error::WouldBlock));
+            }
+            let rows = encoder.finish()?;
+            open.close(rows, select.state(&end).as_deref(), out);
+            Ok(())
+        };
+        answer(out).inspect_err(|_| out.truncate(start))
+    }
+
+    /// Answers however long it takes.
+    async fn select_later(
+        &self,
+        call: &Call,
+        statement: &Prepared,
+        parameters: &OwnedParameters,
+        target: Target,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let plan = statement.select().expect("only a SELECT comes here");
+        let values = parameters.values.as_values(call.version);
+        let moment = parameters.moment(self.core.ids());
+        let bindings = Bindings::new(&values, statement.markers(), moment)?;
+        let page = Page { rows: parameters.page_rows, state: parameters.paging_state.as_deref() };
+        let bound = plan.bind_read(&bindings, page)?;
+        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target };
+        let open = statement.open_rows(&call.envelope(), target, out);
+        let mut encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, out)?;
+        let mut end = ReadEnd::default();
+        if let Some(mut command) = bound.command.clone() {
+            let computed = match system::is_computed(&plan.table.keyspace) {
+                true => Some(self.computed(&plan.table).await),
+                false => None,
+            };
+            loop {
+                let read = match &computed {
+                    Some(record) => read_record(&plan.table, record, &command, &mut encoder),
+                    None => self.shard.read(&command, &mut encoder).await,
+                };
+                end = read.map_err(Refusal::Read)?;
+                command.resume = end.more.clone();
+                if !bound.reads_all || command.resume.is_none() {
+                    break;
+                }
+            }
+        }
+        let rows = encoder.finish()?;
+        open.close(rows, select.state(&end).as_deref(), out);
+        Ok(())
+    }
+}
+
+/// A SELECT that is being answered.
+struct Select<'s> {
+    statement: &'s Prepared,
+    plan: &'s SelectPlan,
+    bindings: &'s Bindings<'s>,
+    bound: &'s BoundRead,
+    target: Target,
+}
+
+impl Select<'_> {
+    /// What the client sends for the next page, if there is one.
+    fn state(&self, end: &ReadEnd) -> Option<Vec<u8>> {
+        let command = self.bound.command.as_ref()?;
+        if self.bound.reads_all { None } else { self.plan.paging_state(command, end) }
+    }
+}

@@ -1,0 +1,95 @@
+//! Changes of the schema: planned here, ordered by the first shard, followed by every core before
+//! the client hears of it.
+//!
+//! If somebody else was faster, the statement is planned again on the schema that came of it.
+
+use super::peers::Ask;
+use super::{Call, Executor, Progress, Refusal};
+use crate::service::Outcome;
+use crate::system;
+use cql::ddl::{self, Ddl, Ground, Object};
+use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
+use cql::lang::ast::Statement as Tree;
+use model::schema::{Table, TableId};
+use shard::Group;
+use shard::message::AlterError;
+use std::rc::Rc;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// How often a statement is planned again when others change the schema at the same time.
+const ATTEMPTS_MAX: usize = 64;
+
+impl Executor {
+    /// Runs CREATE, ALTER or DROP.
+    pub(super) fn change_schema(
+        self: &Rc<Self>,
+        call: &mut Option<Call>,
+        statement: Tree,
+    ) -> Progress {
+        let executor = self.clone();
+        let call = call.take().expect("a call is taken once");
+        self.spawn(Group::Background, call, async move |call, out| {
+            executor.change_schema_later(call, &statement, out).await
+        });
+        Ok(Outcome::Later)
+    }
+
+    async fn change_schema_later(
+        &self,
+        call: &Call,
+        statement: &Tree,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let current = call.session.keyspace.borrow().clone();
+        for _ in 0..ATTEMPTS_MAX {
+            let schema = self.shard.schema();
+            let ground = Ground {
+                schema: &schema,
+                keyspace: current.as_deref(),
+                is_system: system::is_guarded,
+                data_center: &self.core.node().data_center,
+                table_id: TableId(Uuid::new_v4()),
+                now_us: self.core.now_us(),
+            };
+            let planned = ddl::plan(statement, &ground).expect("only the schema's come here");
+            let Ddl { step, warnings } = planned?;
+            let envelope = Envelope { warnings: &warnings, ..call.envelope() };
+            let Some((change, event)) = step else {
+                envelope.put_void(out);
+                return Ok(());
+            };
+            match self.shard.alter(change, schema.number).await {
+                Ok(_) => {
+                    self.shard.ask_all(|| Ask::Tell(event.clone())).await;
+                    envelope.put_schema_change(&wire_event(&event), out);
+                    return Ok(());
+                }
+                Err(AlterError::Conflict) => {}
+                Err(error) => return Err(Refusal::Schema(error)),
+            }
+        }
+        Err(Refusal::Schema(AlterError::Conflict))
+    }
+
+    /// Runs TRUNCATE.
+    pub(super) fn truncate(
+        self: &Rc<Self>,
+        call: &mut Option<Call>,
+        table: &Arc<Table>,
+    ) -> Progress {
+        super::statement::check_writable(&table.keyspace)?;
+        let _ = call;
+        Err(Refusal::invalid("TRUNCATE waits for the engine"))
+    }
+}
+
+/// The event in the words of the protocol.
+pub(super) fn wire_event(event: &ddl::Event) -> SchemaEvent<'_> {
+    let target = match &event.object {
+        Object::Keyspace => SchemaTarget::Keyspace,
+        Object::Table(name) => SchemaTarget::Table(name),
+        Object::Type(name) => SchemaTarget::Type(name),
+    };
+    SchemaEvent { change: event.change, keyspace: &event.keyspace, target }
+}

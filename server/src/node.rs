@@ -1,0 +1,140 @@
+//! The process as a whole: cores are started, serve, and stop.
+//!
+//! ```text
+//! configuration ─► checks ─► bind ports ─► start cores (each opens its shard) ─► let connections in
+//!      ─► banner, `ready` ─► (a signal) ─► cores finish and flush ─► exit
+//! ```
+//!
+//! Ports are bound before any data is touched, so that a taken port is told at once, and opened
+//! only when every shard is ready: nobody is let in to wait.
+
+use crate::banner::{self, Banner};
+use crate::config::{Config, Durability};
+use crate::execute::{Core, Executor, Settings};
+use crate::listen::{Listeners, ShardListeners, steering_works};
+use crate::pass::{Door, Pass};
+use crate::service::Service;
+use crate::signals::Signals;
+use crate::system::{self, Node};
+use engine::commitlog::{Config as LogConfig, SyncMode};
+use shard::clock::Clock;
+use shard::node::{Core as ShardCore, NodeConfig, start};
+use shard::os::cpus;
+use shard::os::epoll::Poller;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+/// What part of a core's memory its prepared statements may take.
+const PREPARED_MEMORY_SHARE: u64 = 256;
+
+/// Starts the server and serves until it is told to stop.
+pub(crate) fn run(config: &Config) -> Result<(), String> {
+    let mut signals = Signals::register().map_err(|error| format!("signals: {error}"))?;
+    let shard_aware = steering_works(config.listen, config.shards);
+    let listeners = Listeners::bind(config, shard_aware)?;
+    let doors = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
+    let plan = Arc::new(Plan { config: config.clone(), shard_aware, doors: takeable(doors) });
+    let node_config = node_config(config)?;
+    let node = start(node_config, move |core| serve(core, plan.clone()))
+        .map_err(|error| error.to_string())?;
+    listeners.open().map_err(|error| format!("listeners: {error}"))?;
+    banner::show(&Banner { config, shard_aware });
+    signals.wait().map_err(|error| format!("signals: {error}"))?;
+    tracing::info!("stopping: finishing requests and flushing; a second signal ends at once");
+    node.stop().map_err(|error| error.to_string())?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// What every core is told.
+struct Plan {
+    config: Config,
+    shard_aware: bool,
+    /// Each core takes its own, once, at its start.
+    doors: Mutex<Vec<Option<ShardListeners>>>,
+}
+
+fn takeable(doors: Vec<ShardListeners>) -> Mutex<Vec<Option<ShardListeners>>> {
+    Mutex::new(doors.into_iter().map(Some).collect())
+}
+
+fn node_config(config: &Config) -> Result<NodeConfig, String> {
+    std::fs::create_dir_all(&config.data_dir)
+        .and_then(|()| config.data_dir.canonicalize())
+        .map(|data_dir| NodeConfig {
+            shards: config.shards,
+            cpus: cpus::usable().unwrap_or_default(),
+            data_dir,
+            shard_memory_bytes: config.shard_memory_bytes() as usize,
+            log: log_config(config),
+            idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
+            base: Arc::new(system::base_schema()),
+            wall_us: Clock::new().wall_us(),
+        })
+        .map_err(|error| format!("{}: {error}", config.data_dir.display()))
+}
+
+fn log_config(config: &Config) -> LogConfig {
+    let sync = match config.durability {
+        Durability::Batch => SyncMode::Batch,
+        Durability::Periodic { .. } => SyncMode::Periodic,
+    };
+    LogConfig { segment_bytes: config.commitlog_segment_bytes as u32, sync, ..LogConfig::new(0) }
+}
+
+/// One core, from its start to its end.
+async fn serve(core: ShardCore<Core>, plan: Arc<Plan>) {
+    let me = core.me();
+    let door = plan.doors.lock().expect("nobody panics with it")[me.index()].take();
+    let listeners = door.expect("each core starts once");
+    let clock = Rc::new(Clock::new());
+    let runtime = core.runtime().clone();
+    let service = Core::new(settings(&plan), clock.clone());
+    let Some(opened) = core.open(service.clone()).await else { return };
+    service.set_node(node_of(&plan.config, opened.booted.layout.host_id, &clock));
+    let executor = Executor::new(opened.shard.clone(), service);
+    let lingering = executor.clone();
+    let poller = Poller::new().expect("an epoll set can be made where a server has started");
+    let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
+    let stopping = opened.stopping.clone();
+    let door = Door {
+        listeners,
+        stop_asked: Box::new(move || stopping.is_asked()),
+        connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
+        memory_bytes: plan.config.shard_memory_bytes(),
+    };
+    let pass = Pass::new(executor, clock, poller, door);
+    let mut pass = pass.expect("listeners can be added to a fresh epoll set");
+    pass.run(&runtime, &idle).await;
+    opened.stopping.done();
+    // Others may still be finishing, and ask this core, until the process ends.
+    loop {
+        lingering.turn();
+        lingering.replies().deliver(|_, _| {});
+        idle.wait(lingering.in_flight(), || lingering.has_work()).await;
+    }
+}
+
+fn settings(plan: &Plan) -> Settings {
+    let config = &plan.config;
+    let all = config.to_string();
+    let pair = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned()));
+    Settings {
+        shard_aware_port: config.shard_aware_port.filter(|_| plan.shard_aware),
+        prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
+        all: all.lines().filter_map(pair).collect(),
+    }
+}
+
+fn node_of(config: &Config, host_id: uuid::Uuid, clock: &Clock) -> Node {
+    Node {
+        host_id,
+        cluster_name: config.cluster_name.clone(),
+        data_center: config.data_center.clone(),
+        rack: config.rack.clone(),
+        address: config.broadcast_address,
+        port: config.port,
+        started_s: clock.wall_s() as i32,
+    }
+}

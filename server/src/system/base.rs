@@ -1,0 +1,67 @@
+//! The schema before anybody changed it: the keyspaces of `system.cql`, made by our own parser.
+//!
+//! Table ids are made of the names, so they are the same on every node and after every start.
+
+use super::{DEFINITIONS, GUARDED, is_computed};
+use cql::ddl::{Ground, plan};
+use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// The built-in keyspaces and tables, at version 0.
+pub(crate) fn base_schema() -> Schema {
+    let mut schema = Schema::empty();
+    for name in GUARDED {
+        let strategy = if is_computed(name) { "LocalStrategy" } else { "SimpleStrategy" };
+        let class = format!("org.apache.cassandra.locator.{strategy}");
+        let mut replication = BTreeMap::from([("class".to_owned(), class)]);
+        if !is_computed(name) {
+            replication.insert("replication_factor".to_owned(), "1".to_owned());
+        }
+        let name = name.to_owned();
+        let change = SchemaChange::CreateKeyspace { name, replication, durable_writes: true };
+        schema = apply(&schema, change);
+    }
+    for statement in DEFINITIONS.split(";\n").filter(|text| text.contains("CREATE TABLE")) {
+        schema = apply(&schema, planned(statement, &schema));
+    }
+    schema
+}
+
+fn apply(schema: &Schema, change: SchemaChange) -> Schema {
+    let entry = SchemaEntry { number: 0, version: Uuid::nil(), change };
+    schema.apply(&entry).expect("the built-in schema is sound")
+}
+
+fn planned(statement: &str, schema: &Schema) -> SchemaChange {
+    let parsed = cql::lang::parse(statement).expect("the built-in tables are CQL");
+    let cql::lang::ast::Statement::CreateTable(create) = &parsed.statement else {
+        unreachable!("system.cql has nothing but tables")
+    };
+    let name = format!("{}.{}", create.name.keyspace.as_deref().unwrap_or(""), create.name.name);
+    let ground = Ground {
+        schema,
+        keyspace: None,
+        is_system: |_| false,
+        data_center: "",
+        table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
+        now_us: 0,
+    };
+    let planned = plan(&parsed.statement, &ground).expect("a statement about the schema");
+    planned.expect("the built-in tables are sound").step.expect("a new table").0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_table_is_there_with_the_same_id_each_time() {
+        let (one, two) = (base_schema(), base_schema());
+        assert!(one.tables().count() > 60);
+        assert_eq!(one.table("system", "local"), two.table("system", "local"));
+        let local = one.table("system", "local").expect("it is built in");
+        assert_eq!(local.columns().len(), 20);
+        assert!(one.table("system_schema", "columns").is_some());
+    }
+}
