@@ -118,20 +118,31 @@ impl Executor {
                 put_protocol_error(&plain, &text, out);
             }
             Request::AuthResponse(_) => {
-                put_protocol_error(&plain, "Unexpected message AUTH_RESPONSE: no authentication", out);
+                put_protocol_error(
+                    &plain,
+                    "Unexpected message AUTH_RESPONSE: no authentication",
+                    out,
+                );
             }
             Request::Register(register) => {
                 session.events.set(register.kinds);
                 plain.put_ready(out);
             }
-            Request::Query(query) => return self.execute(session, header, out, |call, out| self.query(call, query, out)),
+            Request::Query(query) => {
+                return self.execute(session, header, out, |call, out| self.query(call, query, out));
+            }
             Request::Prepare(prepare) => {
-                return self.execute(session, header, out, |call, out| self.prepare(call, prepare, out));
+                return self
+                    .execute(session, header, out, |call, out| self.prepare(call, prepare, out));
             }
             Request::Execute(execute) => {
-                return self.execute(session, header, out, |call, out| self.execute_prepared(call, execute, out));
+                return self.execute(session, header, out, |call, out| {
+                    self.execute_prepared(call, execute, out)
+                });
             }
-            Request::Batch(batch) => return self.execute(session, header, out, |call, out| self.batch(call, batch, out)),
+            Request::Batch(batch) => {
+                return self.execute(session, header, out, |call, out| self.batch(call, batch, out));
+            }
         }
         Outcome::Answered
     }
@@ -229,7 +240,9 @@ impl Executor {
     /// The keyspace of unqualified names: the request's own, else what USE chose.
     fn keyspace_of(&self, call: &Option<Call>, of_request: Option<&str>) -> Option<String> {
         let session = &call.as_ref().expect("a call is taken once").session;
-        of_request.map(str::to_owned).or_else(|| session.keyspace.borrow().as_deref().map(str::to_owned))
+        of_request
+            .map(str::to_owned)
+            .or_else(|| session.keyspace.borrow().as_deref().map(str::to_owned))
     }
 
     /// Runs a task that ends in an answer, whatever happens to its connection meanwhile.

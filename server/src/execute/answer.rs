@@ -4,9 +4,9 @@
 //! elsewhere or later), a read that met damage is READ_FAILURE, a log that failed is a server error
 //! and the process is on its way out.
 
+use cql::frame::ErrorCode;
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, Failure, Tally};
-use cql::frame::ErrorCode;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a request has no result.

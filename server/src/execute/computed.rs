@@ -1,10 +1,10 @@
 //! The facts that computed tables are made of: this core's at once, other cores' by asking.
 
-use super::peers::{Answer, Ask};
 use super::Executor;
+use super::peers::{Answer, Ask};
 use crate::system::{Client, Facts, PreparedInfo, TableSize};
-use model::schema::Table;
 use model::TableId;
+use model::schema::Table;
 use std::collections::BTreeMap;
 
 /// What other cores must be asked for.

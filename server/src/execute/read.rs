@@ -69,8 +69,7 @@ impl Executor {
         let (plan, bound) = (select.plan, select.bound);
         let answer = |out: &mut Vec<u8>| {
             let open = select.statement.open_rows(envelope, select.target, out);
-            let mut encoder =
-                ResultEncoder::new(plan, select.bindings, bound.encoder_limit, out)?;
+            let mut encoder = ResultEncoder::new(plan, select.bindings, bound.encoder_limit, out)?;
             let end = match &bound.command {
                 None => ReadEnd::default(),
                 Some(command) if system::is_computed(&plan.table.keyspace) => {

@@ -110,7 +110,12 @@ impl Prepared {
         self.markers[place(version)].get_or_init(|| {
             let markers = self.markers().iter();
             let specs: Vec<ColumnSpec<'_>> = markers
-                .map(|Marker { keyspace, table, name, ty }| ColumnSpec { keyspace, table, name, ty })
+                .map(|Marker { keyspace, table, name, ty }| ColumnSpec {
+                    keyspace,
+                    table,
+                    name,
+                    ty,
+                })
                 .collect();
             Columns::encode(version, &specs)
         })
@@ -211,9 +216,7 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Progress {
         match &statement.compiled.statement {
-            Statement::Select(plan) => {
-                self.select(call, statement, plan, parameters, target, out)
-            }
+            Statement::Select(plan) => self.select(call, statement, plan, parameters, target, out),
             Statement::Write(plan) => {
                 check_writable(&plan.table.keyspace)?;
                 let warnings = statement.compiled.warnings.clone();
@@ -241,7 +244,15 @@ impl Executor {
                 let current = call.session.keyspace.borrow().clone();
                 let (schema, node) = (self.shard.schema(), self.core.node());
                 let envelope = call.envelope();
-                describe::answer(asked, &schema, current.as_deref(), node, parameters, &envelope, out)?;
+                describe::answer(
+                    asked,
+                    &schema,
+                    current.as_deref(),
+                    node,
+                    parameters,
+                    &envelope,
+                    out,
+                )?;
                 Ok(Outcome::Answered)
             }
         }

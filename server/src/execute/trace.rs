@@ -4,8 +4,8 @@
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
 
 use crate::ids::Ids;
-use cql::bind::Ids as _;
 use crate::system::{Row, Value, put_row};
+use cql::bind::Ids as _;
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
 use model::schema::Schema;

@@ -19,8 +19,8 @@ pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 
 use crate::session::Session;
 use model::schema::{Schema, Table};
-use std::net::SocketAddr;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 pub(crate) use value::{Row, Value, put_row};
 
 /// The definitions, in CQL.
