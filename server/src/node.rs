@@ -11,9 +11,9 @@
 use crate::banner::{self, Banner};
 use crate::config::{Config, Durability};
 use crate::execute::{Core, Executor, Settings};
+use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{Door, Pass};
-use crate::service::Service;
 use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
@@ -24,9 +24,6 @@ use shard::os::epoll::Poller;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-
-/// What part of a core's memory its prepared statements may take.
-const PREPARED_MEMORY_SHARE: u64 = 256;
 
 /// Starts the server and serves until it is told to stop.
 pub(crate) fn run(config: &Config) -> Result<(), String> {
@@ -41,9 +38,8 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     listeners.open().map_err(|error| format!("listeners: {error}"))?;
     banner::show(&Banner { config, shard_aware });
     signals.wait().map_err(|error| format!("signals: {error}"))?;
-    tracing::info!("stopping: finishing requests and flushing; a second signal ends at once");
+    banner::tell_stopping();
     node.stop().map_err(|error| error.to_string())?;
-    tracing::info!("stopped");
     Ok(())
 }
 
@@ -66,7 +62,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
             shards: config.shards,
             cpus: cpus::usable().unwrap_or_default(),
             data_dir,
-            shard_memory_bytes: config.shard_memory_bytes() as usize,
+            shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100) as usize,
             log: log_config(config),
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),
@@ -94,26 +90,19 @@ async fn serve(core: ShardCore<Core>, plan: Arc<Plan>) {
     let Some(opened) = core.open(service.clone()).await else { return };
     service.set_node(node_of(&plan.config, opened.booted.layout.host_id, &clock));
     let executor = Executor::new(opened.shard.clone(), service);
-    let lingering = executor.clone();
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
-    let stopping = opened.stopping.clone();
+    let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
     let door = Door {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
+        on_over: Box::new(move || done.done()),
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
     };
     let pass = Pass::new(executor, clock, poller, door);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
-    pass.run(&runtime, &idle).await;
-    opened.stopping.done();
-    // Others may still be finishing, and ask this core, until the process ends.
-    loop {
-        lingering.turn();
-        lingering.replies().deliver(|_, _| {});
-        idle.wait(lingering.in_flight(), || lingering.has_work()).await;
-    }
+    pass.run(&runtime, &idle).await
 }
 
 fn settings(plan: &Plan) -> Settings {

@@ -145,7 +145,7 @@ impl Server {
 
     fn let_go(&mut self) {
         for (to, frame) in self.pass.service.held.take() {
-            self.pass.service.replies.push(to, frame);
+            self.pass.service.replies.push(to, &frame);
         }
         self.settle();
     }
