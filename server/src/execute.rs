@@ -129,7 +129,8 @@ impl Executor {
                 plain.put_ready(out);
             }
             Request::Query(query) => {
-                return self.execute(session, header, out, |call, out| self.query(call, query, out));
+                return self
+                    .execute(session, header, out, |call, out| self.query(call, query, out));
             }
             Request::Prepare(prepare) => {
                 return self
@@ -141,7 +142,8 @@ impl Executor {
                 });
             }
             Request::Batch(batch) => {
-                return self.execute(session, header, out, |call, out| self.batch(call, batch, out));
+                return self
+                    .execute(session, header, out, |call, out| self.batch(call, batch, out));
             }
         }
         Outcome::Answered

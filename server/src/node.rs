@@ -62,7 +62,8 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
             shards: config.shards,
             cpus: cpus::usable().unwrap_or_default(),
             data_dir,
-            shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100) as usize,
+            shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100)
+                as usize,
             log: log_config(config),
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),
