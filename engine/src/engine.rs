@@ -21,7 +21,7 @@ use crate::manifest::{Manifest, View as Entry};
 use crate::read::Scratch;
 use crate::recovery::sstable_id;
 use crate::sstable::SstableId;
-use crate::stats::{Counters, Stats, TableStats};
+use crate::stats::{Counters, Stats, TableSize};
 use crate::table::Table;
 use crate::turn::Turns;
 use crate::write::{Completions, Queue};
@@ -148,17 +148,23 @@ impl Engine {
     }
 
     /// What a table holds.
-    pub fn table_stats(&self, id: TableId) -> Result<TableStats> {
+    pub fn table_size(&self, id: TableId) -> Result<TableSize> {
         let table = self.table(id)?;
-        let views = table.views();
-        Ok(TableStats {
-            memtable_bytes: table.memtable_bytes() as u64,
-            memtable_rows: table.layers().iter().map(|l| l.memtable.borrow().row_count()).sum(),
-            sstables: views.len() as u64,
-            sstable_bytes: views.iter().map(|view| view.entry.file_bytes).sum(),
-            sstable_partitions: views.iter().map(|v| v.sstable.statistics().partitions).sum(),
-            resident_bytes: views.iter().map(|view| view.sstable.memory_bytes() as u64).sum(),
-        })
+        let mut size = TableSize::default();
+        for layer in table.layers().iter() {
+            let memtable = layer.memtable.borrow();
+            size.memtable_bytes += memtable.bytes() as u64;
+            size.memtable_rows += memtable.row_count();
+            size.partitions += memtable.partition_count() as u64;
+        }
+        size.bytes = size.memtable_bytes;
+        for view in table.views().iter() {
+            size.sstables += 1;
+            size.bytes += view.entry.file_bytes;
+            size.partitions += view.sstable.statistics().partitions;
+            size.resident_bytes += view.sstable.memory_bytes() as u64;
+        }
+        Ok(size)
     }
 
     /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills.

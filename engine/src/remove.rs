@@ -9,7 +9,6 @@
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{Edit, View as Entry, ViewId};
 use crate::table::Table;
@@ -43,7 +42,7 @@ impl Engine {
         self.make_room();
         let entries: Vec<Entry> = views.iter().map(|view| view.entry).collect();
         drop(views);
-        delete_files(&self.disk, &entries).await
+        self.delete_files(&entries).await
     }
 
     /// A table has left the schema: its memory goes now, its files by a job.
@@ -64,18 +63,23 @@ impl Engine {
             let remove = entries.iter().map(Entry::id).filter(named).collect();
             self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
             self.doomed.borrow_mut().retain(|other| *other != entries);
-            delete_files(&self.disk, &entries).await?;
+            self.delete_files(&entries).await?;
         }
     }
 }
 
-/// Deletes files that no manifest names any more. One that other shards may still read stays until the next start.
-pub(crate) async fn delete_files(disk: &Disk, entries: &[Entry]) -> Result<()> {
-    for entry in entries.iter().filter(|entry| !entry.shared) {
-        let path = layout::sstable_path(entry.table, entry.sstable);
-        if disk.exists(&path).await? {
-            disk.unlink(&path).await?;
+impl Engine {
+    /// Deletes the files of views that are gone. One that other shards may still read stays until the next start; so
+    /// does one of which this shard has another part, until that goes.
+    pub(crate) async fn delete_files(&self, entries: &[Entry]) -> Result<()> {
+        for entry in entries.iter().filter(|entry| !entry.shared) {
+            let named = |view: &Entry| view.sstable == entry.sstable;
+            let is_named = self.manifest.state().views.values().any(named);
+            let path = layout::sstable_path(entry.table, entry.sstable);
+            if !is_named && self.disk.exists(&path).await? {
+                self.disk.unlink(&path).await?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -37,17 +37,17 @@ pub struct Stats {
 
 /// What one table holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableStats {
+pub struct TableSize {
+    /// Bytes of its rows, in memory and on disk; a file that other shards share counts in each.
+    pub bytes: u64,
+    /// Its partitions: one that is in several places counts in each.
+    pub partitions: u64,
     /// Memory of its memtables.
     pub memtable_bytes: u64,
     /// Rows in its memtables.
     pub memtable_rows: u64,
     /// Parts of sstables that are this shard's.
     pub sstables: u64,
-    /// Bytes of those files, also where other shards share them.
-    pub sstable_bytes: u64,
-    /// Partitions in those files: one that is in several counts several times.
-    pub sstable_partitions: u64,
     /// Memory that those files take while they are open, blocks apart.
     pub resident_bytes: u64,
 }

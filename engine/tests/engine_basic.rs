@@ -154,8 +154,8 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
         assert!(done.iter().zip(0..).all(|((ticket, result), i)| *ticket == i && result.is_ok()));
         assert_eq!(read(&engine, by_key(7)), [(7, vec![57])]);
         engine.flush_all(0, async || yield_now().await).await.unwrap();
-        let stats = engine.table_stats(TABLE).unwrap();
-        assert_eq!((stats.memtable_bytes, stats.sstables, stats.sstable_partitions), (0, 1, 50));
+        let stats = engine.table_size(TABLE).unwrap();
+        assert_eq!((stats.memtable_bytes, stats.sstables, stats.partitions), (0, 1, 50));
         assert_eq!(engine.next_job(0), None::<Job>);
         engine.write(&record(7, &[200], 1000), 1).unwrap();
         answered(&engine, 1).await;

@@ -1,0 +1,278 @@
+//! Another number of shards: the same data dealt to other owners, before any of them is opened.
+//!
+//! ```text
+//! generation G, shards 0..n                     generation G+1, shards 0..m
+//!   manifests ── views ───────────────────────►   views cut at the new borders ─► manifests
+//!   logs ─► memtables ─► sstables ── views ───►   empty logs
+//!                                          then one replacement of `layout` makes it so
+//! ```
+//!
+//! 1. No sstable is rewritten: a view is a file and a range of tokens. A file whose tokens now belong to several
+//!    shards has a view in each; compaction parts them in its own time.
+//! 2. Until `layout` is replaced the old generation is the data, untouched. A crash at any step leaves directories
+//!    that no layout names and files that no manifest names; the next start removes both and begins anew.
+//! 3. Memory is bounded: the logs' rows are written out whenever they have filled it.
+//!
+//! [`sweep`] is the other half of naming: it deletes what nobody names.
+
+use crate::cache::BlockCache;
+use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
+use crate::error::{Error, Result};
+use crate::flush::Place;
+use crate::io::{Disk, RelPath};
+use crate::layout::{self, Layout};
+use crate::manifest::{Manifest, State, View as Entry};
+use crate::recovery::sstable_id;
+use crate::table::Table;
+use model::mutation::MutationRef;
+use model::{Schema, TableId, TokenRange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// A change of the number of shards.
+#[derive(Debug)]
+pub struct Reshard<'r> {
+    /// The data directory, locked, with no engine open.
+    pub disk: &'r Disk,
+    /// What it is.
+    pub from: &'r Layout,
+    /// What the tokens are cut into: the range of each new shard.
+    pub owned: &'r [TokenRange],
+    /// The schema: data of other tables is left behind.
+    pub schema: &'r Schema,
+    /// How the new logs are kept.
+    pub log: &'r LogConfig,
+    /// Memory for rows on their way from the logs to files.
+    pub memory_bytes: usize,
+}
+
+impl Reshard<'_> {
+    /// Does it, and gives the layout that is current now.
+    pub async fn run(&self) -> Result<Layout> {
+        assert!(!self.owned.is_empty(), "a node has a shard");
+        self.from.remove_other_generations(self.disk).await?;
+        let to = Layout {
+            generation: self.from.generation + 1,
+            shards: u32::try_from(self.owned.len()).expect("shards are few"),
+            ..self.from.clone()
+        };
+        to.make_directories(self.disk).await?;
+        let mut logs = Logs::new(self);
+        for shard in 0..self.from.shards {
+            logs.take(&layout::shard_dir(self.from.generation, shard)).await?;
+        }
+        logs.write_out().await?;
+        for (shard, state) in deal(&logs.views, self.owned).into_iter().enumerate() {
+            let dir = layout::shard_dir(to.generation, shard as u32);
+            let seed = self.log.seed.wrapping_add(shard as u64);
+            let log = LogConfig { seed, ..self.log.clone() };
+            Log::create(self.disk, &layout::log_dir(&dir), log).await?;
+            Manifest::create(self.disk, &dir, seed, state).await?;
+        }
+        to.store(self.disk).await?;
+        to.remove_other_generations(self.disk).await?;
+        Ok(to)
+    }
+}
+
+/// What the old shards hold, and the rows of their logs on the way to files.
+struct Logs<'r> {
+    reshard: &'r Reshard<'r>,
+    cache: Rc<BlockCache>,
+    tables: BTreeMap<TableId, Table>,
+    bytes: usize,
+    files_made: u64,
+    views: Vec<Entry>,
+}
+
+impl<'r> Logs<'r> {
+    fn new(reshard: &'r Reshard<'r>) -> Self {
+        let tables =
+            reshard.schema.tables().map(|definition| (definition.id, Table::new(definition)));
+        Logs {
+            reshard,
+            // Files are opened only to see that they can be.
+            cache: BlockCache::new(0),
+            tables: tables.collect(),
+            bytes: 0,
+            files_made: 0,
+            views: Vec::new(),
+        }
+    }
+
+    /// Takes over the views and the log of an old shard.
+    async fn take(&mut self, shard_dir: &RelPath) -> Result<()> {
+        let disk = self.reshard.disk;
+        let state = Manifest::read(disk, shard_dir).await?;
+        let known = |entry: &&Entry| self.tables.contains_key(&TableId(entry.table));
+        self.views.extend(state.views.values().filter(known));
+        let log_dir = layout::log_dir(shard_dir);
+        let mut replay = Replay::open(disk, &log_dir, state.flushed).await?;
+        while let Some(record) = replay.next().await? {
+            for mutation in MutationRef::of_record(record.payload) {
+                let at = u64::from(record.end.offset());
+                let mutation =
+                    mutation.map_err(|e| Error::corrupt(log_dir.as_str(), at, e.to_string()))?;
+                let done = state.truncated(mutation.table.0);
+                let Some(table) = self.tables.get(&mutation.table) else { continue };
+                if done.is_none_or(|done| record.end > done) {
+                    // Positions of several logs mean nothing together, and nobody asks for them here.
+                    self.bytes += table.apply(&mutation, Position::ZERO, Position::ZERO);
+                }
+            }
+            if self.bytes > self.reshard.memory_bytes {
+                self.write_out().await?;
+            }
+        }
+        replay.finish().await.map(drop)
+    }
+
+    /// Writes all rows to files.
+    async fn write_out(&mut self) -> Result<()> {
+        for table in self.tables.values() {
+            let Some(layer) = table.oldest_sealed() else { continue };
+            self.files_made += 1;
+            let id = sstable_id(self.reshard.log.seed, self.files_made);
+            let definition = table.definition();
+            let (disk, cache) = (self.reshard.disk, &self.cache);
+            let place = Place { disk, cache, definition: &definition, id };
+            let view = place.write_layer(&layer, &async || {}).await?;
+            self.views.extend(view.map(|view| view.entry));
+            table.flushed(&layer, None);
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// Cuts the views at the borders of their new owners.
+fn deal(views: &[Entry], owned: &[TokenRange]) -> Vec<State> {
+    let mut owners: BTreeMap<Uuid, BTreeSet<usize>> = BTreeMap::new();
+    let mut dealt: Vec<Vec<Entry>> = vec![Vec::new(); owned.len()];
+    for view in views {
+        for (owner, range) in owned.iter().enumerate() {
+            if let Some(tokens) = view.tokens.intersection(range) {
+                owners.entry(view.sstable).or_default().insert(owner);
+                dealt[owner].push(Entry { tokens, ..*view });
+            }
+        }
+    }
+    let state = |mut views: Vec<Entry>| {
+        views.sort_by_key(Entry::id);
+        let mut state = State::default();
+        for mut view in joined(views) {
+            view.shared = owners[&view.sstable].len() > 1;
+            state.views.insert(view.id(), view);
+        }
+        state
+    };
+    dealt.into_iter().map(state).collect()
+}
+
+/// Parts of one file that touch become one again.
+fn joined(views: Vec<Entry>) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::with_capacity(views.len());
+    for view in views {
+        match all.last_mut() {
+            Some(last)
+                if last.sstable == view.sstable
+                    && last.tokens.last.0.checked_add(1) == Some(view.tokens.first.0) =>
+            {
+                last.tokens.last = view.tokens.last;
+                last.level = last.level.max(view.level);
+            }
+            _ => all.push(view),
+        }
+    }
+    all
+}
+
+/// Deletes the sstables that no shard's manifest names: what a crash left, and files that several shards had. With
+/// no engine open. Says how many there were.
+pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
+    let mut named = BTreeSet::new();
+    for shard in 0..layout.shards {
+        let state = Manifest::read(disk, &layout::shard_dir(layout.generation, shard)).await?;
+        let path =
+            |view: &Entry| layout::sstable_path(view.table, view.sstable).as_str().to_owned();
+        named.extend(state.views.values().map(path));
+    }
+    let mut deleted = 0;
+    for table in disk.list(&layout::tables_dir()).await? {
+        let dir = layout::tables_dir().join(&table.name);
+        for file in disk.list(&dir).await? {
+            let path = dir.join(&file.name);
+            if !named.contains(path.as_str()) {
+                disk.unlink(&path).await?;
+                deleted += 1;
+            }
+        }
+    }
+    Ok(deleted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Token;
+    use proptest::prelude::*;
+
+    fn cut(shards: usize) -> Vec<TokenRange> {
+        let step = 100 / shards as i64;
+        let first = |shard: usize| if shard == 0 { i64::MIN } else { shard as i64 * step };
+        let last = |shard: usize| {
+            if shard + 1 == shards { i64::MAX } else { (shard as i64 + 1) * step - 1 }
+        };
+        (0..shards).map(|s| TokenRange { first: Token(first(s)), last: Token(last(s)) }).collect()
+    }
+
+    fn view(file: u128, first: i64, last: i64) -> Entry {
+        Entry {
+            sstable: Uuid::from_u128(file),
+            table: Uuid::nil(),
+            run: Uuid::from_u128(file),
+            tokens: TokenRange { first: Token(first), last: Token(last) },
+            file_bytes: 1,
+            footer_checksum: 1,
+            level: 0,
+            shared: false,
+        }
+    }
+
+    proptest! {
+        /// Dealt any number of times, each token of a file is in exactly one shard, the one that owns it, and a
+        /// file is shared if and only if several shards have it.
+        #[test]
+        fn nothing_is_lost_or_doubled(
+            files in prop::collection::vec((0..100i64, 0..100i64), 1..5),
+            counts in prop::collection::vec(1..9usize, 1..4),
+        ) {
+            let files: Vec<(i64, i64)> = files.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect();
+            let mut views: Vec<Entry> =
+                files.iter().zip(1..).map(|((a, b), file)| view(file, *a, *b)).collect();
+            for shards in counts {
+                let owned = cut(shards);
+                let states = deal(&views, &owned);
+                prop_assert_eq!(states.len(), shards);
+                for ((first, last), file) in files.iter().zip(1..) {
+                    let has = |state: &State, token: i64| {
+                        let views = state.views.values();
+                        views.filter(|v| v.sstable == Uuid::from_u128(file) && v.tokens.contains(Token(token))).count()
+                    };
+                    for token in 0..100 {
+                        let inside = (*first..=*last).contains(&token);
+                        for (state, range) in states.iter().zip(&owned) {
+                            let wanted = usize::from(inside && range.contains(Token(token)));
+                            prop_assert_eq!(has(state, token), wanted);
+                        }
+                    }
+                    let of_file: Vec<&Entry> = states.iter().flat_map(|s| s.views.values())
+                        .filter(|v| v.sstable == Uuid::from_u128(file)).collect();
+                    prop_assert!(of_file.iter().all(|view| view.shared == (of_file.len() > 1)));
+                }
+                views = states.iter().flat_map(|state| state.views.values().copied()).collect();
+            }
+        }
+    }
+}
