@@ -4,6 +4,7 @@
 //! lock ─► layout ─┬─ nothing, or a first start cut short: make everything, then say that it is ready
 //!                 └─ ready: clean up what an earlier start left
 //!      ─► the schema's log, replayed onto the built-in tables
+//!      ─► another number of shards than before: deal the data anew
 //! ```
 //!
 //! Done once, on the first core, before the others start. A crash at any step is followed by the
@@ -15,9 +16,9 @@ use std::sync::Arc;
 
 use engine::io::{DirLock, Disk};
 use engine::layout::{Found, Layout, SchemaLog};
-use engine::{Error, Result};
-use model::Schema;
+use engine::{Error, Reshard, Result};
 use model::schema::SchemaEntry;
+use model::{Schema, TokenRange};
 use uuid::Uuid;
 
 use crate::node::NodeConfig;
@@ -42,25 +43,39 @@ pub(crate) struct Kept {
 /// Opens or makes the data directory for the configured number of shards.
 pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Kept)> {
     let lock = Layout::lock(disk).await?;
-    let shards = u32::try_from(config.shards).expect("the shard count is limited");
     let mut layout = match Layout::find(disk).await? {
         Found::Nothing => first(disk, config, Uuid::new_v4()).await?,
         Found::Unfinished(layout) => {
             layout.clear_unfinished(disk).await?;
             first(disk, config, layout.host_id).await?
         }
-        Found::Ready(layout) if layout.shards == shards => layout,
-        Found::Ready(layout) => {
-            let what = format!("this data is dealt to {} shards, not to {shards}", layout.shards);
-            return Err(Error::invalid(what));
-        }
+        Found::Ready(layout) => layout,
     };
     layout.remove_other_generations(disk).await?;
     let (schema_log, entries) = SchemaLog::open(disk, chance()).await?;
     let schema = Arc::new(replay(&config.base, &entries)?);
+    if layout.shards as usize != config.shards {
+        layout = deal_anew(disk, config, &layout, &schema).await?;
+    }
+    engine::sweep(disk, &layout).await?;
     layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
     layout.store(disk).await?;
     Ok((Booted { layout, schema }, Kept { lock, schema_log }))
+}
+
+/// Gives the data to another number of shards.
+async fn deal_anew(
+    disk: &Disk,
+    config: &NodeConfig,
+    from: &Layout,
+    schema: &Schema,
+) -> Result<Layout> {
+    tracing::info!(from = from.shards, to = config.shards, "dealing the data to other shards");
+    let sharder = Sharder::new(config.shards);
+    let owned: Vec<TokenRange> = sharder.all().map(|shard| sharder.range_of(shard)).collect();
+    let log = engine::commitlog::Config { seed: chance(), ..config.log.clone() };
+    let (owned, memory_bytes) = (owned.as_slice(), config.shard_memory_bytes);
+    Reshard { disk, from, owned, schema, log: &log, memory_bytes }.run().await
 }
 
 /// A seed for names that must never repeat.
