@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     unread: bool,
     /// Requests without an answer: stream, and what they count against the shard's memory.
     waiting: Vec<(i16, u32)>,
+    /// Something was flushed since the last [`trim`](Connection::trim).
+    touched: bool,
     /// What its unsent answers count against the shard's memory.
     unsent_bytes: usize,
     state: State,
@@ -87,6 +89,7 @@ impl Connection {
             backlog: false,
             unread: true,
             waiting: Vec::new(),
+            touched: true,
             unsent_bytes: 0,
             state: State::Open,
             opened: now,
@@ -285,6 +288,7 @@ impl Connection {
 
     /// Sends what can be sent.
     pub(crate) fn flush(&mut self, now: Instant, load: &mut Load) -> Fate {
+        self.touched = true;
         self.outlet.seal();
         let fate = self.send(now);
         let unsent_bytes = self.outlet.waiting_bytes();
@@ -333,6 +337,16 @@ impl Connection {
     fn is_held_back(&self) -> bool {
         self.outlet.waiting_bytes() >= UNSENT_BYTES_MAX
             || self.waiting.len() >= CONNECTION_REQUESTS_MAX
+    }
+
+    /// Gives back memory, if nothing happened since the last time this was asked.
+    pub(crate) fn trim(&mut self) {
+        if !std::mem::take(&mut self.touched) {
+            self.intake.trim();
+            self.outlet.trim();
+            self.input.shrink_to_fit();
+            self.waiting.shrink_to_fit();
+        }
     }
 
     /// Whether time is up for it.

@@ -301,6 +301,8 @@ impl<S: Service> Pass<S> {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             if connection.expired(now) {
                 self.close(id);
+            } else {
+                connection.trim();
             }
         }
     }

@@ -124,6 +124,14 @@ impl Intake {
         };
     }
 
+    /// Gives back the memory of an idle connection.
+    pub fn trim(&mut self) {
+        if self.window == Window::Empty {
+            self.expanded = Vec::new();
+        }
+        self.parts.shrink_to_fit();
+    }
+
     /// Bytes of memory this intake holds beside the input.
     pub fn held_bytes(&self) -> usize {
         self.expanded.capacity() + self.parts.capacity()

@@ -11,8 +11,8 @@ use super::compress::Compression;
 use super::header::Version;
 use super::segment::SegmentFormat;
 
-/// How much memory an idle connection keeps for its next answers.
-const KEPT_BYTES_MAX: usize = 16 << 10;
+/// How much memory a busy connection keeps for its next answers; one page of rows takes 1 MiB.
+const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// The sending half of a connection, without its socket.
 #[derive(Debug, Default)]
@@ -68,6 +68,13 @@ impl Outlet {
         }
     }
 
+    /// Gives back the memory of an idle connection.
+    pub fn trim(&mut self) {
+        self.scratch = Vec::new();
+        self.frames.shrink_to_fit();
+        self.wire.shrink_to_fit();
+    }
+
     /// What is ready and not sent yet.
     pub fn unsent(&self) -> &[u8] {
         &self.wire[self.sent..]
@@ -120,5 +127,7 @@ mod tests {
         assert_eq!(outlet.waiting_bytes(), 4);
         outlet.sent(4);
         assert_eq!(outlet.waiting_bytes(), 0);
+        outlet.trim();
+        assert_eq!(outlet.wire.capacity(), 0);
     }
 }
