@@ -1,40 +1,142 @@
-//! What a shard does beside requests: it keeps its log going.
+//! What a shard does beside requests: its log, its flushes and compactions, its housekeeping.
 //!
-//! Invariant: a failed log ends the process, at once and saying why. Nothing that was acknowledged
-//! is lost by that, and nothing that could not be written is acknowledged.
+//! ```text
+//! Log         one commit after the other ──► completions ──► wake the pass
+//!                                        └─► enough was written ──┐
+//! Background  every second: how full is the disk ─────────────────┴─► ask the engine for jobs
+//! Flush,
+//! Compaction  one job each at a time, in turns of half a millisecond (`pace.rs`)
+//! ```
+//!
+//! The engine says what is to be done (data), this decides when and with which weight.
+//!
+//! Invariant: a log or manifest that failed ends the process, at once and saying why. Nothing that
+//! was acknowledged is lost by that, and nothing that could not be written is acknowledged.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Instant;
 
-use engine::Error;
+use engine::{Engine, Error, Job, Result};
+use model::TableId;
 
 use crate::groups::Group;
+use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES};
+use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
-use crate::service::Service;
-use crate::shard::Shard;
+use crate::runtime::{Runtime, sleep};
 
-/// Starts the shard's own tasks.
-pub(crate) fn start<S: Service>(shard: &Rc<Shard<S>>) {
-    let driven = shard.clone();
-    shard.runtime.spawn(Group::Log, async move {
-        let wake = driven.wake();
-        let mut driving = pin!(driven.engine.drive_log());
+/// The background of one shard.
+pub(crate) struct Background {
+    runtime: Runtime,
+    engine: Rc<Engine>,
+    me: ShardId,
+    /// Notified when the engine may have a job.
+    look: Notify,
+    flushing: Cell<bool>,
+    since: Instant,
+}
+
+impl Background {
+    pub(crate) fn new(runtime: Runtime, engine: Rc<Engine>, me: ShardId) -> Rc<Background> {
+        let (look, flushing) = (Notify::new(), Cell::new(false));
+        Rc::new(Background { runtime, engine, me, look, flushing, since: Instant::now() })
+    }
+
+    /// Starts the shard's own tasks; `wake` is told when writes are done.
+    pub(crate) fn start(self: &Rc<Self>, wake: Rc<Notify>) {
+        self.runtime.spawn(Group::Log, self.clone().drive_log(wake));
+        self.runtime.spawn(Group::Background, self.clone().keep_house());
+        self.runtime.spawn(Group::Background, self.clone().start_jobs());
+    }
+
+    /// Seconds of a clock that only rises: the engine's for retries.
+    fn now_s(&self) -> u32 {
+        self.since.elapsed().as_secs() as u32
+    }
+
+    async fn drive_log(self: Rc<Self>, wake: Rc<Notify>) {
+        let mut checked_bytes = 0;
+        let mut driving = pin!(self.engine.drive_log());
         let error = poll_fn(|context| {
             let state = driving.as_mut().poll(context);
-            if driven.engine.has_completed() {
+            if self.engine.has_completed() {
                 wake.notify();
+                let written_bytes = self.engine.stats().write_bytes;
+                if written_bytes - checked_bytes >= JOB_CHECK_BYTES {
+                    checked_bytes = written_bytes;
+                    self.look.notify();
+                }
             }
             state
         })
         .await;
-        die(&error, driven.me);
-    });
+        die(self.me, "the commit log", &error);
+    }
+
+    async fn keep_house(self: Rc<Self>) {
+        loop {
+            if let Err(error) = self.engine.measure_space().await {
+                tracing::warn!(shard = %self.me, %error, "the free space is unknown");
+            }
+            self.look.notify();
+            sleep(HOUSEKEEPING_INTERVAL).await;
+        }
+    }
+
+    async fn start_jobs(self: Rc<Self>) {
+        loop {
+            match self.engine.next_job(self.now_s()) {
+                Some(job) if !self.running(&job).replace(true) => self.clone().start_job(job),
+                _ => self.look.notified().await,
+            }
+        }
+    }
+
+    /// Whether a job of this kind runs: one at a time.
+    fn running(&self, job: &Job) -> &Cell<bool> {
+        match job {
+            Job::Flush(_) | Job::Remove => &self.flushing,
+        }
+    }
+
+    fn start_job(self: Rc<Self>, job: Job) {
+        self.runtime.clone().spawn(Group::Flush, async move {
+            let pace = self.runtime.pace(Group::Flush);
+            let result = self.engine.run(job.clone(), self.now_s(), || pace.turn()).await;
+            if let Err(error) = self.trusted(result) {
+                tracing::warn!(shard = %self.me, ?job, %error, "failed, and will be tried again");
+            }
+            self.running(&job).set(false);
+            self.look.notify();
+        });
+    }
+
+    /// Writes all memtables to sstables, so that the next start has nothing to replay.
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let pace = self.runtime.pace(Group::Flush);
+        self.trusted(self.engine.flush_all(self.now_s(), || pace.turn()).await)
+    }
+
+    /// Empties a table.
+    pub(crate) async fn truncate(&self, table: TableId) -> Result<()> {
+        self.trusted(self.engine.truncate(table).await)
+    }
+
+    /// The result, unless it says that nothing can be trusted any more.
+    fn trusted(&self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error @ Error::Poisoned(_)) => die(self.me, "the log or the manifest", &error),
+            result => result,
+        }
+    }
 }
 
-/// A log that failed is not to be trusted, nor is anything that would be written after it.
-fn die(error: &Error, shard: ShardId) -> ! {
-    tracing::error!(%shard, %error, "the commit log failed: the process ends here");
+/// What could not be written is not to be trusted, nor is anything that would be written after it.
+fn die(shard: ShardId, what: &str, error: &Error) -> ! {
+    tracing::error!(%shard, %error, "{what} failed: the process ends here");
     cpus::exit(1);
 }

@@ -15,6 +15,12 @@ pub const MAILBOX_SLOTS_MAX: usize = 4096;
 /// Mail taken in one pass, so that sockets are not forgotten over it.
 pub const MAIL_BUDGET: usize = 1024;
 
+/// How many bytes are written before the engine is asked whether it wants to flush.
+pub const JOB_CHECK_BYTES: u64 = 256 << 10;
+
+/// How often a shard looks after what no event tells of: free space, jobs that failed.
+pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long a core looks for work before it sleeps. Longer spins turn into the latency of whoever
 /// shares the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(100);
@@ -49,6 +55,7 @@ pub const MEMLOCK_BYTES_MIN: u64 = 512 * 1024;
 /// Descriptors one poll reports.
 pub const POLL_EVENTS_MAX: usize = 1024;
 
+const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as u64 / 2);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());

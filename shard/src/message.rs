@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use engine::Error;
-use model::{ReadCommand, Schema, SchemaChange};
+use model::{ReadCommand, Schema, SchemaChange, TableId};
 
 use crate::page::Page;
 
@@ -46,6 +46,10 @@ pub enum Request<A> {
     Schema(Arc<Schema>),
     /// Change the schema. Only the first shard is asked.
     Alter(Box<Alteration>),
+    /// Forget the rows of a table.
+    Truncate(TableId),
+    /// Write all memtables to sstables.
+    Flush,
     /// Something of the layer above.
     Service(A),
 }
@@ -53,7 +57,7 @@ pub enum Request<A> {
 /// What comes back.
 #[derive(Debug)]
 pub enum Reply<R> {
-    /// To `Apply` and `Schema`.
+    /// To `Apply`, `Schema`, `Truncate` and `Flush`.
     Done(Result<(), Box<Error>>),
     /// To `Read`.
     Page(Result<Box<Page>, Box<Error>>),

@@ -26,7 +26,6 @@ use engine::layout::{self, Layout};
 use engine::{Engine, Error};
 use model::Schema;
 
-use crate::background;
 use crate::boot::{Booted, Kept, boot, chance};
 use crate::idle::Idle;
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
@@ -204,7 +203,6 @@ impl<S: Service> Core<S> {
             mail_slots: ring_slots(config.shards),
             wake: Rc::new(Notify::new()),
         });
-        background::start(&shard);
         Ok(Opened { shard, booted, bells, stopping: Stopping(shared) })
     }
 }

@@ -35,13 +35,15 @@ impl Pace {
         Pace { runtime, group, slice_began: Cell::new(now), turn }
     }
 
-    /// Whether the slice is used up. A clock read: ask every few dozen rows.
-    pub fn is_due(&self) -> bool {
-        self.slice_began.get().elapsed() >= SLICE
+    /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
+    pub async fn turn(&self) {
+        if self.slice_began.get().elapsed() >= SLICE {
+            self.breathe().await;
+        }
     }
 
     /// Ends the slice and returns when the next may begin.
-    pub async fn breathe(&self) {
+    async fn breathe(&self) {
         let now = Instant::now();
         let (turn_began, served_before) = self.turn.get();
         let turn = Turn {
@@ -114,9 +116,7 @@ mod tests {
             let (stopped, pace) = (stop.clone(), runtime.pace(Group::Compaction));
             runtime.spawn(Group::Compaction, async move {
                 while !stopped.get() {
-                    if pace.is_due() {
-                        pace.breathe().await;
-                    }
+                    pace.turn().await;
                 }
             });
             sleep(Duration::from_millis(3)).await;

@@ -3,7 +3,7 @@
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
 //! read    one owner: engine or mailbox        several: gathered (`gather.rs`)
-//! ask     a peer's service, or our own        alter: on the first shard, then told to every one
+//! ask     a peer's service, or our own        alter, truncate, flush: every shard, and wait for all
 //! ```
 //!
 //! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
@@ -17,7 +17,7 @@ use engine::{Error, Result};
 use model::bytes::Cursor;
 use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::schema::SchemaEntry;
-use model::{MutationRef, Schema, SchemaChange};
+use model::{MutationRef, Schema, SchemaChange, TableId};
 
 use crate::gather::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
 use crate::message::{AlterError, Alteration, Message, Reply, Request};
@@ -305,6 +305,30 @@ impl<S: Service> Shard<S> {
         self.engine.set_schema(&schema);
         self.schema.replace(schema.clone());
         self.service.adopt(&schema);
+    }
+
+    /// Forgets the rows of a table on every core, durably.
+    pub async fn truncate(&self, table: TableId) -> Result<()> {
+        let truncate = async |shard: ShardId| match shard == self.me {
+            true => self.background.truncate(table).await,
+            false => self.call_done(shard, Request::Truncate(table)).await,
+        };
+        join(self.sharder.all().map(truncate)).await.into_iter().collect()
+    }
+
+    /// Writes the memtables of this core to sstables: before a stop, so that the next start has
+    /// nothing to replay.
+    pub async fn flush_here(&self) -> Result<()> {
+        self.background.flush().await
+    }
+
+    /// Writes the memtables of every core to sstables.
+    pub async fn flush(&self) -> Result<()> {
+        let flush = async |shard: ShardId| match shard == self.me {
+            true => self.flush_here().await,
+            false => self.call_done(shard, Request::Flush).await,
+        };
+        join(self.sharder.all().map(flush)).await.into_iter().collect()
     }
 
     async fn call_done(&self, to: ShardId, request: Request<S::Ask>) -> Result<()> {

@@ -29,6 +29,7 @@ use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema};
 use slab::Slab;
 
+use crate::background::Background;
 use crate::groups::Group;
 use crate::idle::InFlight;
 use crate::limits::MAIL_BUDGET;
@@ -53,6 +54,7 @@ pub struct Shard<S: Service> {
     pub(crate) sharder: Sharder,
     pub(crate) me: ShardId,
     pub(crate) service: Rc<S>,
+    pub(crate) background: Rc<Background>,
     pub(crate) schema: RefCell<Arc<Schema>>,
     /// On the first shard; taken while a change is being written.
     pub(crate) schema_log: RefCell<Option<SchemaLog>>,
@@ -116,11 +118,15 @@ impl<S: Service> Shard<S> {
     pub(crate) fn new(parts: Parts<S>) -> Rc<Shard<S>> {
         let Port { inbox, outbox } = parts.port;
         let credits = vec![parts.mail_slots / 2; parts.sharder.shards()];
+        let (runtime, me, engine) = (parts.runtime, outbox.me(), Rc::new(parts.engine));
+        let background = Background::new(runtime.clone(), engine.clone(), me);
+        background.start(parts.wake.clone());
         Rc::new(Shard {
-            runtime: parts.runtime,
-            engine: Rc::new(parts.engine),
+            runtime,
+            engine,
             sharder: parts.sharder,
-            me: outbox.me(),
+            me,
+            background,
             service: parts.service,
             schema: RefCell::new(parts.schema),
             schema_log: RefCell::new(parts.schema_log),
@@ -235,6 +241,14 @@ impl<S: Service> Shard<S> {
                     Reply::Altered(shard.alter_here(*alteration).await.map_err(Box::new))
                 })
             }
+            Request::Truncate(table) => {
+                self.reply_later(Group::Background, from, id, async move |shard| {
+                    Reply::Done(shard.background.truncate(table).await.map_err(Box::new))
+                })
+            }
+            Request::Flush => self.reply_later(Group::Flush, from, id, async move |shard| {
+                Reply::Done(shard.background.flush().await.map_err(Box::new))
+            }),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use engine::Result;
 use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
-use messina_shard::runtime::reap;
+use messina_shard::runtime::{reap, sleep};
 use messina_shard::{Group, Service, Shard, ShardId};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
@@ -234,6 +234,38 @@ fn one_core_reaches_all_data() {
             scan.resume = Some(more);
         }
         assert_eq!(got.0, by_token);
+    });
+}
+
+/// With little memory, writes flush by themselves, all of them stay readable, and a truncated table
+/// is empty everywhere.
+#[test]
+fn memory_is_flushed_and_tables_are_truncated() {
+    let mut config = config(directory("flush"), 2);
+    config.shard_memory_bytes = engine::limits::MEMORY_BYTES_MIN;
+    with_node(config, |client| async move {
+        make_table(&client).await;
+        let mut written = 0;
+        while client.shard.engine().stats().flushes < 2 {
+            let mut record = Vec::new();
+            (0..500).for_each(|i| put(&mut record, &key(written + i)));
+            match client.write(&record).await {
+                Ok(()) => written += 500,
+                Err(engine::Error::Overloaded(_)) => sleep(Duration::from_millis(5)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for i in [0, 1, written / 2, written - 1] {
+            let keys = Partitions::Keys(vec![(Token::of_key(&key(i)), key(i).into())]);
+            assert_eq!(client.keys_of(&command(keys, 10)).await, [key(i)]);
+        }
+        client.shard.flush().await.unwrap();
+        assert_eq!(client.shard.engine().stats().memtable_bytes, 0);
+        let scan = command(Partitions::Range(TokenRange::ALL), u64::from(written) + 1);
+        let scan = ReadCommand { limits: Limits::none(1 << 30), ..scan };
+        assert_eq!(client.keys_of(&scan).await.len(), written as usize);
+        client.shard.truncate(table().id).await.unwrap();
+        assert_eq!(client.keys_of(&scan).await.len(), 0);
     });
 }
 
