@@ -7,11 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use std::os::unix::process::CommandExt;
-
+use crate::process::kill_tree;
 use crate::repository::Repository;
 use crate::server::Address;
-use crate::step::{Log, kill_group};
+use crate::step::Log;
 
 /// Loading and proving take seconds.
 const TOOL_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -58,8 +57,7 @@ impl Load<'_> {
             .args(["--records", RECORDS, "--mix", "read=30,update=50,insert=20", "--verify"])
             .args(["--duration", WORK_DURATION, "--seed", &seed.to_string()])
             .stdout(self.log.open()?)
-            .stderr(self.log.open()?)
-            .process_group(0);
+            .stderr(self.log.open()?);
         self.log.note(&format!("$ {command:?}"));
         let child = command.spawn().map_err(|error| format!("messina-load: {error}"))?;
         Ok(Working { child })
@@ -90,7 +88,7 @@ impl Working {
 impl Drop for Working {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            kill_group(self.child.id());
+            kill_tree(self.child.id());
             let _ = self.child.wait();
         }
     }

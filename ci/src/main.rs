@@ -17,6 +17,7 @@ mod kill9;
 mod kit;
 mod layers;
 mod load;
+mod process;
 mod repository;
 mod server;
 mod shards;

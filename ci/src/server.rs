@@ -13,10 +13,9 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use std::os::unix::process::CommandExt;
-
+use crate::process::kill_tree;
 use crate::repository::Repository;
-use crate::step::{Log, kill_group};
+use crate::step::Log;
 
 /// A start replays at most a few log segments.
 const READY_LIMIT: Duration = Duration::from_secs(60);
@@ -65,8 +64,7 @@ impl Server {
             .args(["--port", &port.to_string()])
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
             .stdout(out)
-            .stderr(err)
-            .process_group(0);
+            .stderr(err);
         log.note(&format!("$ {command:?}"));
         let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let address = Address { host: "127.0.0.1".to_owned(), port };
@@ -115,7 +113,7 @@ impl Server {
     /// kill -9, as a crash would; says how it had ended if it was gone already.
     pub(crate) fn kill(mut self) -> Option<ExitStatus> {
         let ended = self.child.try_wait().ok().flatten();
-        kill_group(self.child.id());
+        kill_tree(self.child.id());
         let _ = self.child.wait();
         ended
     }
@@ -124,7 +122,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            kill_group(self.child.id());
+            kill_tree(self.child.id());
             let _ = self.child.wait();
         }
     }

@@ -14,11 +14,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::process::kill_tree;
 
 /// How often a running command is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -179,7 +180,6 @@ impl Log {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            .process_group(0)
             .spawn()
             .map_err(|error| format!("{}: {error}", spell(command)))?;
         let started = Instant::now();
@@ -189,7 +189,7 @@ impl Log {
                 break status;
             }
             if started.elapsed() > limit {
-                kill_group(child.id());
+                kill_tree(child.id());
                 let _ = child.wait();
                 let said = self.text();
                 let said = said.get(before..).unwrap_or_default();
@@ -204,11 +204,6 @@ impl Log {
         let said = said.get(before..).unwrap_or_default();
         Err(format!("{said}\n{}: {status}", spell(command)))
     }
-}
-
-/// Kills a process group that one of our commands leads.
-pub(crate) fn kill_group(leader: u32) {
-    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
 }
 
 /// A command as one would type it.

@@ -4,6 +4,7 @@
 //!   size       at most 600 lines without tests, functions at most 70, lines at most 120 columns
 //!   names      no `utils`, `common`, `misc`, `helpers`
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
+//!   links      a document's links lead to files that are there
 //!   rooms      `unsafe` and the runtime's crate stand only where `rooms.rs` says
 //!
 //! Invariant: a rule has no list of exceptions that are allowed to be worse, only rooms with a
@@ -41,6 +42,9 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
         check_lines(file, &mut complaints);
         if file.path.ends_with(".rs") {
             check_rust(file, &mut complaints);
+        }
+        if file.path.ends_with(".md") {
+            check_links(file, files, &mut complaints);
         }
     }
     complaints.extend(rooms::check_all_used(files));
@@ -88,6 +92,35 @@ fn names_machine(line: &str) -> bool {
 
 fn has_word(line: &str, word: &str) -> bool {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == word)
+}
+
+/// Links within the repository; those that leave it cannot be checked without a network.
+fn check_links(file: &TextFile, files: &[TextFile], complaints: &mut Vec<String>) {
+    let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for (number, line) in (1..).zip(file.text.lines()) {
+        for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let mut path: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+            for part in target.split('/') {
+                match part {
+                    ".." => drop(path.pop()),
+                    "." | "" => {}
+                    part => path.push(part),
+                }
+            }
+            let path = path.join("/");
+            let is_there = |known: &TextFile| {
+                known.path == path
+                    || known.path.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
+            };
+            if !files.iter().any(is_there) {
+                complaints.push(format!("{}:{number}: no {path} to link to", file.path));
+            }
+        }
+    }
 }
 
 fn check_rust(file: &TextFile, complaints: &mut Vec<String>) {

@@ -31,6 +31,7 @@ fn each_rule_catches_its_violation() {
         ("engine/src/a.rs", &note, "do it, or write an issue"),
         ("engine/src/a.rs", "//! x\nfn a() { unsafe { b() } }\n", "`unsafe` outside"),
         ("engine/src/read.rs", "//! x\nuse glommio::io;\n", "`glommio` outside"),
+        ("docs/a.md", "\n[a](a.md) [b](../b.md#c) [c](http://c)\n", ":2: no b.md to link to"),
         ("tools/src/a.py", "open('/home/me/x')\n", ":1: names a folder"),
     ] {
         let found = complaints(path, text);
