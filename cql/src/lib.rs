@@ -1,11 +1,13 @@
 //! The language and the native protocol, pure: bytes in, values out; no I/O.
 //!
 //! - [`frame`]: the native protocol v3, v4 and v5, both sides of it.
+//! - [`lang`]: statement text to a tree.
+//! - [`prepare`], [`restrict`], [`term`], [`literal`], [`functions`]: the tree to a plan.
+//! - [`plan`], [`bind`]: a plan and its values to mutations and reads.
+//! - [`rows`]: rows of storage to rows of the answer.
 //! - [`ddl`], [`describe`]: statements about the schema, to changes and back to text.
 //! - [`error`]: what is refused, with the protocol's code.
-//! - [`lang`]: statement text to a tree.
 //! - [`limits`]: every bound of this crate.
-//! - [`literal`]: the text of a constant to a value's bytes.
 
 pub mod bind;
 pub mod ddl;
@@ -22,6 +24,8 @@ pub mod prepare;
 pub mod restrict;
 pub mod rows;
 pub mod term;
+#[cfg(test)]
+mod testing;
 
 pub use digest::digest;
 pub use error::{Error, Result};

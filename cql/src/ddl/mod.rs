@@ -103,8 +103,27 @@ pub fn plan(statement: &Statement, ground: &Ground<'_>) -> Option<Result<Ddl>> {
         }
         Statement::AlterType(alter) => types::alter(ground, alter),
         Statement::DropType { name, if_exists } => types::drop(ground, name, *if_exists),
+        Statement::DropUnsupported { what, name, if_exists } => {
+            drop_unsupported(ground, what, name, *if_exists)
+        }
         _ => return None,
     })
+}
+
+/// `DROP` of a kind of thing that cannot exist here.
+fn drop_unsupported(
+    ground: &Ground<'_>,
+    what: &str,
+    name: &QualifiedName,
+    if_exists: bool,
+) -> Result<Ddl> {
+    let keyspace = ground.keyspace_of(name)?;
+    if if_exists {
+        return Ok(Ddl::nothing());
+    }
+    let mut what = what.to_owned();
+    what[..1].make_ascii_uppercase();
+    Err(Error::invalid(format!("{what} '{keyspace}.{}' doesn't exist", name.name)))
 }
 
 impl<'g> Ground<'g> {

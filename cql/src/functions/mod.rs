@@ -173,6 +173,11 @@ impl Signature {
     }
 }
 
+/// A value as JSON text.
+pub fn json_text(ty: &CqlType, value: Option<&[u8]>) -> Result<String> {
+    json::to_json(ty, value).map(|bytes| String::from_utf8(bytes).expect("JSON is made of strings"))
+}
+
 /// `0xcafe`.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + 2 * bytes.len());

@@ -23,11 +23,14 @@ pub(super) fn compile(
     }
     let distinct = select.kind == SelectKind::Distinct;
     let selected = selection::compile(&select.items, compiler)?;
-    let purpose = Purpose::Select { filtering: select.allow_filtering };
-    let filter = Where::analyse(&select.relations, purpose, compiler)?;
     if distinct {
+        // What DISTINCT refuses, it refuses before filtering is looked at.
+        let purpose = Purpose::Select { filtering: true };
+        let filter = Where::analyse(&select.relations, purpose, compiler)?;
         check_distinct(&selected.columns_used, &filter, table)?;
     }
+    let purpose = Purpose::Select { filtering: select.allow_filtering };
+    let filter = Where::analyse(&select.relations, purpose, compiler)?;
     let group_by = group_by(&select.group_by, &filter, table)?;
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = if is_aggregate { selected.grouped() } else { selected.selection };

@@ -360,7 +360,14 @@ fn contains(
 /// The columns of a tuple are clustering columns in order.
 fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    let shown = || format!("({}) {} ...", names.join(", "), relation.operator.symbol());
+    let shown = || {
+        let right = match &relation.operand {
+            Operand::One(value) => value.to_string(),
+            Operand::ManyBind(_) => "?".to_owned(),
+            Operand::Many(_) | Operand::Between(..) => "(...)".to_owned(),
+        };
+        format!("({}) {} {right}", names.join(", "), relation.operator.symbol())
+    };
     for (index, column) in columns.iter().enumerate() {
         if column.kind != ColumnKind::Clustering {
             return Err(Error::invalid(format!(

@@ -12,8 +12,6 @@ mod filter;
 mod gather;
 mod partition;
 mod rows;
-#[cfg(test)]
-mod tests;
 
 pub use filter::FilterTemplate;
 pub(crate) use partition::for_each_key;

@@ -1,0 +1,396 @@
+//! A whole database in a `BTreeMap`, so that tests can say statements and see rows.
+//!
+//! It does with mutations and read commands what storage promises, in the simplest way there is:
+//! every read sorts, merges and filters everything.
+
+use crate::bind::{Bindings, Ids, Marker, Moment};
+use crate::ddl;
+use crate::error::Result;
+use crate::frame::Version;
+use crate::frame::request::{ValueList, Values};
+use crate::functions::json_text;
+use crate::plan::{Page, Scratch, SelectPlan};
+use crate::prepare::{Prepared, Statement, prepare};
+use crate::rows::ResultEncoder;
+use model::cell::Deletion;
+use model::read::{Flow, PartitionRef, Partitions, Resume};
+use model::row::{self, RowHead};
+use model::schema::{Schema, SchemaEntry};
+use model::{MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Ids that count up.
+#[derive(Default)]
+pub(crate) struct CountingIds(Cell<u64>);
+
+impl Ids for CountingIds {
+    fn timeuuid(&self) -> [u8; 16] {
+        self.0.set(self.0.get() + 1);
+        // 2026-11-21 in ticks, and one more for each id.
+        let ticks = 140_100_000_000_000_000 + self.0.get();
+        let mut uuid = [0x11; 16];
+        uuid[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
+        uuid[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
+        uuid[6..8].copy_from_slice(&((ticks >> 48) as u16 | 0x1000).to_be_bytes());
+        uuid
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        *Uuid::from_u128(0x4444_8888).as_bytes()
+    }
+}
+
+#[derive(Default)]
+struct Partition {
+    deletion: Option<Deletion>,
+    ranges: Vec<(Vec<u8>, Vec<u8>, Deletion)>,
+    static_row: Option<Vec<u8>>,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Partition {
+    fn covering(&self, clustering: Option<&[u8]>) -> Deletion {
+        let mut deletion = self.deletion.unwrap_or(Deletion::NONE);
+        for (start, end, range) in &self.ranges {
+            if clustering.is_some_and(|at| &start[..] <= at && at < &end[..]) {
+                deletion = deletion.max(*range);
+            }
+        }
+        deletion
+    }
+}
+
+/// The database.
+pub(crate) struct Database {
+    pub(crate) schema: Schema,
+    pub(crate) keyspace: Option<String>,
+    pub(crate) now_s: u32,
+    pub(crate) warnings: Vec<String>,
+    /// Rows of a page of the next reads.
+    pub(crate) page_rows: Option<u32>,
+    timestamp_us: i64,
+    ids: CountingIds,
+    partitions: BTreeMap<(TableId, Token, Vec<u8>), Partition>,
+}
+
+impl Database {
+    /// A database with a keyspace `ks` in use.
+    pub(crate) fn new() -> Database {
+        let mut db = Database {
+            schema: Schema::empty(),
+            keyspace: Some("ks".into()),
+            now_s: 1000,
+            warnings: Vec::new(),
+            page_rows: None,
+            timestamp_us: 1_000_000,
+            ids: CountingIds::default(),
+            partitions: BTreeMap::new(),
+        };
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        db.ok(&format!("CREATE KEYSPACE ks WITH replication = {replication}"));
+        db
+    }
+
+    /// A database with one table `t` of these columns.
+    pub(crate) fn with(columns: &str) -> Database {
+        let mut db = Database::new();
+        db.ok(&format!("CREATE TABLE t ({columns})"));
+        db
+    }
+
+    /// Runs a statement that works; its rows as JSON, each on a line.
+    pub(crate) fn ok(&mut self, text: &str) -> String {
+        self.run(text, &ValueList::new()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// Runs a statement that does not work; its error.
+    pub(crate) fn err(&mut self, text: &str) -> String {
+        match self.run(text, &ValueList::new()) {
+            Ok(rows) => panic!("{text}: {rows}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Runs a statement with bound values.
+    pub(crate) fn run(&mut self, text: &str, values: &ValueList) -> Result<String> {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
+        self.execute(&prepared, &values.as_values(Version::V4))
+    }
+
+    pub(crate) fn execute(&mut self, prepared: &Prepared, values: &Values<'_>) -> Result<String> {
+        self.timestamp_us += 1;
+        self.warnings = prepared.warnings.clone();
+        match &prepared.statement {
+            Statement::Select(plan) => self.select(plan, &prepared.markers, values),
+            Statement::Write(plan) => {
+                let mut record = Vec::new();
+                let ids = CountingIds(self.ids.0.clone());
+                let bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
+                plan.bind_write(&bindings, &mut Scratch::default(), &mut record)?;
+                self.ids = ids;
+                self.apply(&record);
+                Ok(String::new())
+            }
+            Statement::Batch(plan) => {
+                let mut record = Vec::new();
+                let ids = CountingIds(self.ids.0.clone());
+                let mut bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
+                plan.bind_write(&mut bindings, &mut Scratch::default(), &mut record)?;
+                self.ids = ids;
+                self.apply(&record);
+                Ok(String::new())
+            }
+            Statement::Schema(tree) => {
+                let planned =
+                    ddl::plan(tree, &self.ground()).expect("a statement about the schema")?;
+                self.warnings = planned.warnings;
+                if let Some((change, _)) = planned.step {
+                    let number = self.schema.number + 1;
+                    let version = Uuid::from_u128(number.into());
+                    let entry = SchemaEntry { number, version, change };
+                    self.schema = self.schema.apply(&entry)?;
+                }
+                Ok(String::new())
+            }
+            Statement::Use(name) => {
+                self.keyspace = Some(name.clone());
+                Ok(String::new())
+            }
+            Statement::Truncate(table) => {
+                self.partitions.retain(|(id, ..), _| *id != table.id);
+                Ok(String::new())
+            }
+            Statement::Describe(_) => Ok(String::new()),
+        }
+    }
+
+    fn moment<'a>(&self, ids: &'a CountingIds) -> Moment<'a> {
+        let timestamp_us = self.timestamp_us;
+        Moment { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
+    }
+
+    fn ground(&self) -> ddl::Ground<'_> {
+        ddl::Ground {
+            schema: &self.schema,
+            keyspace: self.keyspace.as_deref(),
+            is_system: |name| name.starts_with("system"),
+            data_center: "datacenter1",
+            table_id: TableId(Uuid::from_u128(0x7AB1E << 64 | u128::from(self.schema.number))),
+            now_us: self.timestamp_us,
+        }
+    }
+
+    fn apply(&mut self, record: &[u8]) {
+        for mutation in MutationRef::of_record(record) {
+            let mutation = mutation.expect("a plan makes well-formed mutations");
+            let key = (mutation.table, mutation.token, mutation.key.to_vec());
+            let partition = self.partitions.entry(key).or_default();
+            if !mutation.deletion.is_none() {
+                let old = partition.deletion.unwrap_or(Deletion::NONE);
+                partition.deletion = Some(old.max(mutation.deletion));
+            }
+            if let Some(row) = mutation.static_row {
+                merge_into(partition.static_row.get_or_insert_default(), row);
+            }
+            for range in mutation.ranges() {
+                let (start, end) = (range.start.to_vec(), range.end.to_vec());
+                partition.ranges.push((start, end, range.deletion));
+            }
+            for (clustering, row) in mutation.rows() {
+                merge_into(partition.rows.entry(clustering.to_vec()).or_default(), row);
+            }
+        }
+    }
+
+    fn select(&self, plan: &SelectPlan, markers: &[Marker], values: &Values<'_>) -> Result<String> {
+        let ids = CountingIds::default();
+        let bindings = Bindings::new(values, markers, self.moment(&ids))?;
+        let mut shown = String::new();
+        let mut state: Option<Vec<u8>> = None;
+        loop {
+            let page = Page { rows: self.page_rows, state: state.as_deref() };
+            let bound = plan.bind_read(&bindings, page)?;
+            let mut out = Vec::new();
+            let mut encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, &mut out)?;
+            let mut end = ReadEnd::default();
+            if let Some(mut command) = bound.command.clone() {
+                loop {
+                    end = self.read(&command, &mut encoder);
+                    if !bound.reads_all || end.more.is_none() || encoder.is_full() {
+                        break;
+                    }
+                    command.resume = end.more.take();
+                }
+            }
+            let rows = encoder.finish()?;
+            show(plan, rows, &out, &mut shown);
+            let command = bound.command.as_ref().filter(|_| !bound.reads_all);
+            state = command.and_then(|command| plan.paging_state(command, &end));
+            if state.is_none() {
+                return Ok(shown);
+            }
+        }
+    }
+
+    fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> ReadEnd {
+        let table = self.schema.table_by_id(command.table).expect("it was looked up").clone();
+        let all = self.partitions.iter().filter(|((id, ..), _)| *id == command.table);
+        let mut found: Vec<(Token, &[u8], &Partition)> =
+            all.map(|((_, token, key), partition)| (*token, &key[..], partition)).collect();
+        match &command.partitions {
+            Partitions::Range(range) => found.retain(|(token, ..)| range.contains(*token)),
+            Partitions::Keys(keys) => {
+                let at = |key: &[u8]| keys.iter().position(|(_, wanted)| wanted[..] == *key);
+                found.retain(|(_, key, _)| at(key).is_some());
+                found.sort_by_key(|(_, key, _)| at(key));
+            }
+        }
+        if let Some(resume) = &command.resume {
+            let at = found.iter().position(|(_, key, _)| *key == resume.key).unwrap_or(0);
+            found.drain(..at);
+        }
+        let mut reading = Reading { command, sink, end: ReadEnd::default() };
+        for (token, key, partition) in found {
+            if !reading.partition(&table, token, key, partition) {
+                break;
+            }
+        }
+        reading.end
+    }
+}
+
+fn merge_into(old: &mut Vec<u8>, new: RowRef<'_>) {
+    if old.is_empty() {
+        RowBuilder::begin(old, &RowHead::bare(i64::MIN));
+    }
+    let mut merged = Vec::new();
+    row::merge(RowRef::trusted(old), new, &mut merged);
+    *old = merged;
+}
+
+/// One read under way.
+struct Reading<'a, S> {
+    command: &'a ReadCommand,
+    sink: &'a mut S,
+    end: ReadEnd,
+}
+
+impl<S: RowSink> Reading<'_, S> {
+    /// Gives the rows of a partition; false if the page is full.
+    fn partition(
+        &mut self,
+        table: &model::Table,
+        token: Token,
+        key: &[u8],
+        partition: &Partition,
+    ) -> bool {
+        let command = self.command;
+        let now_s = command.now_s;
+        let mut scratch = Vec::new();
+        let static_row = partition.static_row.as_ref().and_then(|bytes| {
+            row::visible(RowRef::trusted(bytes), partition.covering(None), now_s, &mut scratch)
+        });
+        let view = PartitionRef { token, key, static_row };
+        let resume = command.resume.as_ref().filter(|resume| resume.key == key);
+        let mut given = resume.map_or(0, |resume| resume.rows_of_partition);
+        if resume.is_some_and(|resume| resume.partition_done) {
+            return true;
+        }
+        let mut rows: Vec<(&Vec<u8>, &Vec<u8>)> = partition.rows.iter().collect();
+        if command.reversed {
+            rows.reverse();
+        }
+        let mut any = false;
+        for (clustering, bytes) in rows {
+            let mut scratch = Vec::new();
+            let covering = partition.covering(Some(clustering));
+            let Some(row) = row::visible(RowRef::trusted(bytes), covering, now_s, &mut scratch)
+            else {
+                continue;
+            };
+            if !command.slices.iter().any(|slice| slice.contains(clustering)) {
+                continue;
+            }
+            any = true;
+            if let Some(last) = resume.and_then(|resume| resume.clustering.as_ref()) {
+                let before = if command.reversed { clustering >= last } else { clustering <= last };
+                if before {
+                    continue;
+                }
+            }
+            let accepted = command.filters.iter().all(|filter| {
+                filter.matches(table, &view, Some(clustering), Some(row)).expect("sound bytes")
+            });
+            if !accepted {
+                continue;
+            }
+            given += 1;
+            let full = given >= command.limits.rows_per_partition || command.distinct;
+            if !self.give(&view, Some((clustering, row)), given, full) {
+                return false;
+            }
+            if full {
+                return true;
+            }
+        }
+        let alone = !any && command.static_alone && static_row.is_some() && resume.is_none();
+        let accepted = alone
+            && command
+                .filters
+                .iter()
+                .all(|filter| filter.matches(table, &view, None, None).expect("sound bytes"));
+        !accepted || self.give(&view, None, 1, true)
+    }
+
+    /// Gives one row; false if it was the page's last.
+    fn give(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        row: Option<(&Vec<u8>, RowRef<'_>)>,
+        rows_of_partition: u64,
+        partition_done: bool,
+    ) -> bool {
+        let clustering = row.map(|(clustering, _)| &clustering[..]);
+        let flow = self.sink.row(partition, clustering, row.map(|(_, row)| row));
+        self.end.rows += 1;
+        let limits = &self.command.limits;
+        if self.end.rows >= limits.rows {
+            return false;
+        }
+        if self.end.rows >= limits.page_rows || flow == Flow::Enough {
+            self.end.more = Some(Resume {
+                token: partition.token,
+                key: partition.key.to_vec(),
+                clustering: clustering.map(<[u8]>::to_vec),
+                partition_done,
+                rows_of_partition,
+            });
+            return false;
+        }
+        true
+    }
+}
+
+/// The rows as JSON values with commas between, each row on a line.
+fn show(plan: &SelectPlan, rows: u32, mut bytes: &[u8], shown: &mut String) {
+    for _ in 0..rows {
+        if !shown.is_empty() {
+            shown.push('\n');
+        }
+        for (index, column) in plan.columns.iter().enumerate() {
+            let (length, rest) = bytes.split_first_chunk::<4>().expect("a [bytes]");
+            let length = i32::from_be_bytes(*length);
+            let (value, rest) = rest.split_at(length.max(0) as usize);
+            bytes = rest;
+            let value = (length >= 0).then_some(value);
+            if let Some(value) = value {
+                column.ty.validate(value).expect("a value of the column's type");
+            }
+            shown.push_str(if index == 0 { "" } else { ", " });
+            shown.push_str(&json_text(&column.ty, value).expect("a value of the column's type"));
+        }
+    }
+    assert!(bytes.is_empty(), "bytes left behind the rows");
+}
