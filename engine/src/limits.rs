@@ -19,6 +19,12 @@ pub const PATH_BYTES_MAX: usize = 255;
 /// An sstable is written in pieces of this.
 pub const SSTABLE_WRITE_BYTES: usize = 256 << 10;
 
+/// A compaction cuts its output at the first partition after so many bytes: the space it holds twice.
+pub const FRAGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Density levels of the unified strategy begin here: about what one flush of a small shard writes.
+pub const UNIFIED_BASE_BYTES: u64 = 4 << 20;
+
 /// A compaction yields after so many bytes of rows: well below half a millisecond of work.
 pub const COMPACTION_STEP_BYTES: usize = 64 << 10;
 

@@ -1,18 +1,29 @@
 //! Compaction: many files become few, and what nobody can see any more goes.
 //!
 //! ```text
-//! runs of views ─► policy (data in, data out) ─► Task ─► rewrite (the one mechanism) ─► fragments
+//! pieces ─► strategy (data in, data out) ─► Task ─► rewrite (the one mechanism) ─► fragments
 //! ```
 //!
-//! 1. A policy looks at sizes, tokens and statistics and says which runs to merge. It reads no file.
+//! 1. A strategy looks at sizes, tokens and statistics and says which pieces to merge. It reads no file.
 //! 2. [`rewrite`] merges them into fragments that are whole, synced and read back.
 //! 3. Whoever asked commits one manifest edit that removes the inputs and adds the outputs.
 //!
+//! The pieces of a run share no token, so a run counts as one file, however many fragments it has.
+//!
 //! Not here: when to compact and at whose cost (the engine's jobs), and the edit.
 
+mod leveled;
+mod options;
+mod piece;
 mod rewrite;
+mod size_tiered;
+mod strategy;
+mod time_window;
+mod unified;
 
 #[cfg(test)]
 mod tests;
 
+pub use piece::{Facts, Piece};
 pub use rewrite::{Input, Output, rewrite};
+pub use strategy::{Strategy, Task, Why};

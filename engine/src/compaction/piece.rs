@@ -1,0 +1,105 @@
+//! What a strategy sees of a file: a piece of a run, and runs made of pieces.
+
+use crate::sstable::Sstable;
+use model::TokenRange;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// A view, as a strategy sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// The run it is a fragment of.
+    pub run: Uuid,
+    /// The level that a compaction gave it; 0 after a flush.
+    pub level: u8,
+    /// The part of the ring.
+    pub tokens: TokenRange,
+    /// Bytes on disk, of this part of the ring.
+    pub bytes: u64,
+    /// Of anything in it. Microseconds.
+    pub oldest_timestamp: i64,
+    /// Of anything in it. Microseconds.
+    pub newest_timestamp: i64,
+    /// From this second on nothing in it is alive.
+    pub last_death_s: u32,
+    /// Which part of its cells is dead and past its grace.
+    pub dead_part: f64,
+    /// The file has tokens of other owners too.
+    pub shared: bool,
+    /// It is being merged already, and is here for what it overlaps.
+    pub busy: bool,
+}
+
+/// What a strategy must know beside the pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Tombstones made before this second are past `gc_grace_seconds`.
+    pub gc_before_s: u32,
+    /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
+    pub oldest_unflushed: i64,
+}
+
+impl Piece {
+    /// The view of `sstable` on these tokens.
+    pub fn of_view(
+        sstable: &Sstable,
+        tokens: TokenRange,
+        run: Uuid,
+        level: u8,
+        facts: &Facts,
+    ) -> Piece {
+        let like = sstable.statistics();
+        let part = like.tokens.intersection(&tokens);
+        // Tokens are uniform, so a part of the ring has its part of the bytes.
+        let bytes = part.map_or(0, |part| {
+            let all = sstable.known().proof.file_bytes;
+            (u128::from(all) * width(&part) / width(&like.tokens)) as u64
+        });
+        Piece {
+            run,
+            level,
+            tokens: part.unwrap_or(tokens),
+            bytes,
+            oldest_timestamp: like.oldest_timestamp,
+            newest_timestamp: like.newest_timestamp,
+            last_death_s: like.last_death_s,
+            dead_part: like.dead_part(facts.gc_before_s),
+            shared: part != Some(like.tokens),
+            busy: false,
+        }
+    }
+
+    /// Whether both may hold the same partition.
+    pub(super) fn overlaps(&self, other: &Piece) -> bool {
+        self.tokens.intersection(&other.tokens).is_some()
+    }
+}
+
+fn width(range: &TokenRange) -> u128 {
+    u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
+}
+
+/// Pieces of one run that nobody is merging.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Indices of its pieces.
+    pub(super) pieces: Vec<usize>,
+    pub(super) bytes: u64,
+    pub(super) newest_timestamp: i64,
+}
+
+/// The runs of which no piece is busy, smallest first.
+pub(super) fn free_runs(pieces: &[Piece]) -> Vec<Run> {
+    let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        let empty = || Run { pieces: Vec::new(), bytes: 0, newest_timestamp: i64::MIN };
+        let run = runs.entry(piece.run).or_insert_with(empty);
+        run.pieces.push(index);
+        run.bytes += piece.bytes;
+        run.newest_timestamp = run.newest_timestamp.max(piece.newest_timestamp);
+    }
+    let free = |run: &Run| run.pieces.iter().all(|&index| !pieces[index].busy);
+    let mut runs: Vec<Run> = runs.into_values().filter(free).collect();
+    runs.sort_by_key(|run| (run.bytes, run.pieces[0]));
+    runs
+}

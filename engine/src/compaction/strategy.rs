@@ -1,0 +1,173 @@
+//! Which strategy a table has, and what all strategies do alike.
+//!
+//! The order of proposals: files that are dead as a whole go first, for that costs nothing and frees space;
+//! then what the strategy is about; then a run that is mostly tombstones which can go; then files that
+//! straddle owners are rewritten, each part by its owner.
+
+use super::leveled::Leveled;
+use super::options::Options;
+use super::piece::{Facts, Piece, free_runs};
+use super::size_tiered::SizeTiered;
+use super::time_window::TimeWindow;
+use super::unified::Unified;
+use crate::error::{Error, Result};
+use crate::limits::FRAGMENT_BYTES_MAX;
+use model::options::TableOptions;
+
+/// What to do with some pieces, by their indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Merge them.
+    Merge {
+        /// What goes in, ascending.
+        pieces: Vec<usize>,
+        /// The level of what comes out.
+        level: u8,
+        /// Where fragments are cut.
+        fragment_bytes: u64,
+        /// Why.
+        why: Why,
+    },
+    /// Remove them: nothing in them is alive, and nothing outside needs their tombstones.
+    Drop {
+        /// What goes, ascending.
+        pieces: Vec<usize>,
+    },
+}
+
+/// Why pieces are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The strategy wants fewer, or larger, or sorted ones.
+    Shape,
+    /// To purge tombstones.
+    Tombstones,
+    /// To part what several owners share.
+    Owners,
+}
+
+/// A table's strategy.
+#[derive(Clone, Debug)]
+pub struct Strategy {
+    shape: Shape,
+    enabled: bool,
+    tombstone_threshold: f64,
+}
+
+/// What tells the strategies apart.
+#[derive(Clone, Debug)]
+enum Shape {
+    SizeTiered(SizeTiered),
+    TimeWindow(TimeWindow),
+    Leveled(Leveled),
+    Unified(Unified),
+}
+
+impl Strategy {
+    /// The strategy that the table's options name; `Invalid` for what is unknown or out of bounds.
+    pub fn of(options: &TableOptions) -> Result<Strategy> {
+        let mut options = Options::new(&options.compaction);
+        let tombstone_threshold = options.number("tombstone_threshold", 0.2, 0.0..=1.0)?;
+        let enabled = match options.text("enabled").map(str::to_ascii_lowercase).as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                let what = format!("enabled should either be 'true' or 'false', not '{other}'");
+                return Err(Error::invalid(what));
+            }
+        };
+        let shape = match options.class() {
+            "SizeTieredCompactionStrategy" | "IncrementalCompactionStrategy" | "" => {
+                Shape::SizeTiered(SizeTiered::of(&mut options)?)
+            }
+            "TimeWindowCompactionStrategy" => Shape::TimeWindow(TimeWindow::of(&mut options)?),
+            "LeveledCompactionStrategy" => Shape::Leveled(Leveled::of(&mut options)?),
+            "UnifiedCompactionStrategy" => Shape::Unified(Unified::of(&mut options)?),
+            other => {
+                return Err(Error::invalid(format!(
+                    "Unable to find compaction strategy class '{other}'"
+                )));
+            }
+        };
+        options.finish()?;
+        Ok(Strategy { shape, enabled, tombstone_threshold })
+    }
+
+    /// What should be done next, if anything.
+    pub fn propose(&self, pieces: &[Piece], facts: &Facts) -> Option<Task> {
+        if !self.enabled {
+            return None;
+        }
+        let dead: Vec<usize> =
+            (0..pieces.len()).filter(|&index| is_dead(pieces, index, facts)).collect();
+        if !dead.is_empty() {
+            return Some(Task::Drop { pieces: dead });
+        }
+        let shaped = match &self.shape {
+            Shape::SizeTiered(shape) => shape.propose(pieces),
+            Shape::TimeWindow(shape) => shape.propose(pieces),
+            Shape::Leveled(shape) => shape.propose(pieces),
+            Shape::Unified(shape) => shape.propose(pieces),
+        };
+        shaped.or_else(|| self.tombstones(pieces, facts)).or_else(|| self.owners(pieces))
+    }
+
+    /// Merges everything into one run, as an operator asks; `None` if there is nothing to merge.
+    pub fn major(&self, pieces: &[Piece]) -> Option<Task> {
+        let runs = free_runs(pieces);
+        let pieces: Vec<usize> = runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
+        let level = match &self.shape {
+            Shape::Leveled(shape) => shape.level_of(runs.iter().map(|run| run.bytes).sum()),
+            _ => 0,
+        };
+        (!pieces.is_empty()).then(|| merge(pieces, level, self.fragment_bytes(), Why::Shape))
+    }
+
+    fn fragment_bytes(&self) -> u64 {
+        match &self.shape {
+            Shape::Leveled(shape) => shape.fragment_bytes(),
+            Shape::Unified(shape) => shape.fragment_bytes(),
+            Shape::SizeTiered(_) | Shape::TimeWindow(_) => FRAGMENT_BYTES_MAX,
+        }
+    }
+
+    /// The piece with the most to purge, if all of that is certain to go: so it is done once.
+    fn tombstones(&self, pieces: &[Piece], facts: &Facts) -> Option<Task> {
+        let worth = |&index: &usize| {
+            let piece = &pieces[index];
+            !piece.busy
+                && piece.dead_part > self.tombstone_threshold
+                && nothing_older(pieces, index, facts)
+        };
+        let by_part = |a: &usize, b: &usize| pieces[*a].dead_part.total_cmp(&pieces[*b].dead_part);
+        let index = (0..pieces.len()).filter(worth).max_by(by_part)?;
+        Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Tombstones))
+    }
+
+    fn owners(&self, pieces: &[Piece]) -> Option<Task> {
+        let free = |&index: &usize| pieces[index].shared && !pieces[index].busy;
+        let index = (0..pieces.len()).filter(free).min_by_key(|&index| pieces[index].bytes)?;
+        Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Owners))
+    }
+}
+
+/// A task to merge these.
+pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why: Why) -> Task {
+    pieces.sort_unstable();
+    Task::Merge { pieces, level, fragment_bytes, why }
+}
+
+/// Whether nothing is alive in the piece and nothing outside needs its tombstones.
+fn is_dead(pieces: &[Piece], index: usize, facts: &Facts) -> bool {
+    let piece = &pieces[index];
+    !piece.busy && piece.last_death_s < facts.gc_before_s && nothing_older(pieces, index, facts)
+}
+
+/// Whether everything that may share a partition with the piece is newer than all of it.
+fn nothing_older(pieces: &[Piece], index: usize, facts: &Facts) -> bool {
+    let piece = &pieces[index];
+    let newer = |(other, at): (&Piece, usize)| {
+        at == index || !other.overlaps(piece) || other.oldest_timestamp > piece.newest_timestamp
+    };
+    facts.oldest_unflushed > piece.newest_timestamp && pieces.iter().zip(0..).all(newer)
+}

@@ -1,0 +1,239 @@
+//! What each strategy proposes: worlds drawn as text, with the answer below each (`engine/testdata/compaction`).
+//!
+//! `MESSINA_BLESS=1` writes the answers that were given into the files.
+
+use super::super::*;
+use crate::error::Result;
+use model::options::TableOptions;
+use model::{Token, TokenRange};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use uuid::Uuid;
+
+/// A world: the strategy, what is known, the pieces by name.
+struct World {
+    strategy: Result<Strategy>,
+    facts: Facts,
+    names: Vec<String>,
+    pieces: Vec<Piece>,
+}
+
+fn strategy(words: &[&str]) -> Result<Strategy> {
+    let mut compaction: BTreeMap<String, String> =
+        words[1..].iter().map(|word| pair(word)).collect();
+    compaction.insert("class".to_owned(), words[0].to_owned());
+    let options = TableOptions { compaction, ..TableOptions::default() };
+    Strategy::of(&options)
+}
+
+fn pair(word: &str) -> (String, String) {
+    let (name, value) = word.split_once('=').expect("name=value");
+    (name.to_owned(), value.to_owned())
+}
+
+fn size(text: &str) -> u64 {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).expect("a unit"));
+    let unit = match unit {
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        other => panic!("{other} is not a unit"),
+    };
+    digits.parse::<u64>().expect("a number") * unit
+}
+
+/// `10MiB [1..9] run=7 level=1 oldest=3 newest=5 dead_at=9 dead=0.3 shared busy`, all but the size optional.
+fn piece(index: usize, words: &[&str]) -> Piece {
+    let mut piece = Piece {
+        run: Uuid::from_u128(1000 + index as u128),
+        level: 0,
+        tokens: TokenRange::ALL,
+        bytes: size(words[0]),
+        oldest_timestamp: 1,
+        newest_timestamp: 9,
+        last_death_s: u32::MAX,
+        dead_part: 0.0,
+        shared: false,
+        busy: false,
+    };
+    for word in &words[1..] {
+        if let Some(range) = word.strip_prefix('[') {
+            let (first, last) = range.trim_end_matches(']').split_once("..").expect("a range");
+            let token = |text: &str| Token(text.parse().expect("a token"));
+            piece.tokens = TokenRange { first: token(first), last: token(last) };
+            continue;
+        }
+        let (name, value) = word.split_once('=').unwrap_or((word, "1"));
+        let number = || value.parse::<i64>().expect("a number");
+        match name {
+            "run" => piece.run = Uuid::from_u128(number() as u128),
+            "level" => piece.level = number() as u8,
+            "oldest" => piece.oldest_timestamp = number(),
+            "newest" => piece.newest_timestamp = number(),
+            "dead_at" => piece.last_death_s = number() as u32,
+            "dead" => piece.dead_part = value.parse().expect("a part"),
+            "shared" => piece.shared = true,
+            "busy" => piece.busy = true,
+            other => panic!("{other} is not known"),
+        }
+    }
+    piece
+}
+
+fn world(text: &str) -> World {
+    let mut facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
+    let mut world =
+        World { strategy: strategy(&[""]), facts, names: Vec::new(), pieces: Vec::new() };
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0] {
+            "#" => {}
+            "strategy" => world.strategy = strategy(&words[1..]),
+            "facts" => {
+                let of: BTreeMap<String, String> = words[1..].iter().map(|w| pair(w)).collect();
+                let number = |name: &str| of.get(name).map(|n| n.parse::<i64>().expect("a number"));
+                facts.gc_before_s = number("gc_before").unwrap_or(0) as u32;
+                facts.oldest_unflushed = number("unflushed").unwrap_or(i64::MAX);
+                world.facts = facts;
+            }
+            name => {
+                world.names.push(name.trim_end_matches(':').to_owned());
+                world.pieces.push(piece(world.pieces.len(), &words[1..]));
+            }
+        }
+    }
+    world
+}
+
+/// What the strategy says, in words; then what it says about what comes out, and so on.
+fn answer(world: &World) -> String {
+    let named = |pieces: &[usize]| {
+        let names: Vec<&str> = pieces.iter().map(|&index| world.names[index].as_str()).collect();
+        names.join(" ")
+    };
+    let strategy = match &world.strategy {
+        Err(error) => return format!("{error}\n"),
+        Ok(strategy) => strategy,
+    };
+    match strategy.propose(&world.pieces, &world.facts) {
+        None => "nothing\n".to_owned(),
+        Some(Task::Drop { pieces }) => format!("drop {}\n", named(&pieces)),
+        Some(Task::Merge { pieces, level, fragment_bytes, why }) => {
+            let megabytes = fragment_bytes >> 20;
+            format!("merge {} -> level {level} in {megabytes}MiB, {why:?}\n", named(&pieces))
+        }
+    }
+}
+
+fn check(file: &str) {
+    let path = format!("{}/testdata/compaction/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("the test data is there");
+    let mut given = String::new();
+    for case in text.trim_end().split("\n\n") {
+        let (drawn, _) = case.split_once("\n----").expect("a world and its answer");
+        write!(given, "{drawn}\n----\n{}\n", answer(&world(drawn))).expect("a string takes all");
+    }
+    let given = given.trim_end().to_owned() + "\n";
+    if std::env::var_os("MESSINA_BLESS").is_some() {
+        std::fs::write(&path, &given).expect("the test data can be written");
+        return;
+    }
+    assert_eq!(given, text, "{file}");
+}
+
+#[test]
+fn size_tiers() {
+    check("size_tiered");
+}
+
+#[test]
+fn time_windows() {
+    check("time_window");
+}
+
+#[test]
+fn levels() {
+    check("leveled");
+}
+
+#[test]
+fn density_levels() {
+    check("unified");
+}
+
+#[test]
+fn what_all_strategies_do() {
+    check("common");
+}
+
+/// Flushes of one size, each followed by whatever the strategy proposes; gives the runs that are left and
+/// how often each byte was written.
+fn grow(strategy: &Strategy, flushes: u64, flush_bytes: u64) -> (usize, f64) {
+    let facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
+    let (mut pieces, mut written): (Vec<Piece>, u64) = (Vec::new(), 0);
+    for number in 0..flushes {
+        let mut flushed = piece(number as usize, &["1KiB"]);
+        flushed.bytes = flush_bytes;
+        pieces.push(flushed);
+        written += flush_bytes;
+        let mut steps = 0;
+        while let Some(task) = strategy.propose(&pieces, &facts) {
+            let Task::Merge { pieces: inputs, level, fragment_bytes, .. } = task else {
+                panic!("{task:?}")
+            };
+            let merged =
+                merged(&pieces, &inputs, level, fragment_bytes, 1 << 40 | number << 20 | steps);
+            written += merged.iter().map(|piece| piece.bytes).sum::<u64>();
+            let mut index = 0;
+            pieces.retain(|_| {
+                index += 1;
+                !inputs.contains(&(index - 1))
+            });
+            pieces.extend(merged);
+            steps += 1;
+            assert!(steps < 1000, "it never rests");
+        }
+    }
+    let runs: std::collections::BTreeSet<Uuid> = pieces.iter().map(|piece| piece.run).collect();
+    (runs.len(), written as f64 / (flushes * flush_bytes) as f64)
+}
+
+/// Fragments of equal width over the tokens of the inputs.
+fn merged(
+    pieces: &[Piece],
+    inputs: &[usize],
+    level: u8,
+    fragment_bytes: u64,
+    run: u64,
+) -> Vec<Piece> {
+    let chosen = || inputs.iter().map(|&index| &pieces[index]);
+    let bytes: u64 = chosen().map(|piece| piece.bytes).sum();
+    let first = chosen().map(|piece| piece.tokens.first.biased()).min().expect("inputs");
+    let last = chosen().map(|piece| piece.tokens.last.biased()).max().expect("inputs");
+    let count = bytes.div_ceil(fragment_bytes);
+    let at =
+        |i: u64| first + ((u128::from(last - first) * u128::from(i)) / u128::from(count)) as u64;
+    let token = |biased: u64| Token((biased ^ (1 << 63)) as i64);
+    let fragment = |i: u64| Piece {
+        run: Uuid::from_u128(run.into()),
+        level,
+        tokens: TokenRange { first: token(at(i) + u64::from(i > 0)), last: token(at(i + 1)) },
+        bytes: bytes / count,
+        ..pieces[inputs[0]].clone()
+    };
+    (0..count).map(fragment).collect()
+}
+
+#[test]
+fn every_strategy_comes_to_rest_with_few_runs_and_bounded_writes() {
+    let of = |words: &[&str]| strategy(words).expect("a strategy");
+    let tiered = grow(&of(&["SizeTieredCompactionStrategy", "min_sstable_size=0"]), 1024, 64 << 20);
+    assert!(tiered.0 <= 16 && tiered.1 < 6.5, "{tiered:?}");
+    let unified = grow(&of(&["UnifiedCompactionStrategy"]), 1024, 64 << 20);
+    assert!(unified.0 <= 16 && unified.1 < 7.0, "{unified:?}");
+    let leveled =
+        grow(&of(&["UnifiedCompactionStrategy", "scaling_parameters=L10"]), 300, 64 << 20);
+    assert!(leveled.0 <= 4 && leveled.1 < 30.0, "{leveled:?}");
+    let levels = grow(&of(&["LeveledCompactionStrategy"]), 300, 64 << 20);
+    assert!(levels.1 < 15.0, "{levels:?}");
+}

@@ -1,0 +1,368 @@
+//! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
+
+use super::super::{Input, Output, rewrite};
+use crate::cache::BlockCache;
+use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
+use crate::sstable::{Codec, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
+use model::cell::Life;
+use model::row::{Cell, RowBuilder, RowHead, RowRef, visible};
+use model::{ColumnId, Deletion, TableId, Token, TokenRange};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const NOW_S: u32 = 50;
+
+/// One partition of one file: tombstone, static row, rows, disjoint range tombstones.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    deletion: Option<Deletion>,
+    stat: Option<Vec<u8>>,
+    rows: BTreeMap<u8, Vec<u8>>,
+    ranges: Vec<(u8, u8, Deletion)>,
+}
+
+type Source = BTreeMap<i64, Part>;
+
+fn deletion() -> impl Strategy<Value = Deletion> {
+    (1..40i64, 0..60u32).prop_map(|(timestamp, local_s)| Deletion { timestamp, local_s })
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    let expiring = (1..9u32, 10..90u32);
+    let expiring = expiring.prop_map(|(ttl_s, at_s)| model::cell::Expiry { ttl_s, at_s });
+    prop_oneof![
+        2 => Just(Life::Live),
+        1 => expiring.prop_map(Life::Expiring),
+        1 => (0..60u32).prop_map(|local_s| Life::Dead { local_s }),
+    ]
+}
+
+/// A row of up to three cells; its marker and tombstone as they come.
+fn row() -> impl Strategy<Value = Vec<u8>> {
+    let cells = prop::collection::btree_map(0..3u16, (1..40i64, life()), 0..3);
+    let marker = prop::option::of((
+        1..40i64,
+        life().prop_filter("alive", |l| !matches!(l, Life::Dead { .. })),
+    ));
+    (cells, marker, prop::option::weighted(0.2, deletion())).prop_map(
+        |(cells, marker, deletion)| {
+            let deletion = deletion.unwrap_or(Deletion::NONE);
+            let marker = marker.filter(|(t, _)| !deletion.covers(*t));
+            let timestamp = marker.map_or(1, |(t, _)| t);
+            let head = RowHead { timestamp, marker: marker.map(|m| m.1), deletion };
+            let mut out = Vec::new();
+            let mut row = RowBuilder::begin(&mut out, &head);
+            for (column, (timestamp, life)) in cells {
+                let value: &[u8] = if matches!(life, Life::Dead { .. }) { b"" } else { b"v" };
+                if !deletion.covers(timestamp) {
+                    row.cell(&Cell { life, ..Cell::live(ColumnId(column), timestamp, value) });
+                }
+            }
+            out
+        },
+    )
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let borders = prop::collection::btree_set(64..72u8, 0..5);
+    let ranges = (borders, prop::collection::vec(prop::option::of(deletion()), 5));
+    let ranges = ranges.prop_map(|(borders, of)| {
+        let borders: Vec<u8> = borders.into_iter().collect();
+        let pairs = borders.windows(2).zip(of);
+        pairs.filter_map(|(w, d)| d.map(|d| (w[0], w[1], d))).collect()
+    });
+    let rows = prop::collection::btree_map(64..72u8, row(), 0..6);
+    let stat = prop::option::weighted(0.3, row());
+    (prop::option::weighted(0.2, deletion()), stat, rows, ranges)
+        .prop_map(|(deletion, stat, rows, ranges)| Part { deletion, stat, rows, ranges })
+}
+
+fn sources() -> impl Strategy<Value = Vec<Source>> {
+    prop::collection::vec(prop::collection::btree_map(-3..4i64, part(), 1..5), 1..5)
+}
+
+/// The clock that no two files share: ties are decided by values, which compaction may drop.
+fn set_apart(source: &mut Source, index: i64) {
+    let apart = |t: i64| t * 10 + index;
+    let row = |bytes: &mut Vec<u8>| {
+        let old = RowRef::trusted(bytes);
+        let mut head = old.head();
+        head.timestamp = apart(head.timestamp);
+        if !head.deletion.is_none() {
+            head.deletion.timestamp = apart(head.deletion.timestamp);
+        }
+        let mut out = Vec::new();
+        let mut new = RowBuilder::begin(&mut out, &head);
+        old.cells().for_each(|cell| new.cell(&Cell { timestamp: apart(cell.timestamp), ..cell }));
+        *bytes = out;
+    };
+    for part in source.values_mut() {
+        part.deletion.iter_mut().for_each(|d| d.timestamp = apart(d.timestamp));
+        part.ranges.iter_mut().for_each(|(_, _, d)| d.timestamp = apart(d.timestamp));
+        part.stat.iter_mut().chain(part.rows.values_mut()).for_each(row);
+    }
+}
+
+fn config() -> WriterConfig {
+    let codec = Codec::Lz4;
+    WriterConfig {
+        table: TABLE,
+        codec,
+        block_bytes: 100,
+        filter_fp_chance: 0.01,
+        partitions_expected: 9,
+    }
+}
+
+fn id(number: u128) -> SstableId {
+    SstableId(Uuid::from_u128(number))
+}
+
+fn put(writer: &mut Writer, source: &Source) {
+    for (token, part) in source {
+        writer.partition(&Head {
+            token: Token(*token),
+            key: b"key",
+            deletion: part.deletion.unwrap_or(Deletion::NONE),
+            static_row: part.stat.as_deref().map(RowRef::trusted),
+        });
+        let mut pieces: BTreeMap<(u8, bool), Fragment<'_>> = BTreeMap::new();
+        let at = |place: &u8| -> &'static [u8] { &PLACES[usize::from(*place)..][..1] };
+        for (start, end, deletion) in &part.ranges {
+            let deletion = *deletion;
+            pieces.insert((*start, false), Fragment::Change { position: at(start), deletion });
+            let none = Fragment::Change { position: at(end), deletion: Deletion::NONE };
+            pieces.entry((*end, false)).or_insert(none);
+        }
+        for (place, row) in &part.rows {
+            let row = RowRef::trusted(row);
+            pieces.insert((*place, true), Fragment::Row { clustering: at(place), row });
+        }
+        pieces.values().for_each(|piece| writer.fragment(piece));
+    }
+}
+
+/// Every byte at its own index: clustering keys to borrow.
+static PLACES: [u8; 256] = {
+    let mut places = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        places[i] = i as u8;
+        i += 1;
+    }
+    places
+};
+
+async fn open(disk: &Disk, known: Known) -> Rc<Sstable> {
+    let cache = BlockCache::new(1 << 20);
+    Sstable::open(disk, &RelPath::root(), known, &cache).await.unwrap()
+}
+
+async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>> {
+    let mut writer = Writer::new(disk, &RelPath::root(), id(number), config());
+    put(&mut writer, source);
+    let finished = writer.finish().await.unwrap()?;
+    Some(open(disk, Known { id: finished.id, table: TABLE, proof: finished.proof }).await)
+}
+
+/// Partition, then its static row and its rows, as a reader sees them at a second.
+type Sight = Vec<(i64, Option<String>, Vec<(Vec<u8>, String)>)>;
+
+async fn sight(files: &[Input], now_s: u32) -> Sight {
+    let slices = [Slice::all()];
+    let cursors = files.iter().map(|input| {
+        let scope = Scope::Range(input.tokens);
+        input.sstable.cursor(Span { scope, slices: &slices, reversed: false }, Reading::Point)
+    });
+    let mut merged = Merge::new(cursors.collect::<Vec<_>>(), false);
+    let says = |row: RowRef<'_>, covering: Deletion| {
+        let mut scratch = Vec::new();
+        let seen = visible(row, covering, now_s, &mut scratch)?;
+        let head = seen.head();
+        let marker = head.marker.map(|life| (head.timestamp, life));
+        Some(format!("{marker:?} {:?}", seen.cells().collect::<Vec<_>>()))
+    };
+    let mut all = Vec::new();
+    while merged.next_partition().await.unwrap() {
+        let head = merged.head();
+        let (token, partition) = (head.token.0, head.deletion);
+        let stat = head.static_row.and_then(|row| says(row, partition));
+        let (mut rows, mut in_force) = (Vec::new(), Deletion::NONE);
+        while merged.next().await.unwrap() {
+            match merged.fragment() {
+                Fragment::Change { deletion, .. } => in_force = deletion,
+                Fragment::Row { clustering, row } => {
+                    let seen = says(row, partition.max(in_force));
+                    rows.extend(seen.map(|seen| (clustering.to_vec(), seen)));
+                }
+            }
+        }
+        if stat.is_some() || !rows.is_empty() {
+            all.push((token, stat, rows));
+        }
+    }
+    all
+}
+
+fn whole(sstable: &Rc<Sstable>) -> Input {
+    Input { sstable: sstable.clone(), tokens: TokenRange::ALL }
+}
+
+fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
+    Output { dir: RelPath::root(), config: config(), fragment_bytes, now_s: NOW_S, gc_before_s }
+}
+
+/// Rewrites the inputs while the others stay, and gives what there is afterwards.
+async fn rewritten(disk: &Disk, inputs: &[Input], others: &[Input], output: &Output) -> Vec<Input> {
+    let oldest = |token: Token, _: &[u8]| {
+        let may =
+            others.iter().filter(|o| o.tokens.contains(token) && o.sstable.may_contain(token));
+        may.map(|o| o.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
+    };
+    let mut number = 1000;
+    let new_id = || {
+        number += 1;
+        id(number)
+    };
+    let done = rewrite(disk, inputs, output, oldest, new_id, async || {}).await.unwrap();
+    let mut after = others.to_vec();
+    for finished in done {
+        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        after.push(whole(&open(disk, known).await));
+    }
+    after
+}
+
+fn on_sim<T: 'static>(main: impl AsyncFnOnce(SimDisk, Disk) -> T + 'static) -> T {
+    let sim = SimDisk::new(1, Faults::default());
+    let disk = Disk::Sim(sim.clone());
+    SimExec::new(1).run(async move { main(sim, disk).await }).done()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_reader_sees_the_same_before_and_after(
+        mut sources in sources(), merged in prop::collection::vec(any::<bool>(), 5),
+        fragment_bytes in prop_oneof![Just(1u64), 1..2000u64], gc_before_s in 0..60u32, border in -4..5i64
+    ) {
+        sources.iter_mut().zip(0..).for_each(|(source, index)| set_apart(source, index));
+        on_sim(async move |_, disk: Disk| {
+            let (mut inputs, mut others) = (Vec::new(), Vec::new());
+            for (number, source) in sources.iter().enumerate() {
+                let Some(sstable) = file(&disk, number as u128, source).await else { continue };
+                // Of a file that straddles two owners only one part is this shard's.
+                let tokens = TokenRange { first: Token(border), last: Token(100) };
+                let tokens = if number == 0 { tokens } else { TokenRange::ALL };
+                let side = if merged[number] { &mut inputs } else { &mut others };
+                side.push(Input { sstable, tokens });
+            }
+            let all: Vec<Input> = inputs.iter().chain(&others).cloned().collect();
+            let after = rewritten(&disk, &inputs, &others, &output(fragment_bytes, gc_before_s)).await;
+            for now_s in [NOW_S, NOW_S + 20, NOW_S + 100] {
+                assert_eq!(sight(&after, now_s).await, sight(&all, now_s).await);
+            }
+            if others.is_empty() && gc_before_s > 59 {
+                let tombstones: u64 = after.iter().map(|i| i.sstable.statistics().tombstones).sum();
+                assert_eq!(tombstones, 0, "nothing is left for them to shadow");
+            }
+        });
+    }
+}
+
+fn live(timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let cell = Cell::live(ColumnId(1), timestamp, b"v");
+    RowBuilder::begin(&mut out, &RowHead::bare(timestamp)).cell(&cell);
+    out
+}
+
+fn partition_of(rows: &[(u8, Vec<u8>)]) -> Part {
+    Part { rows: rows.iter().cloned().collect(), ..Part::default() }
+}
+
+/// A file of one deleted partition, and a file of what it deletes.
+async fn dead_and_old(disk: &Disk) -> (Input, Input) {
+    let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
+    let dead: Source = [(0, Part { deletion, ..Part::default() })].into();
+    let old: Source = [(0, partition_of(&[(65, live(50))]))].into();
+    let open = async |number, source| whole(&file(disk, number, source).await.unwrap());
+    (open(1, &dead).await, open(2, &old).await)
+}
+
+#[test]
+fn a_tombstone_goes_only_when_its_grace_is_over() {
+    for (gc_before_s, left) in [(40, 1), (41, 0)] {
+        on_sim(async move |_, disk| {
+            let (dead, _) = dead_and_old(&disk).await;
+            let after = rewritten(&disk, &[dead], &[], &output(1 << 20, gc_before_s)).await;
+            assert_eq!(after.len(), left, "graces that end before {gc_before_s}");
+        });
+    }
+}
+
+#[test]
+fn a_tombstone_goes_only_when_nothing_older_is_elsewhere() {
+    on_sim(async |_, disk| {
+        let (dead, old) = dead_and_old(&disk).await;
+        let after = rewritten(&disk, &[dead], &[old], &output(1 << 20, 50)).await;
+        assert_eq!(after.len(), 2, "the old row would come back");
+        assert_eq!(sight(&after, NOW_S).await, []);
+    });
+    on_sim(async |_, disk| {
+        let (dead, old) = dead_and_old(&disk).await;
+        let after = rewritten(&disk, &[dead, old], &[], &output(1 << 20, 50)).await;
+        assert_eq!(after.len(), 0, "nothing is left to delete");
+    });
+}
+
+#[test]
+fn fragments_end_at_partitions_and_cover_all_in_order() {
+    on_sim(async |_, disk| {
+        let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
+        let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
+        let two = file(&disk, 2, &(100..300).map(part).collect()).await.unwrap();
+        let inputs = [whole(&one), whole(&two)];
+        let after = rewritten(&disk, &inputs, &[], &output(2000, 0)).await;
+        assert!(after.len() > 3);
+        let ranges = after.iter().map(|input| input.sstable.statistics().tokens);
+        assert!(ranges.collect::<Vec<_>>().windows(2).all(|w| w[0].last < w[1].first));
+        assert_eq!(sight(&after, NOW_S).await.len(), 300);
+    });
+}
+
+#[test]
+fn whichever_operation_fails_no_output_is_left() {
+    let mut failed = 0;
+    for nth in 0.. {
+        let done = on_sim(async move |sim: SimDisk, disk: Disk| {
+            let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
+            let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
+            let before = disk.list(&RelPath::root()).await.unwrap();
+            sim.set_faults(Faults { fail_op: Some(sim.ops() + nth), ..Faults::default() });
+            let mut number = 1000;
+            let new_id = || {
+                number += 1;
+                id(number)
+            };
+            let inputs = [whole(&one)];
+            let output = output(2000, 0);
+            let done = rewrite(&disk, &inputs, &output, |_, _| 0, new_id, async || {}).await;
+            sim.set_faults(Faults::default());
+            if done.is_err() {
+                assert_eq!(disk.list(&RelPath::root()).await.unwrap(), before);
+            }
+            done.is_ok()
+        });
+        if done {
+            break;
+        }
+        failed += 1;
+    }
+    assert!(failed > 10, "{failed} operations");
+}
