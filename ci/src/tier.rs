@@ -49,12 +49,23 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     report.step("all tests", "cargo test --workspace", |log| {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
+    planted(repository, report);
     build_release(repository, report);
     shards(repository, report);
     kill9(repository, report, effort.kill_cycles, None);
     drivers::run(repository, report, &effort.clients, None);
     documents(repository, report);
     fuzz(repository, report, effort.fuzz_seconds);
+}
+
+/// The crash tests notice each bug that is planted for them.
+fn planted(repository: &Repository, report: &mut Report) {
+    let rerun = "cargo test --package messina-engine --features planted --test planted";
+    report.step("planted bugs", rerun, |log| {
+        let arguments =
+            ["test", "--package", "messina-engine", "--features", "planted", "--test", "planted"];
+        cargo_test(repository, log, &arguments)
+    });
 }
 
 /// Every decoder under mutated bytes, so many seconds each.

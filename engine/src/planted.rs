@@ -25,6 +25,8 @@ pub enum Bug {
     NoTailRule,
     /// A failed sync is tried once more.
     RetrySync,
+    /// What can be read after a kill is taken for durable.
+    TrustReadable,
 }
 
 /// Whether this bug is planted on this thread.

@@ -5,8 +5,8 @@
 mod rig;
 
 use messina_engine::error::Error;
-use messina_engine::io::{Crash, Dice, Faults, RelPath};
-use rig::{Story, random_story, shard_file};
+use messina_engine::io::{Dice, Faults, RelPath};
+use rig::{End, Story, random_story, shard_file};
 
 #[test]
 fn nothing_acknowledged_is_lost_in_any_story() {
@@ -27,10 +27,11 @@ fn ops_of(seed: u64) -> u64 {
 fn a_power_cut_at_every_operation_of_a_life_is_survived() {
     for seed in 0..3 {
         for op in 0..=ops_of(seed) {
-            for crash in [Crash::Nothing, Crash::Everything, Crash::Random] {
+            for end in End::ALL {
                 let mut story = Story::new(seed);
                 let faults = Faults { crash_at_op: Some(op), ..Faults::default() };
-                story.life(faults, crash).unwrap();
+                story.life(faults, end).unwrap();
+                story.start_and_lose_power().unwrap();
                 story.quiet_life(5).unwrap();
                 story.quiet_life(0).unwrap();
             }
@@ -42,10 +43,11 @@ fn a_power_cut_at_every_operation_of_a_life_is_survived() {
 fn a_failure_of_every_operation_is_survived() {
     for seed in 0..3 {
         for op in 0..=ops_of(seed) {
-            for crash in [Crash::Nothing, Crash::Everything, Crash::Random] {
+            for end in End::ALL {
                 let mut story = Story::new(seed);
                 let faults = Faults { fail_op: Some(op), ..Faults::default() };
-                story.life(faults, crash).unwrap();
+                story.life(faults, end).unwrap();
+                story.start_and_lose_power().unwrap();
                 story.quiet_life(5).unwrap();
                 story.quiet_life(0).unwrap();
             }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use messina_engine::Error;
+use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::io::{Crash, Disk, Faults, File, Outcome, RelPath, SimDisk, SimExec};
+use messina_engine::manifest::{Edit, Manifest, State};
 
 fn path(text: &str) -> RelPath {
     RelPath::new(text).unwrap()
@@ -94,6 +96,52 @@ fn the_real_disk_keeps_the_contract() {
     let root = tempfile::tempdir().unwrap();
     glommio::LocalExecutor::default().run(async {
         contract(Disk::at(root.path()).await.unwrap()).await;
+    });
+}
+
+#[test]
+fn a_log_and_a_manifest_work_on_the_real_disk() {
+    let root = tempfile::tempdir().unwrap();
+    glommio::LocalExecutor::default().run(async {
+        let disk = Disk::at(root.path()).await.unwrap();
+        let dir = RelPath::root();
+        let config = Config { segment_bytes: 1 << 20, log_bytes_max: 8 << 20, ..Config::new(1) };
+        let manifest = Manifest::create(&disk, &dir, 1, State::default()).await.unwrap();
+        let log = Log::create(&disk, &dir, config.clone()).await.unwrap();
+        let mut flushed = Position::ZERO;
+        for sequence in 0..2000 {
+            log.prepare().await.unwrap();
+            let end = log.append(0, sequence, &pattern(2000, sequence as u8)).unwrap();
+            if sequence % 50 == 0 {
+                while log.pending_bytes() > 0 {
+                    log.write_pending().await.unwrap();
+                }
+            }
+            if sequence == 1000 {
+                flushed = end;
+                let edit = Edit { flushed: Some(end), ..Edit::default() };
+                manifest.commit(&edit).await.unwrap();
+                log.mark_flushed(end);
+            }
+        }
+        while log.pending_bytes() > 0 {
+            log.write_pending().await.unwrap();
+        }
+        log.claim().await.unwrap();
+        drop(log);
+        assert_eq!(Manifest::open(&disk, &dir, 2).await.unwrap().state().flushed, flushed);
+        let mut replay = Replay::open(&disk, &dir, flushed).await.unwrap();
+        let mut sequence = 1001;
+        while let Some(record) = replay.next().await.unwrap() {
+            assert_eq!(record.sequence, sequence);
+            assert_eq!(record.payload, pattern(2000, sequence as u8));
+            sequence += 1;
+        }
+        assert_eq!(sequence, 2000);
+        let tail = replay.finish().await.unwrap();
+        let log = Log::resume(&disk, &dir, config, tail).await.unwrap();
+        log.append(0, sequence, b"more").unwrap();
+        log.write_pending().await.unwrap();
     });
 }
 

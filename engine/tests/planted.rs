@@ -6,7 +6,7 @@ mod rig;
 
 use messina_engine::io::{Crash, Dice, Faults, RelPath};
 use messina_engine::planted::{Bug, plant};
-use rig::{Story, Verdict, random_story, shard_file};
+use rig::{End, Story, Verdict, random_story, shard_file};
 use std::panic::catch_unwind;
 
 /// How many stories a bug may survive.
@@ -31,7 +31,10 @@ fn rotten_story(seed: u64) -> Verdict {
 /// Fails the syncs of files that are made, and cuts the power then.
 fn failing_story(seed: u64) -> Verdict {
     let mut story = Story::new(seed);
-    story.life(Faults { sync_error_one_in: 2, ..Faults::default() }, Crash::Nothing)?;
+    story.life(
+        Faults { sync_error_one_in: 2, ..Faults::default() },
+        End::PowerCut(Crash::Nothing),
+    )?;
     story.quiet_life(3)?;
     story.quiet_life(0)
 }
@@ -72,6 +75,7 @@ fn every_planted_bug_is_caught() {
         Bug::AcceptTornTail,
         Bug::NoTailRule,
         Bug::RetrySync,
+        Bug::TrustReadable,
     ];
     std::panic::set_hook(Box::new(|_| {}));
     let survivors: Vec<_> = bugs

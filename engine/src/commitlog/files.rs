@@ -1,11 +1,10 @@
 //! Segment files: how they are made, found, opened again and made durable.
 
 use super::Config;
-use super::replay::{Segment, Tail};
-use super::segment::BlockHeader;
-use crate::error::{Error, Result};
+use super::replay::Segment;
+use crate::error::Result;
 use crate::io::{Disk, File, RelPath};
-use crate::limits::LOG_ZERO_BYTES;
+use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -64,23 +63,14 @@ pub(super) async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
     Ok(Segment { header: segment.header, file: disk.open_log(&path).await? })
 }
 
-/// The last block may have been readable without being durable (the process died between the two). What
-/// was read is kept, so it is written again. Every block before it is claimed durable by the next one.
-pub(super) async fn rewrite_last_block(disk: &Disk, tail: &Tail) -> Result<()> {
-    let Some((at, bytes)) = tail.last_block else { return Ok(()) };
-    let segment = &tail.segments[&at.segment()];
-    let file = disk.open_log(segment.file.path()).await?;
-    let old = file.read_exact_at(u64::from(at.offset()), bytes as usize).await?;
-    let header = BlockHeader::glance(&segment.header, at.offset(), &old);
-    if !header.is_some_and(|header| header.verify(&old)) {
-        let what = "a block that was read a moment ago does not verify now";
-        return Err(Error::corrupt(file.path().as_str(), u64::from(at.offset()), what));
-    }
-    let mut buf = file.buf(old.len());
-    buf.put(&old);
-    drop(old);
-    file.write_at(buf, u64::from(at.offset())).await?;
-    file.close().await
+/// Writes a block again, as it is, so that it is durable.
+pub(super) async fn rewrite(disk: &Disk, file: &File, offset: u32, block: &[u8]) -> Result<()> {
+    let durably = disk.open_log(file.path()).await?;
+    let mut buf = durably.buf(block.len());
+    buf.put(block);
+    buf.pad_to(WRITE_ALIGN_BYTES);
+    durably.write_at(buf, u64::from(offset)).await?;
+    durably.close().await
 }
 
 /// The segment files of a log, by name.

@@ -5,11 +5,15 @@
 //!                           └ block ✓    if a valid one follows, it is damage and nothing is started
 //! ```
 //!
-//! Reads only; [`Log::resume`](super::Log::resume) goes on where it ends. Memory is one window and one record.
+//! [`Log::resume`](super::Log::resume) goes on where it ends. Memory is one window, one block and one record.
 //! Nothing is skipped: every bit that is not as it was written is either the tail or an error.
+//!
+//! Every block but the last is claimed durable by the next. The last one may have been readable and no more, when the
+//! process was killed between the two; what is made of its records must not outlive them, so it is written again
+//! before they are handed out. Nothing else is written.
 
 use super::Position;
-use super::files::segment_files;
+use super::files::{rewrite, segment_files};
 use super::segment::{
     BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
 };
@@ -36,13 +40,15 @@ pub struct Record<'a> {
 /// A log that is being read.
 #[derive(Debug)]
 pub struct Replay {
+    disk: Disk,
     segments: BTreeMap<u32, Segment>,
     /// Files whose making a crash cut short: they never held anything.
     unfinished: Vec<RelPath>,
     from: Position,
     /// The end of the last valid block; the next must name it.
     end: Position,
-    last_block: Option<(Position, u32)>,
+    /// A block was read, so the end is not only a guess.
+    any_block: bool,
     window: Window,
     block: Block,
     record: Vec<u8>,
@@ -59,7 +65,6 @@ pub struct Tail {
     pub(super) segments: BTreeMap<u32, Segment>,
     pub(super) unfinished: Vec<RelPath>,
     pub(super) end: Position,
-    pub(super) last_block: Option<(Position, u32)>,
     pub(super) flushed: Position,
     /// The end of the last whole record.
     pub durable: Position,
@@ -72,10 +77,10 @@ pub(super) struct Segment {
     pub(super) file: File,
 }
 
-/// The payload of the block that is being taken apart.
+/// The block that is being taken apart; places in it count from its start.
 #[derive(Debug, Default)]
 struct Block {
-    payload: Vec<u8>,
+    bytes: Vec<u8>,
     taken: usize,
     start: Position,
     first: usize,
@@ -114,11 +119,12 @@ impl Replay {
             return Err(Error::Corrupt { file, offset: 0, what: what.into() });
         }
         Ok(Replay {
+            disk: disk.clone(),
             segments,
             unfinished,
             from,
             end: Position::new(first, FIRST_BLOCK),
-            last_block: None,
+            any_block: false,
             window: Window::default(),
             block: Block::default(),
             record: Vec::new(),
@@ -163,7 +169,6 @@ impl Replay {
             segments: self.segments,
             unfinished: self.unfinished,
             end: self.end,
-            last_block: self.last_block,
             flushed: self.from,
             durable: self.durable,
         })
@@ -173,7 +178,7 @@ impl Replay {
     fn assemble(&mut self) -> Result<Option<(u32, u64)>> {
         let block = &mut self.block;
         loop {
-            if self.record.is_empty() && !block.first_seen && block.taken < block.payload.len() {
+            if self.record.is_empty() && !block.first_seen && block.taken < block.bytes.len() {
                 if block.taken != block.first {
                     let at = u64::from(block.place());
                     return Err(self.damaged(at, "a record does not start where its block says"));
@@ -196,32 +201,28 @@ impl Replay {
                 let (range, sequence) = (head.u32(), head.u64());
                 return Ok(range.zip(sequence));
             }
-            let taken = missing.min(block.payload.len() - block.taken);
+            let taken = missing.min(block.bytes.len() - block.taken);
             if taken == 0 {
                 return Ok(None);
             }
-            self.record.extend_from_slice(&block.payload[block.taken..block.taken + taken]);
+            self.record.extend_from_slice(&block.bytes[block.taken..block.taken + taken]);
             block.taken += taken;
         }
     }
 
     /// Loads the next block; false at the end of the log.
     async fn next_block(&mut self) -> Result<bool> {
-        let mut at = self.end;
-        if at.offset() == self.segment(at)?.header.segment_bytes {
-            if planted(Bug::ReplayStopsEarly) {
-                return Ok(false);
-            }
-            at = Position::new(at.segment() + 1, FIRST_BLOCK);
-            self.segment(at)?;
+        if planted(Bug::ReplayStopsEarly) && self.is_full(self.end)? {
+            return Ok(false);
         }
+        let at = self.after(self.end)?;
         let Some(header) = self.valid_block(at).await? else {
             self.check_tail(at).await?;
             return Ok(false);
         };
-        let follows = match self.last_block {
-            Some(_) => header.prior == self.end,
-            None => header.prior <= at,
+        let follows = match self.any_block {
+            true => header.prior == self.end,
+            false => header.prior <= at,
         };
         if !follows {
             let what = format!("the log before ends at {}, not at {}", self.end, header.prior);
@@ -231,15 +232,32 @@ impl Replay {
             self.record.clear();
             self.skipping = false;
         }
-        let payload = self.window.bytes(at.offset() + HEADER_BYTES as u32, header.len as usize);
-        let payload = payload.expect("a valid block lies in the window").to_vec();
-        let first = header.first as usize;
-        let skipped = if self.skipping { first } else { 0 };
-        self.skipping &= first == payload.len();
-        self.block = Block { payload, taken: skipped, start: at, first, first_seen: false };
-        self.last_block = Some((at, header.end() - at.offset()));
+        let whole = self.window.bytes(at.offset(), HEADER_BYTES + header.len as usize);
+        let bytes = whole.expect("a valid block lies in the window").to_vec();
+        let first = HEADER_BYTES + header.first as usize;
+        let taken = if self.skipping { first } else { HEADER_BYTES };
+        self.skipping &= first == bytes.len();
+        self.any_block = true;
         self.end = Position::new(at.segment(), header.end());
+        let next = self.after(self.end)?;
+        if self.valid_block(next).await?.is_none() && !planted(Bug::TrustReadable) {
+            rewrite(&self.disk, &self.segment(at)?.file, at.offset(), &bytes).await?;
+        }
+        self.block = Block { bytes, taken, start: at, first, first_seen: false };
         Ok(true)
+    }
+
+    fn is_full(&self, end: Position) -> Result<bool> {
+        Ok(end.offset() == self.segment(end)?.header.segment_bytes)
+    }
+
+    /// Where the block after this end is: a segment that is full is followed by another.
+    fn after(&self, end: Position) -> Result<Position> {
+        if !self.is_full(end)? {
+            return Ok(end);
+        }
+        let next = Position::new(end.segment() + 1, FIRST_BLOCK);
+        self.segment(next).map(|_| next)
     }
 
     /// The header of the block at `at`, if all of it is as it was written.
@@ -306,7 +324,7 @@ impl Replay {
 impl Block {
     /// The offset in the file of what is taken next.
     fn place(&self) -> u32 {
-        self.start.offset() + (HEADER_BYTES + self.taken) as u32
+        self.start.offset() + self.taken as u32
     }
 }
 

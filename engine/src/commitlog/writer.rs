@@ -7,9 +7,7 @@
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
-use super::files::{
-    file_name, make_file, reopened, rewrite_last_block, segment_files, sync_names, uuid_of,
-};
+use super::files::{file_name, make_file, reopened, segment_files, sync_names, uuid_of};
 use super::replay::{Segment, Tail};
 use super::segment::{
     BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
@@ -57,7 +55,8 @@ impl Log {
         for path in &tail.unfinished {
             disk.unlink(path).await?;
         }
-        rewrite_last_block(disk, &tail).await?;
+        // A process that was killed may have made a file and not synced its name, which is relied on from here on.
+        sync_names(disk, dir).await?;
         let positions = Positions {
             released: Position::new(tail.flushed.segment(), 0),
             flushed: tail.flushed,
@@ -77,7 +76,12 @@ impl Log {
         let log = Log::with(disk, dir, config, active, tail.end, positions);
         {
             let next = match after {
-                Some(next) => Some(reopened(disk, next).await?),
+                Some(next) => {
+                    let next = reopened(disk, next).await?;
+                    // It may be readable and not durable, for the same reason.
+                    next.header.write(&next.file).await?;
+                    Some(next)
+                }
                 None => None,
             };
             let mut used = VecDeque::new();

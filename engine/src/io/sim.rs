@@ -84,6 +84,14 @@ impl SimDisk {
         SimDisk(Rc::new(RefCell::new(next)))
     }
 
+    /// The disk as it is found after the process was killed now: power stays, so what was not flushed can be read,
+    /// and may still be lost.
+    pub fn kill(&self) -> SimDisk {
+        let next = self.0.borrow().after_kill();
+        self.0.borrow_mut().crashed = true;
+        SimDisk(Rc::new(RefCell::new(next)))
+    }
+
     /// From now on these faults.
     pub fn set_faults(&self, faults: Faults) {
         self.0.borrow_mut().faults = faults;

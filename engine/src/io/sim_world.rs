@@ -91,7 +91,7 @@ struct Inode {
 }
 
 /// The state behind a simulated disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) faults: Faults,
@@ -284,7 +284,13 @@ impl World {
         self.inodes.get_mut(&inode).expect("an open file's inode outlives its handle")
     }
 
-    // The power cut.
+    // The ends of a process.
+
+    /// What is found after the process was killed: all is readable, and no more durable than it was.
+    pub(super) fn after_kill(&self) -> World {
+        let (crashed, locked, faults) = (false, Vec::new(), Faults::default());
+        World { crashed, locked, faults, ..self.clone() }
+    }
 
     /// What is found after power is back.
     pub(super) fn after_crash(&self, seed: u64, crash: Crash, faults: Faults) -> World {

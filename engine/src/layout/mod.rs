@@ -72,6 +72,9 @@ impl Layout {
     pub async fn find(disk: &Disk) -> Result<Found> {
         let path = RelPath::root().join(NAME);
         if disk.exists(&path).await? {
+            // A process that was killed may have renamed it and not synced the name: what is believed from here on
+            // has to stay true.
+            sync_names(disk, &RelPath::root()).await?;
             let layout = Layout::read(disk).await?;
             return Ok(if layout.ready { Found::Ready(layout) } else { Found::Unfinished(layout) });
         }

@@ -42,6 +42,25 @@ pub(crate) struct Story {
     model: Rc<RefCell<Model>>,
 }
 
+/// How a life ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The machine loses power.
+    PowerCut(Crash),
+    /// The process is killed: nothing is lost yet.
+    Kill,
+}
+
+impl End {
+    /// All kinds.
+    pub(crate) const ALL: [End; 4] = [
+        End::PowerCut(Crash::Nothing),
+        End::PowerCut(Crash::Everything),
+        End::PowerCut(Crash::Random),
+        End::Kill,
+    ];
+}
+
 /// A rule of durability that did not hold.
 pub(crate) type Verdict = std::result::Result<(), String>;
 
@@ -53,13 +72,20 @@ impl Story {
         Story { seed, dice, disk, model: Rc::default() }
     }
 
-    /// One life with these faults, and the power cut that ends it.
-    pub(crate) fn life(&mut self, faults: Faults, crash: Crash) -> Verdict {
+    /// One life with these faults, and its end.
+    pub(crate) fn life(&mut self, faults: Faults, end: End) -> Verdict {
         let seed = self.dice.roll();
-        self.disk.set_faults(faults);
+        // Numbers of operations count from the beginning of the life.
+        let begun = self.disk.ops();
+        let fail_op = faults.fail_op.map(|op| begun + op);
+        let crash_at_op = faults.crash_at_op.map(|op| begun + op);
+        self.disk.set_faults(Faults { fail_op, crash_at_op, ..faults });
         let outcome = self.run(seed, RECORDS_MAX);
         let verdict = self.said(outcome);
-        self.disk = self.disk.crash(seed, crash);
+        self.disk = match end {
+            End::Kill => self.disk.kill(),
+            End::PowerCut(crash) => self.disk.crash(seed, crash),
+        };
         verdict
     }
 
@@ -73,6 +99,12 @@ impl Story {
             Outcome::Done(Ok(Ok(()))) => Ok(()),
             other => Err(format!("seed {}: a life without faults ends with {other:?}", self.seed)),
         }
+    }
+
+    /// A short life that may end at any operation and then with its power: what was only read is not durable.
+    pub(crate) fn start_and_lose_power(&mut self) -> Verdict {
+        let crash_at_op = Some(self.dice.below(60));
+        self.life(Faults { crash_at_op, ..Faults::default() }, End::PowerCut(Crash::Nothing))
     }
 
     /// Starts from a copy of the disk with one file damaged. Everything known is there, or the start is refused:
@@ -215,20 +247,18 @@ async fn recover(
         }
         found.push((record.sequence, record.end));
     }
-    let tail = replay.finish().await?;
-    if let Err(violation) = model.borrow_mut().accept(from, &found) {
+    let accepted = model.borrow_mut().accept(from, found);
+    if let Err(violation) = accepted {
         return Ok(Err(violation));
     }
+    let tail = replay.finish().await?;
     let log = Rc::new(Log::resume(disk, &log_dir, config(seed), tail).await?);
-    let mut model = model.borrow_mut();
-    model.known = found;
-    model.maybe.clear();
-    (model.flushed, model.flushed_maybe) = (from, None);
     Ok(Ok(Shard { log, manifest }))
 }
 
 impl Model {
-    fn accept(&self, from: Position, found: &[(u64, Position)]) -> Verdict {
+    /// Compares what was recovered; from here on all of it must stay.
+    fn accept(&mut self, from: Position, found: Vec<(u64, Position)>) -> Verdict {
         if from != self.flushed && Some(from) != self.flushed_maybe {
             return Err(format!("flushed up to {from}, not {}", self.flushed));
         }
@@ -239,10 +269,12 @@ impl Model {
         let Some(rest) = found.strip_prefix(&known[..]) else {
             return Err(format!("acknowledged {known:?}, found {found:?}"));
         };
-        match maybe.starts_with(rest) {
-            true => Ok(()),
-            false => Err(format!("in flight were {maybe:?}, found {rest:?}")),
+        if !maybe.starts_with(rest) {
+            return Err(format!("in flight were {maybe:?}, found {rest:?}"));
         }
+        (self.known, self.maybe) = (found, Vec::new());
+        (self.flushed, self.flushed_maybe) = (from, None);
+        Ok(())
     }
 }
 
@@ -372,12 +404,12 @@ pub(crate) fn shard_file(name: &str) -> RelPath {
     RelPath::new(&format!("gen-1/shard-0/{name}")).unwrap()
 }
 
-/// A story of a few lives that end by power cuts at any operation, some with other faults before.
+/// A story of a few lives that end at any operation, some with other faults before.
 pub(crate) fn random_story(seed: u64) -> Verdict {
     let mut story = Story::new(seed);
     let mut dice = Dice::new(!seed);
     for _ in 0..1 + dice.below(6) {
-        let crash = [Crash::Nothing, Crash::Everything, Crash::Random][dice.index(3)];
+        let end = End::ALL[dice.index(4)];
         let mut faults = Faults { suspensions_max: dice.below(4) as u32, ..Faults::default() };
         match dice.below(8) {
             0 => faults.write_error_one_in = 30,
@@ -387,9 +419,9 @@ pub(crate) fn random_story(seed: u64) -> Verdict {
             4 => faults.quota_bytes = Some(dice.below(800 << 10)),
             _ => faults.crash_at_op = Some(dice.below(150)),
         }
-        story.life(faults, crash)?;
+        story.life(faults, end)?;
     }
-    story.quiet_life(0)?;
+    story.start_and_lose_power()?;
     story.quiet_life(10)?;
     story.quiet_life(0)
 }
