@@ -18,6 +18,7 @@ mod boot;
 pub mod clock;
 pub mod gather;
 pub mod groups;
+mod held;
 pub mod idle;
 pub mod limits;
 pub mod mailbox;

@@ -23,6 +23,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use engine::layout::SchemaLog;
 use engine::{Engine, Error, Result};
@@ -31,6 +32,7 @@ use slab::Slab;
 
 use crate::background::Background;
 use crate::groups::Group;
+use crate::held::{Finished, Held};
 use crate::idle::InFlight;
 use crate::limits::MAIL_BUDGET;
 use crate::mailbox::{Inbox, Outbox, Port};
@@ -38,7 +40,7 @@ use crate::message::{Message, Reply, Request};
 use crate::notify::Notify;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, sleep};
 use crate::service::Service;
 
 /// What travels between the cores of a server with service `S`.
@@ -64,7 +66,10 @@ pub struct Shard<S: Service> {
     pub(crate) credits: RefCell<Vec<usize>>,
     inbox: RefCell<Inbox<Mail<S>>>,
     completed: RefCell<Vec<(u64, Result<()>)>>,
-    from_engine: RefCell<Vec<(u64, Result<()>)>>,
+    /// Empty, kept for its room.
+    finished: RefCell<Vec<Finished>>,
+    held: RefCell<Held>,
+    alarm_is_set: Cell<bool>,
     wake: Rc<Notify>,
     reads: Rc<Cell<usize>>,
 }
@@ -135,7 +140,9 @@ impl<S: Service> Shard<S> {
             credits: RefCell::new(credits),
             inbox: RefCell::new(inbox),
             completed: RefCell::default(),
-            from_engine: RefCell::default(),
+            finished: RefCell::default(),
+            held: RefCell::default(),
+            alarm_is_set: Cell::new(false),
             wake: parts.wake,
             reads: Rc::default(),
         })
@@ -201,21 +208,53 @@ impl<S: Service> Shard<S> {
     }
 
     /// Moves the tickets that are done to `out`, with their results. Once a pass.
-    pub fn take_completed(&self, out: &mut Vec<(u64, Result<()>)>) {
-        if self.engine.has_completed() {
-            let mut done = self.from_engine.take();
-            self.engine.take_completed(&mut done);
-            for (ticket, result) in done.drain(..) {
-                match ticket.checked_sub(OWN_TICKETS) {
-                    None => out.push((ticket, result)),
-                    Some(place) => {
-                        self.settle(place as usize, Reply::Done(result.map_err(Box::new)));
-                    }
-                }
-            }
-            self.from_engine.replace(done);
+    pub fn take_completed(self: &Rc<Self>, out: &mut Vec<(u64, Result<()>)>) {
+        let mut finished = self.finished.take();
+        self.engine.take_completed(&mut finished);
+        let delay_us = self.engine.write_delay_us();
+        if delay_us == 0 && self.held.borrow().is_empty() {
+            finished.drain(..).for_each(|write| self.finish(write, out));
+        } else {
+            self.finish_later(&mut finished, Duration::from_micros(delay_us.into()), out);
         }
+        self.finished.replace(finished);
         out.append(&mut self.completed.borrow_mut());
+    }
+
+    /// Tells whoever asked the engine for a write: the server by `out`, others by what waits for it.
+    fn finish(&self, (ticket, result): Finished, out: &mut Vec<(u64, Result<()>)>) {
+        match ticket.checked_sub(OWN_TICKETS) {
+            None => out.push((ticket, result)),
+            Some(place) => self.settle(place as usize, Reply::Done(result.map_err(Box::new))),
+        }
+    }
+
+    #[cold]
+    fn finish_later(
+        self: &Rc<Self>,
+        finished: &mut Vec<Finished>,
+        delay: Duration,
+        out: &mut Vec<(u64, Result<()>)>,
+    ) {
+        let now = Instant::now();
+        self.held.borrow_mut().hold(finished.drain(..), now, delay);
+        while let Some(write) = self.held_until(now) {
+            self.finish(write, out);
+        }
+        let Some(due_in) = self.held.borrow().due_in(now) else { return };
+        if self.alarm_is_set.replace(true) {
+            return;
+        }
+        let shard = self.clone();
+        self.runtime.spawn(Group::Requests, async move {
+            sleep(due_in).await;
+            shard.alarm_is_set.set(false);
+            shard.wake.notify();
+        });
+    }
+
+    fn held_until(&self, now: Instant) -> Option<Finished> {
+        self.held.borrow_mut().next(now)
     }
 
     /// Whether [`take_completed`](Self::take_completed) would find something.

@@ -1,0 +1,76 @@
+//! Writes that are done and not answered yet: how a shard slows its writers down.
+//!
+//! As memtables fill, the engine asks for a delay that rises smoothly from nothing. The answers of
+//! writes are held back for that long, in order, so that clients with a bounded number of requests
+//! in flight send no faster than is flushed, and see latency rise before they see errors. While no
+//! delay is asked, nothing here is touched.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use engine::Result;
+
+/// One finished write: the engine's ticket and the result.
+pub(crate) type Finished = (u64, Result<()>);
+
+/// Finished writes and when to answer them, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    writes: VecDeque<(Instant, Finished)>,
+}
+
+impl Held {
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Holds writes for `delay` from `now`, and never answers one before those that came earlier.
+    pub(crate) fn hold(
+        &mut self,
+        writes: impl Iterator<Item = Finished>,
+        now: Instant,
+        delay: Duration,
+    ) {
+        let earliest = self.writes.back().map_or(now, |(due, _)| *due);
+        let due = earliest.max(now + delay);
+        self.writes.extend(writes.map(|write| (due, write)));
+    }
+
+    /// The oldest write, if its time has come.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Finished> {
+        let (due, _) = self.writes.front()?;
+        if *due > now {
+            return None;
+        }
+        self.writes.pop_front().map(|(_, write)| write)
+    }
+
+    /// How long until the oldest is due; `None` if nothing is held.
+    pub(crate) fn due_in(&self, now: Instant) -> Option<Duration> {
+        self.writes.front().map(|(due, _)| due.saturating_duration_since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tickets(held: &mut Held, now: Instant) -> Vec<u64> {
+        std::iter::from_fn(|| held.next(now)).map(|(ticket, _)| ticket).collect()
+    }
+
+    /// Writes come out in order and not before their time, also when the delay falls.
+    #[test]
+    fn holds_in_order() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let mut held = Held::default();
+        held.hold([(1, Ok(())), (2, Ok(()))].into_iter(), start, ms(5));
+        held.hold([(3, Ok(()))].into_iter(), start + ms(1), ms(0));
+        assert_eq!(held.due_in(start + ms(2)), Some(ms(3)));
+        assert!(tickets(&mut held, start + ms(4)).is_empty());
+        assert_eq!(tickets(&mut held, start + ms(5)), [1, 2, 3]);
+        assert!(held.is_empty());
+        assert_eq!(held.due_in(start), None);
+    }
+}
