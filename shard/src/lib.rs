@@ -1,12 +1,15 @@
 //! Thread per core: who owns what, how cores talk, and the one place where anything is spawned.
 //!
 //! ```text
-//! owner    ──► token -> shard, shard -> tokens            runtime ──► an executor per core
-//! mailbox  ──► N × N rings between cores, and a bell       groups  ──► who competes for a core
-//! os       ──► epoll, eventfd, affinity, the wake bridge   idle    ──► spin, then sleep
-//! clock    ──► the time, once a pass                       notify  ──► wake-ups inside a core
-//! gather   ──► reads over many owners, as one page         pace    ──► long work in short turns
-//! page     ──► rows as bytes, between cores
+//! node     ──► start and stop of all cores            runtime ──► an executor per core
+//! boot     ──► the data directory, before any shard   groups  ──► who competes for a core
+//! shard    ──► one core: engine, port, who waits      idle    ──► spin, then sleep
+//! router   ──► to whom a request goes: the API        pace    ──► long work in short turns
+//! gather   ──► reads over many owners, as one page    clock   ──► the time, once a pass
+//! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
+//! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
+//! message, page, service ──► what travels             os      ──► epoll, eventfd, affinity
+//! owner    ──► token -> shard, shard -> tokens
 //! ```
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only

@@ -299,6 +299,37 @@ fn schema_and_data_survive_a_restart() {
     assert_eq!(node.booted().layout.host_id, before);
 }
 
+/// Data written with two shards is complete with one, three and two again, flushed or not.
+#[test]
+fn another_number_of_shards_keeps_all_data() {
+    const ROWS: u32 = 400;
+    let mut dir = directory("deal-0");
+    with_node(config(dir.clone(), 2), |client| async move {
+        make_table(&client).await;
+        for half in 0..2 {
+            let mut record = Vec::new();
+            (0..ROWS / 2).for_each(|i| put(&mut record, &key(half * ROWS / 2 + i)));
+            client.write(&record).await.unwrap();
+            if half == 0 {
+                client.shard.flush().await.unwrap();
+            }
+        }
+    });
+    for (step, shards) in [1, 3, 2, 2].into_iter().enumerate() {
+        let next = directory(&format!("deal-{}", step + 1));
+        copy_tree(&dir, &next);
+        dir = next;
+        with_node(config(dir.clone(), shards), |client| async move {
+            let scan = command(Partitions::Range(TokenRange::ALL), u64::from(ROWS) * 2);
+            assert_eq!(client.keys_of(&scan).await.len(), ROWS as usize);
+            for i in 0..ROWS {
+                let keys = Partitions::Keys(vec![(Token::of_key(&key(i)), key(i).into())]);
+                assert_eq!(client.keys_of(&command(keys, 10)).await, [key(i)]);
+            }
+        });
+    }
+}
+
 fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
