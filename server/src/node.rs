@@ -18,9 +18,10 @@ use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
 use shard::clock::Clock;
-use shard::node::{Core as ShardCore, NodeConfig, start};
+use shard::node::{Core as ShardCore, NodeConfig, Stopping, start};
 use shard::os::cpus;
 use shard::os::epoll::Poller;
+use shard::{Group, Shard};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -94,16 +95,28 @@ async fn serve(core: ShardCore<Core>, plan: Arc<Plan>) {
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
+    let shard = opened.shard.clone();
     let door = Door {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
-        on_over: Box::new(move || done.done()),
+        on_over: Box::new(move || finish(&shard, done)),
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
     };
     let pass = Pass::new(executor, clock, poller, door);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
     pass.run(&runtime, &idle).await
+}
+
+/// Writes what is in memory to sstables, so that the next start has nothing to replay.
+fn finish(shard: &Rc<Shard<Core>>, done: Stopping) {
+    let flushed = shard.clone();
+    shard.runtime().spawn(Group::Flush, async move {
+        if let Err(error) = flushed.flush_here().await {
+            tracing::warn!("not everything was flushed; the log has it: {error}");
+        }
+        done.done();
+    });
 }
 
 fn settings(plan: &Plan) -> Settings {

@@ -182,7 +182,11 @@ impl Core {
         let shard = self.shard();
         let schema = shard.schema();
         let user = schema.tables().filter(|table| !system::is_computed(&table.keyspace));
-        user.map(|table| (table.id, TableSize::default())).collect()
+        let size = |id: TableId| {
+            let size = shard.engine().table_size(id).ok()?;
+            Some((id, TableSize { bytes: size.bytes, partitions: size.partitions }))
+        };
+        user.filter_map(|table| size(table.id)).collect()
     }
 }
 

@@ -79,8 +79,14 @@ impl Executor {
         table: &Arc<Table>,
     ) -> Progress {
         super::statement::check_writable(&table.keyspace)?;
-        let _ = call;
-        Err(Refusal::invalid("TRUNCATE waits for the engine"))
+        let (executor, table) = (self.clone(), table.id);
+        let call = call.take().expect("a call is taken once");
+        self.spawn(Group::Background, call, async move |call, out| {
+            executor.shard.truncate(table).await.map_err(Refusal::Write)?;
+            call.envelope().put_void(out);
+            Ok(())
+        });
+        Ok(Outcome::Later)
     }
 }
 
