@@ -5,7 +5,7 @@ use clap::Parser;
 use messina_bench::compare::{Failed, Result};
 use messina_bench::cost::allocations::Counting;
 use messina_bench::cost::callgrind::instructions;
-use messina_bench::cost::path::Path;
+use messina_bench::cost::path::{Counted, Path};
 use messina_bench::cost::shard::Shape;
 use messina_bench::document::put_into;
 use std::path::PathBuf;
@@ -50,8 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn one(flags: &Flags, name: &str) -> Result<()> {
-    let path = Path::ALL.into_iter().find(|path| path.name() == name);
-    let path = path.ok_or_else(|| Failed(format!("no path is called '{name}'")))?;
+    let path = Path::named(name).ok_or_else(|| Failed(format!("no path is called '{name}'")))?;
     let wanted = flags.shape.as_deref().unwrap_or_default();
     let shape = SHAPES.iter().find(|(name, _)| *name == wanted);
     let (_, shape) = shape.ok_or_else(|| Failed(format!("no shape is called '{wanted}'")))?;
@@ -61,22 +60,20 @@ fn one(flags: &Flags, name: &str) -> Result<()> {
 }
 
 fn all(flags: &Flags) -> Result<()> {
-    let program = std::env::current_exe().map_err(Failed::io("finding this program"))?;
-    let operations = flags.operations.to_string();
-    let mut text = String::from("| Path | record | instructions | allocations | bytes |\n");
-    text.push_str("|---|---|---|---|---|\n");
+    let mut text = String::from("| Path | record | instructions | allocations |\n");
+    text.push_str("|---|---|---|---|\n");
     for path in Path::ALL {
         for (name, shape) in &SHAPES {
-            let counted = path.run(shape, flags.operations);
-            let arguments =
-                ["--path", path.name(), "--shape", name, "--operations", operations.as_str()];
-            let each = instructions(&program, &arguments)? / flags.operations;
+            let mut cost = cost(path, name, shape, flags.operations)?;
+            if let Some(baseline) = path.baseline() {
+                cost = cost.less(&self::cost(baseline, name, shape, flags.operations)?);
+            }
             let line = format!(
-                "| {} | {} | {each} | {:.2} | {:.0} |\n",
+                "| {} | {} | {:.0} | {:.2} |\n",
                 path.title(),
                 shape.name,
-                counted.allocations,
-                counted.bytes
+                cost.instructions,
+                cost.counted.allocations
             );
             eprint!("{line}");
             text.push_str(&line);
@@ -87,4 +84,33 @@ fn all(flags: &Flags) -> Result<()> {
         Some(path) => put_into(path, "cost", &text),
         None => Ok(()),
     }
+}
+
+/// What one operation costs.
+struct Cost {
+    instructions: f64,
+    counted: Counted,
+}
+
+impl Cost {
+    fn less(self, other: &Cost) -> Cost {
+        Cost {
+            instructions: self.instructions - other.instructions,
+            counted: Counted {
+                // The baseline's buffers grow at other moments: a hair less than nothing is nothing.
+                allocations: (self.counted.allocations - other.counted.allocations).max(0.0),
+                bytes: self.counted.bytes - other.counted.bytes,
+            },
+        }
+    }
+}
+
+/// Counts allocations here and instructions in a process of their own.
+fn cost(path: Path, name: &str, shape: &Shape, operations: u64) -> Result<Cost> {
+    let program = std::env::current_exe().map_err(Failed::io("finding this program"))?;
+    let count = operations.to_string();
+    let arguments = ["--path", path.name(), "--shape", name, "--operations", &count];
+    let all = instructions(&program, &arguments)?;
+    let counted = path.run(shape, operations);
+    Ok(Cost { instructions: all as f64 / operations as f64, counted })
 }

@@ -2,14 +2,17 @@
 
 use super::allocations;
 use super::measured_region;
-use super::shard::{Shape, with_engine};
+use super::shard::{Shape, at_once, with_engine, with_log_file};
 use engine::Engine;
+use engine::limits::{LOG_BLOCK_BYTES_MAX, WRITE_ALIGN_BYTES};
 use model::read::{Flow, PartitionRef, ReadCommand, RowSink};
 use model::row::RowRef;
 use std::hint::black_box;
 
 /// Records that are there before anything is counted.
 const LOADED: u64 = 10_000;
+/// Records that are loaded with one commit.
+const LOAD_BATCH: u64 = 200;
 /// Operations before those that count: buffers grow to their size, caches to their content.
 const WARMUP: u64 = 1_000;
 
@@ -22,7 +25,14 @@ pub enum Path {
     EngineWriteAlone,
     /// The same with 16 writes in each commit.
     EngineWriteTogether,
+    /// Not a path: what the simulated disk itself costs in `EngineWriteAlone`.
+    DiskAlone,
+    /// The same for `EngineWriteTogether`.
+    DiskTogether,
 }
+
+/// Writes of one commit when they are together.
+const TOGETHER: u64 = 16;
 
 /// What one operation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,9 +44,24 @@ pub struct Counted {
 }
 
 impl Path {
-    /// All paths.
+    /// All paths, in the order of the table.
     pub const ALL: [Path; 3] =
         [Path::EngineRead, Path::EngineWriteAlone, Path::EngineWriteTogether];
+
+    /// The path called `name`, those that are no paths included.
+    pub fn named(name: &str) -> Option<Path> {
+        let all = Path::ALL.into_iter().chain([Path::DiskAlone, Path::DiskTogether]);
+        all.into_iter().find(|path| path.name() == name)
+    }
+
+    /// What to take off, because only the simulator spends it.
+    pub fn baseline(self) -> Option<Path> {
+        match self {
+            Path::EngineWriteAlone => Some(Path::DiskAlone),
+            Path::EngineWriteTogether => Some(Path::DiskTogether),
+            _ => None,
+        }
+    }
 
     /// What the command line calls it.
     pub fn name(self) -> &'static str {
@@ -44,6 +69,8 @@ impl Path {
             Path::EngineRead => "engine-read",
             Path::EngineWriteAlone => "engine-write-alone",
             Path::EngineWriteTogether => "engine-write-together",
+            Path::DiskAlone => "disk-alone",
+            Path::DiskTogether => "disk-together",
         }
     }
 
@@ -53,6 +80,7 @@ impl Path {
             Path::EngineRead => "engine: cached point read",
             Path::EngineWriteAlone => "engine: durable write, alone in its commit",
             Path::EngineWriteTogether => "engine: durable write, 16 in a commit",
+            Path::DiskAlone | Path::DiskTogether => "the simulated disk",
         }
     }
 
@@ -61,7 +89,9 @@ impl Path {
         match self {
             Path::EngineRead => engine_read(shape, operations),
             Path::EngineWriteAlone => engine_write(shape, operations, 1),
-            Path::EngineWriteTogether => engine_write(shape, operations, 16),
+            Path::EngineWriteTogether => engine_write(shape, operations, TOGETHER),
+            Path::DiskAlone => disk(shape, operations, 1),
+            Path::DiskTogether => disk(shape, operations, TOGETHER),
         }
     }
 }
@@ -89,9 +119,11 @@ impl RowSink for Reply {
 }
 
 fn load(engine: &Engine, driver: &mut super::shard::Driver<'_>, shape: &Shape) {
-    for number in 0..LOADED {
-        engine.write(&shape.record(number, 1), number).expect("there is room");
-        driver.commit(engine, 1);
+    for batch in 0..LOADED / LOAD_BATCH {
+        for number in batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH {
+            engine.write(&shape.record(number, 1), number).expect("there is room");
+        }
+        driver.commit(engine, LOAD_BATCH as usize);
     }
 }
 
@@ -137,13 +169,31 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
     })
 }
 
+/// The block writes that `engine_write` makes, without the engine.
+fn disk(shape: &Shape, operations: u64, together: u64) -> Counted {
+    let records = shape.record(0, 1).len() * together as usize;
+    with_log_file(|file| {
+        let mut offset = 0;
+        let mut commit = || {
+            let mut buf = file.buf(LOG_BLOCK_BYTES_MAX);
+            buf.put_zeros(records);
+            buf.pad_to(WRITE_ALIGN_BYTES);
+            let bytes = buf.len() as u64;
+            at_once(file.write_at(buf, offset)).expect("the simulated disk has no faults");
+            offset += bytes;
+        };
+        (0..WARMUP / together).for_each(|_| commit());
+        counted(operations, || (0..operations / together).for_each(|_| commit()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_path_runs() {
-        for path in Path::ALL {
+        for path in Path::ALL.into_iter().chain([Path::DiskTogether]) {
             for shape in [Shape::SCYLLA, Shape::YCSB] {
                 path.run(&shape, 32);
             }

@@ -1,7 +1,7 @@
 //! One shard's engine on the simulated disk, with one table of records, driven by hand.
 
 use engine::commitlog;
-use engine::io::{Disk, Faults, SimDisk};
+use engine::io::{Disk, Faults, File, RelPath, SimDisk};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
@@ -18,6 +18,9 @@ use uuid::Uuid;
 pub const TABLE: TableId = TableId(Uuid::from_u128(7));
 /// Enough for everything that is written, so that nothing is flushed meanwhile.
 const MEMORY_BYTES: usize = 2 << 30;
+
+/// Large enough for every write of a count.
+const LOG_FILE_BYTES: u64 = 256 << 20;
 
 /// What a record looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +130,15 @@ async fn open(shape: &Shape) -> engine::Result<Engine> {
     Engine::open(&disk, config, &shape.schema()).await
 }
 
+/// Runs `body` with a file on the simulated disk as the log has it.
+pub fn with_log_file<R>(body: impl FnOnce(&File) -> R) -> R {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let path = RelPath::root().join("segment");
+    let made = at_once(disk.create(&path)).and_then(|file| at_once(file.set_len(LOG_FILE_BYTES)));
+    let file = made.and_then(|()| at_once(disk.open_log(&path)));
+    body(&file.expect("the simulated disk has no faults"))
+}
+
 /// The engine's log task, polled by hand: one poll is one commit.
 pub struct Driver<'e> {
     log: Pin<Box<dyn Future<Output = Error> + 'e>>,
@@ -153,7 +165,7 @@ impl Driver<'_> {
 }
 
 /// Runs a future that waits for nothing but the simulated disk, which never makes anyone wait.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -16,13 +16,18 @@ pub struct Buf {
 
 enum Memory {
     Dma(DmaBuffer),
-    Heap(Vec<u8>),
+    /// Not zeroed before it is filled: that would cost a commit of the simulator more than all the rest.
+    Heap {
+        bytes: Vec<u8>,
+        capacity: usize,
+    },
 }
 
 impl Buf {
     /// A buffer for the simulator, where memory needs no alignment.
     pub(super) fn heap(capacity: usize) -> Buf {
-        Buf { memory: Memory::Heap(vec![0; capacity.next_multiple_of(WRITE_ALIGN_BYTES)]), len: 0 }
+        let capacity = capacity.next_multiple_of(WRITE_ALIGN_BYTES);
+        Buf { memory: Memory::Heap { bytes: Vec::with_capacity(capacity), capacity }, len: 0 }
     }
 
     pub(super) fn dma(memory: DmaBuffer) -> Buf {
@@ -33,7 +38,7 @@ impl Buf {
     pub fn capacity(&self) -> usize {
         match &self.memory {
             Memory::Dma(m) => m.len(),
-            Memory::Heap(m) => m.len(),
+            Memory::Heap { capacity, .. } => *capacity,
         }
     }
 
@@ -44,36 +49,39 @@ impl Buf {
 
     /// Appends bytes; there must be room.
     pub fn put(&mut self, bytes: &[u8]) {
-        let start = self.len;
         assert!(bytes.len() <= self.room(), "a buffer is asked for its room first");
-        self.memory_mut()[start..start + bytes.len()].copy_from_slice(bytes);
-        self.len = start + bytes.len();
+        self.grow(bytes.len()).copy_from_slice(bytes);
     }
 
     /// Appends zeros until the length is a multiple of `unit`; they must fit.
     pub fn pad_to(&mut self, unit: usize) {
-        let (start, end) = (self.len, self.len.next_multiple_of(unit));
-        self.memory_mut()[start..end].fill(0);
-        self.len = end;
+        self.put_zeros(self.len.next_multiple_of(unit) - self.len);
     }
 
     /// Appends `count` zeros; there must be room.
     pub fn put_zeros(&mut self, count: usize) {
-        let start = self.len;
-        self.memory_mut()[start..start + count].fill(0);
-        self.len = start + count;
+        assert!(count <= self.room(), "a buffer is asked for its room first");
+        self.grow(count).fill(0);
     }
 
     /// The filled bytes, to be patched (a header that is known last).
     pub fn filled_mut(&mut self) -> &mut [u8] {
-        let len = self.len;
-        &mut self.memory_mut()[..len]
+        match &mut self.memory {
+            Memory::Dma(m) => &mut m.as_bytes_mut()[..self.len],
+            Memory::Heap { bytes, .. } => bytes,
+        }
     }
 
-    fn memory_mut(&mut self) -> &mut [u8] {
+    /// The next `count` bytes, to be filled.
+    fn grow(&mut self, count: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += count;
         match &mut self.memory {
-            Memory::Dma(m) => m.as_bytes_mut(),
-            Memory::Heap(m) => m,
+            Memory::Dma(m) => &mut m.as_bytes_mut()[start..self.len],
+            Memory::Heap { bytes, .. } => {
+                bytes.resize(self.len, 0);
+                &mut bytes[start..]
+            }
         }
     }
 
@@ -84,7 +92,7 @@ impl Buf {
                 m.trim_to_size(self.len);
                 m
             }
-            Memory::Heap(_) => panic!("a buffer is written to the kind of file that gave it"),
+            Memory::Heap { .. } => panic!("a buffer is written to the kind of file that gave it"),
         }
     }
 }
@@ -95,7 +103,7 @@ impl Deref for Buf {
     fn deref(&self) -> &[u8] {
         match &self.memory {
             Memory::Dma(m) => &m.as_bytes()[..self.len],
-            Memory::Heap(m) => &m[..self.len],
+            Memory::Heap { bytes, .. } => bytes,
         }
     }
 }
