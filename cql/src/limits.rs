@@ -44,7 +44,7 @@ pub const UNPAGED_ROWS: u64 = 10_000;
 /// Largest result that cannot be paged: a frame's worth.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
-pub const DECIMAL_SCALE_MAX: u32 = 10_000;
+pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 
 // A frame always holds a statement of any allowed length.
 const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);

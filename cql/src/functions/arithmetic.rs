@@ -1,9 +1,11 @@
 //! `+ - * / %` of numbers, of texts and of dates, as Java does them.
 //!
-//! Integers of fixed width wrap. A decimal quotient has 32 digits behind the point at most.
+//! Integers of fixed width wrap. Decimals have 10,000 digits at most, rounded half up; a quotient
+//! has 32 behind the point, or as many more as it begins with zeros.
 
 use super::time::millis_of;
 use crate::lang::ast::BinaryOp;
+use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{
     Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil,
 };
@@ -13,8 +15,12 @@ use num_bigint::{BigInt, Sign};
 /// A result, or why there is none.
 type Outcome = Result<Option<Vec<u8>>, String>;
 
-/// Digits behind the point of a quotient.
-const QUOTIENT_SCALE: i32 = 32;
+/// Digits behind the point that a quotient has at least.
+const QUOTIENT_SCALE_MIN: i64 = 32;
+/// And at most.
+const QUOTIENT_SCALE_MAX: i64 = 1000;
+/// Digits of any decimal.
+const PRECISION_MAX: usize = 10_000;
 
 /// `left op right` as a value of `result`; `None` if one of them is empty.
 pub(super) fn calculate(
@@ -143,24 +149,76 @@ fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt) -> Result<BigInt, String> {
 
 fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
     let too_long = || "the result has too many digits".to_owned();
+    if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && b.unscaled.sign() == Sign::NoSign {
+        return Err("Division by zero".into());
+    }
     if op == BinaryOp::Multiply {
         let scale = a.scale.checked_add(b.scale).ok_or_else(too_long)?;
-        return Ok(Decimal { unscaled: &a.unscaled * &b.unscaled, scale });
+        return rounded(Decimal { unscaled: &a.unscaled * &b.unscaled, scale });
+    }
+    if op == BinaryOp::Divide {
+        return quotient(a, b);
     }
     let (x, y, scale) = a.aligned(b).ok_or_else(too_long)?;
-    if op != BinaryOp::Divide {
-        return Ok(Decimal { unscaled: of_integer(op, &x, &y)?, scale });
+    rounded(Decimal { unscaled: of_integer(op, &x, &y)?, scale })
+}
+
+/// How many digits a number has.
+fn digits(number: &BigInt) -> i64 {
+    number.magnitude().to_string().len() as i64
+}
+
+/// `a / b`, rounded half up.
+fn quotient(a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
+    let too_long = || "the result has too many digits".to_owned();
+    let position =
+        (digits(&a.unscaled) - i64::from(a.scale)) - (digits(&b.unscaled) - i64::from(b.scale));
+    let scale = (QUOTIENT_SCALE_MIN - position)
+        .max(a.scale.into())
+        .max(b.scale.into())
+        .clamp(QUOTIENT_SCALE_MIN, QUOTIENT_SCALE_MAX);
+    // The dividend takes as many zeros as the quotient has digits behind the point.
+    let shift = scale - i64::from(a.scale) + i64::from(b.scale);
+    let power = u32::try_from(shift.unsigned_abs()).map_err(|_| too_long())?;
+    if power > DECIMAL_SCALE_MAX {
+        return Err(too_long());
     }
-    // One digit more than is kept, to round by.
-    let digits = BigInt::from(10).pow(QUOTIENT_SCALE as u32 + 1);
-    let quotient = of_integer(op, &(x * digits), &y)?;
-    let half = if quotient.sign() == Sign::Minus { -5 } else { 5 };
-    let mut quotient = Decimal { unscaled: (quotient + half) / 10, scale: QUOTIENT_SCALE };
+    let power = BigInt::from(10).pow(power);
+    let (x, y) = if shift >= 0 {
+        (&a.unscaled * power, b.unscaled.clone())
+    } else {
+        (a.unscaled.clone(), &b.unscaled * power)
+    };
+    let mut quotient = Decimal { unscaled: divided(&x, &y), scale: scale as i32 };
     while quotient.scale > 0 && (&quotient.unscaled % 10u8).sign() == Sign::NoSign {
         quotient.unscaled /= 10u8;
         quotient.scale -= 1;
     }
-    Ok(quotient)
+    rounded(quotient)
+}
+
+/// The nearest whole quotient, away from zero at a tie.
+fn divided(x: &BigInt, y: &BigInt) -> BigInt {
+    let (quotient, rest) = (x / y, x % y);
+    if (rest.magnitude() * 2u8) < *y.magnitude() {
+        return quotient;
+    }
+    let negative = (x.sign() == Sign::Minus) != (y.sign() == Sign::Minus);
+    if negative { quotient - 1 } else { quotient + 1 }
+}
+
+/// The number with no more digits than a decimal may have.
+fn rounded(number: Decimal) -> Result<Decimal, String> {
+    let extra = digits(&number.unscaled) - PRECISION_MAX as i64;
+    if extra <= 0 {
+        return Ok(number);
+    }
+    let scale = i32::try_from(i64::from(number.scale) - extra);
+    let power = BigInt::from(10).pow(extra as u32);
+    Ok(Decimal {
+        unscaled: divided(&number.unscaled, &power),
+        scale: scale.map_err(|_| "the result has too many digits".to_owned())?,
+    })
 }
 
 /// A date or timestamp, so much later or earlier.

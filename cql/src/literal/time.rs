@@ -104,7 +104,7 @@ impl<'a> Scanner<'a> {
 
     /// The rest as a zone: its offset in milliseconds.
     fn zone(&mut self) -> Option<i64> {
-        let zone = self.rest.trim_start_matches(' ');
+        let zone = self.rest.trim_matches(' ');
         self.rest = "";
         if zone.is_empty() || ["Z", "UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name))
         {
@@ -190,7 +190,8 @@ fn timestamp_millis(text: &str) -> Option<i64> {
     let mut scanner = Scanner { rest: text };
     let days = days_of_civil(scanner.civil(9)?);
     let mut millis = 0;
-    let timed = scanner.rest.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == 'T');
+    let timed =
+        scanner.rest.trim_start_matches(' ').starts_with(|c: char| c.is_ascii_digit() || c == 'T');
     if timed {
         scanner.mark(&[' ', 'T'])?;
         let hours = scanner.number(2, 2).filter(|hours| *hours < 24)?;

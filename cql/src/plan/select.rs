@@ -82,8 +82,11 @@ impl SelectPlan {
             ));
         }
         let mut limits = Limits::none(PAGE_BYTES);
-        limits.rows_per_partition = per_partition;
         let mut resume = None;
+        // Of groups the encoder counts how many a partition gives.
+        if self.group_by.is_none() {
+            limits.rows_per_partition = per_partition;
+        }
         if gathers {
             limits.page_rows = UNPAGED_ROWS;
         } else {
@@ -118,6 +121,11 @@ impl SelectPlan {
             now_s: bindings.moment.now_s,
         };
         Ok(BoundRead { command: Some(command), encoder_limit: limit, reads_all: gathers })
+    }
+
+    /// How many groups a partition may give.
+    pub(crate) fn groups_per_partition(&self, bindings: &Bindings<'_>) -> Result<u64> {
+        limit_of(self.per_partition_limit.as_ref(), "per partition limit", bindings)
     }
 
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {

@@ -32,6 +32,11 @@ pub(super) fn compile(
     let purpose = Purpose::Select { filtering: select.allow_filtering };
     let filter = Where::analyse(&select.relations, purpose, compiler)?;
     let group_by = group_by(&select.group_by, &filter, table)?;
+    if distinct && group_by.is_some_and(|columns| columns > table.partition_key().len()) {
+        return Err(Error::invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        ));
+    }
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = if is_aggregate { selected.grouped() } else { selected.selection };
     let limit = limit(select.limit.as_ref(), "[limit]", compiler)?;
@@ -79,9 +84,14 @@ fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result
     if let Term::Constant(bytes) = &term
         && i32::from_be_bytes(bytes[..].try_into().expect("an int has four bytes")) <= 0
     {
-        return Err(Error::invalid("LIMIT must be strictly positive"));
+        return Err(Error::invalid(not_positive(name)));
     }
     Ok(Some(term))
+}
+
+fn not_positive(name: &str) -> String {
+    let per_partition = if name == "[limit]" { "" } else { "PER PARTITION " };
+    format!("{per_partition}LIMIT must be strictly positive")
 }
 
 fn limit_per_partition(

@@ -213,8 +213,14 @@ impl Gathered {
     fn merge_single(&mut self, new: Single) -> Result<()> {
         let name = &new.column.name;
         let is = |column: &Column| column.id == new.column.id;
-        if self.multis.iter().any(|multi| multi.columns.iter().any(is)) {
-            return Err(mixed(name));
+        let of_tuple = |multi: &&Multi| multi.columns.iter().any(is);
+        if let Some(multi) = self.multis.iter().find(of_tuple) {
+            if multi.columns[0].id != new.column.id {
+                return Err(mixed(name));
+            }
+            other_ends(name, &multi.kind, &new.kind)?;
+            self.multis.push(Multi { columns: vec![new.column], kind: new.kind });
+            return Ok(());
         }
         let Some(index) = self.singles.iter().position(|old| is(&old.column)) else {
             self.singles.push(new);
@@ -229,12 +235,14 @@ impl Gathered {
 
     fn merge_multi(&mut self, new: Multi) -> Result<()> {
         let first = &new.columns[0];
-        if let Some(single) = self
-            .singles
-            .iter()
-            .find(|single| new.columns.iter().any(|column| column.id == single.column.id))
-        {
-            return Err(mixed(&single.column.name));
+        let of_single = |single: &&Single| new.columns.iter().any(|c| c.id == single.column.id);
+        if let Some(single) = self.singles.iter().find(of_single) {
+            if first.id != single.column.id {
+                return Err(mixed(&single.column.name));
+            }
+            other_ends(&first.name, &single.kind, &new.kind)?;
+            self.multis.push(new);
+            return Ok(());
         }
         let meets = |old: &Multi| {
             old.columns.iter().any(|old| new.columns.iter().any(|new| new.id == old.id))
@@ -252,6 +260,7 @@ impl Gathered {
         }
         if old.columns.len() != new.columns.len() {
             // Two slices over tuples of different lengths are two parts, cut one after the other.
+            other_ends(&first.name, &old.kind, &new.kind)?;
             self.multis.insert(index, old);
             self.multis.push(new);
             return Ok(());
@@ -489,6 +498,19 @@ fn merged(name: &str, old: Kind, new: Kind) -> Result<Kind> {
         }
     };
     Err(Error::invalid(text))
+}
+
+/// Two restrictions of different shape may begin at one column if each is an end of a slice.
+fn other_ends(name: &str, old: &Kind, new: &Kind) -> Result<()> {
+    match (old, new) {
+        (Kind::Slice { .. }, Kind::Slice { .. }) => {
+            merged(name, old.clone(), new.clone()).map(drop)
+        }
+        (Kind::Choice(_), _) | (_, Kind::Choice(_)) => Err(Error::invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        ))),
+        _ => Err(mixed(name)),
+    }
 }
 
 #[cold]

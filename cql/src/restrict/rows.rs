@@ -14,6 +14,7 @@ use super::partition::check_product;
 use super::{Choice, FilterTemplate, Purpose, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use model::limits::KEY_BYTES_MAX;
 use model::ordered::{AFTER, encode_component};
 use model::read::Slice;
 use model::schema::{Column, ColumnKind, Table};
@@ -174,6 +175,7 @@ impl RowChoice {
         bindings: &Bindings<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
+        let mut bytes = 0;
         for part in &self.parts {
             let RowPart::Choice { first, values: Choice::One(Values::Each(terms)), .. } = part
             else {
@@ -181,9 +183,12 @@ impl RowChoice {
             };
             for (term, column) in terms.iter().zip(&table.clustering()[*first..]) {
                 let value = term.eval(bindings)?;
-                put_component(column, value.required(&column.name)?, out)?;
+                let value = value.required(&column.name)?;
+                bytes += value.len();
+                put_component(column, value, out)?;
             }
         }
+        check_bytes(bytes)?;
         Ok(true)
     }
 
@@ -242,18 +247,21 @@ enum Side {
     Below,
 }
 
-fn put_component(column: &Column, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    if value.len() > model::limits::KEY_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "Key length of {} is longer than maximum of {}",
-            value.len(),
-            model::limits::KEY_BYTES_MAX
-        )));
+/// Refuses a clustering key, or a part of one, that is too long.
+fn check_bytes(bytes: usize) -> Result<()> {
+    if bytes <= KEY_BYTES_MAX {
+        return Ok(());
     }
+    Err(Error::invalid(format!("Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}")))
+}
+
+fn put_component(column: &Column, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    check_bytes(value.len())?;
     Ok(encode_component(&column.ty, column.descending, value, out)?)
 }
 
 fn put_components(columns: &[Column], values: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
+    check_bytes(values.iter().map(|value| value.len()).sum())?;
     columns.iter().zip(values).try_for_each(|(column, value)| put_component(column, value, out))
 }
 

@@ -35,6 +35,9 @@ struct Grouping {
     current: Option<Vec<u8>>,
     accumulators: Vec<Accumulator>,
     firsts: Vec<Option<Vec<u8>>>,
+    /// How many groups a partition may give, and the partition that gave so many.
+    per_partition: u64,
+    partition: (Vec<u8>, u64),
 }
 
 /// Turns rows of storage into rows of the answer, at the end of a buffer.
@@ -63,11 +66,14 @@ impl<'a> ResultEncoder<'a> {
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let selection = &plan.selection;
+        let per_partition = plan.groups_per_partition(bindings)?;
         let grouping = selection.is_aggregate().then(|| Grouping {
             by: plan.group_by,
             current: None,
             accumulators: Vec::new(),
             firsts: Vec::new(),
+            per_partition,
+            partition: (Vec::new(), 0),
         });
         Ok(ResultEncoder {
             selection,
@@ -116,19 +122,9 @@ impl<'a> ResultEncoder<'a> {
         let columns = &self.table.clustering()[..wanted.clustering];
         self.clustering.decode(columns, clustering)?;
         if let Some(mut grouping) = self.grouping.take() {
-            let key = group_key(self.table, grouping.by, partition, clustering)?;
-            if grouping.current.as_ref().is_some_and(|current| *current != key) {
-                self.end_group(&grouping)?;
-                grouping.current = None;
-            }
-            if self.rows >= self.limit {
-                return Ok(Flow::Enough);
-            }
-            let view =
-                RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
-            grouping.add(self.selection, &view, key, &self.moment)?;
+            let flow = self.take_into(&mut grouping, partition, clustering, row);
             self.grouping = Some(grouping);
-            return Ok(Flow::More);
+            return flow;
         }
         let view =
             RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
@@ -143,6 +139,32 @@ impl<'a> ResultEncoder<'a> {
             ordered.rows.push((key, start..self.out.len()));
         }
         self.check_bytes()
+    }
+
+    /// Adds a row to its group.
+    fn take_into(
+        &mut self,
+        grouping: &mut Grouping,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<Flow> {
+        let key = group_key(self.table, grouping.by, partition, clustering)?;
+        if grouping.current.as_ref().is_some_and(|current| *current != key) {
+            self.end_group(grouping)?;
+            grouping.current = None;
+        }
+        if self.rows >= self.limit {
+            return Ok(Flow::Enough);
+        }
+        if grouping.current.is_none() && !grouping.opens_in(partition) {
+            return Ok(Flow::More);
+        }
+        let wanted = &self.selection.wanted;
+        let view =
+            RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
+        grouping.add(self.selection, &view, key, &self.moment)?;
+        Ok(Flow::More)
     }
 
     /// A page ends by the read's own limit; this bounds what has no pages.
@@ -253,6 +275,18 @@ fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {
 }
 
 impl Grouping {
+    /// Whether a partition may give one more group; counts it.
+    fn opens_in(&mut self, partition: &PartitionRef<'_>) -> bool {
+        if self.by.is_none() || self.per_partition == u64::MAX {
+            return true;
+        }
+        if self.partition.0 != partition.key {
+            self.partition = (partition.key.to_vec(), 0);
+        }
+        self.partition.1 += 1;
+        self.partition.1 <= self.per_partition
+    }
+
     /// Adds a row, which begins the group if none is open.
     fn add(
         &mut self,

@@ -467,7 +467,9 @@ fn operand_types(own: [Option<CqlType>; 2], sides: [&Expr; 2], result: &CqlType)
         [None, Some(right)] => {
             [pick(sides[0], &right).or(natural(sides[0])).unwrap_or(right.clone()), right]
         }
-        [None, None] => [0, 1].map(|_| result.clone()),
+        [None, None] => {
+            sides.map(|side| pick(side, result).or(natural(side)).unwrap_or(result.clone()))
+        }
     }
 }
 
