@@ -69,6 +69,8 @@ pub struct Engine {
     pub(crate) doomed: RefCell<Vec<Vec<Entry>>>,
     pub(crate) remove_retry_s: Cell<u32>,
     pub(crate) disk_full: Cell<bool>,
+    /// A compaction is under way.
+    pub(crate) compacting: Cell<bool>,
     pub(crate) files_made: Cell<u64>,
     /// Why the log is not written any more.
     pub(crate) log_failure: RefCell<Option<Error>>,
@@ -110,6 +112,7 @@ impl Engine {
             doomed: RefCell::default(),
             remove_retry_s: Cell::new(0),
             disk_full: Cell::new(false),
+            compacting: Cell::new(false),
             files_made: Cell::new(0),
             log_failure: RefCell::default(),
             log_waiters: RefCell::default(),

@@ -4,7 +4,7 @@
 //! next_job(now) ─► Job ─► run(job, now, pause)          decided here, run in whichever group the owner likes
 //! ```
 //!
-//! Order: what frees memory and log first, then what was dropped. A job that fails keeps its inputs and is not
+//! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job that fails keeps its inputs and is not
 //! proposed again for a while; a job that is proposed twice runs once.
 
 use crate::engine::Engine;
@@ -21,16 +21,21 @@ pub enum Job {
     Flush(TableId),
     /// Delete the files of tables that are gone.
     Remove,
+    /// Merge files of a table.
+    Compact(TableId),
 }
 
 impl Engine {
-    /// What should be done next, if anything. `now_s` is the time in seconds, of any clock that only rises.
+    /// What should be done next, if anything. `now_s` is the time in seconds since 1970, and never goes back.
     pub fn next_job(&self, now_s: u32) -> Option<Job> {
         if let Some(table) = self.table_to_flush(now_s) {
             return Some(Job::Flush(table));
         }
         let removing = !self.doomed.borrow().is_empty() && self.remove_retry_s.get() <= now_s;
-        removing.then_some(Job::Remove)
+        if removing {
+            return Some(Job::Remove);
+        }
+        self.table_to_compact(now_s).map(Job::Compact)
     }
 
     /// Does a job. `pause` is awaited every few hundred rows: it returns when there is time for more.
@@ -49,6 +54,10 @@ impl Engine {
                     self.remove_retry_s.set(now_s + JOB_RETRY_S);
                 }
                 result
+            }
+            Job::Compact(id) => {
+                let Ok(table) = self.table(id) else { return Ok(()) };
+                self.compact(&table, now_s, &pause).await
             }
         }
     }

@@ -23,6 +23,10 @@ pub struct Stats {
     pub flushes: u64,
     /// Bytes of those files.
     pub flush_bytes: u64,
+    /// Compactions, and removals of files in which nothing was alive.
+    pub compactions: u64,
+    /// Bytes that compactions wrote.
+    pub compaction_bytes: u64,
     /// Flushes and other jobs that failed and will be tried again.
     pub jobs_failed: u64,
     /// Memory held by memtables now.

@@ -38,6 +38,8 @@ pub(crate) struct Table {
     pub(crate) flushing: Cell<bool>,
     /// A flush has failed: not again before this second.
     pub(crate) retry_at_s: Cell<u32>,
+    /// A compaction has failed: not again before this second.
+    pub(crate) compact_at_s: Cell<u32>,
 }
 
 /// A memtable and its hold on the log.
@@ -91,6 +93,7 @@ impl Table {
             epoch: Cell::new(0),
             flushing: Cell::new(false),
             retry_at_s: Cell::new(0),
+            compact_at_s: Cell::new(0),
         }
     }
 

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Engine, Error, Job, Result};
 use model::TableId;
@@ -37,13 +37,15 @@ pub(crate) struct Background {
     /// Notified when the engine may have a job.
     look: Notify,
     flushing: Cell<bool>,
-    since: Instant,
+    compacting: Cell<bool>,
+    now_s: Cell<u32>,
 }
 
 impl Background {
     pub(crate) fn new(runtime: Runtime, engine: Rc<Engine>, me: ShardId) -> Rc<Background> {
-        let (look, flushing) = (Notify::new(), Cell::new(false));
-        Rc::new(Background { runtime, engine, me, look, flushing, since: Instant::now() })
+        let (flushing, compacting) = (Cell::new(false), Cell::new(false));
+        let (look, now_s) = (Notify::new(), Cell::new(0));
+        Rc::new(Background { runtime, engine, me, look, flushing, compacting, now_s })
     }
 
     /// Starts the shard's own tasks; `wake` is told when writes are done.
@@ -53,9 +55,12 @@ impl Background {
         self.runtime.spawn(Group::Background, self.clone().start_jobs());
     }
 
-    /// Seconds of a clock that only rises: the engine's for retries.
+    /// Seconds since 1970, as far as they rise: the engine's for retries and for what has expired.
     fn now_s(&self) -> u32 {
-        self.since.elapsed().as_secs() as u32
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_s = u32::try_from(wall.as_secs()).unwrap_or(u32::MAX).max(self.now_s.get());
+        self.now_s.set(now_s);
+        now_s
     }
 
     async fn drive_log(self: Rc<Self>, wake: Rc<Notify>) {
@@ -100,12 +105,17 @@ impl Background {
     fn running(&self, job: &Job) -> &Cell<bool> {
         match job {
             Job::Flush(_) | Job::Remove => &self.flushing,
+            Job::Compact(_) => &self.compacting,
         }
     }
 
     fn start_job(self: Rc<Self>, job: Job) {
-        self.runtime.clone().spawn(Group::Flush, async move {
-            let pace = self.runtime.pace(Group::Flush);
+        let group = match job {
+            Job::Flush(_) | Job::Remove => Group::Flush,
+            Job::Compact(_) => Group::Compaction,
+        };
+        self.runtime.clone().spawn(group, async move {
+            let pace = self.runtime.pace(group);
             let result = self.engine.run(job.clone(), self.now_s(), || pace.turn()).await;
             if let Err(error) = self.trusted(result) {
                 tracing::warn!(shard = %self.me, ?job, %error, "failed, and will be tried again");

@@ -10,8 +10,9 @@
 //!
 //! The pieces of a run share no token, so a run counts as one file, however many fragments it has.
 //!
-//! Not here: when to compact and at whose cost (the engine's jobs), and the edit.
+//! Not here: when to compact and at whose cost (the owner of the engine decides).
 
+mod job;
 mod leveled;
 mod options;
 mod piece;

@@ -54,6 +54,13 @@ pub struct Strategy {
     tombstone_threshold: f64,
 }
 
+impl Default for Strategy {
+    /// Size tiers with Cassandra's defaults.
+    fn default() -> Strategy {
+        Strategy::of(&TableOptions::default()).expect("the default options are good")
+    }
+}
+
 /// What tells the strategies apart.
 #[derive(Clone, Debug)]
 enum Shape {

@@ -1,0 +1,256 @@
+//! Compaction of a shard's tables: what to merge now, and the edit that makes it so.
+//!
+//! ```text
+//! views ─► strategy ─► rewrite ─► open the outputs ─► manifest { remove, add } ─► swap ─► delete the inputs
+//! ```
+//!
+//! 1. Until the manifest names the outputs the inputs are the data; a failure removes the outputs.
+//! 2. The swap happens without an await after the commit. Readers keep the views they took.
+//! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+//! 4. A tombstone goes only if, when its partition is merged, no memtable and no view outside the merge holds
+//!    anything older of it. The log holds nothing of the table that is neither in memtables nor in views.
+//!
+//! One compaction at a time in a shard: it has one core and one share of it.
+
+use super::piece::{Facts, Piece};
+use super::rewrite::{Input, Output, rewrite};
+use super::strategy::{Strategy, Task};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::layout;
+use crate::limits::JOB_RETRY_S;
+use crate::manifest::{self, Edit, ViewId};
+use crate::sstable::{Finished, Known, Sstable, WriterConfig};
+use crate::table::{Table, View};
+use model::schema::Table as Definition;
+use model::{TableId, Token};
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// What is to become of some views of a table.
+struct Plan {
+    views: Rc<[View]>,
+    task: Task,
+    gc_before_s: u32,
+}
+
+impl Plan {
+    /// The views that go.
+    fn inputs(&self) -> Vec<View> {
+        let (Task::Merge { pieces, .. } | Task::Drop { pieces }) = &self.task;
+        pieces.iter().map(|&index| self.views[index].clone()).collect()
+    }
+}
+
+impl Engine {
+    /// A table that would be better for a compaction, the one with the most files first.
+    pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
+        if self.compacting.get() {
+            return None;
+        }
+        let tables = self.tables.borrow();
+        let due = tables.iter().filter(|(_, table)| {
+            table.compact_at_s.get() <= now_s && plan(table, now_s, Strategy::propose).is_some()
+        });
+        due.max_by_key(|(id, table)| (table.views().len(), **id)).map(|(id, _)| *id)
+    }
+
+    /// Does what the strategy of the table proposes now.
+    pub(crate) async fn compact(
+        &self,
+        table: &Table,
+        now_s: u32,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let plan = plan(table, now_s, Strategy::propose);
+        self.compact_alone(table, plan, now_s, pause).await
+    }
+
+    /// Merges all files of a table into one run, as an operator asks. Does nothing while the shard compacts.
+    pub async fn compact_all(&self, id: TableId, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
+        let table = self.table(id)?;
+        let plan = plan(&table, now_s, |strategy, pieces, _| strategy.major(pieces));
+        self.compact_alone(&table, plan, now_s, &pause).await
+    }
+
+    async fn compact_alone(
+        &self,
+        table: &Table,
+        plan: Option<Plan>,
+        now_s: u32,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let Some(plan) = plan else { return Ok(()) };
+        if self.compacting.replace(true) {
+            return Ok(());
+        }
+        let result = match &plan.task {
+            Task::Drop { .. } => self.drop_dead(table, now_s).await,
+            Task::Merge { level, fragment_bytes, .. } => {
+                self.merge(table, &plan, *level, *fragment_bytes, now_s, pause).await
+            }
+        };
+        self.compacting.set(false);
+        if result.is_err() {
+            table.compact_at_s.set(now_s.saturating_add(JOB_RETRY_S));
+            self.counters.count(|s| s.jobs_failed += 1);
+        }
+        result
+    }
+
+    /// Removes files in which nothing is alive, if that is still so when the turn comes.
+    async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
+        let _turn = self.turns.take().await;
+        let Some(plan) = plan(table, now_s, Strategy::propose) else { return Ok(()) };
+        if !matches!(plan.task, Task::Drop { .. }) {
+            return Ok(());
+        }
+        self.swap(table, table.epoch(), &plan.inputs(), Vec::new()).await.map(drop)
+    }
+
+    async fn merge(
+        &self,
+        table: &Table,
+        plan: &Plan,
+        level: u8,
+        fragment_bytes: u64,
+        now_s: u32,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let (epoch, definition, inputs) = (table.epoch(), table.definition(), plan.inputs());
+        self.check_room(&inputs).await?;
+        let dir = layout::table_dir(definition.id.0);
+        let config = WriterConfig::of_table(&definition, 0);
+        let gc_before_s = plan.gc_before_s;
+        let output = Output { dir, config, fragment_bytes, now_s, gc_before_s };
+        let merged: Vec<Input> = inputs
+            .iter()
+            .map(|view| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens })
+            .collect();
+        let oldest = |token: Token, key: &[u8]| oldest_elsewhere(table, &inputs, token, key);
+        let new_id = || self.next_sstable_id();
+        let finished =
+            rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
+        drop(merged);
+        let result = self.adopt(table, epoch, &inputs, &definition, &finished, level).await;
+        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
+            for finished in &finished {
+                let path = layout::sstable_path(definition.id.0, finished.id.0);
+                self.disk.unlink(&path).await?;
+            }
+        }
+        result.map(drop)
+    }
+
+    /// Opens the outputs and puts them in the place of the inputs; `false` if nobody wants them any more.
+    async fn adopt(
+        &self,
+        table: &Table,
+        epoch: u64,
+        inputs: &[View],
+        definition: &Definition,
+        finished: &[Finished],
+        level: u8,
+    ) -> Result<bool> {
+        let run = finished.first().map_or(Uuid::nil(), |first| first.id.0);
+        let mut views = Vec::new();
+        for finished in finished {
+            let known = Known { id: finished.id, table: definition.id, proof: finished.proof };
+            let dir = layout::table_dir(definition.id.0);
+            let sstable = Sstable::open(&self.disk, &dir, known, &self.cache).await?;
+            let entry = manifest::View {
+                sstable: finished.id.0,
+                table: definition.id.0,
+                run,
+                tokens: finished.statistics.tokens,
+                file_bytes: finished.proof.file_bytes,
+                footer_checksum: finished.proof.footer_checksum,
+                level,
+                shared: false,
+            };
+            views.push(View { entry, sstable });
+        }
+        let _turn = self.turns.take().await;
+        self.swap(table, epoch, inputs, views).await
+    }
+
+    /// Commits the change of views and makes it seen; `false` if the table was emptied since `epoch`.
+    async fn swap(
+        &self,
+        table: &Table,
+        epoch: u64,
+        inputs: &[View],
+        outputs: Vec<View>,
+    ) -> Result<bool> {
+        if table.epoch() != epoch {
+            return Ok(false);
+        }
+        let remove: Vec<ViewId> = inputs.iter().map(|view| view.entry.id()).collect();
+        let add: Vec<manifest::View> = outputs.iter().map(|view| view.entry).collect();
+        let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
+        self.manifest.commit(&edit).await?;
+        self.counters.count(|s| {
+            s.compactions += 1;
+            s.compaction_bytes += add.iter().map(|view| view.file_bytes).sum::<u64>();
+        });
+        if table.epoch() == epoch {
+            table.replace_views(&remove, outputs);
+        } else {
+            // Dropped during the commit.
+            self.doomed.borrow_mut().push(add);
+        }
+        let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
+        self.delete_files(&removed).await?;
+        self.make_room();
+        Ok(true)
+    }
+
+    /// Refuses a merge whose output may not fit on the disk.
+    async fn check_room(&self, inputs: &[View]) -> Result<()> {
+        let bytes: u64 = inputs.iter().map(|view| view.entry.file_bytes).sum();
+        if self.disk.free_space().await?.free_bytes < bytes {
+            return Err(Error::DiskFull { file: "the output of a compaction".into() });
+        }
+        Ok(())
+    }
+}
+
+/// What the strategy of a table says of its views.
+fn plan(
+    table: &Table,
+    now_s: u32,
+    ask: impl Fn(&Strategy, &[Piece], &Facts) -> Option<Task>,
+) -> Option<Plan> {
+    let views = table.views();
+    if views.is_empty() {
+        return None;
+    }
+    let definition = table.definition();
+    let strategy = Strategy::of(&definition.options).unwrap_or_default();
+    let grace_s = u32::try_from(definition.options.gc_grace_seconds).unwrap_or(0);
+    let gc_before_s = now_s.saturating_sub(grace_s);
+    let layers = table.layers();
+    let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
+    let facts = Facts { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
+    let piece = |view: &View| Piece {
+        shared: view.entry.shared,
+        ..Piece::of_view(&view.sstable, view.entry.tokens, view.entry.run, view.entry.level, &facts)
+    };
+    let pieces: Vec<Piece> = views.iter().map(piece).collect();
+    let task = ask(&strategy, &pieces, &facts)?;
+    Some(Plan { views, task, gc_before_s })
+}
+
+/// Nothing of the partition that is outside the merge is older than this.
+fn oldest_elsewhere(table: &Table, inputs: &[View], token: Token, key: &[u8]) -> i64 {
+    let layers = table.layers();
+    let in_memory = layers.iter().filter_map(|layer| {
+        let memtable = layer.memtable.borrow();
+        memtable.get(token, key).and(memtable.oldest())
+    });
+    let merged = |view: &View| inputs.iter().any(|input| input.entry.id() == view.entry.id());
+    let views = table.views();
+    let others = views.iter().filter(|view| view.may_contain(token) && !merged(view));
+    let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
+    in_memory.chain(on_disk).min().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,313 @@
+//! Compaction inside a shard: it changes how many files there are and nothing that a reader sees.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+
+use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout};
+use engine::{Config, Engine, Job};
+use model::mutation::MutationBuilder;
+use model::options::TableOptions;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use std::cell::Cell as Slot;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const KEYS: u8 = 40;
+/// Seconds: long after every tombstone's grace.
+const LATER_S: u32 = 2_000_000_000;
+
+fn schema() -> Schema {
+    let options = TableOptions { gc_grace_seconds: 10, ..TableOptions::default() };
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .options(options)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let keyspace = SchemaChange::CreateKeyspace {
+        name: "ks".into(),
+        replication: Default::default(),
+        durable_writes: true,
+    };
+    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
+    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
+        let version = Uuid::from_u128(number.into());
+        schema.apply(&SchemaEntry { number, version, change }).unwrap()
+    })
+}
+
+fn config(seed: u64) -> Config {
+    let log = engine::commitlog::Config::new(seed);
+    Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
+        memory_bytes: 8 << 20,
+    }
+}
+
+/// Sets the value of a key, or deletes the partition.
+fn record(key: u8, value: Option<u8>, timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
+    match value {
+        None => m.delete_partition(Deletion { timestamp, local_s: 100 }),
+        Some(value) => m.row(&[], |out| {
+            let cell = Cell::live(ColumnId(1), timestamp, std::slice::from_ref(&value));
+            RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+        }),
+    }
+    m.finish();
+    out
+}
+
+#[derive(Default)]
+struct Values(BTreeMap<u8, u8>);
+
+impl RowSink for Values {
+    fn row(&mut self, p: &PartitionRef<'_>, _: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
+        let cell = row.and_then(|row| row.cells().next()).unwrap();
+        self.0.insert(p.key[0], cell.value[0]);
+        Flow::More
+    }
+}
+
+async fn all(engine: &Engine) -> BTreeMap<u8, u8> {
+    let command = ReadCommand {
+        table: TABLE,
+        partitions: Partitions::Range(TokenRange::ALL),
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(1 << 20),
+        resume: None,
+        now_s: LATER_S,
+    };
+    let mut values = Values::default();
+    engine.read(&command, &mut values).await.unwrap();
+    values.0
+}
+
+async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(seed), &schema()).await.unwrap());
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+/// A shard and what it should hold.
+struct Shard {
+    engine: Rc<Engine>,
+    oracle: BTreeMap<u8, u8>,
+    time: i64,
+}
+
+impl Shard {
+    async fn create(disk: &Disk, exec: &SimExec) -> Shard {
+        let layout = Layout {
+            ready: false,
+            generation: 1,
+            shards: 1,
+            host_id: Uuid::from_u128(1),
+            timestamp_high: 0,
+        };
+        layout.make_directories(disk).await.unwrap();
+        Engine::create(disk, &config(1)).await.unwrap();
+        Shard { engine: open(disk, exec, 2).await, oracle: BTreeMap::new(), time: 1 }
+    }
+
+    async fn write(&mut self, key: u8, value: Option<u8>) {
+        self.time += 1;
+        self.engine.write(&record(key, value, self.time), 1).unwrap();
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.engine.take_completed(&mut done);
+            yield_now().await;
+        }
+        match value {
+            Some(value) => self.oracle.insert(key, value),
+            None => self.oracle.remove(&key),
+        };
+    }
+
+    /// Writes to a third of the keys, deletes some, and flushes.
+    async fn round(&mut self, round: u8) {
+        for key in (round % 3..KEYS).step_by(3) {
+            let value = (!(key ^ round).is_multiple_of(5)).then_some(round);
+            self.write(key, value).await;
+        }
+        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+    }
+
+    async fn check(&self) {
+        assert_eq!(all(&self.engine).await, self.oracle);
+    }
+
+    fn files(&self) -> u64 {
+        self.engine.table_size(TABLE).unwrap().sstables
+    }
+}
+
+async fn run_jobs(engine: &Engine, now_s: u32) {
+    while let Some(job) = engine.next_job(now_s) {
+        engine.run(job, now_s, async || yield_now().await).await.unwrap();
+    }
+}
+
+fn on_sim(seed: u64, main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) -> SimDisk {
+    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
+    let (inner, inside) = (exec.clone(), sim.clone());
+    exec.run(async move { main(inside, disk, inner).await }).done();
+    sim
+}
+
+#[test]
+fn files_stay_few_and_readers_see_the_same_also_after_a_crash() {
+    for seed in 0..10 {
+        let sim = on_sim(seed, async |_, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..21 {
+                shard.round(round).await;
+                run_jobs(&shard.engine, 1).await;
+                shard.check().await;
+                assert!(shard.files() < 4, "{} files", shard.files());
+            }
+            assert!(shard.engine.stats().compactions >= 6);
+        });
+        let disk = Disk::Sim(sim.crash(seed, Crash::Random));
+        let exec = SimExec::new(seed);
+        let inner = exec.clone();
+        exec.run(async move {
+            let after = all(&*open(&disk, &inner, 3).await).await;
+            let mut oracle = BTreeMap::new();
+            for round in 0..21 {
+                for key in (round % 3..KEYS).step_by(3) {
+                    match (key ^ round) % 5 {
+                        0 => oracle.remove(&key),
+                        _ => oracle.insert(key, round),
+                    };
+                }
+            }
+            assert_eq!(after, oracle);
+        })
+        .done();
+    }
+}
+
+#[test]
+fn writes_and_reads_go_on_meanwhile() {
+    for seed in 0..10 {
+        on_sim(seed, async |_, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            let job = shard.engine.next_job(1);
+            assert_eq!(job, Some(Job::Compact(TABLE)));
+            let (engine, ended) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+            let end = ended.clone();
+            exec.spawn(async move {
+                engine.run(job.unwrap(), 1, async || yield_now().await).await.unwrap();
+                end.set(true);
+            });
+            let mut steps = 0;
+            while !ended.get() {
+                shard.write(steps % KEYS, (steps % 3 > 0).then_some(steps)).await;
+                shard.check().await;
+                steps += 1;
+            }
+            assert!(steps > 1, "the compaction was over before anything else happened");
+            shard.check().await;
+            run_jobs(&shard.engine, 1).await;
+            shard.check().await;
+        });
+    }
+}
+
+#[test]
+fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..3 {
+            shard.round(round).await;
+        }
+        for key in 0..KEYS {
+            shard.write(key, None).await;
+        }
+        shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        run_jobs(&shard.engine, 105).await;
+        assert_eq!(shard.files(), 1, "tombstones in their grace stay");
+        run_jobs(&shard.engine, LATER_S).await;
+        assert_eq!(shard.files(), 0);
+        shard.check().await;
+    });
+}
+
+#[test]
+fn what_was_truncated_meanwhile_does_not_come_back() {
+    for seed in 0..20 {
+        on_sim(seed, async |_, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            let engine = shard.engine.clone();
+            exec.spawn(async move { run_jobs(&engine, 1).await });
+            yield_now().await;
+            shard.engine.truncate(TABLE).await.unwrap();
+            shard.oracle.clear();
+            shard.check().await;
+            shard.write(1, Some(1)).await;
+            for _ in 0..200 {
+                yield_now().await;
+            }
+            run_jobs(&shard.engine, 1).await;
+            shard.check().await;
+        });
+    }
+}
+
+#[test]
+fn whichever_operation_fails_readers_see_the_same_and_it_is_tried_again() {
+    let failed = Rc::new(Slot::new(0));
+    for nth in 0..120 {
+        let failed = failed.clone();
+        on_sim(nth, async move |sim, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            let job = shard.engine.next_job(1).unwrap();
+            sim.set_faults(Faults { fail_op: Some(sim.ops() + nth), ..Faults::default() });
+            let result = shard.engine.run(job, 1, async || yield_now().await).await;
+            sim.set_faults(Faults::default());
+            shard.check().await;
+            failed.set(failed.get() + usize::from(result.is_err()));
+            if let Ok(()) | Err(engine::Error::Poisoned(_)) = result {
+                return;
+            }
+            // After a failed commit nobody goes on; after anything else the next try succeeds.
+            let Some(job) = shard.engine.next_job(100) else { return };
+            let again = shard.engine.run(job, 100, async || yield_now().await).await;
+            shard.check().await;
+            assert!(
+                again == Ok(()) || matches!(again, Err(engine::Error::Poisoned(_))),
+                "{again:?}"
+            );
+        });
+    }
+    assert!(failed.get() > 20, "{} failed", failed.get());
+}
