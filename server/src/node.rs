@@ -9,6 +9,7 @@
 //! only when every shard is ready: nobody is let in to wait.
 
 use crate::banner::{self, Banner};
+use crate::checks;
 use crate::config::{Config, Durability};
 use crate::execute::{Core, Executor, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
@@ -18,7 +19,7 @@ use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
 use shard::clock::Clock;
-use shard::node::{Core as ShardCore, NodeConfig, Stopping, start};
+use shard::node::{Core as ShardCore, NodeConfig, StartError, Stopping, start};
 use shard::os::cpus;
 use shard::os::epoll::Poller;
 use shard::{Group, Shard};
@@ -34,14 +35,20 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     let doors = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
     let plan = Arc::new(Plan { config: config.clone(), shard_aware, doors: takeable(doors) });
     let node_config = node_config(config)?;
-    let node = start(node_config, move |core| serve(core, plan.clone()))
-        .map_err(|error| error.to_string())?;
+    let node = start(node_config, move |core| serve(core, plan.clone())).map_err(explain)?;
     listeners.open().map_err(|error| format!("listeners: {error}"))?;
     banner::show(&Banner { config, shard_aware });
     signals.wait().map_err(|error| format!("signals: {error}"))?;
     banner::tell_stopping();
-    node.stop().map_err(|error| error.to_string())?;
-    Ok(())
+    tracing::info!("stopping: what is in flight is answered, then memory is flushed");
+    node.stop().map_err(explain)
+}
+
+fn explain(error: StartError) -> String {
+    match error {
+        StartError::Runtime(error) => checks::explain_runtime(&error),
+        StartError::Data(error) => format!("cannot open the data: {error}"),
+    }
 }
 
 /// What every core is told.
@@ -61,7 +68,8 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
         .and_then(|()| config.data_dir.canonicalize())
         .map(|data_dir| NodeConfig {
             shards: config.shards,
-            cpus: cpus::usable().unwrap_or_default(),
+            // More shards than processors take turns: better spread by the kernel than bound.
+            cpus: cpus::usable().ok().filter(|c| c.len() >= config.shards).unwrap_or_default(),
             data_dir,
             shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100)
                 as usize,
@@ -76,7 +84,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
 fn log_config(config: &Config) -> LogConfig {
     let sync = match config.durability {
         Durability::Batch => SyncMode::Batch,
-        Durability::Periodic { .. } => SyncMode::Periodic,
+        Durability::Periodic => SyncMode::Periodic,
     };
     LogConfig { segment_bytes: config.commitlog_segment_bytes as u32, sync, ..LogConfig::new(0) }
 }

@@ -36,7 +36,7 @@ impl Node {
     /// Evenly spaced over the ring.
     pub(crate) fn tokens() -> impl Iterator<Item = Token> {
         let step = u64::MAX / TOKENS;
-        (0..TOKENS).map(move |i| Token((i * step + step / 2 ^ 1 << 63) as i64))
+        (0..TOKENS).map(move |i| Token(((i * step + step / 2) ^ (1 << 63)) as i64))
     }
 
     /// The row of `system.local`.
