@@ -22,8 +22,8 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 /// In-flight requests have 5 s to end, then memtables are flushed.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Enough for the checks, little enough that memory limits are felt.
-const MEMORY: &str = "512M";
+/// The least that a server takes, so that memtables fill and are flushed, and limits are felt.
+const SHARD_MEMORY_MB: u32 = 64;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +56,12 @@ impl Server {
         fs::write(&output, "").map_err(|error| format!("{}: {error}", output.display()))?;
         let open = || fs::File::options().append(true).open(&output);
         let (out, err) = (open().map_err(text)?, open().map_err(text)?);
+        let memory = format!("{}M", SHARD_MEMORY_MB * shards);
         let mut command = repository.command(&program);
         command
             .arg("--data-dir")
             .arg(data)
-            .args(["--shards", &shards.to_string(), "--memory", MEMORY])
+            .args(["--shards", &shards.to_string(), "--memory", &memory])
             .args(["--port", &port.to_string()])
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
             .stdout(out)
@@ -157,6 +158,22 @@ impl DataFolder {
     /// A path inside.
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// True if any file below it has such an ending.
+    pub(crate) fn has_file(&self, ending: &str) -> bool {
+        let mut folders = vec![self.path.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.to_string_lossy().ends_with(ending) {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Removes it: the step went well, and nobody will want to look.
