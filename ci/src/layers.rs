@@ -36,10 +36,13 @@ const ARROWS: [(&str, &[&str]); 9] = [
 const RUNTIME_USERS: [&str; 3] = ["messina-engine", "messina-shard", "messina-server"];
 
 /// Files of the server that may name both `cql` and `shard`, and why.
-const MEETING_PLACES: [(&str, &str); 3] = [
+const MEETING_PLACES: [(&str, &str); 6] = [
     ("server/src/execute.rs", "turns plans into requests"),
     ("server/src/execute/", "its parts"),
     ("server/src/pass.rs", "decodes frames in the runtime's pass, and asks no shard anything"),
+    ("server/src/pass/tests.rs", "drives it"),
+    ("server/src/service.rs", "the seam itself: a request, and what wakes the pass"),
+    ("server/src/ids.rs", "the language's ids, from the core's clock"),
 ];
 
 /// What cargo says of the workspace's own crates.

@@ -99,28 +99,10 @@ fn set_text(
             options.additional_write_policy = retry(text)?;
         }
         "allow_auto_snapshot" => options.allow_auto_snapshot = boolean(name, text)?,
-        "bloom_filter_fp_chance" => {
-            let chance: f64 = number(name, text, "double")?;
-            if !(chance > FP_CHANCE_MIN && chance <= 1.0) {
-                return Err(Error::Config(format!(
-                    "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {})",
-                    java_double(chance)
-                )));
-            }
-            options.bloom_filter_fp_chance = chance;
-        }
+        "bloom_filter_fp_chance" => options.bloom_filter_fp_chance = fp_chance(text)?,
         "cdc" => options.cdc = boolean(name, text)?,
         "comment" => options.comment = text.to_owned(),
-        "crc_check_chance" => {
-            let chance: f64 = number(name, text, "double")?;
-            if !(0.0..=1.0).contains(&chance) {
-                return Err(Error::Config(format!(
-                    "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {})",
-                    java_double(chance)
-                )));
-            }
-            options.crc_check_chance = chance;
-        }
+        "crc_check_chance" => options.crc_check_chance = crc_chance(text)?,
         "default_time_to_live" => {
             let ttl = at_least(name, text, 0)?;
             if ttl > TTL_S_MAX {
@@ -160,6 +142,28 @@ fn set_text(
         _ => return Err(unknown(name)),
     }
     Ok(())
+}
+
+fn fp_chance(text: &str) -> Result<f64> {
+    let chance: f64 = number("bloom_filter_fp_chance", text, "double")?;
+    if chance > FP_CHANCE_MIN && chance <= 1.0 {
+        return Ok(chance);
+    }
+    Err(Error::Config(format!(
+        "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {})",
+        java_double(chance)
+    )))
+}
+
+fn crc_chance(text: &str) -> Result<f64> {
+    let chance: f64 = number("crc_check_chance", text, "double")?;
+    if (0.0..=1.0).contains(&chance) {
+        return Ok(chance);
+    }
+    Err(Error::Config(format!(
+        "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {})",
+        java_double(chance)
+    )))
 }
 
 fn scylla(name: &str, warnings: &mut Vec<String>) {

@@ -1,5 +1,5 @@
-//! Sizes as people write them: `64MiB`, `1G`. They are binary whatever their spelling, as in ScyllaDB's `--memory 1G` and Cassandra's
-//! `32MiB`.
+//! Sizes as people write them: `64MiB`, `1G`. They are binary whatever their spelling, as in
+//! ScyllaDB's `--memory 1G` and Cassandra's `32MiB`.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -163,7 +163,7 @@ fn density_levels() {
 
 #[test]
 fn what_all_strategies_do() {
-    check("common");
+    check("any_strategy");
 }
 
 /// Flushes of one size, each followed by whatever the strategy proposes; gives the runs that are left and
