@@ -4,8 +4,10 @@
 
 /// Longest serialised partition key, and longest single clustering component, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Longest name of a keyspace, table, column or type, in bytes.
+/// Longest name of a keyspace, table or type, in bytes.
 pub const NAME_BYTES_MAX: usize = 192;
+/// Longest name of a column, in bytes: it is a `[string]` on the wire, and no part of a path.
+pub const COLUMN_NAME_BYTES_MAX: usize = 65_535;
 /// Deepest nesting of a type.
 pub const TYPE_DEPTH_MAX: u32 = 12;
 /// Most columns of one table over its life; column ids are never reused.

@@ -73,26 +73,25 @@ pub fn resolve(
             }
         }
     }
-    best(&known, call).cloned().ok_or_else(|| {
-        let shown: Vec<String> = known
-            .iter()
-            .map(|known| {
-                let arguments: Vec<String> =
-                    known.arguments.iter().map(CqlType::to_string).collect();
-                format!("system.{} : ({}) -> {}", known.name, arguments.join(", "), known.result)
-            })
-            .collect();
-        Error::invalid(format!(
-            "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
-            name.name,
-            shown.join(", ")
-        ))
-    })
+    best(&known, call, name).cloned()
 }
 
-/// The signature that fits best; the earlier at a tie.
-fn best<'s>(known: &'s [Signature], call: &impl Candidate) -> Option<&'s Signature> {
-    let fit = |signature: &Signature| {
+/// Signatures as errors list them.
+fn shown(known: &[&Signature]) -> String {
+    let each = known.iter().map(|known| {
+        let arguments: Vec<String> = known.arguments.iter().map(CqlType::to_string).collect();
+        format!("system.{} : ({}) -> {}", known.name, arguments.join(", "), known.result)
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The signature that fits best, which must be one.
+fn best<'s>(
+    known: &'s [Signature],
+    call: &impl Candidate,
+    name: &QualifiedName,
+) -> Result<&'s Signature> {
+    let exact = |signature: &Signature| {
         if signature.arguments.len() != call.count() {
             return None;
         }
@@ -100,12 +99,27 @@ fn best<'s>(known: &'s [Signature], call: &impl Candidate) -> Option<&'s Signatu
         let exact = fits.clone().filter(|fit| *fit == Fit::Exact).count();
         fits.clone().all(|fit| fit != Fit::No).then_some(exact)
     };
-    known
+    let fitting: Vec<(usize, &Signature)> =
+        known.iter().filter_map(|known| Some((exact(known)?, known))).collect();
+    let most = fitting.iter().map(|(exact, _)| *exact).max();
+    let best: Vec<&Signature> = fitting
         .iter()
-        .filter_map(|known| Some((fit(known)?, known)))
-        .rev()
-        .max_by_key(|(exact, _)| *exact)
-        .map(|(_, known)| known)
+        .filter(|(exact, _)| Some(*exact) == most)
+        .map(|(_, signature)| *signature)
+        .collect();
+    match best[..] {
+        [only] => Ok(only),
+        [] => Err(Error::invalid(format!(
+            "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
+            name.name,
+            shown(&known.iter().collect::<Vec<_>>())
+        ))),
+        _ => Err(Error::invalid(format!(
+            "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
+            name.name,
+            shown(&best)
+        ))),
+    }
 }
 
 /// All signatures of a name; `None` if there is no such function.

@@ -86,3 +86,15 @@ fn functions_of_writes_are_evaluated_when_bound() {
         assert_eq!(db.err(text), error);
     }
 }
+
+#[test]
+fn a_call_means_one_function() {
+    let mut db = Database::with("k int PRIMARY KEY, d date, ts timestamp, b bigint");
+    let error = db.err("INSERT INTO t (k, d) VALUES (1, toDate(?))");
+    assert!(error.starts_with("Ambiguous call to function todate"), "{error}");
+    db.ok("INSERT INTO t (k, d, b) VALUES (1, toDate((timestamp)0), 5)");
+    assert_eq!(
+        db.ok("SELECT d, CAST(k AS int), toTimestamp(mintimeuuid(b)) FROM t"),
+        "\"1970-01-01\", 1, \"1970-01-01 00:00:00.005Z\""
+    );
+}

@@ -7,6 +7,7 @@ use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::lang::ast::BatchKind;
+use crate::limits::BATCH_BYTES_MAX;
 use crate::restrict::{Choice, RowChoice, for_each_key};
 use crate::term::{Evaluated, Term};
 use model::cell::{Deletion, Expiry, Life};
@@ -83,15 +84,28 @@ impl WritePlan {
         scratch: &mut Scratch,
         records: &mut impl Records,
     ) -> Result<()> {
+        self.bind_counted(bindings, scratch, records).map(drop)
+    }
+
+    /// The same; gives the bytes that were appended.
+    fn bind_counted(
+        &self,
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+    ) -> Result<usize> {
         let stamp = self.stamp(bindings)?;
         let Scratch { key, clustering } = scratch;
+        let mut bytes = 0;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
             self.put_mutation(key, token, &stamp, bindings, clustering, record)?;
+            bytes += record.len() - start;
             check_bytes(record.len() - start)
-        })
+        })?;
+        Ok(bytes)
     }
 
     fn put_mutation(
@@ -283,6 +297,15 @@ impl BatchPlan {
         if let Some(term) = &self.timestamp {
             bindings.moment.timestamp_us = timestamp(term, bindings)?;
         }
-        self.writes.iter().try_for_each(|write| write.bind_write(bindings, scratch, records))
+        let mut bytes = 0;
+        for write in &self.writes {
+            bytes += write.bind_counted(bindings, scratch, records)?;
+            if bytes > BATCH_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "Batch too large: more than {BATCH_BYTES_MAX} bytes"
+                )));
+            }
+        }
+        Ok(())
     }
 }

@@ -182,6 +182,12 @@ impl Gathered {
     ) -> Result<()> {
         let key = compiler.table.partition_key();
         let columns = names.iter().map(|name| find(name, compiler)).collect::<Result<Vec<_>>>()?;
+        let twice = (1..names.len()).any(|index| names[..index].contains(&names[index]));
+        if twice {
+            return Err(Error::invalid(
+                "The token() function contains duplicate partition key components",
+            ));
+        }
         if columns.iter().any(|column| column.kind != ColumnKind::PartitionKey)
             || columns.len() != key.len()
         {

@@ -362,9 +362,11 @@ impl<'a> Compiler<'a> {
     pub fn type_of(&self, expr: &Expr) -> Option<CqlType> {
         match expr {
             Expr::Column(name) => self.table.column(name).map(|column| column.ty.clone()),
-            Expr::Call(name, arguments) => {
-                self.signature(name, arguments).ok().map(|signature| signature.result)
-            }
+            Expr::Call(name, arguments) => match name.name.as_str() {
+                "writetime" | "maxwritetime" => Some(CqlType::Bigint),
+                "ttl" => Some(CqlType::Int),
+                _ => self.signature(name, arguments).ok().map(|signature| signature.result),
+            },
             Expr::TypeHint(name, _) | Expr::Cast(_, name) => self.type_named(name).ok(),
             Expr::Negate(inner) => self.type_of(inner),
             Expr::Binary(op, left, right) => {

@@ -1,6 +1,6 @@
 //! One table: its columns, their ids, its options.
 
-use crate::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::types::{CqlType, UserType};
 use crate::{Error, Result};
@@ -224,9 +224,10 @@ impl Table {
 
 /// Refuses a name that is empty, too long, or could not be part of a file name's directory.
 pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+    let bytes_max = if what == "Column" { COLUMN_NAME_BYTES_MAX } else { NAME_BYTES_MAX };
+    if name.is_empty() || name.len() > bytes_max {
         return Err(Error::invalid(format!(
-            "{what} names shouldn't be empty or more than {NAME_BYTES_MAX} bytes long (got \"{name}\")"
+            "{what} names shouldn't be empty or more than {bytes_max} bytes long (got \"{name}\")"
         )));
     }
     Ok(())

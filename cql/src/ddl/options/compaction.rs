@@ -75,6 +75,15 @@ const STRATEGIES: [(&str, &[&str]); 5] = [
     ),
 ];
 
+/// What is wrong with a number that must be above zero.
+fn not_positive(key: &str, value: &str) -> Option<String> {
+    let number = value.parse::<i32>().ok().filter(|number| *number < 1)?;
+    Some(match key {
+        "compaction_window_size" => format!("{number} must be greater than 1 for {key}"),
+        _ => format!("{key} must be larger than 0, but was {number}"),
+    })
+}
+
 /// Checks the map and gives it back as the schema keeps it.
 pub(super) fn check(
     mut given: BTreeMap<String, String>,
@@ -122,7 +131,8 @@ fn check_numbers(given: &BTreeMap<String, String>) -> Result<()> {
             | "base_shard_count" => value
                 .parse::<i32>()
                 .is_err()
-                .then(|| format!("{value} is not a parsable int (base10) for {key}")),
+                .then(|| format!("{value} is not a parsable int (base10) for {key}"))
+                .or_else(|| not_positive(key, value)),
             "bucket_high" | "bucket_low" | "tombstone_threshold" | "space_amplification_goal" => {
                 value
                     .parse::<f64>()

@@ -52,8 +52,9 @@ pub(super) fn compile(items: &[SelectItem], compiler: &mut Compiler<'_>) -> Resu
         }
     }
     for item in items {
-        let (selector, ty) = builder.expr(&item.expr, None)?;
-        let name = item.alias.clone().unwrap_or_else(|| heading(&item.expr));
+        let expr = builder.without_cast(&item.expr);
+        let (selector, ty) = builder.expr(expr, None)?;
+        let name = item.alias.clone().unwrap_or_else(|| heading(expr));
         builder.selection.outputs.push(selector);
         columns.push(ResultColumn { name, ty });
     }
@@ -178,6 +179,18 @@ impl Builder<'_, '_> {
                 self.collect(right)
             }
             Expr::Literal(_) | Expr::Null | Expr::Bind(_) => Ok(()),
+        }
+    }
+
+    /// The expression, without a cast to the type it has anyway.
+    fn without_cast<'e>(&self, expr: &'e Expr) -> &'e Expr {
+        match expr {
+            Expr::Cast(inner, name) => {
+                let own = self.compiler.type_of(inner);
+                let same = own.is_some() && own == self.compiler.type_named(name).ok();
+                if same { inner } else { expr }
+            }
+            _ => expr,
         }
     }
 
