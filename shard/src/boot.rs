@@ -33,15 +33,24 @@ pub struct Booted {
     pub schema: Arc<Schema>,
 }
 
-/// What the first core keeps.
-pub(crate) struct Kept {
-    /// Held as long as the process lives.
-    pub(crate) lock: DirLock,
-    pub(crate) schema_log: SchemaLog,
+/// The data directory as the first core keeps it.
+pub(crate) struct Home {
+    disk: Disk,
+    layout: Layout,
+    /// Held as long as the process lives: nobody else may touch the files before.
+    _lock: DirLock,
+}
+
+impl Home {
+    /// Notes that timestamps up to `wall_us` may have been given out.
+    pub(crate) async fn leave(&self, wall_us: i64) -> Result<()> {
+        let timestamp_high = self.layout.timestamp_high.max(wall_us);
+        Layout { timestamp_high, ..self.layout.clone() }.store(&self.disk).await
+    }
 }
 
 /// Opens or makes the data directory for the configured number of shards.
-pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Kept)> {
+pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Home, SchemaLog)> {
     let lock = Layout::lock(disk).await?;
     let mut layout = match Layout::find(disk).await? {
         Found::Nothing => first(disk, config, Uuid::new_v4()).await?,
@@ -60,7 +69,8 @@ pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Ke
     engine::sweep(disk, &layout).await?;
     layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
     layout.store(disk).await?;
-    Ok((Booted { layout, schema }, Kept { lock, schema_log }))
+    let home = Home { disk: disk.clone(), layout: layout.clone(), _lock: lock };
+    Ok((Booted { layout, schema }, home, schema_log))
 }
 
 /// Gives the data to another number of shards.

@@ -26,7 +26,9 @@ use engine::layout::{self, Layout};
 use engine::{Engine, Error};
 use model::Schema;
 
-use crate::boot::{Booted, Kept, boot, chance};
+use crate::boot::{Booted, Home, boot, chance};
+use crate::clock::Clock;
+use crate::groups::Group;
 use crate::idle::Idle;
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
 use crate::notify::Notify;
@@ -117,7 +119,7 @@ pub struct Opened<S: Service> {
     /// The data directory.
     pub booted: Booted,
     /// Asked once a pass.
-    pub stopping: Stopping,
+    pub stopping: Stopping<S>,
     bells: Arc<[Bell]>,
 }
 
@@ -125,25 +127,48 @@ impl<S: Service> Opened<S> {
     /// This core's sleep, which `sockets`, mail and the shard's tasks end.
     pub fn idle(&self, sockets: Option<BorrowedFd<'_>>) -> std::io::Result<Idle> {
         let shard = &self.shard;
-        let spin = self.stopping.0.config.idle_spin;
+        let spin = self.stopping.shared.config.idle_spin;
         Idle::new(shard.runtime(), (self.bells.clone(), shard.me()), sockets, shard.wake(), spin)
     }
 }
 
-/// Whether the node is to stop.
-#[derive(Clone)]
-pub struct Stopping(Arc<Shared>);
+/// Whether the node is to stop, and how this core does.
+pub struct Stopping<S: Service> {
+    shared: Arc<Shared>,
+    shard: Rc<Shard<S>>,
+    /// On the first core.
+    home: Option<Rc<Home>>,
+}
 
-impl Stopping {
+impl<S: Service> Clone for Stopping<S> {
+    fn clone(&self) -> Self {
+        let Stopping { shared, shard, home } = self;
+        Stopping { shared: shared.clone(), shard: shard.clone(), home: home.clone() }
+    }
+}
+
+impl<S: Service> Stopping<S> {
     /// Whether it is. The core's bell rings when it becomes so.
     pub fn is_asked(&self) -> bool {
-        self.0.stopping.load(Ordering::Relaxed)
+        self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// This core has finished and flushed; it must go on serving its mail until the process ends.
+    /// This core has answered its clients: flushes, and tells the node. The core must go on serving
+    /// its mail until the process ends. Call it once.
     pub fn done(&self) {
-        // The receiver lives as long as the process waits for us.
-        let _ = self.0.report.send(Report::Stopped);
+        let Stopping { shared, shard, home } = self.clone();
+        self.shard.runtime().spawn(Group::Flush, async move {
+            if let Err(error) = shard.flush_here().await {
+                tracing::warn!(shard = %shard.me(), %error, "not flushed: the next start replays");
+            }
+            if let Some(home) = home
+                && let Err(error) = home.leave(Clock::new().wall_us()).await
+            {
+                tracing::warn!(%error, "the layout does not say when this node stopped");
+            }
+            // The receiver lives as long as the process waits for us.
+            let _ = shared.report.send(Report::Stopped);
+        });
     }
 }
 
@@ -178,14 +203,12 @@ impl<S: Service> Core<S> {
         let Core { runtime, port, booted, shared } = self;
         let (config, me) = (&shared.config, port.outbox.me());
         let disk = Disk::at(&config.data_dir).await?;
-        let (booted, schema_log) = match booted {
-            Some(booted) => (booted, None),
+        let (booted, home, schema_log) = match booted {
+            Some(booted) => (booted, None, None),
             None => {
-                let (booted, Kept { lock, schema_log }) = boot(&disk, config).await?;
-                // Held until the process ends: nobody else may touch the files before.
-                std::mem::forget(lock);
+                let (booted, home, schema_log) = boot(&disk, config).await?;
                 let _ = shared.report.send(Report::Booted(booted.clone()));
-                (booted, Some(schema_log))
+                (booted, Some(Rc::new(home)), Some(schema_log))
             }
         };
         let schema = booted.schema.clone();
@@ -203,7 +226,8 @@ impl<S: Service> Core<S> {
             mail_slots: ring_slots(config.shards),
             wake: Rc::new(Notify::new()),
         });
-        Ok(Opened { shard, booted, bells, stopping: Stopping(shared) })
+        let stopping = Stopping { shared, shard: shard.clone(), home };
+        Ok(Opened { shard, booted, bells, stopping })
     }
 }
 

@@ -125,7 +125,8 @@ fn config(data_dir: PathBuf, shards: usize) -> NodeConfig {
     }
 }
 
-/// Runs a node while `test` runs on core 0, then stops it.
+/// Runs a node until `test`, on core 0, has ended. Its directory is as after a kill, unless the test
+/// stops the node.
 fn with_node<F>(config: NodeConfig, test: impl FnOnce(Client) -> F + Clone + Send + 'static) -> Node
 where
     F: Future<Output = ()> + 'static,
@@ -152,7 +153,6 @@ where
     })
     .unwrap();
     finished.recv_timeout(Duration::from_secs(60)).expect("the test ends");
-    node.stop().unwrap();
     node
 }
 
@@ -288,15 +288,24 @@ fn schema_and_data_survive_a_restart() {
         client.write(&record).await.unwrap();
     });
     let before = node.booted().layout.host_id;
-    // The lock is held by this very process: the second node must find it free.
-    let copy = directory("restart-copy");
-    copy_tree(&dir, &copy);
-    let node = with_node(config(copy, 2), |client| async move {
+    let check = |client: Client| async move {
         assert_eq!(client.shard.schema().number, 2);
         let scan = command(Partitions::Range(TokenRange::ALL), 1000);
         assert_eq!(client.keys_of(&scan).await.len(), 50);
-    });
+    };
+    // The lock is held by this very process: the next nodes must find it free.
+    let killed = directory("restart-killed");
+    copy_tree(&dir, &killed);
+    let node = with_node(config(killed.clone(), 2), check);
     assert_eq!(node.booted().layout.host_id, before);
+    node.stop().unwrap();
+    let stopped = directory("restart-stopped");
+    copy_tree(&killed, &stopped);
+    let node = with_node(config(stopped, 2), move |client: Client| async move {
+        assert_eq!(client.shard.engine().stats().records_replayed, 0, "all was flushed");
+        check(client).await;
+    });
+    assert!(node.booted().layout.timestamp_high > 1_700_000_000_000_000, "the time of the stop");
 }
 
 /// Data written with two shards is complete with one, three and two again, flushed or not.
