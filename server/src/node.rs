@@ -19,10 +19,9 @@ use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
 use shard::clock::Clock;
-use shard::node::{Core as ShardCore, NodeConfig, StartError, Stopping, start};
+use shard::node::{Core as ShardCore, NodeConfig, StartError, start};
 use shard::os::cpus;
 use shard::os::epoll::Poller;
-use shard::{Group, Shard};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -98,33 +97,22 @@ async fn serve(core: ShardCore<Core>, plan: Arc<Plan>) {
     let runtime = core.runtime().clone();
     let service = Core::new(settings(&plan), clock.clone());
     let Some(opened) = core.open(service.clone()).await else { return };
+    clock.at_least(opened.booted.layout.timestamp_high);
     service.set_node(node_of(&plan.config, opened.booted.layout.host_id, &clock));
     let executor = Executor::new(opened.shard.clone(), service);
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
-    let shard = opened.shard.clone();
     let door = Door {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
-        on_over: Box::new(move || finish(&shard, done)),
+        on_over: Box::new(move || done.done()),
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
     };
     let pass = Pass::new(executor, clock, poller, door);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
     pass.run(&runtime, &idle).await
-}
-
-/// Writes what is in memory to sstables, so that the next start has nothing to replay.
-fn finish(shard: &Rc<Shard<Core>>, done: Stopping) {
-    let flushed = shard.clone();
-    shard.runtime().spawn(Group::Flush, async move {
-        if let Err(error) = flushed.flush_here().await {
-            tracing::warn!("not everything was flushed; the log has it: {error}");
-        }
-        done.done();
-    });
 }
 
 fn settings(plan: &Plan) -> Settings {
