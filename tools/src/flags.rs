@@ -48,7 +48,7 @@ pub enum Verb {
     /// Read back what a journal says was acknowledged, or every record.
     #[command(after_long_help = EXAMPLES)]
     Verify(VerifyFlags),
-    /// Draw the results of one run, or of two, as one HTML page.
+    /// Draw the results of one run, or of a few, as one HTML page.
     #[command(after_long_help = EXAMPLES)]
     Report(ReportFlags),
 }
@@ -256,8 +256,8 @@ pub struct VerifyFlags {
 /// Flags of `report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportFlags {
-    /// One result of --json, or two to compare.
-    #[arg(required = true, num_args = 1..=2)]
+    /// One result of --json, two to compare, or up to six to look at together.
+    #[arg(required = true, num_args = 1..=6)]
     pub runs: Vec<PathBuf>,
     /// The page to write.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! One or two runs as one HTML page that needs nothing else: style, script and pictures inside.
+//! One run, or several side by side, as one HTML page that needs nothing else: style, script and pictures inside.
 
 use super::chart::{Axis, Chart, Line, escape};
 use super::data::{FailureReport, KindReport, RunReport};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The whole page: `runs` is one run, or two to compare.
+/// The whole page: `runs` is one run, two to compare, or a few to look at together.
 pub fn page(runs: &[RunReport]) -> String {
     let title = runs.iter().map(|run| run.title.as_str()).collect::<Vec<_>>().join(" · ");
     let mut out = format!(
@@ -115,9 +115,13 @@ fn tiles(out: &mut String, runs: &[RunReport]) {
     out.push_str("</section>");
 }
 
-/// A name for a line: with two runs, the run's letter goes first.
+/// A name for a line: of two runs it begins with the run's letter, of more with its title.
 fn named(runs: &[RunReport], at: usize, name: &str) -> String {
-    if runs.len() == 1 { name.to_owned() } else { format!("{} {name}", letter(at)) }
+    match runs.len() {
+        1 => name.to_owned(),
+        2 => format!("{} {name}", letter(at)),
+        _ => format!("{} {name}", runs[at].title),
+    }
 }
 
 fn over_time(run: &RunReport, value: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
@@ -171,8 +175,8 @@ fn latency_over_time(runs: &[RunReport]) -> Chart {
         [("median", |p| p.p50_us, 1), ("99 %", |p| p.p99_us, 3), ("slowest", |p| p.max_us, 2)];
     for (at, run) in runs.iter().enumerate() {
         for (name, value, colour) in values {
-            // Two runs with three lines each are a tangle.
-            if runs.len() > 1 && name == "slowest" {
+            // Many runs with many lines each are a tangle.
+            if runs.len() > 1 && name == "slowest" || runs.len() > 2 && name == "median" {
                 continue;
             }
             let points = over_time(run, value).into_iter().filter(|p| p.1 > 0.0).collect();
@@ -205,6 +209,10 @@ fn latency_by_percentile(runs: &[RunReport]) -> Chart {
     let mut lines = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         for (slot, kind) in run.kinds.iter().enumerate() {
+            let main = main_kind(run).is_some_and(|main| main.name == kind.name);
+            if runs.len() > 2 && !main {
+                continue;
+            }
             lines.push(Line {
                 name: named(runs, at, &kind.name),
                 // As in the picture of the throughput, where the first colour is that of all kinds.
@@ -213,7 +221,7 @@ fn latency_by_percentile(runs: &[RunReport]) -> Chart {
                     (1, _) => slot + 2,
                     _ => at + 1,
                 },
-                dashed: runs.len() > 1 && slot > 0,
+                dashed: runs.len() == 2 && slot > 0,
                 points: kind.curve.clone(),
             });
         }
