@@ -1,11 +1,11 @@
 //! What the engine would like done beside reads and writes, as data, and the one place that does it.
 //!
 //! ```text
-//! next_job(now) ─► Job ─► run(job, now, pause)          decided here, run in whichever group the owner likes
+//! next_job(now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
 //! ```
 //!
-//! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job that fails keeps its inputs and is not
-//! proposed again for a while; a job that is proposed twice runs once.
+//! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job
+//! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};

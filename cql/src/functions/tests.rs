@@ -1,3 +1,5 @@
+//! Functions as statements call them, against one table.
+
 use crate::testing::Database;
 
 #[test]

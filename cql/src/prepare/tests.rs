@@ -1,3 +1,5 @@
+//! Statements prepared, bound and run on a database of one process, and what is refused of them.
+
 use super::*;
 use crate::frame::request::ValueList;
 use crate::frame::{Value, Version};

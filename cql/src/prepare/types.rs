@@ -2,9 +2,10 @@
 //! inside what is refused.
 
 use crate::error::{Error, Result};
-use crate::lang::ast::TypeName;
+use crate::lang::ast::{QualifiedName, TypeName};
 use model::CqlType;
 use model::schema::Schema;
+use model::types::UserType;
 use std::sync::Arc;
 
 /// The type that `name` means in `keyspace`.
@@ -74,17 +75,7 @@ fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> 
             ty.frozen()
         }
         TypeName::User(user) => {
-            let at = user.keyspace.as_deref().unwrap_or(keyspace);
-            if at != keyspace {
-                return Err(Error::invalid(format!(
-                    "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {at}; user types can only be used in the keyspace they are defined in"
-                )));
-            }
-            let definition = schema
-                .keyspace(at)
-                .and_then(|keyspace| keyspace.types.get(&user.name))
-                .ok_or_else(|| Error::invalid(format!("Unknown type {at}.{}", user.name)))?;
-            CqlType::Udt { definition: definition.clone(), frozen: false }
+            CqlType::Udt { definition: user_type(user, keyspace, schema)?, frozen: false }
         }
         TypeName::Custom(class) => {
             return Err(Error::invalid(format!(
@@ -92,6 +83,18 @@ fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> 
             )));
         }
     })
+}
+
+/// The user type of that name, which must be one of this keyspace.
+fn user_type(user: &QualifiedName, keyspace: &str, schema: &Schema) -> Result<Arc<UserType>> {
+    let at = user.keyspace.as_deref().unwrap_or(keyspace);
+    if at != keyspace {
+        return Err(Error::invalid(format!(
+            "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {at}; user types can only be used in the keyspace they are defined in"
+        )));
+    }
+    let definition = schema.keyspace(at).and_then(|keyspace| keyspace.types.get(&user.name));
+    definition.cloned().ok_or_else(|| Error::invalid(format!("Unknown type {at}.{}", user.name)))
 }
 
 /// Refuses what may not stand inside a collection.
