@@ -82,7 +82,7 @@ fn functions_of_writes_are_evaluated_when_bound() {
         ),
         (
             "INSERT INTO t (k, v) VALUES (now(), max(1))",
-            "Aggregate function max is not allowed here",
+            "Aggregation functions are not allowed here: max",
         ),
     ] {
         assert_eq!(db.err(text), error);

@@ -40,8 +40,12 @@ pub(super) fn compile(
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = if is_aggregate { selected.grouped() } else { selected.selection };
     let limit = limit(select.limit.as_ref(), "[limit]", compiler)?;
-    let per_partition_limit =
-        limit_per_partition(select, distinct, selection.has_functions(), compiler)?;
+    let per_partition_limit = limit_per_partition(
+        select,
+        distinct,
+        selection.has_functions() && group_by.is_none(),
+        compiler,
+    )?;
     let timeout = Receiver::new("[timeout]", CqlType::Duration);
     select.using.timeout.as_ref().map(|expr| compiler.term(expr, &timeout)).transpose()?;
     let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;

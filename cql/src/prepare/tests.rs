@@ -411,3 +411,34 @@ fn what_cannot_exist_cannot_be_dropped() {
     db.ok("DROP INDEX IF EXISTS i");
     assert_eq!(db.err("CREATE INDEX ON t (a)"), "CREATE INDEX is not supported");
 }
+
+#[test]
+fn stamps_of_elements_and_fields() {
+    let mut db = Database::new();
+    db.ok("CREATE TYPE u (a int, b int)");
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, m map<int, int>, s set<int>, u u, f frozen<map<set<int>, int>>, l list<int>)");
+    db.ok("INSERT INTO t (k, m, s, u, f) VALUES (1, {1: 1, 2: 2}, {5}, {a: 1, b: 2}, {{2, 1}: 3}) USING TIMESTAMP 5");
+    db.ok("UPDATE t USING TIMESTAMP 7 AND TTL 50 SET m[2] = 3, u.b = 4, s = s + {6} WHERE k = 1");
+    assert_eq!(
+        db.ok("SELECT writetime(m[1]), writetime(m[2]), ttl(m[2]), writetime(m[3]), writetime(s[6]), writetime(u.a), writetime(u.b), writetime(f[{1}]), writetime(m), f FROM t"),
+        "5, 7, 50, null, 7, 5, 7, 5, [5, 7], {\"[1, 2]\": 3}"
+    );
+    assert!(db.err("SELECT writetime(l[0]) FROM t").starts_with("Element selection"));
+    assert!(db.err("SELECT ttl(k[0]) FROM t").contains("PRIMARY KEY"));
+}
+
+#[test]
+fn groups_are_limited_by_partition() {
+    let mut db = Database::with("k int, c int, PRIMARY KEY (k, c)");
+    for n in 0..6 {
+        db.ok(&format!("INSERT INTO t (k, c) VALUES ({}, {n})", n % 2));
+    }
+    assert_eq!(
+        db.ok("SELECT k, c, count(*) FROM t WHERE k IN (0, 1) GROUP BY k, c PER PARTITION LIMIT 2"),
+        "0, 0, 1\n0, 2, 1\n1, 1, 1\n1, 3, 1"
+    );
+    assert_eq!(
+        db.ok("SELECT k, c FROM t WHERE k IN (0, 1) GROUP BY k, c PER PARTITION LIMIT 2 LIMIT 3"),
+        "0, 0\n0, 2\n1, 1"
+    );
+}

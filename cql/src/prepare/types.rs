@@ -10,13 +10,23 @@ use std::sync::Arc;
 
 /// The type that `name` means in `keyspace`.
 pub fn resolve_type(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
-    let ty = resolve(name, keyspace, schema)?;
+    let ty = resolve(name, Freeze::AsWritten, keyspace, schema)?;
     ty.check_limits()?;
     Ok(ty)
 }
 
-fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
-    let inner = |part: &TypeName| resolve(part, keyspace, schema);
+/// Whether what stands inside is frozen although it does not say so.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freeze {
+    AsWritten,
+    All,
+}
+
+fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> Result<CqlType> {
+    let inner = |part: &TypeName| {
+        let ty = resolve(part, freeze, keyspace, schema)?;
+        Ok::<_, Error>(if freeze == Freeze::All { ty.frozen() } else { ty })
+    };
     Ok(match name {
         TypeName::Native(name) => CqlType::scalar(name).expect("the parser knows only scalars"),
         TypeName::List(element) => {
@@ -64,7 +74,7 @@ fn resolve(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> 
             CqlType::Vector { element: Arc::new(element), dimensions: *dimensions }
         }
         TypeName::Frozen(part) => {
-            let ty = inner(part)?;
+            let ty = resolve(part, Freeze::All, keyspace, schema)?;
             let freezable = ty.is_collection()
                 || matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
             if !freezable {

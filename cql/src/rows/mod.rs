@@ -17,5 +17,5 @@ mod view;
 
 pub use aggregate::Accumulator;
 pub use encoder::{ResultEncoder, RowOrder};
-pub use selector::{Selection, Selector, StampKind};
+pub use selector::{Path, Selection, Selector, StampKind};
 pub use view::{InStatic, RowView, Wanted};

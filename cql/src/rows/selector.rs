@@ -24,6 +24,31 @@ pub enum StampKind {
     Ttl,
 }
 
+/// Which element of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Path {
+    /// The field of this index.
+    Field(u16),
+    /// The element of a collection of this type with the key that is this constant.
+    Key(CqlType, usize),
+}
+
+impl Path {
+    /// The path as cells have it; `None` for a null key.
+    fn encode(&self, row: &RowView<'_>) -> Result<Option<Vec<u8>>> {
+        Ok(match self {
+            Path::Field(index) => Some(index.to_be_bytes().to_vec()),
+            Path::Key(CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. }, key) => {
+                let Some(key) = row.constant(*key) else { return Ok(None) };
+                let mut path = Vec::new();
+                ordered::encode(of, key, &mut path)?;
+                Some(path)
+            }
+            Path::Key(..) => None,
+        })
+    }
+}
+
 /// What a result column is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selector {
@@ -41,6 +66,8 @@ pub enum Selector {
     Stamp(StampKind, ColumnId, InStatic),
     /// The same, of each element of a collection.
     Stamps(StampKind, ColumnId, InStatic),
+    /// The same, of one element.
+    StampAt(StampKind, ColumnId, InStatic, Path),
     /// The token of the partition.
     Token,
     /// A term that is the same for all rows.
@@ -147,6 +174,13 @@ impl Selector {
             }
             Selector::Stamps(kind, column, place) => {
                 stamps(*kind, row.elements(*column, *place), moment).map(Cow::Owned)
+            }
+            Selector::StampAt(kind, column, place, path) => {
+                let path = path.encode(row)?;
+                let mut cells = row.elements(*column, *place);
+                cells
+                    .find(|cell| path.is_some() && cell.path == path.as_deref())
+                    .and_then(|cell| stamp(*kind, &cell, moment))
             }
             Selector::Token => Some(row.token().to_be_bytes().to_vec().into()),
             Selector::Constant(index) => row.constant(*index).map(Cow::Borrowed),

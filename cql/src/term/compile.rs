@@ -308,7 +308,7 @@ impl<'a> Compiler<'a> {
         let signature = self.signature(name, arguments)?;
         if let Function::Aggregate(_) = signature.function {
             return Err(Error::invalid(format!(
-                "Aggregate function {} is not allowed here",
+                "Aggregation functions are not allowed here: {}",
                 name.name
             )));
         }

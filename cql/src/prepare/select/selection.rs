@@ -8,7 +8,7 @@ use crate::lang::ast::{Access, BinaryOp, Expr, QualifiedName, SelectItem, TypeNa
 use crate::literal;
 use crate::plan::ResultColumn;
 use crate::restrict::undefined;
-use crate::rows::{InStatic, Selection, Selector, StampKind};
+use crate::rows::{InStatic, Path, Selection, Selector, StampKind};
 use crate::term::{Compiler, Receiver, type_fit};
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
@@ -356,12 +356,17 @@ impl Builder<'_, '_> {
         )
     }
 
-    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`.
+    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`, also of an element or field of `c`.
     fn stamp(&mut self, kind: StampKind, name: &str, arguments: &[Expr]) -> Result<Typed> {
-        let [Expr::Column(column)] = arguments else {
-            return Err(Error::invalid(format!(
-                "{name} of a part of a column is not supported yet"
-            )));
+        let (column, part) = match arguments {
+            [Expr::Column(column)] => (column, None),
+            [Expr::Part(inner, access)] if matches!(**inner, Expr::Column(_)) => {
+                let Expr::Column(column) = &**inner else { unreachable!("matched above") };
+                (column, Some((&**inner, &**access)))
+            }
+            _ => {
+                return Err(Error::invalid(format!("{name} is of one column, or of a part of it")));
+            }
         };
         let table = self.compiler.table;
         let column = table.column(column).ok_or_else(|| undefined(column, table))?;
@@ -373,8 +378,17 @@ impl Builder<'_, '_> {
         }
         let place = if column.kind == ColumnKind::Static { InStatic::Yes } else { InStatic::No };
         let one = if kind == StampKind::Ttl { CqlType::Int } else { CqlType::Bigint };
+        let part = part.map(|(inner, access)| self.part(inner, access)).transpose()?;
         if !column.ty.is_multi_cell() {
             return Ok((Selector::Stamp(kind, column.id, place), one));
+        }
+        let path = match part {
+            Some((Selector::Field(_, index), _)) => Some(Path::Field(index as u16)),
+            Some((Selector::Element(_, ty, key), _)) => Some(Path::Key(ty, key)),
+            _ => None,
+        };
+        if let Some(path) = path {
+            return Ok((Selector::StampAt(kind, column.id, place, path), one));
         }
         let ty = match kind {
             StampKind::MaxWriteTime => one,
