@@ -35,20 +35,12 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
         }
         TypeName::Set(element) => {
             let element = inside(inner(element)?, name)?;
-            if element == CqlType::Duration {
-                return Err(Error::invalid(format!(
-                    "Durations are not allowed inside sets: {name}"
-                )));
-            }
+            no_duration(&element, || format!("inside sets: {name}"))?;
             CqlType::Set { element: Arc::new(element), frozen: false }
         }
         TypeName::Map(key, value) => {
             let key = inside(inner(key)?, name)?;
-            if key == CqlType::Duration {
-                return Err(Error::invalid(format!(
-                    "Durations are not allowed as map keys: {name}"
-                )));
-            }
+            no_duration(&key, || format!("as map keys: {name}"))?;
             let value = inside(inner(value)?, name)?;
             CqlType::Map { key: Arc::new(key), value: Arc::new(value), frozen: false }
         }
@@ -93,6 +85,14 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
             )));
         }
     })
+}
+
+/// Refuses a duration where values must have an order.
+fn no_duration(ty: &CqlType, place: impl FnOnce() -> String) -> Result<()> {
+    if *ty == CqlType::Duration {
+        return Err(Error::invalid(format!("Durations are not allowed {}", place())));
+    }
+    Ok(())
 }
 
 /// The user type of that name, which must be one of this keyspace.
