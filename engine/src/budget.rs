@@ -11,6 +11,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
+use crate::table::Grown;
 use std::cell::Cell;
 
 /// One shard's memory.
@@ -45,9 +46,10 @@ impl Budget {
         self.memtables.get()
     }
 
-    /// A memtable grew.
-    pub(crate) fn memtables_grew(&self, bytes: usize) {
-        self.memtables.set(self.memtables.get() + bytes);
+    /// A memtable changed.
+    pub(crate) fn memtables_grew(&self, grown: Grown) {
+        let others = self.memtables.get().checked_sub(grown.before);
+        self.memtables.set(others.expect("what changes was counted before") + grown.after);
     }
 
     /// A memtable is gone.
@@ -87,7 +89,7 @@ mod tests {
         let (full, mut last) = (budget.memtables_max(), 0);
         let mut slowed = false;
         while budget.admit(1000, 0).is_ok() {
-            budget.memtables_grew(1000);
+            budget.memtables_grew(Grown { before: 0, after: 1000 });
             let delay = budget.delay_us();
             assert!(delay >= last && delay <= WRITE_DELAY_US_MAX);
             assert!(delay == 0 || budget.wants_flush(0), "flushing begins before slowing");

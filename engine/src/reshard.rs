@@ -118,7 +118,8 @@ impl<'r> Logs<'r> {
                 let Some(table) = self.tables.get(&mutation.table) else { continue };
                 if done.is_none_or(|done| record.end > done) {
                     // Positions of several logs mean nothing together, and nobody asks for them here.
-                    self.bytes += table.apply(&mutation, Position::ZERO, Position::ZERO);
+                    let grown = table.apply(&mutation, Position::ZERO, Position::ZERO);
+                    self.bytes = self.bytes - grown.before + grown.after;
                 }
             }
             if self.bytes > self.reshard.memory_bytes {

@@ -55,6 +55,13 @@ pub(crate) struct Layer {
     pub(crate) sealed: bool,
 }
 
+/// Memory of a memtable before and after a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grown {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
+
 /// The part of an sstable that is this shard's.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
@@ -120,13 +127,14 @@ impl Table {
         }
     }
 
-    /// Takes in a change that the log holds from `start` to `end`; how many bytes of memory that took.
+    /// Takes in a change that the log holds from `start` to `end`; the memory of the memtable before and after. A
+    /// tombstone may free some.
     pub(crate) fn apply(
         &self,
         mutation: &MutationRef<'_>,
         start: Position,
         end: Position,
-    ) -> usize {
+    ) -> Grown {
         let mut layers = self.layers.borrow_mut();
         if layers.last().is_none_or(|layer| layer.sealed) {
             let memtable = SharedMemtable::default();
@@ -138,7 +146,7 @@ impl Table {
         let mut memtable = layer.memtable.borrow_mut();
         let before = memtable.bytes();
         memtable.insert(mutation);
-        memtable.bytes() - before
+        Grown { before, after: memtable.bytes() }
     }
 
     /// Looks at the memtables, oldest first.
