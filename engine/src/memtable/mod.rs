@@ -42,6 +42,7 @@ pub struct Memtable {
     arena: Arena,
     directory: Leaves<Locator>,
     slabs: Vec<Vec<Partition>>,
+    slab_slots: usize,
     /// Counts what moves places or changes tombstones, so that a cursor knows when to look again.
     version: u64,
     /// Memory of partitions outside the arena, the directory and the slabs.
@@ -78,7 +79,7 @@ impl Memtable {
     pub fn bytes(&self) -> usize {
         self.arena.bytes()
             + self.directory.bytes()
-            + self.slabs.len() * SLAB_PARTITIONS * size_of::<Partition>()
+            + self.slab_slots * size_of::<Partition>()
             + self.heap_bytes
     }
 
@@ -161,10 +162,15 @@ impl Memtable {
             u32::try_from(self.directory.len()).expect("memory ends before 2^32 partitions");
         let key = Text::put(&mut self.arena, key);
         if self.slabs.last().is_none_or(|slab| slab.len() == SLAB_PARTITIONS) {
-            self.slabs.push(Vec::with_capacity(SLAB_PARTITIONS));
+            // The first one grows: most memtables of a node with many tables are small.
+            let slots = if self.slabs.is_empty() { 0 } else { SLAB_PARTITIONS };
+            self.slabs.push(Vec::with_capacity(slots));
+            self.slab_slots += slots;
         }
         let slab = self.slabs.last_mut().expect("it was just pushed");
+        let slots = slab.capacity();
         slab.push(Partition { token, key, rows: Rows::None, rare: None });
+        self.slab_slots += slab.capacity() - slots;
         self.directory.insert(place, Locator { position: token.biased(), index });
         self.version += 1;
         index
