@@ -1,0 +1,543 @@
+//! One life of a node after another: open, work, lose power, and be asked what is still there.
+
+use crate::node::{self, KEYS, Node, TABLES, Taken, command, schema};
+use crate::oracle::{Facts, Record, Seen};
+use crate::workload::{Times, Workload, clustering, token};
+use engine::commitlog::SyncMode;
+use engine::io::{Crash, Dice, Disk, Faults, Outcome, SimDisk, SimExec};
+use engine::{Engine, Error, Job};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::read::{Partitions, ReadCommand, Slice};
+use model::{Schema, TableId, Token, TokenRange};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use uuid::Uuid;
+
+/// What has happened, so that a test can see that something did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Lives that ended with the power; every life but a failed one does.
+    pub(crate) lives: u64,
+    /// Lives that an injected fault ended.
+    pub(crate) failed: u64,
+    /// Starts that got as far as answering.
+    pub(crate) opened: u64,
+    /// Of those, starts with another number of shards than before.
+    pub(crate) dealt: u64,
+    /// Records answered.
+    pub(crate) answered: u64,
+    /// Records that were under way when the power went, and were there afterwards.
+    pub(crate) survived: u64,
+    /// The same, and were not.
+    pub(crate) lost: u64,
+    pub(crate) refused: u64,
+    pub(crate) flushes: u64,
+    pub(crate) truncated: u64,
+    pub(crate) compared: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.lives += other.lives;
+        self.failed += other.failed;
+        self.opened += other.opened;
+        self.dealt += other.dealt;
+        self.answered += other.answered;
+        self.survived += other.survived;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.flushes += other.flushes;
+        self.truncated += other.truncated;
+        self.compared += other.compared;
+    }
+}
+
+/// What survives the node: the truth about it.
+pub(crate) struct World {
+    pub(crate) dice: Dice,
+    pub(crate) sync: SyncMode,
+    gc_grace_s: i32,
+    workload: Workload,
+    ids_made: u128,
+    /// What must be there.
+    sure: Facts,
+    notes: BTreeSet<u64>,
+    /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
+    unsure: Vec<VecDeque<Record>>,
+    /// What is not there and must never come back.
+    lost: BTreeSet<u64>,
+    /// Being emptied when the power went.
+    truncating: Option<usize>,
+    /// Every error is a failed test.
+    faultless: bool,
+    shards: usize,
+    tally: Tally,
+}
+
+type Shared = Rc<RefCell<World>>;
+
+/// Why a life ended before its time.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// An error that a fault explains.
+    Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(e: Error) -> End {
+        End::Failed(e)
+    }
+}
+
+type Lived<T = ()> = Result<T, End>;
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        let mut dice = Dice::new(seed);
+        let sync = if dice.one_in(4) { SyncMode::Periodic } else { SyncMode::Batch };
+        let times = if dice.one_in(2) { Times::Rising } else { Times::Mixed };
+        let gc_grace_s = if times == Times::Rising { 5 } else { i32::MAX };
+        let ids: Vec<TableId> = (1..=TABLES as u128).map(|n| TableId(Uuid::from_u128(n))).collect();
+        let value_bytes_max = [8, 60, 600][dice.index(3)];
+        World {
+            sync,
+            gc_grace_s,
+            workload: Workload::new(&ids, times, value_bytes_max),
+            ids_made: TABLES as u128,
+            sure: Facts::default(),
+            notes: BTreeSet::new(),
+            unsure: Vec::new(),
+            lost: BTreeSet::new(),
+            truncating: None,
+            faultless: true,
+            shards: 0,
+            tally: Tally::default(),
+            dice,
+        }
+    }
+
+    fn schema(&self) -> Schema {
+        let ids = self.workload.ids.clone().try_into().expect("as many as there are");
+        schema(&ids, self.gc_grace_s)
+    }
+
+    /// What a reader sees now.
+    fn visible(&self) -> Facts {
+        let mut all = self.sure.clone();
+        if self.sync == SyncMode::Periodic {
+            self.unsure.iter().flatten().for_each(|record| all.add(record));
+        }
+        all
+    }
+
+    fn faults(&mut self) -> Faults {
+        let mut faults = Faults { suspensions_max: self.dice.below(4) as u32, ..Faults::default() };
+        self.faultless = true;
+        let at = self.dice.below(500);
+        match self.dice.below(20) {
+            0..10 => faults.crash_at_op = Some(at),
+            10..13 => faults.fail_op = Some(at),
+            13 => faults.write_error_one_in = 60,
+            14 => faults.sync_error_one_in = 20,
+            15 => faults.short_write_one_in = 60,
+            16 => faults.flip_one_in = 60,
+            17 => faults.quota_bytes = Some(300_000 + self.dice.below(400_000)),
+            _ => {}
+        }
+        let harmless = Faults { suspensions_max: 0, crash_at_op: None, ..faults.clone() };
+        self.faultless = format!("{harmless:?}") == format!("{:?}", Faults::default());
+        faults
+    }
+}
+
+/// Lives `lives` lives on one disk; gives what happened, and a hash of it.
+pub(crate) fn live(seed: u64, lives: u64, tells: bool) -> (Tally, u64) {
+    let world = Rc::new(RefCell::new(World::new(seed)));
+    let mut disk = SimDisk::new(seed, Faults::default());
+    let mut trace = 0u64;
+    for life in 0..lives {
+        let faults = world.borrow_mut().faults();
+        disk.set_faults(faults.clone());
+        let shards = 1 + world.borrow_mut().dice.index(3);
+        if tells {
+            eprintln!("life {life}: {shards} shards, {faults:?}");
+        }
+        let exec = SimExec::new(seed ^ life.wrapping_mul(0x9E37_79B9));
+        let (inner, shared, door) = (exec.clone(), world.clone(), Disk::Sim(disk.clone()));
+        let outcome = exec.run(async move { one_life(&door, &inner, &shared, shards).await });
+        let mut world = world.borrow_mut();
+        if tells {
+            eprintln!("   {outcome:?} {:?}", world.tally);
+        }
+        match outcome {
+            Outcome::Done(Ok(())) => {}
+            Outcome::Stalled => assert!(disk.is_crashed(), "everybody waits with the power on"),
+            Outcome::Done(Err(End::Failed(e))) => {
+                assert!(!world.faultless, "nothing had failed, and yet: {e}");
+                world.tally.failed += 1;
+            }
+        }
+        world.tally.lives += 1;
+        trace = trace.rotate_left(7) ^ disk.trace();
+        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][world.dice.index(3)];
+        disk = disk.crash(world.dice.roll(), mode);
+    }
+    let tally = world.borrow().tally;
+    (tally, trace)
+}
+
+async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) -> Lived {
+    let (mut dice, sync, schema) = {
+        let mut w = world.borrow_mut();
+        (Dice::new(w.dice.roll()), w.sync, w.schema())
+    };
+    let node = node::open(disk, exec, shards, sync, &schema, &mut dice).await?;
+    find_out(&node, world).await?;
+    verify_all(&node, world, &mut dice).await?;
+    {
+        let mut w = world.borrow_mut();
+        w.tally.opened += 1;
+        w.tally.dealt += u64::from(std::mem::replace(&mut w.shards, shards) != shards);
+    }
+    let mut life = Life { node, exec: exec.clone(), world: world.clone(), dice };
+    for _ in 0..20 + life.dice.below(120) {
+        life.step().await?;
+    }
+    life.answered().await?;
+    verify_all(&life.node, world, &mut life.dice).await?;
+    let flushes: u64 = life.node.engines.iter().map(|engine| engine.stats().flushes).sum();
+    world.borrow_mut().tally.flushes += flushes;
+    Ok(())
+}
+
+/// Which of the records that were under way are there: those that came first, and never more than were taken.
+async fn find_out(node: &Node, world: &Shared) -> Lived {
+    let (id, now_s) = (world.borrow().workload.ids[0], world.borrow().workload.now_s);
+    let mut there = BTreeSet::new();
+    for engine in &node.engines {
+        let mut taken = Taken::default();
+        let all = Partitions::Range(TokenRange::ALL);
+        engine.read(&command(id, all, now_s), &mut taken).await?;
+        let number = |key: &Vec<u8>| u64::from_be_bytes(key.as_slice().try_into().expect("a note"));
+        there.extend(taken.0.keys().map(number));
+    }
+    let mut w = world.borrow_mut();
+    for records in std::mem::take(&mut w.unsure) {
+        let mut cut = false;
+        for record in records {
+            let is_there = there.contains(&record.number);
+            assert!(!(cut && is_there), "a hole before record {}", record.number);
+            cut |= !is_there;
+            if is_there {
+                w.sure.add(&record);
+                w.notes.insert(record.number);
+                w.tally.survived += 1;
+            } else {
+                w.lost.insert(record.number);
+                w.tally.lost += 1;
+            }
+        }
+    }
+    let missing: Vec<&u64> = w.notes.difference(&there).collect();
+    assert!(missing.is_empty(), "records {missing:?} were answered and are gone");
+    let risen: Vec<&u64> = w.lost.intersection(&there).collect();
+    assert!(risen.is_empty(), "records {risen:?} were gone and are back");
+    w.unsure = node.engines.iter().map(|_| VecDeque::new()).collect();
+    Ok(())
+}
+
+/// What a scan of a table gives, shard by shard, in pages.
+async fn scan(engine: &Engine, mut command: ReadCommand, dice: &mut Dice) -> Lived<Taken> {
+    let mut taken = Taken::default();
+    loop {
+        command.limits.page_rows = 1 + dice.below(20);
+        let end = engine.read(&command, &mut taken).await?;
+        let Some(resume) = end.more else { return Ok(taken) };
+        command.resume = Some(resume);
+    }
+}
+
+async fn verify_all(node: &Node, world: &Shared, dice: &mut Dice) -> Lived {
+    for table in 1..TABLES {
+        let (id, now_s) = (world.borrow().workload.ids[table], world.borrow().workload.now_s);
+        let truncating = world.borrow().truncating == Some(table);
+        for (engine, range) in node.engines.iter().zip(&node.owned) {
+            let partitions = Partitions::Range(TokenRange::ALL);
+            let mut command = command(id, partitions, now_s);
+            command.reversed = dice.one_in(2);
+            let reversed = command.reversed;
+            let taken = scan(engine, command, dice).await?;
+            let facts = world.borrow().visible();
+            compare(&facts, table, range, now_s, reversed, &taken, truncating);
+            world.borrow_mut().tally.compared += 1;
+        }
+        if truncating {
+            truncate(node, world, table).await?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(
+    facts: &Facts,
+    table: usize,
+    range: &TokenRange,
+    now_s: u32,
+    reversed: bool,
+    taken: &Taken,
+    truncating: bool,
+) {
+    let mut wanted: BTreeMap<Vec<u8>, Seen> = BTreeMap::new();
+    for key in (0..KEYS).filter(|key| range.contains(token(*key))) {
+        let mut seen = facts.seen((table, key), now_s);
+        if reversed {
+            seen.rows.reverse();
+        }
+        if seen != Seen::default() {
+            wanted.insert(vec![key], seen);
+        }
+    }
+    for key in taken.0.keys().chain(wanted.keys()) {
+        let (taken, wanted) = (taken.0.get(key), wanted.get(key));
+        // Shard by shard, and with other shards now each had some of the keys.
+        if truncating && taken.is_none() {
+            continue;
+        }
+        assert_eq!(taken, wanted, "table {table} key {key:?} at {now_s}: taken, wanted");
+    }
+}
+
+async fn truncate(node: &Node, world: &Shared, table: usize) -> Lived {
+    let id = world.borrow().workload.ids[table];
+    world.borrow_mut().truncating = Some(table);
+    for engine in &node.engines {
+        engine.truncate(id).await?;
+    }
+    let mut w = world.borrow_mut();
+    w.truncating = None;
+    w.tally.truncated += 1;
+    // It waits until all that was applied is durable: nothing is unsure any more.
+    for record in std::mem::take(&mut w.unsure).into_iter().flatten() {
+        w.sure.add(&record);
+        w.notes.insert(record.number);
+    }
+    w.unsure = node.engines.iter().map(|_| VecDeque::new()).collect();
+    w.sure.clear_table(table);
+    Ok(())
+}
+
+/// A node at work.
+struct Life {
+    node: Node,
+    exec: SimExec,
+    world: Shared,
+    dice: Dice,
+}
+
+impl Life {
+    async fn step(&mut self) -> Lived {
+        match self.dice.below(40) {
+            0..22 => self.write()?,
+            22..24 => self.answered().await?,
+            24..27 => self.check_partition()?,
+            27..29 => self.check_slices().await?,
+            29 => {
+                self.answered().await?;
+                verify_all(&self.node, &self.world, &mut self.dice).await?;
+            }
+            30..33 => self.flush(),
+            33..36 => self.work(),
+            36 => self.world.borrow_mut().workload.now_s += 1 + self.dice.below(10) as u32,
+            37 if self.dice.one_in(3) => {
+                self.answered().await?;
+                truncate(&self.node, &self.world, 1 + self.dice.index(TABLES - 1)).await?;
+            }
+            38 if self.dice.one_in(3) => self.recreate(),
+            _ => yield_now().await,
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Lived {
+        let mut w = self.world.borrow_mut();
+        let ranges = &self.node.owned;
+        let has_keys = |range: &&TokenRange| (0..KEYS).any(|key| range.contains(token(key)));
+        let usable: Vec<&TokenRange> = ranges.iter().filter(has_keys).collect();
+        let range = *usable[self.dice.index(usable.len())];
+        let owns = |token: Token| range.contains(token);
+        let (record, bytes) = w.workload.record(&mut self.dice, owns);
+        let shard = self.node.shard_of(range.first);
+        let number = record.number;
+        w.unsure[shard].push_back(record);
+        drop(w);
+        let result = self.node.engines[shard].write(&bytes, number);
+        if let Err(e) = result {
+            let mut w = self.world.borrow_mut();
+            w.unsure[shard].pop_back();
+            w.lost.insert(number);
+            w.tally.refused += 1;
+            return match e {
+                Error::Overloaded(_) | Error::DiskFull { .. } => {
+                    drop(w);
+                    self.work();
+                    Ok(())
+                }
+                e => Err(End::Failed(e)),
+            };
+        }
+        self.take_answers()
+    }
+
+    /// Notes what was answered.
+    fn take_answers(&self) -> Lived {
+        let mut w = self.world.borrow_mut();
+        for (shard, engine) in self.node.engines.iter().enumerate() {
+            let mut done = Vec::new();
+            engine.take_completed(&mut done);
+            for (ticket, result) in done {
+                result?;
+                w.tally.answered += 1;
+                if w.sync == SyncMode::Periodic {
+                    assert!(w.unsure[shard].iter().any(|record| record.number == ticket));
+                    continue;
+                }
+                let record = w.unsure[shard].pop_front().expect("it was taken");
+                assert_eq!(record.number, ticket, "records are answered in their order");
+                w.sure.add(&record);
+                w.notes.insert(record.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is answered.
+    async fn answered(&self) -> Lived {
+        poll_fn(|cx| {
+            self.node.engines.iter().for_each(|engine| engine.on_completed(cx.waker()));
+            if let Err(e) = self.take_answers() {
+                return Poll::Ready(Err(e));
+            }
+            match self.node.engines.iter().all(|engine| engine.writes_in_flight() == 0) {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// A partition from memory, while writes are under way: what was answered, and nothing else.
+    fn check_partition(&mut self) -> Lived {
+        self.take_answers()?;
+        let w = self.world.borrow();
+        let (key, table) = (self.dice.below(KEYS.into()) as u8, 1 + self.dice.index(TABLES - 1));
+        let engine = &self.node.engines[self.node.shard_of(token(key))];
+        let keys = Partitions::Keys(vec![(token(key), Box::from([key]))]);
+        let mut taken = Taken::default();
+        let now_s = w.workload.now_s;
+        match engine.read_cached(&command(w.workload.ids[table], keys, now_s), &mut taken) {
+            Err(Error::WouldBlock) => return Ok(()),
+            result => result?,
+        };
+        let seen = taken.0.remove(&vec![key]).unwrap_or_default();
+        assert_eq!(seen, w.visible().seen((table, key), now_s), "table {table} key {key}");
+        Ok(())
+    }
+
+    /// Slices of a few partitions, or one row, with all that can be asked of them.
+    async fn check_slices(&mut self) -> Lived {
+        self.answered().await?;
+        let (id, now_s, facts, table) = {
+            let w = self.world.borrow();
+            let table = 1 + self.dice.index(TABLES - 1);
+            (w.workload.ids[table], w.workload.now_s, w.visible(), table)
+        };
+        let key = self.dice.below(KEYS.into()) as u8;
+        let mut command =
+            command(id, Partitions::Keys(vec![(token(key), Box::from([key]))]), now_s);
+        command.reversed = self.dice.one_in(2);
+        if table >= 2 {
+            command.slices = self.slices(table);
+        }
+        let reversed = command.reversed;
+        let inside = command.slices.clone();
+        let engine = self.node.engines[self.node.shard_of(token(key))].clone();
+        let mut taken = scan(&engine, command, &mut self.dice).await?;
+        let mut wanted = facts.seen((table, key), now_s);
+        wanted.rows.retain(|(at, _)| inside.iter().any(|slice| slice.contains(at)));
+        if reversed {
+            wanted.rows.reverse();
+        }
+        let seen = taken.0.remove(&vec![key]).unwrap_or_default();
+        assert_eq!(seen, wanted, "table {table} key {key} slices {inside:?}");
+        Ok(())
+    }
+
+    fn slices(&mut self, table: usize) -> Vec<Slice> {
+        let value = |dice: &mut Dice| dice.below(6) as u8;
+        let dice = &mut self.dice;
+        if dice.one_in(2) {
+            return vec![Slice::row(clustering(table, &[value(dice), value(dice)]))];
+        }
+        let mut borders: Vec<Vec<u8>> = (0..4)
+            .map(|_| {
+                let values = [value(dice), value(dice)];
+                let mut bound = clustering(table, &values[..dice.index(3)]);
+                if dice.one_in(2) {
+                    model::key::after(&mut bound);
+                }
+                bound
+            })
+            .collect();
+        borders.sort();
+        borders.dedup();
+        let slice = |pair: &[Vec<u8>]| Slice { start: pair[0].clone(), end: pair[1].clone() };
+        match borders.chunks_exact(2).map(slice).collect::<Vec<_>>() {
+            slices if slices.is_empty() => vec![Slice::all()],
+            slices => slices,
+        }
+    }
+
+    /// Flushes a table of a shard beside everything else.
+    fn flush(&mut self) {
+        let engine = self.node.engines[self.dice.index(self.node.engines.len())].clone();
+        let id = self.world.borrow().workload.ids[self.dice.index(TABLES)];
+        let now_s = self.world.borrow().workload.now_s;
+        self.exec.spawn(async move {
+            // A failure shows in what comes after.
+            let _ = engine.run(Job::Flush(id), now_s, async || yield_now().await).await;
+        });
+    }
+
+    /// Does what the engines would like to be done.
+    fn work(&mut self) {
+        let now_s = self.world.borrow().workload.now_s;
+        for engine in self.node.engines.clone() {
+            self.exec.spawn(async move {
+                while let Some(job) = engine.next_job(now_s) {
+                    if engine.run(job, now_s, async || yield_now().await).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Drops a table and makes another of its name.
+    fn recreate(&mut self) {
+        let mut w = self.world.borrow_mut();
+        let table = 1 + self.dice.index(TABLES - 1);
+        w.ids_made += 1;
+        w.workload.ids[table] = TableId(Uuid::from_u128(w.ids_made));
+        w.sure.clear_table(table);
+        for record in w.unsure.iter_mut().flatten() {
+            record.facts.retain(|((of, _), _)| *of != table);
+        }
+        let schema = w.schema();
+        drop(w);
+        self.node.engines.iter().for_each(|engine| engine.set_schema(&schema));
+    }
+}

@@ -1,0 +1,64 @@
+//! Whole shards in a simulated world: work, power cuts, failing devices, other shard counts; and after each of them
+//! exactly what was answered is there.
+//!
+//! `MESSINA_SIM_POINTS` says how many power cuts (a thousand by default); a failure prints a seed, and
+//! `MESSINA_SIM_SEED` runs that seed alone.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod life;
+mod node;
+mod oracle;
+mod workload;
+
+use life::{Tally, live};
+
+/// Lives of one disk.
+const LIVES: u64 = 8;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Says the seed when the test dies.
+struct Said(u64);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("MESSINA_SIM_SEED={}", self.0);
+        }
+    }
+}
+
+fn run(seed: u64) -> (Tally, u64) {
+    let _said = Said(seed);
+    live(seed, LIVES, number("MESSINA_SIM_SEED").is_some())
+}
+
+#[test]
+fn what_was_answered_is_there_after_every_power_cut() {
+    if let Some(seed) = number("MESSINA_SIM_SEED") {
+        run(seed);
+        return;
+    }
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(1000);
+    let (mut seed, mut all) = (1, Tally::default());
+    while all.lives < points {
+        all.add(&run(seed).0);
+        seed += 1;
+    }
+    println!("{all:?}");
+    // A test in which nothing happens proves nothing.
+    for count in [all.dealt, all.survived, all.lost, all.flushes, all.truncated, all.failed] {
+        assert!(count > points / 100, "{all:?}");
+    }
+    assert!(all.answered > 20 * points && all.compared > 5 * points, "{all:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_world_twice() {
+    for seed in 1..6 {
+        assert_eq!(run(seed), run(seed));
+    }
+}
