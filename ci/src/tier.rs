@@ -20,11 +20,18 @@ pub(crate) const KILL_CYCLES: u64 = 10;
 struct Effort {
     clients: Choice<'static>,
     kill_cycles: u64,
+    crash_points: u64,
     fuzz_seconds: u64,
 }
 
-const FULL: Effort = Effort { clients: Choice::Quick, kill_cycles: KILL_CYCLES, fuzz_seconds: 10 };
-const NIGHT: Effort = Effort { clients: Choice::All, kill_cycles: 200, fuzz_seconds: 600 };
+const FULL: Effort = Effort {
+    clients: Choice::Quick,
+    kill_cycles: KILL_CYCLES,
+    crash_points: 20_000,
+    fuzz_seconds: 10,
+};
+const NIGHT: Effort =
+    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 1_000_000, fuzz_seconds: 600 };
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
@@ -50,6 +57,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
     planted(repository, report);
+    simulator(repository, report, effort.crash_points);
     build_release(repository, report);
     shards(repository, report);
     kill9(repository, report, effort.kill_cycles, None);
@@ -65,6 +73,18 @@ fn planted(repository: &Repository, report: &mut Report) {
         let arguments =
             ["test", "--package", "messina-engine", "--features", "planted", "--test", "planted"];
         cargo_test(repository, log, &arguments)
+    });
+}
+
+/// Whole shards in a simulated world: so many lives that end in a power cut.
+fn simulator(repository: &Repository, report: &mut Report, points: u64) {
+    let rerun = "cargo test --package messina-engine --test sim";
+    report.step("simulator", rerun, |log| {
+        let arguments = ["test", "--package", "messina-engine", "--test", "sim", "what_was"];
+        let mut command = repository.cargo(&arguments);
+        command.env("MESSINA_SIM_POINTS", points.to_string());
+        log.run(&mut command, COMMAND_LIMIT)?;
+        Ok(Done::Passed(points))
     });
 }
 
