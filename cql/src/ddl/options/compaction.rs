@@ -1,6 +1,6 @@
 //! The compaction option: which strategies there are, what each takes, and its defaults.
 //!
-//! Every table is compacted by size tiers for now; another strategy is kept and warned about.
+//! IncrementalCompactionStrategy is a name for size tiers here, and a warning says so.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
@@ -109,10 +109,8 @@ pub(super) fn check(
     }
     check_numbers(&given)?;
     check_thresholds(&given)?;
-    if short != "SizeTieredCompactionStrategy" {
-        warnings.push(format!(
-            "{short} is kept with the table; compaction runs by size tiers in this version"
-        ));
+    if short == "IncrementalCompactionStrategy" {
+        warnings.push(format!("{short} is kept with the table, which is compacted by size tiers"));
     }
     if short == "SizeTieredCompactionStrategy" || short == "TimeWindowCompactionStrategy" {
         given.entry("max_threshold".to_owned()).or_insert_with(|| "32".to_owned());
