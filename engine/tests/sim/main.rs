@@ -4,8 +4,6 @@
 //! `MESSINA_SIM_POINTS` says how many power cuts (a thousand by default); a failure prints a seed, and
 //! `MESSINA_SIM_SEED` runs that seed alone.
 
-#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
-
 mod life;
 mod node;
 mod oracle;

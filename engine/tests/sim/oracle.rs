@@ -123,10 +123,16 @@ fn deleted(facts: &[Fact], place: &Place) -> Option<i64> {
     facts.iter().filter_map(of).max()
 }
 
+/// A column and, of a collection, the path to one of its elements.
+type CellAt = (u16, Option<Vec<u8>>);
+
+/// Timestamp, life and value: what two writes of one cell are compared by.
+type CellWritten<'a> = (i64, Life, &'a [u8]);
+
 fn row(facts: &[Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
     let over = deleted(facts, place);
     let mut marker: Option<(i64, Life)> = None;
-    let mut cells: BTreeMap<(u16, Option<Vec<u8>>), (i64, Life, &[u8])> = BTreeMap::new();
+    let mut cells: BTreeMap<CellAt, CellWritten<'_>> = BTreeMap::new();
     for fact in facts {
         match fact {
             Fact::Marker { place: at, timestamp, life } if at == place => {

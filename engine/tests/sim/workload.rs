@@ -36,6 +36,9 @@ pub(crate) fn clustering(table: usize, values: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A column, whether this is an element of it rather than all of it, and the element's path.
+type CellAt = (u16, bool, Option<Vec<u8>>);
+
 /// Makes records.
 pub(crate) struct Workload {
     pub(crate) ids: Vec<TableId>,
@@ -174,7 +177,9 @@ impl Workload {
         if dice.one_in(8) {
             let deletion = Deletion { timestamp, local_s: self.now_s };
             let head = RowHead { timestamp, marker: None, deletion };
-            m.row(&at, |out| drop(RowBuilder::begin(out, &head)));
+            m.row(&at, |out| {
+                RowBuilder::begin(out, &head);
+            });
             facts.push(Fact::Row { place, timestamp });
             return;
         }
@@ -185,7 +190,7 @@ impl Workload {
             facts.push(Fact::Marker { place: place.clone(), timestamp, life });
         }
         let full = dice.one_in(3);
-        let mut cells: BTreeMap<(u16, bool, Option<Vec<u8>>), (Life, Vec<u8>)> = BTreeMap::new();
+        let mut cells: BTreeMap<CellAt, (Life, Vec<u8>)> = BTreeMap::new();
         for column in PLAIN {
             if !full && dice.one_in(2) {
                 continue;
