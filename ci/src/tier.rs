@@ -27,7 +27,7 @@ struct Effort {
 const FULL: Effort = Effort {
     clients: Choice::Quick,
     kill_cycles: KILL_CYCLES,
-    crash_points: 20_000,
+    crash_points: 100_000,
     fuzz_seconds: 10,
 };
 const NIGHT: Effort =
@@ -57,8 +57,8 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
     planted(repository, report);
-    simulator(repository, report, effort.crash_points);
     build_release(repository, report);
+    simulator(repository, report, effort.crash_points);
     shards(repository, report);
     kill9(repository, report, effort.kill_cycles, None);
     drivers::run(repository, report, &effort.clients, None);
@@ -68,19 +68,29 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
 
 /// The crash tests notice each bug that is planted for them.
 fn planted(repository: &Repository, report: &mut Report) {
-    let rerun = "cargo test --package messina-engine --features planted --test planted";
+    let rerun = "cargo test -p messina-engine --features planted --test planted --test sim bug";
     report.step("planted bugs", rerun, |log| {
-        let arguments =
-            ["test", "--package", "messina-engine", "--features", "planted", "--test", "planted"];
+        let arguments = [
+            "test",
+            "-p",
+            "messina-engine",
+            "--features",
+            "planted",
+            "--test",
+            "planted",
+            "--test",
+            "sim",
+            "bug",
+        ];
         cargo_test(repository, log, &arguments)
     });
 }
 
-/// Whole shards in a simulated world: so many lives that end in a power cut.
+/// Whole shards in a simulated world: so many lives that end in a power cut. The release asserts its invariants too.
 fn simulator(repository: &Repository, report: &mut Report, points: u64) {
-    let rerun = "cargo test --package messina-engine --test sim";
+    let rerun = "cargo test --release -p messina-engine --test sim what_was";
     report.step("simulator", rerun, |log| {
-        let arguments = ["test", "--package", "messina-engine", "--test", "sim", "what_was"];
+        let arguments = ["test", "--release", "-p", "messina-engine", "--test", "sim", "what_was"];
         let mut command = repository.cargo(&arguments);
         command.env("MESSINA_SIM_POINTS", points.to_string());
         log.run(&mut command, COMMAND_LIMIT)?;

@@ -27,6 +27,35 @@ pub enum Bug {
     RetrySync,
     /// What can be read after a kill is taken for durable.
     TrustReadable,
+    /// A record is readable before it is durable.
+    ApplyEarly,
+    /// The inputs of a compaction go before the manifest says so.
+    DeleteInputsEarly,
+    /// A tombstone is purged although something outside the merge is older than it.
+    PurgeEarly,
+    /// A truncated table's records are replayed.
+    ReplayTruncated,
+}
+
+impl Bug {
+    /// Every one.
+    pub const ALL: [Bug; 15] = [
+        Bug::AckBeforeSync,
+        Bug::NoDirectorySync,
+        Bug::FreeLogEarly,
+        Bug::SkipChecksum,
+        Bug::ReplayStopsEarly,
+        Bug::ManifestNoSync,
+        Bug::AcceptRecycled,
+        Bug::AcceptTornTail,
+        Bug::NoTailRule,
+        Bug::RetrySync,
+        Bug::TrustReadable,
+        Bug::ApplyEarly,
+        Bug::DeleteInputsEarly,
+        Bug::PurgeEarly,
+        Bug::ReplayTruncated,
+    ];
 }
 
 /// Whether this bug is planted on this thread.

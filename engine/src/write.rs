@@ -21,6 +21,7 @@ use crate::commitlog::Position;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::QUEUE_IDLE_BYTES_MAX;
+use crate::planted::{Bug, planted};
 use model::bytes::Cursor;
 use model::mutation::MutationRef;
 use std::collections::VecDeque;
@@ -135,6 +136,9 @@ impl Engine {
             s.writes += 1;
             s.write_bytes += record.len() as u64;
         });
+        if planted(Bug::ApplyEarly) {
+            self.apply(record, start, end);
+        }
         if self.log.settled() >= end {
             self.apply_settled();
         }

@@ -11,6 +11,7 @@
 
 pub mod allocations;
 pub mod callgrind;
+pub mod frame;
 pub mod path;
 pub mod shard;
 

@@ -1,6 +1,7 @@
 //! The paths whose cost is counted.
 
 use super::allocations;
+use super::frame::{Desk, read_frame, write_frame};
 use super::measured_region;
 use super::shard::{Shape, at_once, with_engine, with_log_file};
 use engine::Engine;
@@ -25,6 +26,12 @@ pub enum Path {
     EngineWriteAlone,
     /// The same with 16 writes in each commit.
     EngineWriteTogether,
+    /// A prepared point read of a row that is in memory, from frame to frame.
+    StatementRead,
+    /// A prepared single-row write that has a commit of its own, from frame to frame.
+    StatementWriteAlone,
+    /// The same with 16 writes in each commit.
+    StatementWriteTogether,
     /// Not a path: what the simulated disk itself costs in `EngineWriteAlone`.
     DiskAlone,
     /// The same for `EngineWriteTogether`.
@@ -45,8 +52,14 @@ pub struct Counted {
 
 impl Path {
     /// All paths, in the order of the table.
-    pub const ALL: [Path; 3] =
-        [Path::EngineRead, Path::EngineWriteAlone, Path::EngineWriteTogether];
+    pub const ALL: [Path; 6] = [
+        Path::StatementRead,
+        Path::StatementWriteAlone,
+        Path::StatementWriteTogether,
+        Path::EngineRead,
+        Path::EngineWriteAlone,
+        Path::EngineWriteTogether,
+    ];
 
     /// The path called `name`, those that are no paths included.
     pub fn named(name: &str) -> Option<Path> {
@@ -57,8 +70,8 @@ impl Path {
     /// What to take off, because only the simulator spends it.
     pub fn baseline(self) -> Option<Path> {
         match self {
-            Path::EngineWriteAlone => Some(Path::DiskAlone),
-            Path::EngineWriteTogether => Some(Path::DiskTogether),
+            Path::EngineWriteAlone | Path::StatementWriteAlone => Some(Path::DiskAlone),
+            Path::EngineWriteTogether | Path::StatementWriteTogether => Some(Path::DiskTogether),
             _ => None,
         }
     }
@@ -69,6 +82,9 @@ impl Path {
             Path::EngineRead => "engine-read",
             Path::EngineWriteAlone => "engine-write-alone",
             Path::EngineWriteTogether => "engine-write-together",
+            Path::StatementRead => "statement-read",
+            Path::StatementWriteAlone => "statement-write-alone",
+            Path::StatementWriteTogether => "statement-write-together",
             Path::DiskAlone => "disk-alone",
             Path::DiskTogether => "disk-together",
         }
@@ -77,9 +93,12 @@ impl Path {
     /// What the table calls it.
     pub fn title(self) -> &'static str {
         match self {
-            Path::EngineRead => "engine: cached point read",
-            Path::EngineWriteAlone => "engine: durable write, alone in its commit",
-            Path::EngineWriteTogether => "engine: durable write, 16 in a commit",
+            Path::StatementRead => "prepared cached point read",
+            Path::StatementWriteAlone => "prepared durable write, alone in its commit",
+            Path::StatementWriteTogether => "prepared durable write, 16 in a commit",
+            Path::EngineRead => "of which the engine: cached point read",
+            Path::EngineWriteAlone => "of which the engine: durable write, alone in its commit",
+            Path::EngineWriteTogether => "of which the engine: durable write, 16 in a commit",
             Path::DiskAlone | Path::DiskTogether => "the simulated disk",
         }
     }
@@ -90,6 +109,9 @@ impl Path {
             Path::EngineRead => engine_read(shape, operations),
             Path::EngineWriteAlone => engine_write(shape, operations, 1),
             Path::EngineWriteTogether => engine_write(shape, operations, TOGETHER),
+            Path::StatementRead => statement_read(shape, operations),
+            Path::StatementWriteAlone => statement_write(shape, operations, 1),
+            Path::StatementWriteTogether => statement_write(shape, operations, TOGETHER),
             Path::DiskAlone => disk(shape, operations, 1),
             Path::DiskTogether => disk(shape, operations, TOGETHER),
         }
@@ -166,6 +188,49 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
         };
         batches(0, WARMUP);
         counted(operations, || batches(WARMUP, all))
+    })
+}
+
+fn statement_read(shape: &Shape, operations: u64) -> Counted {
+    with_engine(shape, |engine, driver| {
+        load(engine, driver, shape);
+        let mut desk = Desk::new(engine, shape);
+        let frame = |number| {
+            let mut frame = Vec::new();
+            read_frame(shape, number, &mut frame);
+            frame
+        };
+        let frames: Vec<Vec<u8>> = (0..LOADED).map(frame).collect();
+        let mut read = |turn: u64| {
+            desk.take(black_box(&frames[strewn(turn) as usize]), 1);
+            black_box(desk.send());
+        };
+        (0..WARMUP).for_each(&mut read);
+        counted(operations, || (0..operations).for_each(&mut read))
+    })
+}
+
+fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
+    with_engine(shape, |engine, driver| {
+        load(engine, driver, shape);
+        let all = WARMUP + operations;
+        let inputs: Vec<Vec<u8>> = (0..all / together)
+            .map(|batch| {
+                let (mut input, turns) = (Vec::new(), batch * together..(batch + 1) * together);
+                turns.for_each(|turn| write_frame(shape, strewn(turn), &mut input));
+                input
+            })
+            .collect();
+        let mut desk = Desk::new(engine, shape);
+        let mut write = |batch: usize| {
+            desk.take(black_box(&inputs[batch]), 2 + batch as i64);
+            desk.commit(driver);
+            black_box(desk.send());
+        };
+        let warm = (WARMUP / together) as usize;
+        (0..warm).for_each(&mut write);
+        let last = warm + (operations / together) as usize;
+        counted(operations, || (warm..last).for_each(&mut write))
     })
 }
 

@@ -50,7 +50,8 @@ impl Shape {
         key
     }
 
-    fn value(&self, number: u64) -> Vec<u8> {
+    /// What the columns of the record with this number hold.
+    pub fn value(&self, number: u64) -> Vec<u8> {
         vec![number as u8; self.column_bytes]
     }
 

@@ -6,6 +6,7 @@
 //!
 //! Not here: what a target checks (`targets.rs`).
 
+mod storage;
 mod targets;
 
 use clap::Parser;

@@ -3,6 +3,7 @@
 //! A target fails by panicking. Beyond not panicking it checks what must hold of any input: a tree
 //! that was parsed is bounded, an order-preserving form comes back, a frame is as long as it says.
 
+use crate::storage;
 use cql::frame::Version;
 use cql::frame::compress::Compression;
 use cql::frame::header::Direction;
@@ -30,6 +31,9 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "parser", run: parser, seeds: STATEMENTS },
     Target { name: "values", run: values, seeds: VALUES },
     Target { name: "rows", run: rows, seeds: ROWS },
+    Target { name: "log", run: storage::log, seeds: DAMAGES },
+    Target { name: "manifest", run: storage::manifest, seeds: DAMAGES },
+    Target { name: "sstable", run: storage::sstable, seeds: DAMAGES },
 ];
 
 const FRAMES: &[&[u8]] = &[
@@ -61,6 +65,15 @@ const ROWS: &[&[u8]] = &[
     b"\x09\x07\0\0\0\0\0\0\0\x02\0\0\x02ab\x03\0\x05\x09\0\0\0\0\0\0\0\x04\0\0\0",
     b"\x2c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x09\0\0\0\0\0\0\0\x01k\0\0\x01\x01c\x0a\
       \x01\x07\0\0\0\0\0\0\0\x02\0\0",
+];
+
+/// File, place, what: see `storage.rs`.
+const DAMAGES: &[&[u8]] = &[
+    b"\x00\x00\x00\x00\x80",
+    b"\x00\x00\x10\x07\x01",
+    b"\x01\x00\x50\x00\x02\x02\x00\x20\x09\x10",
+    b"\x00\x00\x30\x00\x00",
+    b"\x00\x01\x23\x45\x67\x01\x01\x02\x03\x04",
 ];
 
 /// Bytes of a connection: bare in each version, and as segments.

@@ -16,4 +16,5 @@ mod write;
 pub use cells::{CellOp, CellWrite};
 pub use page::PagingState;
 pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
+pub(crate) use write::unsupported_condition;
 pub use write::{BatchPlan, Records, RowChange, Scratch, WritePlan};

@@ -37,6 +37,12 @@ pub struct Scratch {
     clustering: Vec<u8>,
 }
 
+/// What conditional statements are told.
+#[cold]
+pub(crate) fn unsupported_condition() -> Error {
+    Error::invalid("Conditional statements (IF ...) are not supported yet")
+}
+
 /// What happens to the rows a statement names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowChange {
@@ -65,6 +71,8 @@ pub struct WritePlan {
     pub rows: RowChoice,
     /// What happens to them.
     pub change: RowChange,
+    /// `IF EXISTS`, `IF NOT EXISTS`: refused, once everything else is found to be right.
+    pub conditional: bool,
     /// The cells of the static row, in the order of storage.
     pub static_cells: Vec<CellWrite>,
     /// The cells of each row, in the order of storage.
@@ -105,7 +113,7 @@ impl WritePlan {
             bytes += record.len() - start;
             check_bytes(record.len() - start)
         })?;
-        Ok(bytes)
+        if self.conditional { Err(unsupported_condition()) } else { Ok(bytes) }
     }
 
     fn put_mutation(

@@ -233,6 +233,27 @@ fn bad_bindings_are_refused() {
 }
 
 #[test]
+fn bad_input_is_told_before_a_condition_is_refused() {
+    let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
+    let refusal = "Conditional statements (IF ...) are not supported yet";
+    let null = "Invalid null value in condition for column c";
+    let one = int(1);
+    for insert in [
+        "INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS",
+        "BEGIN BATCH INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS; APPLY BATCH",
+        "UPDATE t SET v = 1 WHERE k = ? AND c = ? IF EXISTS",
+        "DELETE FROM t WHERE k = ? AND c = ? IF EXISTS",
+    ] {
+        for (value, error) in [(Value::Null, null), (Value::Bytes(&one), refusal)] {
+            let found = db.run(insert, &bound(&[Value::Bytes(&one), value])).unwrap_err();
+            assert_eq!(found.to_string(), error, "{insert}");
+        }
+    }
+    assert_eq!(db.err("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v = 2"), refusal);
+    assert_eq!(db.ok("SELECT * FROM t"), "");
+}
+
+#[test]
 fn ttl_and_timestamps_are_kept_and_told() {
     let mut db = Database::with("k int PRIMARY KEY, v int, w int");
     db.ok("INSERT INTO t (k, v) VALUES (1, 2) USING TTL 100 AND TIMESTAMP 5");

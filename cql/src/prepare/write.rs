@@ -7,7 +7,7 @@ use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
 };
-use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
+use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan, unsupported_condition};
 use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
 use crate::term::{Compiler, Receiver, Term};
 use model::schema::{Column, ColumnKind, Schema};
@@ -89,9 +89,9 @@ fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
 }
 
 /// Refuses what this server does not do to any table, or not to this one.
-fn refuse(table: &Table, conditional: bool) -> Result<()> {
-    if conditional {
-        return Err(Error::invalid("Conditional statements (IF ...) are not supported yet"));
+fn refuse(table: &Table, condition: Option<&If>) -> Result<()> {
+    if let Some(If::Conditions(_)) = condition {
+        return Err(unsupported_condition());
     }
     if table.is_counter() {
         return Err(Error::invalid("Counter tables are not supported yet"));
@@ -104,7 +104,7 @@ fn compile_insert(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, insert.if_not_exists)?;
+    refuse(table, None)?;
     let InsertValues::Columns(names, values) = &insert.values else {
         return Err(Error::invalid("INSERT JSON is not supported yet"));
     };
@@ -137,6 +137,7 @@ fn compile_insert(
     let plan = finish(filter, cells, change, table);
     timeout(&insert.using, compiler)?;
     Ok(WritePlan {
+        conditional: insert.if_not_exists,
         timestamp: timestamp(&insert.using, compiler)?,
         ttl: ttl(&insert.using, compiler)?,
         ..plan
@@ -164,6 +165,7 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         keys,
         rows: filter.rows,
         change,
+        conditional: false,
         static_cells: sorted(cells.statics),
         row_cells: sorted(cells.rows),
         timestamp: None,
@@ -181,7 +183,7 @@ fn compile_update(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, update.condition != If::Always)?;
+    refuse(table, Some(&update.condition))?;
     timeout(&update.using, compiler)?;
     let timestamp = timestamp(&update.using, compiler)?;
     let ttl = ttl(&update.using, compiler)?;
@@ -197,7 +199,8 @@ fn compile_update(
     }
     let filter = Where::analyse(&update.relations, Purpose::Update, compiler)?;
     let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
-    Ok(WritePlan { timestamp, ttl, ..finish(filter, cells, change, table) })
+    let conditional = update.condition != If::Always;
+    Ok(WritePlan { conditional, timestamp, ttl, ..finish(filter, cells, change, table) })
 }
 
 /// What a write of cells changes: rows, or the static row alone.
@@ -224,7 +227,7 @@ fn compile_delete(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, delete.condition != If::Always)?;
+    refuse(table, Some(&delete.condition))?;
     let mut cells = Cells::default();
     for deletion in &delete.deletions {
         let name = &deletion.column;
@@ -253,7 +256,8 @@ fn compile_delete(
     } else {
         RowChange::DeleteRanges
     };
-    Ok(WritePlan { timestamp, ..finish(filter, cells, change, table) })
+    let conditional = delete.condition != If::Always;
+    Ok(WritePlan { conditional, timestamp, ..finish(filter, cells, change, table) })
 }
 
 /// The cells a statement writes.

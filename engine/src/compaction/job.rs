@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::limits::JOB_RETRY_S;
 use crate::manifest::{self, Edit, ViewId};
+use crate::planted::{Bug, planted};
 use crate::sstable::{Finished, Known, Sstable, WriterConfig};
 use crate::table::{Table, View};
 use model::schema::Table as Definition;
@@ -188,6 +189,12 @@ impl Engine {
         let remove: Vec<ViewId> = inputs.iter().map(|view| view.entry.id()).collect();
         let add: Vec<manifest::View> = outputs.iter().map(|view| view.entry).collect();
         let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
+        if planted(Bug::DeleteInputsEarly) {
+            for view in inputs.iter().filter(|view| !view.entry.shared) {
+                let path = layout::sstable_path(view.entry.table, view.entry.sstable);
+                self.disk.unlink(&path).await?;
+            }
+        }
         self.manifest.commit(&edit).await?;
         self.counters.count(|s| {
             s.compactions += 1;
@@ -243,6 +250,9 @@ fn plan(
 
 /// Nothing of the partition that is outside the merge is older than this.
 fn oldest_elsewhere(table: &Table, inputs: &[View], token: Token, key: &[u8]) -> i64 {
+    if planted(Bug::PurgeEarly) {
+        return i64::MAX;
+    }
     let layers = table.layers();
     let in_memory = layers.iter().filter_map(|layer| {
         let memtable = layer.memtable.borrow();

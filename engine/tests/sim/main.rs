@@ -7,9 +7,12 @@
 mod life;
 mod node;
 mod oracle;
+#[cfg(feature = "planted")]
+mod planted;
 mod workload;
 
 use life::{Tally, live};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Lives of one disk.
 const LIVES: u64 = 8;
@@ -41,11 +44,25 @@ fn what_was_answered_is_there_after_every_power_cut() {
         return;
     }
     let points = number("MESSINA_SIM_POINTS").unwrap_or(1000);
-    let (mut seed, mut all) = (1, Tally::default());
-    while all.lives < points {
-        all.add(&run(seed).0);
-        seed += 1;
-    }
+    let (next, seeds) = (AtomicU64::new(1), points.div_ceil(LIVES));
+    let worker = || {
+        let mut tally = Tally::default();
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed > seeds {
+                return tally;
+            }
+            tally.add(&run(seed).0);
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let mut all = Tally::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        for worker in workers {
+            all.add(&worker.join().expect("no seed fails"));
+        }
+    });
     println!("{all:?}");
     // A test in which nothing happens proves nothing.
     for count in [all.dealt, all.survived, all.lost, all.flushes, all.truncated, all.failed] {

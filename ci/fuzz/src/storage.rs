@@ -1,0 +1,283 @@
+//! Files that rot: a log, a manifest and an sstable, damaged as the input says.
+//!
+//! The input is a list of damages of 5 bytes: which file, where in it (3 bytes), and what: 0 cuts the file there, 1
+//! zeroes a sector, 2 puts another sector's bytes there, anything else is xored with the byte.
+//!
+//! What is read from a damaged file is an error or what was written: of the log, its beginning; of the manifest, a
+//! state it has had; of the sstable, everything.
+
+use engine::cache::BlockCache;
+use engine::commitlog::{Config, Log, Position, Replay};
+use engine::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use engine::io::{Disk, Faults, RelPath, SimDisk};
+use engine::manifest::{Edit, Manifest, State, View};
+use engine::sstable::{Codec, Finished, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
+use engine::{Error, Result};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::{ColumnId, Deletion, TableId, Token, TokenRange};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+use uuid::Uuid;
+
+/// What devices write whole.
+const SECTOR_BYTES: usize = 512;
+/// Damages of one input.
+const DAMAGES_MAX: usize = 16;
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const SSTABLE: SstableId = SstableId(Uuid::from_u128(9));
+
+/// Files as they were written, and what they say.
+struct Golden<T> {
+    files: Vec<(String, Vec<u8>)>,
+    said: T,
+}
+
+impl<T> Golden<T> {
+    fn of(disk: &SimDisk, names: impl IntoIterator<Item = String>, said: T) -> Golden<T> {
+        let bytes = |name: String| disk.bytes(&path(&name)).map(|bytes| (name, bytes));
+        Golden { files: names.into_iter().filter_map(bytes).collect(), said }
+    }
+
+    /// A disk with these files, damaged.
+    fn damaged(&self, input: &[u8]) -> Disk {
+        let mut files = self.files.clone();
+        for damage in input.chunks_exact(5).take(DAMAGES_MAX) {
+            let index = usize::from(damage[0]) % files.len();
+            let bytes = &mut files[index].1;
+            if bytes.is_empty() {
+                continue;
+            }
+            let place = u32::from_be_bytes([0, damage[1], damage[2], damage[3]]) as usize;
+            break_at(bytes, place % bytes.len(), damage[4]);
+        }
+        let disk = SimDisk::new(1, Faults::default());
+        files.into_iter().for_each(|(name, bytes)| disk.plant(&path(&name), bytes));
+        Disk::Sim(disk)
+    }
+}
+
+fn break_at(bytes: &mut Vec<u8>, at: usize, how: u8) {
+    let sector = at - at % SECTOR_BYTES;
+    let end = (sector + SECTOR_BYTES).min(bytes.len());
+    match how {
+        0 => bytes.truncate(at),
+        1 => bytes[sector..end].fill(0),
+        2 => {
+            let from = (at * 31) % (bytes.len() - (end - sector) + 1);
+            bytes.copy_within(from..from + (end - sector), sector);
+        }
+        mask => bytes[at] ^= mask,
+    }
+}
+
+/// The simulated disk makes nobody wait.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+fn fresh() -> (SimDisk, Disk) {
+    let disk = SimDisk::new(1, Faults::default());
+    (disk.clone(), Disk::Sim(disk))
+}
+
+/// Replays a damaged log.
+pub(crate) fn log(input: &[u8]) {
+    static GOLDEN: OnceLock<Golden<Vec<Vec<u8>>>> = OnceLock::new();
+    let golden = GOLDEN.get_or_init(|| {
+        let (sim, disk) = fresh();
+        let said = at_once(write_log(&disk)).expect("the disk has no faults");
+        Golden::of(&sim, (1..9).map(|n| format!("{n:06}.log")), said)
+    });
+    let disk = golden.damaged(input);
+    if let Ok(records) = at_once(replay(&disk)) {
+        let all = &golden.said;
+        assert!(records.len() <= all.len() && records == all[..records.len()], "other records");
+    }
+}
+
+fn path(name: &str) -> RelPath {
+    RelPath::root().join(name)
+}
+
+async fn write_log(disk: &Disk) -> Result<Vec<Vec<u8>>> {
+    let config = Config { segment_bytes: 32 << 10, ..Config::new(1) };
+    let log = Log::create(disk, &RelPath::root(), config).await?;
+    let mut records = Vec::new();
+    for number in 0..40u32 {
+        let record = number.to_be_bytes().repeat(1 + number as usize * 17 % 700);
+        log.append(0, u64::from(number), &record)?;
+        records.push(record);
+        if number % 3 == 0 {
+            log.write_pending().await?;
+        }
+        if log.needs_segment() {
+            log.prepare().await?;
+        }
+    }
+    log.write_pending().await?;
+    Ok(records)
+}
+
+async fn replay(disk: &Disk) -> Result<Vec<Vec<u8>>> {
+    let mut replay = Replay::open(disk, &RelPath::root(), Position::default()).await?;
+    let mut records = Vec::new();
+    while let Some(record) = replay.next().await? {
+        records.push(record.payload.to_vec());
+    }
+    replay.finish().await?;
+    Ok(records)
+}
+
+/// Reads a damaged manifest.
+pub(crate) fn manifest(input: &[u8]) {
+    static GOLDEN: OnceLock<Golden<Vec<State>>> = OnceLock::new();
+    let golden = GOLDEN.get_or_init(|| {
+        let (sim, disk) = fresh();
+        let said = at_once(write_manifest(&disk)).expect("the disk has no faults");
+        Golden::of(&sim, ["manifest".into()], said)
+    });
+    let disk = golden.damaged(input);
+    if let Ok(state) = at_once(Manifest::read(&disk, &RelPath::root())) {
+        assert!(golden.said.contains(&state), "a state it has never had: {state:?}");
+    }
+}
+
+async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
+    let manifest = Manifest::create(disk, &RelPath::root(), 3, State::default()).await?;
+    let mut states = vec![manifest.state().clone()];
+    for number in 1..30u128 {
+        let view = View {
+            sstable: Uuid::from_u128(number),
+            table: TABLE.0,
+            run: Uuid::from_u128(number),
+            tokens: TokenRange::ALL,
+            file_bytes: 4096 * number as u64,
+            footer_checksum: number as u64,
+            level: 0,
+            shared: false,
+        };
+        let flushed = Position::new(1, 4096 * number as u32);
+        let truncate = (number % 5 == 0).then_some((TABLE.0, flushed));
+        let gone: Vec<_> = manifest.state().views.keys().copied().take(3).collect();
+        manifest
+            .commit(&Edit {
+                remove: if number % 4 == 0 { gone } else { Vec::new() },
+                add: vec![view],
+                flushed: Some(flushed),
+                truncate: truncate.into_iter().collect(),
+            })
+            .await?;
+        states.push(manifest.state().clone());
+    }
+    Ok(states)
+}
+
+/// What a cursor gives, in words.
+type Listing = Vec<String>;
+
+/// Reads a damaged sstable.
+pub(crate) fn sstable(input: &[u8]) {
+    static GOLDEN: OnceLock<Golden<(Known, Listing)>> = OnceLock::new();
+    let golden = GOLDEN.get_or_init(|| {
+        let (sim, disk) = fresh();
+        let finished = at_once(write_sstable(&disk)).expect("the disk has no faults");
+        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        let listing = at_once(list(&disk, known)).expect("nothing is damaged yet");
+        Golden::of(&sim, [engine::sstable::file_name(SSTABLE)], (known, listing))
+    });
+    let (known, listing) = &golden.said;
+    match at_once(list(&golden.damaged(input), *known)) {
+        Ok(found) => assert!(found == *listing, "other rows"),
+        Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
+    }
+}
+
+async fn write_sstable(disk: &Disk) -> Result<Finished> {
+    let config = WriterConfig {
+        table: TABLE,
+        codec: Codec::Lz4,
+        block_bytes: 300,
+        filter_fp_chance: 0.01,
+        partitions_expected: 20,
+    };
+    let mut writer = Writer::new(disk, &RelPath::root(), SSTABLE, config);
+    let deletion = Deletion { timestamp: 5, local_s: 3 };
+    for token in 0..20i64 {
+        let deletion = if token % 4 == 0 { deletion } else { Deletion::NONE };
+        let key = [token as u8; 5];
+        writer.partition(&Head {
+            token: Token(token << 57),
+            key: &key,
+            deletion,
+            static_row: None,
+        });
+        let rows = if token == 7 { 200 } else { 1 + token % 4 };
+        for row in 0..rows as u8 {
+            let mut bytes = Vec::new();
+            let mut builder = RowBuilder::begin(&mut bytes, &RowHead::bare(9));
+            builder.cell(&Cell::live(ColumnId(1), 9, &[row, 1, 2, 3, 4, 5, 6, 7, 8]));
+            let row_ref = RowRef::trusted(&bytes);
+            writer.fragment(&Fragment::Row { clustering: &[64, row], row: row_ref });
+        }
+        writer.drain().await?;
+    }
+    Ok(writer.finish().await?.expect("there are rows"))
+}
+
+async fn list(disk: &Disk, known: Known) -> Result<Listing> {
+    let cache = BlockCache::new(1 << 20);
+    let sstable = Sstable::open(disk, &RelPath::root(), known, &cache).await?;
+    let slices = [Slice::all()];
+    let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+    let mut listing = Listing::new();
+    let mut cursor = sstable.cursor(span, Reading::Scan);
+    while cursor.next_partition().await? {
+        listing.push(format!("{:?}", cursor.head()));
+        while cursor.next().await? {
+            listing.push(format!("{:?}", cursor.fragment()));
+        }
+    }
+    let slices = [Slice::row(vec![64, 150])];
+    let (token, key) = (Token(7 << 57), [7; 5]);
+    let span = Span { scope: Scope::Key(token, &key), slices: &slices, reversed: true };
+    let mut cursor = sstable.cursor(span, Reading::Point);
+    listing.push(format!("maybe {}", sstable.may_contain(token)));
+    while cursor.next_partition().await? {
+        while cursor.next().await? {
+            listing.push(format!("{:?}", cursor.fragment()));
+        }
+    }
+    Ok(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The targets can fail: they read what was written, and damage is not passed over.
+    #[test]
+    fn what_is_whole_is_read_whole_and_a_flipped_bit_is_seen() {
+        let (sim, disk) = fresh();
+        let written = at_once(write_log(&disk)).unwrap();
+        assert!(written.len() == 40 && at_once(replay(&disk)).unwrap() == written);
+        let states = at_once(write_manifest(&disk)).unwrap();
+        assert_eq!(at_once(Manifest::read(&disk, &RelPath::root())).ok(), states.last().cloned());
+        let finished = at_once(write_sstable(&disk)).unwrap();
+        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        assert!(at_once(list(&disk, known)).unwrap().len() > 200);
+        for name in ["000001.log", "manifest", &engine::sstable::file_name(SSTABLE)] {
+            let mut bytes = sim.bytes(&path(name)).unwrap();
+            bytes[4110] ^= 4;
+            sim.plant(&path(name), bytes);
+        }
+        assert!(!at_once(replay(&disk)).is_ok_and(|records| records == written));
+        assert!(at_once(Manifest::read(&disk, &RelPath::root())).ok() != states.last().cloned());
+        assert!(at_once(list(&disk, known)).is_err());
+    }
+}

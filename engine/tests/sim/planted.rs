@@ -1,0 +1,32 @@
+//! A test of the test: what whole lives and power cuts notice of the bugs that can be planted.
+
+use crate::LIVES;
+use crate::life::live;
+use messina_engine::planted::{Bug, plant};
+use std::panic::catch_unwind;
+
+/// How many worlds a bug may survive.
+const SEEDS_MAX: u64 = 2000;
+
+/// The first world in which the bug shows.
+fn caught_by(bug: Bug) -> Option<u64> {
+    plant(Some(bug));
+    let caught = (1..=SEEDS_MAX).find(|seed| catch_unwind(|| live(*seed, LIVES, false)).is_err());
+    plant(None);
+    caught
+}
+
+#[test]
+fn a_bug_in_the_engine_is_caught() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let survivors: Vec<Bug> = Bug::ALL
+        .into_iter()
+        .filter(|bug| {
+            let caught = caught_by(*bug);
+            println!("{bug:?}: caught by seed {caught:?}");
+            caught.is_none()
+        })
+        .collect();
+    let _ = std::panic::take_hook();
+    assert!(survivors.is_empty(), "not caught: {survivors:?}");
+}
