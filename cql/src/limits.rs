@@ -43,8 +43,10 @@ pub const PAGE_BYTES: u64 = 1 << 20;
 pub const UNPAGED_ROWS: u64 = 10_000;
 /// Largest result that cannot be paged: a frame's worth.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
-/// Largest batch, in bytes of its mutations: ScyllaDB's `batch_size_fail_threshold`.
+/// Largest batch over several partitions, in bytes of its mutations: ScyllaDB's `batch_size_fail_threshold`.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a batch over several partitions that its client is warned of: ScyllaDB's `batch_size_warn_threshold`.
+pub const BATCH_WARN_BYTES: usize = 128 << 10;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 

@@ -137,7 +137,9 @@ impl Database {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());
                 let mut bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
-                plan.bind_write(&mut bindings, &mut Scratch::default(), &mut record)?;
+                let warning =
+                    plan.bind_write(&mut bindings, &mut Scratch::default(), &mut record)?;
+                self.warnings.extend(warning);
                 self.ids = ids;
                 self.apply(&record);
                 Ok(String::new())

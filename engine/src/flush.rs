@@ -20,7 +20,7 @@ use crate::layout;
 use crate::limits::JOB_QUANTUM_ROWS;
 use crate::manifest::{self, Edit};
 use crate::memtable::MemtableCursor;
-use crate::sstable::{Codec, Known, Sstable, SstableId, Writer, WriterConfig};
+use crate::sstable::{Known, Sstable, SstableId, Writer, WriterConfig};
 use crate::table::{Layer, Table, View};
 use model::row::{Purge, RowRef, compact};
 use model::schema::Table as Definition;
@@ -113,7 +113,7 @@ impl Place<'_> {
         self.disk.mkdir(&dir).await?;
         self.disk.sync_dir(&layout::tables_dir()).await?;
         let partitions = layer.memtable.borrow().partition_count() as u64;
-        let config = writer_config(self.definition, partitions);
+        let config = WriterConfig::of_table(self.definition, partitions);
         let mut writer = Writer::new(self.disk, &dir, self.id, config);
         if let Err(e) = fill(&mut writer, layer, pause).await {
             writer.abandon().await?;
@@ -194,29 +194,4 @@ async fn fill(writer: &mut Writer, layer: &Layer, pause: &impl AsyncFn()) -> Res
         }
     }
     Ok(())
-}
-
-/// How a table's files are written, by its options.
-pub(crate) fn writer_config(definition: &Definition, partitions_expected: u64) -> WriterConfig {
-    let options = &definition.options;
-    let option = |name: &str| options.compression.get(name).map(String::as_str);
-    let class = option("class").or_else(|| option("sstable_compression")).unwrap_or_default();
-    let number = |name: &str, otherwise: i32| {
-        option(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-    };
-    let codec = match class.rsplit('.').next().unwrap_or_default() {
-        _ if option("enabled") == Some("false") => Codec::None,
-        "" | "NoopCompressor" => Codec::None,
-        "ZstdCompressor" | "DeflateCompressor" | "ZstdWithDictsCompressor" => {
-            Codec::Zstd(number("compression_level", 3))
-        }
-        _ => Codec::Lz4,
-    };
-    WriterConfig {
-        table: definition.id,
-        codec,
-        block_bytes: number("chunk_length_in_kb", 4).clamp(1, 1024) as usize * 1024,
-        filter_fp_chance: options.bloom_filter_fp_chance,
-        partitions_expected,
-    }
 }

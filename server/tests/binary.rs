@@ -172,6 +172,29 @@ fn data_outlives_a_stop_and_has_one_owner() {
 }
 
 #[test]
+fn data_that_cannot_be_trusted_are_not_served() {
+    let folder = data_dir();
+    assert_eq!(Server::start(folder.path()).stop(), Some(0));
+    // The version is after a checksum and the magic.
+    let layout = folder.path().join("layout");
+    let mut bytes = std::fs::read(&layout).unwrap();
+    bytes[16] += 1;
+    std::fs::write(&layout, &bytes).unwrap();
+    let newer = command(folder.path(), free_port()).output().unwrap();
+    assert!(refusal(&newer).contains("it was written by a newer version"), "{newer:?}");
+    bytes[16] -= 1;
+    bytes[40] ^= 1;
+    std::fs::write(&layout, &bytes).unwrap();
+    let rotten = command(folder.path(), free_port()).output().unwrap();
+    assert!(refusal(&rotten).contains("it does not verify"), "{rotten:?}");
+    bytes[40] ^= 1;
+    std::fs::write(&layout, &bytes).unwrap();
+    std::fs::remove_file(folder.path().join("schema")).unwrap();
+    let missing = command(folder.path(), free_port()).output().unwrap();
+    assert!(refusal(&missing).contains("schema"), "{missing:?}");
+}
+
+#[test]
 fn bad_input_gets_its_error_and_the_server_lives() {
     let folder = data_dir();
     let server = Server::start(folder.path());
@@ -196,6 +219,14 @@ fn bad_input_gets_its_error_and_the_server_lives() {
     assert!(refused.starts_with("0x2200 Request is too big: length 16777217"), "{refused}");
     let syntax = client.query("SELEKT * FROM system.local");
     assert!(syntax.starts_with("0x2000 line 1:0"), "{syntax}");
+    let keyspace = "CREATE KEYSPACE ks WITH replication = \
+                    {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    assert_eq!(client.query(keyspace), "RESULT");
+    let unheeded = client.query(
+        "CREATE TABLE ks.t (k int PRIMARY KEY) WITH compaction = \
+         {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'X9'}",
+    );
+    assert!(unheeded.starts_with("0x2300 "), "{unheeded}");
     assert_eq!(client.query("SELECT * FROM system.local"), "1 rows");
     assert_eq!(server.stop(), Some(0));
 }

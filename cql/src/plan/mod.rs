@@ -8,13 +8,15 @@
 //! EXECUTE touches no tree: a plan knows its columns by id, its cells in the order of storage and
 //! its result in the bytes of the metadata.
 
+mod batch;
 mod cells;
 mod page;
 mod select;
 mod write;
 
+pub use batch::{BatchPlan, BatchSize};
 pub use cells::{CellOp, CellWrite};
 pub use page::PagingState;
 pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
 pub(crate) use write::unsupported_condition;
-pub use write::{BatchPlan, Records, RowChange, Scratch, WritePlan};
+pub use write::{Records, RowChange, Scratch, WritePlan};

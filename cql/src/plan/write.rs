@@ -1,13 +1,12 @@
-//! `INSERT`, `UPDATE`, `DELETE` as plans, and a batch of them.
+//! `INSERT`, `UPDATE`, `DELETE` as plans.
 //!
 //! Binding appends one mutation for each partition to the record of the shard that owns it; what
 //! a statement writes twice (its timestamp, its expiry) is evaluated once.
 
+use super::batch::BatchSize;
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::lang::ast::BatchKind;
-use crate::limits::BATCH_BYTES_MAX;
 use crate::restrict::{Choice, RowChoice, for_each_key};
 use crate::term::{Evaluated, Term};
 use model::cell::{Deletion, Expiry, Life};
@@ -92,28 +91,41 @@ impl WritePlan {
         scratch: &mut Scratch,
         records: &mut impl Records,
     ) -> Result<()> {
-        self.bind_counted(bindings, scratch, records).map(drop)
+        self.bind_each(bindings, scratch, records, |_, _| Ok(()))
     }
 
-    /// The same; gives the bytes that were appended.
-    fn bind_counted(
+    /// The same as a part of a batch.
+    pub fn bind_into_batch(
         &self,
         bindings: &Bindings<'_>,
         scratch: &mut Scratch,
         records: &mut impl Records,
-    ) -> Result<usize> {
+        size: &mut BatchSize,
+    ) -> Result<()> {
+        let mut add = |token, bytes| size.add(&self.table, token, bytes);
+        self.bind_each(bindings, scratch, records, &mut add)
+    }
+
+    /// The same; tells the token and the bytes of each mutation.
+    fn bind_each(
+        &self,
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+        mut each: impl FnMut(Token, usize) -> Result<()>,
+    ) -> Result<()> {
         let stamp = self.stamp(bindings)?;
         let Scratch { key, clustering } = scratch;
-        let mut bytes = 0;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
             self.put_mutation(key, token, &stamp, bindings, clustering, record)?;
-            bytes += record.len() - start;
-            check_bytes(record.len() - start)
+            let bytes = record.len() - start;
+            check_bytes(bytes)?;
+            each(token, bytes)
         })?;
-        if self.conditional { Err(unsupported_condition()) } else { Ok(bytes) }
+        if self.conditional { Err(unsupported_condition()) } else { Ok(()) }
     }
 
     fn put_mutation(
@@ -224,7 +236,7 @@ impl WritePlan {
 }
 
 /// The value of a `USING TIMESTAMP`.
-fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
+pub(super) fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
     match term.eval(bindings)? {
         Evaluated::Unset => Ok(bindings.moment.timestamp_us),
         Evaluated::Null => Err(Error::invalid("Invalid null value of timestamp")),
@@ -280,40 +292,5 @@ impl Stamp<'_> {
 
     fn life(&self) -> Life {
         self.expiry.map_or(Life::Live, Life::Expiring)
-    }
-}
-
-/// A compiled `BEGIN BATCH`.
-#[derive(Clone, Debug)]
-pub struct BatchPlan {
-    /// Logged or not. Here a batch of one shard is one record either way.
-    pub kind: BatchKind,
-    /// `USING TIMESTAMP` of the whole.
-    pub timestamp: Option<Term>,
-    /// Its statements.
-    pub writes: Vec<WritePlan>,
-}
-
-impl BatchPlan {
-    /// Appends the mutations of all statements.
-    pub fn bind_write(
-        &self,
-        bindings: &mut Bindings<'_>,
-        scratch: &mut Scratch,
-        records: &mut impl Records,
-    ) -> Result<()> {
-        if let Some(term) = &self.timestamp {
-            bindings.moment.timestamp_us = timestamp(term, bindings)?;
-        }
-        let mut bytes = 0;
-        for write in &self.writes {
-            bytes += write.bind_counted(bindings, scratch, records)?;
-            if bytes > BATCH_BYTES_MAX {
-                return Err(Error::invalid(format!(
-                    "Batch too large: more than {BATCH_BYTES_MAX} bytes"
-                )));
-            }
-        }
-        Ok(())
     }
 }

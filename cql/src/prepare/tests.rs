@@ -3,6 +3,7 @@
 use super::*;
 use crate::frame::request::ValueList;
 use crate::frame::{Value, Version};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WARN_BYTES};
 use crate::testing::Database;
 
 fn bound(values: &[Value<'_>]) -> ValueList {
@@ -294,6 +295,29 @@ fn batches_share_a_timestamp() {
         "BEGIN BATCH USING TIMESTAMP 5 INSERT INTO t (k) VALUES (2) USING TIMESTAMP 5; APPLY BATCH",
     );
     assert_eq!(error, "Timestamp must be set either on BATCH or individual statements");
+}
+
+#[test]
+fn a_batch_over_partitions_is_bounded_and_one_of_a_partition_is_not() {
+    let mut db = Database::with("k int, c int, v blob, PRIMARY KEY (k, c)");
+    let mut run = |key: &str, bytes: usize| {
+        let value = vec![7; bytes / 4];
+        let insert = |c: i32| {
+            format!(
+                "INSERT INTO t (k, c, v) VALUES ({}, {c}, ?);",
+                key.replace('c', &c.to_string())
+            )
+        };
+        let text = format!("BEGIN BATCH {} APPLY BATCH", (0..4).map(insert).collect::<String>());
+        let result = db.run(&text, &bound(&[Value::Bytes(&value); 4]));
+        (result.map_err(|error| error.to_string()), db.warnings.clone())
+    };
+    assert_eq!(run("c", BATCH_WARN_BYTES / 2), (Ok(String::new()), Vec::new()));
+    assert_eq!(run("7", 2 * BATCH_BYTES_MAX), (Ok(String::new()), Vec::new()));
+    let (result, warnings) = run("c", BATCH_WARN_BYTES);
+    assert!(result.is_ok() && warnings.len() == 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("Batch for [ks.t] is of size 128."), "{warnings:?}");
+    assert_eq!(run("c", BATCH_BYTES_MAX).0, Err("Batch too large".into()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::statement::{Prepared, check_writable};
 use super::{Call, Executor, Progress, Refusal};
 use cql::bind::Bindings;
 use cql::frame::request::{Batch, BatchText};
+use cql::plan::BatchSize;
 use cql::prepare::Statement;
 use std::rc::Rc;
 
@@ -40,14 +41,15 @@ impl Executor {
         }
         let moment = self.core.moment(&batch.parameters);
         self.write(call, Vec::new(), out, |scratch, record| {
+            let mut size = BatchSize::default();
             for (statement, item) in statements.iter().zip(batch.statements()) {
                 let Statement::Write(plan) = &statement.compiled.statement else {
                     unreachable!("checked before")
                 };
                 let bindings = Bindings::new(&item.values, statement.markers(), moment)?;
-                plan.bind_write(&bindings, scratch, record)?;
+                plan.bind_into_batch(&bindings, scratch, record, &mut size)?;
             }
-            Ok(())
+            Ok(size.warning())
         })
     }
 }

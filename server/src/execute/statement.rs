@@ -223,7 +223,8 @@ impl Executor {
                 self.write(call, warnings, out, |scratch, record| {
                     let moment = self.core.moment(parameters);
                     let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
-                    plan.bind_write(&bindings, scratch, record)
+                    plan.bind_write(&bindings, scratch, record)?;
+                    Ok(None)
                 })
             }
             Statement::Batch(plan) => {

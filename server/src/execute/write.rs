@@ -20,18 +20,18 @@ pub(super) struct WaitingWrite {
 }
 
 impl Executor {
-    /// Lets `bind` fill a record and makes it durable.
+    /// Lets `bind` fill a record, and warn of it, and makes it durable.
     #[inline]
     pub(super) fn write(
         &self,
         call: &mut Option<Call>,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
         out: &mut Vec<u8>,
-        bind: impl FnOnce(&mut cql::plan::Scratch, &mut Vec<u8>) -> cql::Result<()>,
+        bind: impl FnOnce(&mut cql::plan::Scratch, &mut Vec<u8>) -> cql::Result<Option<String>>,
     ) -> Progress {
         let mut record = self.record.borrow_mut();
         record.clear();
-        bind(&mut self.scratch.borrow_mut(), &mut record)?;
+        warnings.extend(bind(&mut self.scratch.borrow_mut(), &mut record)?);
         if record.is_empty() {
             // Every value was unset: there is nothing to make durable.
             let call = call.as_ref().expect("a call is taken once");
