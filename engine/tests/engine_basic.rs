@@ -177,3 +177,57 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
     })
     .done();
 }
+
+/// A shard with one record in its log, which then has been idle or has not.
+fn log_of_one_record(claims: bool) -> SimDisk {
+    let sim = SimDisk::new(3, Faults::default());
+    let disk = Disk::Sim(sim.clone());
+    let exec = SimExec::new(3);
+    let inner = exec.clone();
+    exec.run(async move {
+        let layout = Layout {
+            ready: false,
+            generation: 1,
+            shards: 1,
+            host_id: Uuid::from_u128(1),
+            timestamp_high: 0,
+        };
+        layout.make_directories(&disk).await.unwrap();
+        Engine::create(&disk, &config()).await.unwrap();
+        let engine = open(&disk, &inner).await;
+        engine.write(&record(7, &[1; 100], 1), 1).unwrap();
+        answered(&engine, 1).await;
+        if claims {
+            engine.claim_log();
+        }
+        for _ in 0..20 {
+            yield_now().await;
+        }
+    })
+    .done();
+    sim.crash(5, Crash::Nothing)
+}
+
+#[test]
+fn damage_to_the_last_block_of_an_idle_log_is_refused() {
+    for claims in [false, true] {
+        let sim = log_of_one_record(claims);
+        let path = layout::shard_dir(1, 0).join("log").join("000001.log");
+        let mut bytes = sim.bytes(&path).unwrap();
+        let at = bytes.windows(100).position(|window| window == [1; 100]).expect("the value");
+        bytes[at] ^= 1;
+        sim.plant(&path, bytes);
+        let disk = Disk::Sim(sim);
+        let exec = SimExec::new(4);
+        let opened = exec.run(async move {
+            match Engine::open(&disk, config(), &schema()).await {
+                Ok(engine) => Ok(engine.stats().records_replayed),
+                Err(error) => Err(error),
+            }
+        });
+        match opened.done() {
+            Ok(records) => assert!(!claims && records == 0, "a write cut short is forgotten"),
+            Err(error) => assert!(claims && matches!(error, engine::Error::Corrupt { .. })),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! ```text
 //! Log         one commit after the other ──► completions ──► wake the pass
 //!                                        └─► enough was written ──┐
-//! Background  every second: how full is the disk ─────────────────┴─► ask the engine for jobs
+//! Background  every second: claim an idle log; how full is the disk ─────────────────┴─► ask the engine for jobs
 //! Flush,
 //! Compaction  one job each at a time, in turns of half a millisecond (`pace.rs`)
 //! ```
@@ -83,7 +83,12 @@ impl Background {
     }
 
     async fn keep_house(self: Rc<Self>) {
+        let mut writes = 0;
         loop {
+            let writes_now = self.engine.stats().writes;
+            if std::mem::replace(&mut writes, writes_now) == writes_now {
+                self.engine.claim_log();
+            }
             if let Err(error) = self.engine.measure_space().await {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }

@@ -1,7 +1,8 @@
-//! `compare`: Messina, Cassandra and Redis side by side; writes the table of docs/benchmarks.md.
+//! `compare`: Messina, Cassandra and Redis side by side; writes the table of docs/benchmarks.md, and its picture.
 
 use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
+use messina_bench::compare::picture::picture;
 use messina_bench::compare::table::{Results, table};
 use messina_bench::compare::work::{Setup, WORKS};
 use messina_bench::compare::{Failed, Result};
@@ -49,6 +50,9 @@ struct Flags {
     /// The document whose marked place takes the table; else it is only printed.
     #[arg(long)]
     document: Option<PathBuf>,
+    /// Where the picture goes.
+    #[arg(long)]
+    picture: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -95,6 +99,9 @@ fn compare(flags: &Flags) -> Result<()> {
     }
     let text = table(&results);
     print!("{text}");
+    if let Some(path) = &flags.picture {
+        std::fs::write(path, picture(&results)).map_err(Failed::io(path.display()))?;
+    }
     match &flags.document {
         Some(path) => put_into(path, "compare", &text),
         None => Ok(()),

@@ -9,6 +9,7 @@
 //! compare with each other only.
 
 pub mod contender;
+pub mod picture;
 pub mod table;
 pub mod work;
 

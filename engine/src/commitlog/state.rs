@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) reopened: bool,
     /// The last block that was written is empty: it proves the one before it durable.
     pub(super) claimed: bool,
+    /// Once there is nothing else to write, an empty block is.
+    pub(super) claim_asked: bool,
     /// The segment of the block that is being written.
     pub(super) writing: Option<u32>,
     pub(super) preparing: bool,
@@ -69,6 +71,7 @@ impl State {
             poison: None,
             reopened: false,
             claimed: true,
+            claim_asked: false,
             writing: None,
             preparing: false,
             writer: None,

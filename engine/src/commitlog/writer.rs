@@ -163,7 +163,7 @@ impl Log {
     pub async fn until_pending(&self) {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();
-            if state.filling.is_some() || !state.full.is_empty() {
+            if state.filling.is_some() || !state.full.is_empty() || state.claim_asked {
                 return Poll::Ready(());
             }
             state.writer = Some(cx.waker().clone());
@@ -180,11 +180,19 @@ impl Log {
             let mut state = self.state.borrow_mut();
             assert!(state.writing.is_none(), "one block is written at a time");
             state.check_poison()?;
-            let Some(block) = state.take_block() else {
-                return Ok(state.positions.durable);
-            };
-            state.writing = Some(block.segment.header.number);
-            block
+            let claim_asked = std::mem::take(&mut state.claim_asked);
+            match state.take_block() {
+                Some(block) => {
+                    state.writing = Some(block.segment.header.number);
+                    block
+                }
+                None if claim_asked => {
+                    drop(state);
+                    self.claim().await?;
+                    return Ok(self.positions().durable);
+                }
+                None => return Ok(state.positions.durable),
+            }
         };
         let written = self.write_block(block).await;
         let mut state = self.state.borrow_mut();
@@ -225,9 +233,21 @@ impl Log {
         Ok(())
     }
 
+    /// Asks for a claim, which the task that writes the log makes when it has nothing else to write.
+    pub fn ask_claim(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.claimed || state.poison.is_some() {
+            return;
+        }
+        state.claim_asked = true;
+        if let Some(waker) = state.writer.take() {
+            waker.wake();
+        }
+    }
+
     /// Proves with an empty block that the last one was durable, so that damage to it is not taken for a torn
     /// tail. For a log that has nothing else to do: nothing may be pending. Without room it does nothing.
-    pub async fn claim(&self) -> Result<()> {
+    pub(super) async fn claim(&self) -> Result<()> {
         {
             let state = self.state.borrow();
             state.check_poison()?;

@@ -357,6 +357,7 @@ impl Life {
                 truncate(&self.node, &self.world, 1 + self.dice.index(TABLES - 1)).await?;
             }
             38 if self.dice.one_in(3) => self.recreate(),
+            39 => self.node.engines.iter().for_each(|engine| engine.claim_log()),
             _ => yield_now().await,
         }
         Ok(())
