@@ -9,6 +9,9 @@
 //!                            a task of this core notifies (the log is durable, a read is done)
 //! ```
 //!
+//! Why not to spin on a core that others want (the clients of a test machine, another server): it takes from them the
+//! time in which they would make the work that is waited for (`rivalry.rs`).
+//!
 //! Why not to spin while the disk works: the executor takes completions from its rings only when
 //! no task is runnable. A pass that kept yielding would add milliseconds to every commit.
 //!
@@ -31,6 +34,7 @@ use crate::mailbox::Bell;
 use crate::notify::Notify;
 use crate::os::bridge::{Bridge, EventReader};
 use crate::owner::ShardId;
+use crate::rivalry::Rivalry;
 use crate::runtime::{Runtime, reap, yield_now};
 
 /// What this core waits for besides sockets and mail.
@@ -50,6 +54,7 @@ pub struct Idle {
     wake: Rc<Notify>,
     stop: Rc<Stop>,
     spin: Duration,
+    rivalry: Rivalry,
     last_reap: Cell<Instant>,
 }
 
@@ -86,7 +91,7 @@ impl Idle {
         });
         let last_reap = Cell::new(Instant::now());
         let bridge = bridge.map(RefCell::new);
-        Ok(Idle { bells, me, bridge, wake, stop, spin, last_reap })
+        Ok(Idle { bells, me, bridge, wake, stop, spin, rivalry: Rivalry::new(), last_reap })
     }
 
     /// What tasks of this core notify when the pass has something to do.
@@ -130,6 +135,9 @@ impl Idle {
 
     async fn spin(&self, has_work: &mut impl FnMut() -> bool) -> bool {
         let start = Instant::now();
+        if self.rivalry.is_on(start) {
+            return false;
+        }
         loop {
             if self.wake.take() || has_work() {
                 return true;

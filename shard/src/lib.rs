@@ -32,6 +32,7 @@ pub mod os;
 pub mod owner;
 pub mod pace;
 pub mod page;
+mod rivalry;
 mod router;
 pub mod runtime;
 pub mod service;

@@ -25,6 +25,11 @@ pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// shares the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(100);
 
+/// How often a core asks whether others want it.
+pub const RIVALRY_INTERVAL: Duration = Duration::from_millis(100);
+/// A core that could not run for more than this part of its time, though it wanted to, is shared.
+pub const RIVALRY_WAIT_SHARE: u32 = 50;
+
 /// glommio's own preemption, put out of the way. When this timer fires between being armed and the
 /// first task, glommio takes the core for idle and sleeps on runnable tasks until the next event; a
 /// millisecond made that happen every few thousand wake-ups on a busy host. Our tasks yield by

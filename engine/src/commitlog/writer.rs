@@ -176,23 +176,19 @@ impl Log {
     ///
     /// One call at a time. After an error the log is poisoned: no later call succeeds.
     pub async fn write_pending(&self) -> Result<Position> {
-        let block = {
+        let (block, claim_asked) = {
             let mut state = self.state.borrow_mut();
             assert!(state.writing.is_none(), "one block is written at a time");
             state.check_poison()?;
-            let claim_asked = std::mem::take(&mut state.claim_asked);
-            match state.take_block() {
-                Some(block) => {
-                    state.writing = Some(block.segment.header.number);
-                    block
-                }
-                None if claim_asked => {
-                    drop(state);
-                    self.claim().await?;
-                    return Ok(self.positions().durable);
-                }
-                None => return Ok(state.positions.durable),
+            let block = state.take_block();
+            state.writing = block.as_ref().map(|block| block.segment.header.number);
+            (block, std::mem::take(&mut state.claim_asked))
+        };
+        let Some(block) = block else {
+            if claim_asked {
+                self.claim().await?;
             }
+            return Ok(self.positions().durable);
         };
         let written = self.write_block(block).await;
         let mut state = self.state.borrow_mut();
@@ -247,7 +243,7 @@ impl Log {
 
     /// Proves with an empty block that the last one was durable, so that damage to it is not taken for a torn
     /// tail. For a log that has nothing else to do: nothing may be pending. Without room it does nothing.
-    pub(super) async fn claim(&self) -> Result<()> {
+    pub async fn claim(&self) -> Result<()> {
         {
             let state = self.state.borrow();
             state.check_poison()?;

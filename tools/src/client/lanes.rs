@@ -23,6 +23,20 @@ pub struct Due {
     pub attempts: u32,
 }
 
+impl Due {
+    /// In a closed loop nobody meant an operation to be sent before its shard's connections had room: its latency
+    /// counts from now. What was sent before keeps its beginning.
+    pub fn begin_now(&mut self, now_ns: u64) {
+        if self.attempts > 0 {
+            return;
+        }
+        if self.began_ns == self.intended_ns {
+            self.began_ns = now_ns;
+        }
+        self.intended_ns = now_ns;
+    }
+}
+
 /// Which free slot is used next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -170,6 +184,18 @@ mod tests {
             lanes.close(1, 5);
             assert!(!lanes.wants_more());
         }
+    }
+
+    #[test]
+    fn in_a_closed_loop_latency_counts_from_the_sending() {
+        let moments = |mut due: Due| {
+            due.begin_now(50);
+            (due.began_ns, due.intended_ns)
+        };
+        assert_eq!(moments(Due { began_ns: 10, intended_ns: 10, ..due(1, 0) }), (50, 50));
+        let second_half = Due { began_ns: 10, intended_ns: 20, ..due(1, 0) };
+        assert_eq!(moments(second_half), (10, 50), "a read-modify-write began before");
+        assert_eq!(moments(Due { began_ns: 10, intended_ns: 10, ..due(1, 1) }), (10, 10));
     }
 
     #[test]

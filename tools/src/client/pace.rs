@@ -1,7 +1,7 @@
 //! When the next operation is due, and which number a write gets.
 //!
-//! Closed: as soon as there is room; latency counts from then. That finds the highest throughput,
-//! and says nothing about latency: while the server stalls, the client does not ask.
+//! Closed: as soon as there is room on a connection to its shard; latency counts from then. That finds
+//! the highest throughput, and flatters latency: while the server stalls, the client does not ask.
 //!
 //! Open: on a fixed schedule, whatever the server does; latency counts from when the operation
 //! *should* have been sent, so a stall is felt by everything that should have been sent in it

@@ -132,6 +132,7 @@ pub struct Worker {
     templates: Vec<Template>,
     books: Books,
     pace: Pace,
+    is_closed_loop: bool,
     sequencer: Sequencer,
     in_flight: usize,
     drawing: bool,
@@ -181,6 +182,7 @@ impl Worker {
             templates: Vec::new(),
             books: Books::new(plan.workload, plan.journal, plan.clock),
             pace: plan.pace,
+            is_closed_loop: plan.pace == Pace::Closed,
             sequencer: Sequencer::new(thread, threads),
             in_flight: 0,
             drawing: true,
@@ -399,6 +401,9 @@ impl Worker {
     /// Puts one request on a connection.
     #[inline]
     fn put(&mut self, index: usize, mut due: Due, now: Now) {
+        if self.is_closed_loop {
+            due.begin_now(now.elapsed_ns);
+        }
         let connection = &mut self.connections[index];
         let stream = connection.free.pop().expect("a lane gives out only what is free");
         let link = connection.link.as_mut().expect("a lost connection has no room");

@@ -1,0 +1,94 @@
+//! Whether others want this core: how long its thread was ready to run and had to wait for the processor.
+//!
+//! The kernel counts that for each thread in `schedstat`. It is read ten times a second, and only by a core that is
+//! about to spin. A kernel that does not count knows of no rivals.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use crate::limits::{RIVALRY_INTERVAL, RIVALRY_WAIT_SHARE};
+
+/// What one core knows of its rivals.
+pub(crate) struct Rivalry {
+    file: Option<File>,
+    is_on: Cell<bool>,
+    /// When the kernel was last asked, and what it said.
+    asked: Cell<(Instant, Duration)>,
+}
+
+impl Rivalry {
+    /// Of the calling thread.
+    pub(crate) fn new() -> Rivalry {
+        let file = File::open("/proc/thread-self/schedstat").ok();
+        let waited = waited(file.as_ref());
+        Rivalry { file, is_on: Cell::new(false), asked: Cell::new((Instant::now(), waited)) }
+    }
+
+    /// Asks the kernel now and then.
+    pub(crate) fn is_on(&self, now: Instant) -> bool {
+        let (asked, before) = self.asked.get();
+        let past = now.saturating_duration_since(asked);
+        if past >= RIVALRY_INTERVAL {
+            let waited = waited(self.file.as_ref());
+            self.is_on.set(is_contended(waited.saturating_sub(before), past));
+            self.asked.set((now, waited));
+        }
+        self.is_on.get()
+    }
+}
+
+fn is_contended(waited: Duration, past: Duration) -> bool {
+    waited * RIVALRY_WAIT_SHARE > past
+}
+
+/// How long the thread has waited for a processor in all its life.
+fn waited(file: Option<&File>) -> Duration {
+    let mut text = [0; 96];
+    let length = file.and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+    Duration::from_nanos(wait_ns(text).unwrap_or(0))
+}
+
+/// The second of the numbers of a `schedstat`: run ns, wait ns, slices.
+fn wait_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_had_to_wait_is_shared() {
+        assert_eq!(wait_ns("151724217 3318520 146\n"), Some(3_318_520));
+        assert_eq!((wait_ns(""), wait_ns("1 x 2")), (None, None));
+        let ms = Duration::from_millis;
+        assert!(!is_contended(ms(2), ms(100)) && is_contended(ms(3), ms(100)));
+    }
+
+    /// Two threads on one processor: each waits for the other.
+    #[test]
+    fn rivals_are_noticed() {
+        let cpu = crate::os::cpus::allowed().unwrap()[0];
+        let seen = std::thread::spawn(move || {
+            crate::os::cpus::bind(cpu).unwrap();
+            let rivalry = Rivalry::new();
+            let (stop, until) =
+                (std::sync::atomic::AtomicBool::new(false), Duration::from_secs(20));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+                let begun = Instant::now();
+                while !rivalry.is_on(Instant::now()) && begun.elapsed() < until {}
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            rivalry.file.is_none() || rivalry.is_on.get()
+        });
+        assert!(seen.join().unwrap());
+    }
+}
