@@ -43,6 +43,8 @@ pub const PAGE_BYTES: u64 = 1 << 20;
 pub const UNPAGED_ROWS: u64 = 10_000;
 /// Largest result that cannot be paged: a frame's worth.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
+/// What a mutation counts in a batch beside its bytes: a place in the log, a partition in memory.
+pub const BATCH_MUTATION_BYTES: usize = 256;
 /// Largest batch over several partitions, in bytes of its mutations: ScyllaDB's `batch_size_fail_threshold`.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a batch over several partitions that its client is warned of: ScyllaDB's `batch_size_warn_threshold`.

@@ -7,7 +7,7 @@ use super::write::{Records, Scratch, WritePlan, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::lang::ast::BatchKind;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_WARN_BYTES};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATION_BYTES, BATCH_WARN_BYTES};
 use crate::term::Term;
 use model::{Table, Token};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct BatchSize {
 impl BatchSize {
     /// One more mutation.
     pub(super) fn add(&mut self, table: &Arc<Table>, token: Token, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
+        self.bytes += bytes + BATCH_MUTATION_BYTES;
         if !self.tables.iter().any(|known| Arc::ptr_eq(known, table)) {
             self.tables.push(table.clone());
         }

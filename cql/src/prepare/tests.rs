@@ -316,7 +316,7 @@ fn a_batch_over_partitions_is_bounded_and_one_of_a_partition_is_not() {
     assert_eq!(run("7", 2 * BATCH_BYTES_MAX), (Ok(String::new()), Vec::new()));
     let (result, warnings) = run("c", BATCH_WARN_BYTES);
     assert!(result.is_ok() && warnings.len() == 1, "{warnings:?}");
-    assert!(warnings[0].starts_with("Batch for [ks.t] is of size 128."), "{warnings:?}");
+    assert!(warnings[0].starts_with("Batch for [ks.t] is of size 129."), "{warnings:?}");
     assert_eq!(run("c", BATCH_BYTES_MAX).0, Err("Batch too large".into()));
 }
 
