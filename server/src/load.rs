@@ -25,11 +25,16 @@ impl Load {
         Load { requests: 0, request_bytes: 0, answer_bytes: 0, bytes_max }
     }
 
-    /// Whether another request may wait.
+    /// Whether another request may wait. One that is alone may, however large: else a core with little memory would
+    /// never take it.
     #[inline]
     pub(crate) fn admits(&self, body_bytes: u32) -> bool {
         let bytes = self.request_bytes + self.answer_bytes + held(body_bytes);
-        self.requests < SHARD_REQUESTS_MAX && bytes <= self.bytes_max
+        self.requests < SHARD_REQUESTS_MAX && (bytes <= self.bytes_max || self.is_idle())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests == 0 && self.answer_bytes == 0
     }
 
     /// A request waits.
@@ -93,6 +98,10 @@ mod tests {
         assert!(!load.admits(body_bytes), "answers nobody reads take room too");
         load.unsent(2 << 20, 0);
         assert!(load.admits(body_bytes));
+        let mut small = Load::new(10 << 20);
+        assert!(small.admits(9 << 20), "alone");
+        small.unsent(0, 1);
+        assert!(!small.admits(9 << 20));
         let mut many = Load::new(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0));
