@@ -12,7 +12,7 @@ pub use text::{create_keyspace, create_table, create_type};
 
 use crate::lang::ast::{Describe, DescribeTarget, QualifiedName};
 use model::schema::{Keyspace, Schema, Table};
-use model::types::Name;
+use model::types::{CqlType, Name};
 use std::sync::Arc;
 
 /// What a DESCRIBE answers.
@@ -87,7 +87,7 @@ pub fn describe(
 }
 
 fn names(keyspace: &Keyspace, kind: &str, name: &str) -> [String; 3] {
-    [keyspace.name.clone(), kind.to_owned(), Name(name).to_string()]
+    [Name(&keyspace.name).to_string(), kind.to_owned(), Name(name).to_string()]
 }
 
 fn element(keyspace: &Keyspace, kind: &str, name: &str, statement: String) -> [String; 4] {
@@ -137,7 +137,7 @@ impl<'s> Look<'s> {
     fn table(&self, table: &Table) -> [String; 4] {
         let statement = create_table(table, self.internals);
         let name = Name(&table.name).to_string();
-        [table.keyspace.clone(), "table".to_owned(), name, statement]
+        [Name(&table.keyspace).to_string(), "table".to_owned(), name, statement]
     }
 
     fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described, String> {
@@ -169,10 +169,9 @@ fn types_in_order(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<model::types
     while !left.is_empty() {
         let ready = |ty: &model::types::UserType| {
             ty.fields.iter().all(|(_, field)| {
-                let text = field.to_string();
-                let used = keyspace.types.keys().filter(|name| **name != ty.name);
-                let mut used = used.filter(|name| mentions(&text, &Name(name).to_string()));
-                used.all(|name| done.iter().any(|ty| ty.name == *name))
+                let mut used = Vec::new();
+                used_types(field, &mut used);
+                used.iter().all(|name| done.iter().any(|ty| ty.name == *name))
             })
         };
         let (now, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|ty| ready(ty));
@@ -183,8 +182,18 @@ fn types_in_order(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<model::types
     done.into_iter()
 }
 
-/// Whether a type's text has `name` as a whole word.
-fn mentions(text: &str, name: &str) -> bool {
-    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
-    text.split(|c| !inside(c)).any(|word| word == name)
+/// The names of the user types that a type is made of.
+fn used_types<'t>(ty: &'t CqlType, used: &mut Vec<&'t str>) {
+    match ty {
+        CqlType::Udt { definition, .. } => used.push(&definition.name),
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => used_types(element, used),
+        CqlType::Map { key, value, .. } => {
+            used_types(key, used);
+            used_types(value, used);
+        }
+        CqlType::Tuple(fields) => fields.iter().for_each(|field| used_types(field, used)),
+        _ => {}
+    }
 }

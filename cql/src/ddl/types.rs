@@ -3,10 +3,11 @@
 //! A type that changes takes along every type and table that is made of it: columns hold the
 //! definition itself, so that nothing else ever has to look it up.
 
-use super::{Ddl, Ground, Object, is_word};
+use super::{Ddl, Ground, Object};
 use crate::error::{Error, Result};
 use crate::lang::ast::{AlterType, QualifiedName, TypeChange, TypeName};
 use crate::prepare::types::resolve_type;
+use model::limits::NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
 use model::types::{CqlType, UserType};
 
@@ -27,8 +28,11 @@ pub(super) fn create(
             name.name
         )));
     }
-    if !is_word(&name.name) {
-        return Err(Error::invalid(format!("\"{}\" is not a valid type name", name.name)));
+    if name.name.is_empty() || name.name.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "User type name must be 1 to {NAME_BYTES_MAX} characters long (got {})",
+            name.name.len()
+        )));
     }
     let mut made = UserType {
         keyspace: keyspace.to_owned(),

@@ -114,3 +114,38 @@ fn what_is_not_there_is_said_in_cassandras_words() {
         "Table for existing index 'x' not found in 'dd'"
     );
 }
+
+#[test]
+fn a_column_that_came_back_is_dropped_and_added_again() {
+    let mut db = crate::testing::Database::with("k int PRIMARY KEY, b int, c int");
+    for statement in ["ALTER TABLE t DROP b", "ALTER TABLE t ADD b int", "ALTER TABLE t DROP c"] {
+        db.ok(statement);
+    }
+    let table = db.schema.keyspace("ks").unwrap().tables["t"].clone();
+    let plain = create_table(&table, false);
+    assert!(plain.contains("    b int,\n") || plain.contains("    b int\n"), "{plain}");
+    let whole = create_table(&table, true);
+    assert_eq!(whole.matches(" b int").count(), 2, "as it was, and as it is: {whole}");
+    let tail: Vec<&str> = whole.lines().rev().take(3).map(|line| &line[..25]).collect();
+    let wanted =
+        ["ALTER TABLE ks.t DROP c U", "ALTER TABLE ks.t ADD b in", "ALTER TABLE ks.t DROP b U"];
+    assert_eq!(tail.len(), 3);
+    assert!(tail.iter().zip(wanted).all(|(line, wanted)| wanted.starts_with(line)), "{tail:?}");
+}
+
+#[test]
+fn names_that_need_quotes_have_them() {
+    let mut db = crate::testing::Database::with("k int PRIMARY KEY");
+    db.ok("CREATE TYPE \"a type; or not\" (f int)");
+    let long = format!("CREATE TYPE {} (f int)", "n".repeat(193));
+    assert_eq!(db.err(&long), "User type name must be 1 to 192 characters long (got 193)");
+    db.ok("CREATE TYPE \"B\" (f frozen<\"a type; or not\">)");
+    db.ok("CREATE TABLE u (k int PRIMARY KEY, l list<frozen<\"a type; or not\">>)");
+    let asked = Describe { target: DescribeTarget::Name(name("ks")), internals: false };
+    let Ok(Described::Elements(rows)) = describe(&asked, &db.schema, None, |_| false) else {
+        panic!("it is there")
+    };
+    let names: Vec<&str> = rows.iter().map(|row| row[2].as_str()).collect();
+    assert_eq!(names, ["ks", "\"a type; or not\"", "\"B\"", "t", "u"]);
+    assert!(rows[4][3].contains("l list<frozen<\"a type; or not\">>"), "{}", rows[4][3]);
+}

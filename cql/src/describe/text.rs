@@ -2,7 +2,7 @@
 //!
 //! Run in order, what `DESCRIBE SCHEMA` prints gives back the same schema.
 
-use model::schema::{Column, ColumnKind, Keyspace, Table};
+use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table};
 use model::types::{Name, UserType};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,11 +45,13 @@ pub fn create_type(ty: &UserType) -> String {
 /// CREATE TABLE; with internals, its id and the columns it once had.
 pub fn create_table(table: &Table, internals: bool) -> String {
     let name = format!("{}.{}", Name(&table.keyspace), Name(&table.name));
-    let mut columns: Vec<Column> = table.columns().to_vec();
-    if internals {
-        columns.extend(table.dropped.iter().map(|dropped| dropped.column.clone()));
-    }
-    let mut lines: Vec<String> = columns.iter().map(|column| line(table, column)).collect();
+    let dropped = if internals { last_dropped(table) } else { Vec::new() };
+    // One that came back is first made as it was, then dropped, then added as it is.
+    let came_back = |column: &&Column| dropped.iter().any(|d| d.column.name == column.name);
+    let columns = table.columns().iter().filter(|column| !came_back(column));
+    let columns = columns.chain(dropped.iter().map(|dropped| &dropped.column));
+    let mut lines: Vec<String> =
+        columns.map(|column| format!("    {}", definition(table, column))).collect();
     if !has_short_key(table) {
         lines.push(format!("    PRIMARY KEY ({})", primary_key(table)));
     }
@@ -64,14 +66,24 @@ pub fn create_table(table: &Table, internals: bool) -> String {
     options.extend(option_texts(table));
     out.push_str(&options.join("\n    AND "));
     out.push(';');
-    if internals {
-        for dropped in &table.dropped {
-            let column = Name(&dropped.column.name);
-            let at = dropped.dropped_at;
-            let _ = write!(out, "\nALTER TABLE {name} DROP {column} USING TIMESTAMP {at};");
+    for dropped in dropped {
+        let column = Name(&dropped.column.name);
+        let at = dropped.dropped_at;
+        let _ = write!(out, "\nALTER TABLE {name} DROP {column} USING TIMESTAMP {at};");
+        if let Some(column) = table.column(&dropped.column.name) {
+            let _ = write!(out, "\nALTER TABLE {name} ADD {};", definition(table, column));
         }
     }
     out
+}
+
+/// The last dropping of each name.
+fn last_dropped(table: &Table) -> Vec<&DroppedColumn> {
+    let all = &table.dropped;
+    let is_last = |index: usize| {
+        all[index + 1..].iter().all(|later| later.column.name != all[index].column.name)
+    };
+    (0..all.len()).filter(|index| is_last(*index)).map(|index| &all[index]).collect()
 }
 
 /// Whether the key is one column and nothing else, and so stands beside it.
@@ -79,13 +91,14 @@ fn has_short_key(table: &Table) -> bool {
     table.partition_key().len() == 1 && table.clustering().is_empty()
 }
 
-fn line(table: &Table, column: &Column) -> String {
+/// A column as it stands in CREATE and in ADD.
+fn definition(table: &Table, column: &Column) -> String {
     let suffix = match column.kind {
         ColumnKind::Static => " static",
         ColumnKind::PartitionKey if has_short_key(table) => " PRIMARY KEY",
         _ => "",
     };
-    format!("    {} {}{suffix}", Name(&column.name), column.ty)
+    format!("{} {}{suffix}", Name(&column.name), column.ty)
 }
 
 fn primary_key(table: &Table) -> String {
