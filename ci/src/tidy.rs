@@ -112,15 +112,28 @@ fn check_links(file: &TextFile, files: &[TextFile], complaints: &mut Vec<String>
                 }
             }
             let path = path.join("/");
-            let is_there = |known: &TextFile| {
-                known.path == path
-                    || known.path.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'))
-            };
-            if !files.iter().any(is_there) {
+            if !is_there(&path, files) {
                 complaints.push(format!("{}:{number}: no {path} to link to", file.path));
             }
         }
+        // Code spans that are paths of a room: `engine/src/read.rs`.
+        for span in line.split('`').skip(1).step_by(2) {
+            if is_source_path(span) && !is_there(span, files) {
+                complaints.push(format!("{}:{number}: no {span} to read", file.path));
+            }
+        }
     }
+}
+
+/// A file of the repository, or a folder with one.
+fn is_there(path: &str, files: &[TextFile]) -> bool {
+    let within = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    files.iter().any(|file| file.path.strip_prefix(path).is_some_and(within))
+}
+
+fn is_source_path(span: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    span.split_once("/src/").is_some_and(|(room, _)| !room.is_empty()) && span.chars().all(is_plain)
 }
 
 fn check_rust(file: &TextFile, complaints: &mut Vec<String>) {

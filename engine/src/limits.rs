@@ -61,6 +61,8 @@ pub const SEGMENT_BYTES: u32 = 32 << 20;
 
 /// A smaller segment would not hold a record of half its size beside its headers.
 pub const SEGMENT_BYTES_MIN: u32 = 32 << 10;
+/// How often a block is read that does not verify, before it is taken for the end of the log.
+pub const LOG_TAIL_READS: u32 = 3;
 
 /// All segments of a shard's log. When it is reached, writes are `Overloaded` until a flush frees one.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;

@@ -46,9 +46,13 @@ impl Deletion {
 }
 
 /// Time to live: how long it was given, and when it ends.
+///
+/// An expired cell whose value a flush or compaction has dropped is *spent*: its `ttl_s` is 0. It is dead whatever the
+/// time, and still meets other cells as what it was: as a tombstone it would win over one that was written with the
+/// same timestamp and expires later, and what a reader sees would depend on when compaction came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry {
-    /// As written by the client, in seconds.
+    /// As written by the client, in seconds; 0 if it is spent.
     pub ttl_s: u32,
     /// The first second at which the cell is dead.
     pub at_s: u32,
@@ -74,7 +78,7 @@ impl Life {
     pub fn is_dead(&self, now_s: u32) -> bool {
         match self {
             Life::Live => false,
-            Life::Expiring(expiry) => expiry.at_s <= now_s,
+            Life::Expiring(expiry) => expiry.at_s <= now_s || expiry.ttl_s == 0,
             Life::Dead { .. } => true,
         }
     }

@@ -12,6 +12,7 @@
 //!             8 MORTAL    some cell or the marker expires or is a tombstone
 //! cell flags  1 OWN       has a timestamp of its own; else the row's
 //!             2 EXPIRES   4 DEAD (no value)   8 PATH (an element of a collection)
+//!               (an expiring cell with ttl_s 0 is spent: expired, its value dropped)
 //!            16 WHOLE     with DEAD: a tombstone over the whole collection
 //! ```
 //!

@@ -32,6 +32,7 @@ fn each_rule_catches_its_violation() {
         ("engine/src/a.rs", "//! x\nfn a() { unsafe { b() } }\n", "`unsafe` outside"),
         ("engine/src/read.rs", "//! x\nuse glommio::io;\n", "`glommio` outside"),
         ("docs/a.md", "\n[a](a.md) [b](../b.md#c) [c](http://c)\n", ":2: no b.md to link to"),
+        ("docs/a.md", "`docs/a.md` `a/src/*`\nsee `cql/src/gone.rs`\n", ":2: no cql/src/gone.rs"),
         ("tools/src/a.py", "open('/home/me/x')\n", ":1: names a folder"),
     ] {
         let found = complaints(path, text);

@@ -20,7 +20,7 @@ use super::segment::{
 use crate::codec::Reader;
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath, View};
-use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX};
+use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX, LOG_TAIL_READS};
 use crate::planted::{Bug, planted};
 use std::collections::BTreeMap;
 
@@ -216,7 +216,7 @@ impl Replay {
             return Ok(false);
         }
         let at = self.after(self.end)?;
-        let Some(header) = self.valid_block(at).await? else {
+        let Some(header) = self.block_at(at).await? else {
             self.check_tail(at).await?;
             return Ok(false);
         };
@@ -258,6 +258,17 @@ impl Replay {
         }
         let next = Position::new(end.segment() + 1, FIRST_BLOCK);
         self.segment(next).map(|_| next)
+    }
+
+    /// The same, read again if it does not verify: a bit that flipped on its way to us is no torn write.
+    async fn block_at(&mut self, at: Position) -> Result<Option<BlockHeader>> {
+        for _ in 1..LOG_TAIL_READS {
+            if let Some(header) = self.valid_block(at).await? {
+                return Ok(Some(header));
+            }
+            self.window.view = None;
+        }
+        self.valid_block(at).await
     }
 
     /// The header of the block at `at`, if all of it is as it was written.

@@ -77,3 +77,12 @@ fn a_seed_is_the_same_world_twice() {
         assert_eq!(run(seed), run(seed));
     }
 }
+
+/// Worlds that showed a bug when it was there: a cell that expired during a compaction won over one that lived longer;
+/// a bit that flipped while the end of the log was read cost a record.
+#[test]
+fn worlds_that_once_failed() {
+    for seed in [3355, 12193] {
+        run(seed);
+    }
+}

@@ -8,6 +8,10 @@ use std::panic::catch_unwind;
 /// How many worlds a bug may survive.
 const SEEDS_MAX: u64 = 2000;
 
+/// These show where bytes rot on the disk, and where the process is killed before the power goes: the stories of
+/// `tests/planted.rs` do that, lives here do not.
+const BENEATH: [Bug; 2] = [Bug::NoTailRule, Bug::TrustReadable];
+
 /// The first world in which the bug shows.
 fn caught_by(bug: Bug) -> Option<u64> {
     plant(Some(bug));
@@ -21,6 +25,7 @@ fn a_bug_in_the_engine_is_caught() {
     std::panic::set_hook(Box::new(|_| {}));
     let survivors: Vec<Bug> = Bug::ALL
         .into_iter()
+        .filter(|bug| !BENEATH.contains(bug))
         .filter(|bug| {
             let caught = caught_by(*bug);
             println!("{bug:?}: caught by seed {caught:?}");

@@ -189,7 +189,7 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec
         if let Life::Expiring(expiry) = cell.life
             && cell.life.is_dead(purge.now_s)
         {
-            cell.life = Life::Dead { local_s: died_s(expiry) };
+            cell.life = Life::Expiring(Expiry { ttl_s: 0, ..expiry });
             cell.value = &[];
         }
         builder.cell(&cell);

@@ -176,3 +176,29 @@ fn a_plain_cell_in_a_column_with_elements_is_refused() {
     out.truncate(out.len() - 2);
     assert_eq!(RowRef::checked(&out), Err(Error::Malformed("row: cells out of order")));
 }
+
+/// Found by the simulator: an expired cell became a tombstone, and beat one of its own timestamp that lives longer.
+#[test]
+fn when_a_cell_is_compacted_does_not_decide_who_wins() {
+    let cell = |at_s, value: &'static [u8]| {
+        let mut out = Vec::new();
+        let life = Life::Expiring(Expiry { ttl_s: 5, at_s });
+        RowBuilder::begin(&mut out, &RowHead::bare(1))
+            .cell(&Cell { life, ..Cell::live(ColumnId(4), 1, value) });
+        out
+    };
+    let (sooner, later) = (cell(10, b"z"), cell(30, b"a"));
+    let purge = Purge { now_s: 20, ..Purge::NOTHING };
+    let mut spent = Vec::new();
+    assert!(compact(RowRef::trusted(&sooner), Deletion::NONE, &purge, &mut spent));
+    assert!(spent.len() < sooner.len(), "its value is gone");
+    let mut scratch = Vec::new();
+    for now_s in [5, 20] {
+        let seen = visible(RowRef::trusted(&spent), Deletion::NONE, now_s, &mut scratch);
+        assert!(seen.is_none(), "spent is dead whatever the time");
+    }
+    let mut both = Vec::new();
+    merge(RowRef::checked(&spent).unwrap(), RowRef::trusted(&later), &mut both);
+    let seen = visible(RowRef::trusted(&both), Deletion::NONE, 20, &mut scratch).unwrap();
+    assert_eq!(seen.cells().map(|cell| cell.value).collect::<Vec<_>>(), [b"a"]);
+}
