@@ -20,8 +20,10 @@ use uuid::Uuid;
 /// What has happened, so that a test can see that something did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Lives that ended with the power; every life but a failed one does.
+    /// Lives after which the power went.
     pub(crate) lives: u64,
+    /// Lives after which only the process went: what it had written can be read, and is not durable.
+    pub(crate) kills: u64,
     /// Lives that an injected fault ended.
     pub(crate) failed: u64,
     /// Starts that got as far as answering.
@@ -43,6 +45,7 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn add(&mut self, other: &Tally) {
         self.lives += other.lives;
+        self.kills += other.kills;
         self.failed += other.failed;
         self.opened += other.opened;
         self.dealt += other.dealt;
@@ -154,12 +157,14 @@ impl World {
     }
 }
 
-/// Lives `lives` lives on one disk; gives what happened, and a hash of it.
-pub(crate) fn live(seed: u64, lives: u64, tells: bool) -> (Tally, u64) {
+/// Lives on one disk until the power was cut `cuts` times; gives what happened, and a hash of it.
+pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     let world = Rc::new(RefCell::new(World::new(seed)));
     let mut disk = SimDisk::new(seed, Faults::default());
-    let mut trace = 0u64;
-    for life in 0..lives {
+    let kills = std::env::var_os("MESSINA_SIM_KILLS").is_some();
+    let (mut trace, mut lived) = (0u64, 0u64..);
+    while world.borrow().tally.lives < cuts {
+        let life = lived.next().expect("there are numbers enough");
         let faults = world.borrow_mut().faults();
         disk.set_faults(faults.clone());
         let shards = 1 + world.borrow_mut().dice.index(3);
@@ -181,8 +186,13 @@ pub(crate) fn live(seed: u64, lives: u64, tells: bool) -> (Tally, u64) {
                 world.tally.failed += 1;
             }
         }
-        world.tally.lives += 1;
         trace = trace.rotate_left(7) ^ disk.trace();
+        if kills && world.dice.one_in(4) {
+            world.tally.kills += 1;
+            disk = disk.kill();
+            continue;
+        }
+        world.tally.lives += 1;
         let mode = [Crash::Nothing, Crash::Everything, Crash::Random][world.dice.index(3)];
         disk = disk.crash(world.dice.roll(), mode);
     }

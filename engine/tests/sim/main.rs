@@ -2,7 +2,8 @@
 //! exactly what was answered is there.
 //!
 //! `MESSINA_SIM_POINTS` says how many power cuts (a thousand by default); a failure prints a seed, and
-//! `MESSINA_SIM_SEED` runs that seed alone.
+//! `MESSINA_SIM_SEED` runs that seed alone. With `MESSINA_SIM_KILLS` the process is also killed between power cuts: one
+//! world in ten thousand then fills the memory, and nobody knows yet whether the engine or the simulator does it.
 
 mod life;
 mod node;
@@ -14,7 +15,7 @@ mod workload;
 use life::{Tally, live};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Lives of one disk.
+/// Power cuts of one disk; between them the process is killed now and then.
 const LIVES: u64 = 8;
 
 fn number(name: &str) -> Option<u64> {
