@@ -257,6 +257,8 @@ fn latte(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Co
     let latte = |arguments: &[&str]| {
         let mut command = repository.command(kit.join("bin/latte"));
         command.args(arguments).arg(folder(repository, "latte").join("check.rn"));
+        // It leaves a log where it runs.
+        command.current_dir(repository.work_folder());
         command
     };
     let mut schema = latte(&["schema"]);
@@ -265,7 +267,6 @@ fn latte(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Co
     load.arg(&at);
     let mut work = latte(&["run"]);
     work.args(["-d", "5s", "-t", "1", "-p", "64", "-q", &at]);
-    work.current_dir(repository.work_folder());
     Ok(vec![schema, load, work])
 }
 

@@ -38,8 +38,8 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// Every one.
-    pub const ALL: [Bug; 15] = [
+    /// Those of the log, the manifest and the layout.
+    pub const OF_FILES: [Bug; 11] = [
         Bug::AckBeforeSync,
         Bug::NoDirectorySync,
         Bug::FreeLogEarly,
@@ -51,11 +51,11 @@ impl Bug {
         Bug::NoTailRule,
         Bug::RetrySync,
         Bug::TrustReadable,
-        Bug::ApplyEarly,
-        Bug::DeleteInputsEarly,
-        Bug::PurgeEarly,
-        Bug::ReplayTruncated,
     ];
+
+    /// Those of the engine that stands on them.
+    pub const OF_ENGINE: [Bug; 4] =
+        [Bug::ApplyEarly, Bug::DeleteInputsEarly, Bug::PurgeEarly, Bug::ReplayTruncated];
 }
 
 /// Whether this bug is planted on this thread.

@@ -12,7 +12,7 @@ use model::mutation::MutationBuilder;
 use model::options::TableOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
 use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
@@ -38,10 +38,7 @@ fn schema() -> Schema {
         durable_writes: true,
     };
     let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-        let version = Uuid::from_u128(number.into());
-        schema.apply(&SchemaEntry { number, version, change }).unwrap()
-    })
+    Schema::of_changes(changes).unwrap()
 }
 
 fn config(seed: u64) -> Config {
@@ -291,7 +288,7 @@ fn whichever_operation_fails_readers_see_the_same_and_it_is_tried_again() {
                 shard.round(round).await;
             }
             let job = shard.engine.next_job(1).unwrap();
-            sim.set_faults(Faults { fail_op: Some(sim.ops() + nth), ..Faults::default() });
+            sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
             let result = shard.engine.run(job, 1, async || yield_now().await).await;
             sim.set_faults(Faults::default());
             shard.check().await;

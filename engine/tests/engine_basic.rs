@@ -11,7 +11,7 @@ use engine::{Config, Engine, Job};
 use model::mutation::MutationBuilder;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
 use std::rc::Rc;
 use uuid::Uuid;
@@ -30,11 +30,7 @@ fn schema() -> Schema {
         durable_writes: true,
     };
     let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-        schema
-            .apply(&SchemaEntry { number, version: Uuid::from_u128(number.into()), change })
-            .unwrap()
-    })
+    Schema::of_changes(changes).unwrap()
 }
 
 fn config() -> Config {
@@ -105,6 +101,15 @@ fn by_key(key: u8) -> Partitions {
     Partitions::Keys(vec![(Token::of_key(&[key]), Box::from([key]))])
 }
 
+/// Makes a shard, and opens it.
+async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    let host_id = Uuid::from_u128(1);
+    let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
+    layout.make_directories(disk).await.unwrap();
+    Engine::create(disk, &config()).await.unwrap();
+    open(disk, exec).await
+}
+
 /// Opens the engine with its log running.
 async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
     let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
@@ -131,16 +136,7 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
     let exec = SimExec::new(3);
     let inner = exec.clone();
     exec.run(async move {
-        let layout = Layout {
-            ready: false,
-            generation: 1,
-            shards: 1,
-            host_id: Uuid::from_u128(1),
-            timestamp_high: 0,
-        };
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config()).await.unwrap();
-        let engine = open(&disk, &inner).await;
+        let engine = create(&disk, &inner).await;
         for i in 0..100u8 {
             // Nothing is read before it is durable.
             let before = read(&engine, by_key(i % 50));
@@ -185,16 +181,7 @@ fn log_of_one_record(claims: bool) -> SimDisk {
     let exec = SimExec::new(3);
     let inner = exec.clone();
     exec.run(async move {
-        let layout = Layout {
-            ready: false,
-            generation: 1,
-            shards: 1,
-            host_id: Uuid::from_u128(1),
-            timestamp_high: 0,
-        };
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config()).await.unwrap();
-        let engine = open(&disk, &inner).await;
+        let engine = create(&disk, &inner).await;
         engine.write(&record(7, &[1; 100], 1), 1).unwrap();
         answered(&engine, 1).await;
         if claims {

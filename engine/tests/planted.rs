@@ -64,21 +64,8 @@ fn without_a_bug_no_story_fails() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    let bugs = [
-        Bug::AckBeforeSync,
-        Bug::NoDirectorySync,
-        Bug::FreeLogEarly,
-        Bug::SkipChecksum,
-        Bug::ReplayStopsEarly,
-        Bug::ManifestNoSync,
-        Bug::AcceptRecycled,
-        Bug::AcceptTornTail,
-        Bug::NoTailRule,
-        Bug::RetrySync,
-        Bug::TrustReadable,
-    ];
     std::panic::set_hook(Box::new(|_| {}));
-    let survivors: Vec<_> = bugs
+    let survivors: Vec<_> = Bug::OF_FILES
         .into_iter()
         .filter(|bug| {
             let caught = caught_after(*bug);

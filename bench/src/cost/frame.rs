@@ -11,7 +11,7 @@ use cql::frame::header::{Direction, Flags};
 use cql::frame::intake::{Arrival, Intake};
 use cql::frame::outlet::Outlet;
 use cql::frame::request::{Execute, Parameters, Request, ValueList};
-use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
+use cql::frame::response::{Columns, Description, Envelope};
 use cql::frame::{Consistency, Value, Version};
 use cql::limits::FRAME_BODY_BYTES_MAX;
 use cql::plan::{Page, Scratch};
@@ -60,7 +60,10 @@ impl<'e> Desk<'e> {
         let write = format!("INSERT INTO ks.cf (key, {columns}) VALUES (?{marks})");
         let compiled = |text: &str| {
             let prepared = prepare(text, &shape.schema(), None).expect("the table has these");
-            let columns = described(&prepared);
+            let columns = match &prepared.statement {
+                Statement::Select(plan) => plan.result_columns(VERSION),
+                _ => Columns::none(),
+            };
             (prepared, columns)
         };
         let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
@@ -137,16 +140,6 @@ impl<'e> Desk<'e> {
         self.outlet.sent(bytes);
         bytes
     }
-}
-
-fn described(prepared: &Prepared) -> Columns {
-    let Statement::Select(plan) = &prepared.statement else { return Columns::none() };
-    let (keyspace, table) = (plan.table.keyspace.as_str(), plan.table.name.as_str());
-    let columns = plan.columns.iter();
-    let specs: Vec<ColumnSpec<'_>> = columns
-        .map(|column| ColumnSpec { keyspace, table, name: &column.name, ty: &column.ty })
-        .collect();
-    Columns::encode(VERSION, &specs)
 }
 
 /// The frame of a client that reads record `number`.

@@ -7,7 +7,7 @@ use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
 use model::read::{Limits, Partitions, ReadCommand, Slice};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::{SchemaChange, SchemaEntry, TableBuilder};
+use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -100,12 +100,7 @@ impl Shape {
             durable_writes: true,
         };
         let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-        changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-            let version = Uuid::from_u128(number.into());
-            schema
-                .apply(&SchemaEntry { number, version, change })
-                .expect("a table in an empty schema conflicts with nothing")
-        })
+        Schema::of_changes(changes).expect("a table in an empty schema conflicts with nothing")
     }
 }
 

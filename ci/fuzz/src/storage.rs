@@ -13,11 +13,10 @@ use engine::io::{Disk, Faults, RelPath, SimDisk};
 use engine::manifest::{Edit, Manifest, State, View};
 use engine::sstable::{Codec, Finished, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
 use engine::{Error, Result};
+use futures_lite::future::block_on;
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, TableId, Token, TokenRange};
-use std::pin::pin;
 use std::sync::OnceLock;
-use std::task::{Context, Poll, Waker};
 use uuid::Uuid;
 
 /// What devices write whole.
@@ -71,16 +70,6 @@ fn break_at(bytes: &mut Vec<u8>, at: usize, how: u8) {
     }
 }
 
-/// The simulated disk makes nobody wait.
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-    }
-}
-
 fn fresh() -> (SimDisk, Disk) {
     let disk = SimDisk::new(1, Faults::default());
     (disk.clone(), Disk::Sim(disk))
@@ -91,11 +80,11 @@ pub(crate) fn log(input: &[u8]) {
     static GOLDEN: OnceLock<Golden<Vec<Vec<u8>>>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
-        let said = at_once(write_log(&disk)).expect("the disk has no faults");
+        let said = block_on(write_log(&disk)).expect("the disk has no faults");
         Golden::of(&sim, (1..9).map(|n| format!("{n:06}.log")), said)
     });
     let disk = golden.damaged(input);
-    if let Ok(records) = at_once(replay(&disk)) {
+    if let Ok(records) = block_on(replay(&disk)) {
         let all = &golden.said;
         assert!(records.len() <= all.len() && records == all[..records.len()], "other records");
     }
@@ -139,11 +128,11 @@ pub(crate) fn manifest(input: &[u8]) {
     static GOLDEN: OnceLock<Golden<Vec<State>>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
-        let said = at_once(write_manifest(&disk)).expect("the disk has no faults");
+        let said = block_on(write_manifest(&disk)).expect("the disk has no faults");
         Golden::of(&sim, ["manifest".into()], said)
     });
     let disk = golden.damaged(input);
-    if let Ok(state) = at_once(Manifest::read(&disk, &RelPath::root())) {
+    if let Ok(state) = block_on(Manifest::read(&disk, &RelPath::root())) {
         assert!(golden.said.contains(&state), "a state it has never had: {state:?}");
     }
 }
@@ -186,13 +175,13 @@ pub(crate) fn sstable(input: &[u8]) {
     static GOLDEN: OnceLock<Golden<(Known, Listing)>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
-        let finished = at_once(write_sstable(&disk)).expect("the disk has no faults");
+        let finished = block_on(write_sstable(&disk)).expect("the disk has no faults");
         let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
-        let listing = at_once(list(&disk, known)).expect("nothing is damaged yet");
+        let listing = block_on(list(&disk, known)).expect("nothing is damaged yet");
         Golden::of(&sim, [engine::sstable::file_name(SSTABLE)], (known, listing))
     });
     let (known, listing) = &golden.said;
-    match at_once(list(&golden.damaged(input), *known)) {
+    match block_on(list(&golden.damaged(input), *known)) {
         Ok(found) => assert!(found == *listing, "other rows"),
         Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
     }
@@ -264,20 +253,20 @@ mod tests {
     #[test]
     fn what_is_whole_is_read_whole_and_a_flipped_bit_is_seen() {
         let (sim, disk) = fresh();
-        let written = at_once(write_log(&disk)).unwrap();
-        assert!(written.len() == 40 && at_once(replay(&disk)).unwrap() == written);
-        let states = at_once(write_manifest(&disk)).unwrap();
-        assert_eq!(at_once(Manifest::read(&disk, &RelPath::root())).ok(), states.last().cloned());
-        let finished = at_once(write_sstable(&disk)).unwrap();
+        let written = block_on(write_log(&disk)).unwrap();
+        assert!(written.len() == 40 && block_on(replay(&disk)).unwrap() == written);
+        let states = block_on(write_manifest(&disk)).unwrap();
+        assert_eq!(block_on(Manifest::read(&disk, &RelPath::root())).ok(), states.last().cloned());
+        let finished = block_on(write_sstable(&disk)).unwrap();
         let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
-        assert!(at_once(list(&disk, known)).unwrap().len() > 200);
+        assert!(block_on(list(&disk, known)).unwrap().len() > 200);
         for name in ["000001.log", "manifest", &engine::sstable::file_name(SSTABLE)] {
             let mut bytes = sim.bytes(&path(name)).unwrap();
             bytes[4110] ^= 4;
             sim.plant(&path(name), bytes);
         }
-        assert!(!at_once(replay(&disk)).is_ok_and(|records| records == written));
-        assert!(at_once(Manifest::read(&disk, &RelPath::root())).ok() != states.last().cloned());
-        assert!(at_once(list(&disk, known)).is_err());
+        assert!(!block_on(replay(&disk)).is_ok_and(|records| records == written));
+        assert!(block_on(Manifest::read(&disk, &RelPath::root())).ok() != states.last().cloned());
+        assert!(block_on(list(&disk, known)).is_err());
     }
 }

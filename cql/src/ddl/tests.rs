@@ -20,10 +20,7 @@ fn schema() -> Schema {
         durable_writes: true,
     };
     let changes = [keyspace("ee"), keyspace("system"), SchemaChange::CreateTable(Box::new(table))];
-    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-        let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };
-        schema.apply(&entry).expect("a sound change")
-    })
+    Schema::of_changes(changes).expect("sound changes")
 }
 
 fn planned(text: &str, schema: &Schema) -> Result<Ddl> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lang::ast::{Describe, DescribeTarget};
-use model::schema::{SchemaChange, SchemaEntry, TableBuilder, TableId};
+use model::schema::{SchemaChange, TableBuilder, TableId};
 use model::types::{CqlType, UserType};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -34,10 +34,7 @@ fn schema() -> Schema {
         SchemaChange::CreateKeyspace { name: "dd".into(), replication, durable_writes: true };
     let changes =
         [create, SchemaChange::CreateType(ty), SchemaChange::CreateTable(Box::new(table))];
-    changes.into_iter().zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-        let version = Uuid::from_u128(number.into());
-        schema.apply(&SchemaEntry { number, version, change }).expect("a sound change")
-    })
+    Schema::of_changes(changes).expect("sound changes")
 }
 
 fn ask(target: DescribeTarget, current: Option<&str>) -> Result<Described, String> {

@@ -3,6 +3,8 @@
 use super::page::PagingState;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::frame::Version;
+use crate::frame::response::{ColumnSpec, Columns};
 use crate::limits::{PAGE_BYTES, UNPAGED_ROWS};
 use crate::restrict::{PartitionChoice, Where, for_each_key};
 use crate::rows::{RowOrder, Selection};
@@ -166,6 +168,16 @@ impl SelectPlan {
                 (!keys.is_empty()).then_some(Partitions::Keys(keys))
             }
         })
+    }
+
+    /// What a result looks like, as each frame of it says.
+    pub fn result_columns(&self, version: Version) -> Columns {
+        let (keyspace, table) = (self.table.keyspace.as_str(), self.table.name.as_str());
+        let columns = self.columns.iter();
+        let specs: Vec<ColumnSpec<'_>> = columns
+            .map(|column| ColumnSpec { keyspace, table, name: &column.name, ty: &column.ty })
+            .collect();
+        Columns::encode(version, &specs)
     }
 
     /// The state the client needs for the next page, if there is one.

@@ -92,9 +92,15 @@ impl SimDisk {
         SimDisk(Rc::new(RefCell::new(next)))
     }
 
-    /// From now on these faults.
+    /// From now on these faults; their numbers of operations count from here.
     pub fn set_faults(&self, faults: Faults) {
-        self.0.borrow_mut().faults = faults;
+        let begun = self.ops();
+        let from_here = |op: u64| op + begun;
+        self.0.borrow_mut().faults = Faults {
+            fail_op: faults.fail_op.map(from_here),
+            crash_at_op: faults.crash_at_op.map(from_here),
+            ..faults
+        };
     }
 
     /// Power is lost: nothing on this disk will return any more.

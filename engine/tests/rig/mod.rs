@@ -75,11 +75,7 @@ impl Story {
     /// One life with these faults, and its end.
     pub(crate) fn life(&mut self, faults: Faults, end: End) -> Verdict {
         let seed = self.dice.roll();
-        // Numbers of operations count from the beginning of the life.
-        let begun = self.disk.ops();
-        let fail_op = faults.fail_op.map(|op| begun + op);
-        let crash_at_op = faults.crash_at_op.map(|op| begun + op);
-        self.disk.set_faults(Faults { fail_op, crash_at_op, ..faults });
+        self.disk.set_faults(faults);
         let outcome = self.run(seed, RECORDS_MAX);
         let verdict = self.said(outcome);
         self.disk = match end {

@@ -8,7 +8,7 @@ use engine::{Config, Engine, Error, Reshard, sweep};
 use messina_engine as engine;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
-use model::schema::{SchemaChange, SchemaEntry, Table, TableBuilder};
+use model::schema::{SchemaChange, Table, TableBuilder};
 use model::{CqlType, Schema, TableId, Token, TokenRange};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -63,10 +63,7 @@ pub(crate) fn schema(ids: &[TableId; TABLES], gc_grace_s: i32) -> Schema {
         SchemaChange::CreateTable(Box::new(definition(number, *id, gc_grace_s)))
     };
     let changes = std::iter::once(keyspace).chain(ids.iter().enumerate().map(table));
-    changes.zip(1..).fold(Schema::empty(), |schema, (change, number)| {
-        let version = Uuid::from_u128(number.into());
-        schema.apply(&SchemaEntry { number, version, change }).expect("it fits")
-    })
+    Schema::of_changes(changes).expect("they fit")
 }
 
 /// The tokens of each shard: the formula of the product.

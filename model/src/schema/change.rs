@@ -79,6 +79,14 @@ pub struct SchemaEntry {
 }
 
 impl Schema {
+    /// The schema that these changes make one after the other, from nothing; the version of each is its number, from 1.
+    pub fn of_changes(changes: impl IntoIterator<Item = SchemaChange>) -> Result<Schema> {
+        changes.into_iter().zip(1..).try_fold(Schema::empty(), |schema, (change, number)| {
+            let version = Uuid::from_u128(number.into());
+            schema.apply(&SchemaEntry { number, version, change })
+        })
+    }
+
     /// The schema after `entry`; refuses what contradicts this one.
     pub fn apply(&self, entry: &SchemaEntry) -> Result<Schema> {
         let mut next = self.clone();

@@ -123,13 +123,7 @@ impl Prepared {
 
     fn result_columns(&self, version: Version) -> &Columns {
         self.result[place(version)].get_or_init(|| {
-            let Some(plan) = self.select() else { return Columns::none() };
-            let (keyspace, table) = (plan.table.keyspace.as_str(), plan.table.name.as_str());
-            let columns = plan.columns.iter();
-            let specs: Vec<ColumnSpec<'_>> = columns
-                .map(|column| ColumnSpec { keyspace, table, name: &column.name, ty: &column.ty })
-                .collect();
-            Columns::encode(version, &specs)
+            self.select().map_or_else(Columns::none, |plan| plan.result_columns(version))
         })
     }
 
