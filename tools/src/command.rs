@@ -1,8 +1,8 @@
 //! What each sub-command does: flags to plans, plans to a run, the run to a report.
 
-use crate::client::books::CONNECTION_LOST;
 use crate::client::handshake::Target;
 use crate::client::pace::{Clock, Pace};
+use crate::client::recorder::CONNECTION_LOST;
 use crate::client::run::{Span, run};
 use crate::client::topology::Topology;
 use crate::client::worker::Plan;
@@ -101,7 +101,7 @@ impl Server {
 fn resolve(host: &str) -> Result<SocketAddr> {
     let wrong = |why: String| Error::Invalid(format!("--host {host}: {why}"));
     let found = host.to_socket_addrs().or_else(|_| (host, PORT).to_socket_addrs());
-    let mut addresses = found.map_err(|e| wrong(e.to_string()))?;
+    let mut addresses = found.map_err(|error| wrong(error.to_string()))?;
     addresses.next().ok_or_else(|| wrong("no address".into()))
 }
 

@@ -20,7 +20,7 @@ pub enum Error {
     Lost(String),
     /// A file does not hold what it should.
     Corrupt {
-        /// The file.
+        /// Path of the file.
         file: String,
         /// Where in it.
         offset: u64,

@@ -36,7 +36,7 @@ pub struct Flags {
     pub verb: Verb,
 }
 
-/// The sub-commands.
+/// The sub-commands of `messina-load`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Create the table and insert the records.
@@ -72,7 +72,7 @@ pub struct ClientFlags {
     /// Cores to run the threads on, such as 0,2,3.
     #[arg(long, value_delimiter = ',')]
     pub cores: Vec<usize>,
-    /// Protocol version.
+    /// Version of the native protocol.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=5))]
     pub protocol: u8,
     /// Compression of messages.
@@ -105,7 +105,7 @@ pub struct ClientFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Data")]
 pub struct DataFlags {
-    /// Keyspace.
+    /// Keyspace of the table.
     #[arg(long, default_value = "ycsb")]
     pub keyspace: String,
     /// Records that the load phase makes.
@@ -170,13 +170,13 @@ pub struct LoadFlags {
     /// Append every acknowledged write to this file, for `verify`.
     #[arg(long)]
     pub journal: Option<PathBuf>,
-    /// See `DataFlags`.
+    /// Flags shared by all commands: see `DataFlags`.
     #[command(flatten)]
     pub data: DataFlags,
-    /// See `ClientFlags`.
+    /// Flags shared by all commands: see `ClientFlags`.
     #[command(flatten)]
     pub client: ClientFlags,
-    /// See `OutputFlags`.
+    /// Flags shared by all commands: see `OutputFlags`.
     #[command(flatten)]
     pub output: OutputFlags,
 }
@@ -221,13 +221,13 @@ pub struct RunFlags {
     /// Seed of keys and operations; runs with the same seed choose alike.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// See `DataFlags`.
+    /// Flags shared by all commands: see `DataFlags`.
     #[command(flatten)]
     pub data: DataFlags,
-    /// See `ClientFlags`.
+    /// Flags shared by all commands: see `ClientFlags`.
     #[command(flatten)]
     pub client: ClientFlags,
-    /// See `OutputFlags`.
+    /// Flags shared by all commands: see `OutputFlags`.
     #[command(flatten)]
     pub output: OutputFlags,
 }
@@ -242,13 +242,13 @@ pub struct VerifyFlags {
     /// Without a journal: ycsb or timeseries.
     #[arg(long, value_enum, default_value_t = DataName::Ycsb)]
     pub workload: DataName,
-    /// See `DataFlags`.
+    /// Flags shared by all commands: see `DataFlags`.
     #[command(flatten)]
     pub data: DataFlags,
-    /// See `ClientFlags`.
+    /// Flags shared by all commands: see `ClientFlags`.
     #[command(flatten)]
     pub client: ClientFlags,
-    /// See `OutputFlags`.
+    /// Flags shared by all commands: see `OutputFlags`.
     #[command(flatten)]
     pub output: OutputFlags,
 }
@@ -271,7 +271,7 @@ pub enum WorkloadName {
     A,
     /// 95 % read, 5 % update.
     B,
-    /// Reads only.
+    /// YCSB C: reads only.
     C,
     /// 95 % read, 5 % insert, the newest most.
     D,
@@ -286,7 +286,7 @@ pub enum WorkloadName {
 /// The data sets of `load` and `verify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DataName {
-    /// YCSB's usertable.
+    /// The usertable of YCSB.
     Ycsb,
     /// The table of series.
     Timeseries,
@@ -295,7 +295,7 @@ pub enum DataName {
 /// The distributions of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PopularityName {
-    /// All alike.
+    /// Every key is equally likely.
     Uniform,
     /// Zipf, hot keys are neighbours.
     Zipfian,
@@ -310,9 +310,9 @@ pub enum PopularityName {
 /// Compressions of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompressionName {
-    /// None.
+    /// Frames are not compressed.
     None,
-    /// LZ4.
+    /// Frames are compressed with LZ4.
     Lz4,
     /// Snappy (protocol 3 and 4).
     Snappy,
@@ -324,7 +324,7 @@ impl ClientFlags {
         Version::from_number(self.protocol).expect("clap allows 3 to 5")
     }
 
-    /// The compression.
+    /// The compression of frames; an error if protocol v5 lacks it.
     pub fn compression(&self) -> Result<Compression> {
         match self.compression {
             CompressionName::None => Ok(Compression::None),
@@ -350,7 +350,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(format!("'{unit}' is no unit of time; there are ms, s, m, h, d")),
     };
     let number: f64 = number.parse().map_err(|_| "a duration is a number and a unit, as 90s")?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }
 
 fn parse_consistency(text: &str) -> Result<Consistency, String> {

@@ -34,9 +34,9 @@ const CHECKED_BYTES: usize = 20;
 pub struct Header {
     /// Always `messina-load journal 1`.
     pub format: String,
-    /// The keyspace.
+    /// The keyspace of the table that was written.
     pub keyspace: String,
-    /// The table.
+    /// The table that was written.
     pub table: String,
     /// Fields of a record.
     pub fields: usize,
@@ -136,11 +136,11 @@ impl Journal {
 /// What a journal promises: for each key, the newest acknowledged write of each field.
 #[derive(Debug)]
 pub struct Promises {
-    /// The table.
+    /// The table and the shape of its records.
     pub header: Header,
     /// By key number.
     pub floors: HashMap<u64, Floor>,
-    /// Records read.
+    /// Number of records read so far.
     pub records: u64,
 }
 
@@ -156,8 +156,10 @@ impl Promises {
         loop {
             match file.read_exact(&mut bytes) {
                 Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(promises),
-                Err(e) => return Err(Error::io(doing())(e)),
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    return Ok(promises);
+                }
+                Err(error) => return Err(Error::io(doing())(error)),
             }
             let record = decode(&bytes).map_err(|reason| Error::Corrupt {
                 file: path.display().to_string(),

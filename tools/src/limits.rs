@@ -13,7 +13,7 @@ pub const SCAN_ROWS_MAX: u32 = 1000;
 
 /// Time series of a run, and points of one: a point's key number has 24 bits of each.
 pub const SERIES_MAX: u64 = 1 << 24;
-/// See `SERIES_MAX`.
+/// Points of one series at most: with the number of the series a key has 48 bits.
 pub const SERIES_POINTS_MAX: u64 = 1 << 24;
 /// How long after its time to live a point may still be seen: two clocks are compared.
 pub const UNDEAD_GRACE_S: u32 = 5;
@@ -24,7 +24,7 @@ pub const ANSWER_BYTES_MAX: u32 = 64 << 20;
 pub const RECEIVE_BYTES: usize = 64 << 10;
 /// Streams of one connection: their number has 15 bits.
 pub const STREAMS_MAX: usize = 1 << 15;
-/// Operations that may wait for a busy shard before nothing new is drawn, per lane.
+/// Operations that may wait in the queue of one shard before no new operation is drawn.
 pub const PARKED_MAX: usize = 256;
 /// How often an operation is tried again before it counts as failed.
 pub const ATTEMPTS_MAX: u32 = 12;

@@ -30,7 +30,7 @@ pub enum Violation {
     Null {
         /// The row's key number.
         key: u64,
-        /// The field.
+        /// Number of the field, from 0.
         field: u8,
         /// The acknowledged write.
         floor: u64,
@@ -39,14 +39,14 @@ pub enum Violation {
     Garbled {
         /// The row's key number.
         key: u64,
-        /// The field.
+        /// Number of the field, from 0.
         field: u8,
     },
     /// A value of another key or field.
     Foreign {
         /// The row's key number.
         key: u64,
-        /// The field.
+        /// Number of the field, from 0.
         field: u8,
         /// Where the value belongs.
         origin: Origin,
@@ -55,7 +55,7 @@ pub enum Violation {
     Stale {
         /// The row's key number.
         key: u64,
-        /// The field.
+        /// Number of the field, from 0.
         field: u8,
         /// The write that was read.
         sequence: u64,
@@ -70,7 +70,7 @@ pub enum Violation {
         field: u8,
         /// The field that should.
         other: u8,
-        /// The write.
+        /// Sequence number of the acknowledged write.
         sequence: u64,
     },
     /// A row that the read did not ask for, or out of its order.

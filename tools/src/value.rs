@@ -57,7 +57,7 @@ impl Origin {
     /// Makes `value` the one of this write.
     #[inline]
     fn fill(&self, value: &mut [u8]) {
-        assert!(value.len() >= VALUE_BYTES_MIN, "a value has room for its header");
+        assert!(value.len() >= VALUE_BYTES_MIN, "a value has space for its header");
         assert!(self.key < KEYS_MAX, "a key number has 48 bits");
         assert!(usize::from(self.field) < FIELDS_MAX, "a field number has 4 bits");
         let hash = self.hash(value.len());

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "this whole file is a test")]
 
-mod crooked;
+mod faulty_server;
 
-use crooked::{Crooked, Fault};
+use faulty_server::{Fault, FaultyServer};
 use messina_tools::report::data::RunReport;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn messina_load(address: SocketAddr, arguments: &[&str]) -> Output {
 /// Loads, runs 5000 operations of `workload` with every read verified, and returns the report.
 fn run(fault: Fault, workload: &str, extra: &[&str]) -> (Option<i32>, RunReport) {
     let dir = tempfile::tempdir().unwrap();
-    let (_, address) = Crooked::start(fault, 1);
+    let (_, address) = FaultyServer::start(fault, 1);
     let json = dir.path().join("run.json");
     if fault != Fault::Forgets && fault != Fault::Tears && fault != Fault::Refuses {
         let loaded = messina_load(address, &["load", "--records", RECORDS, "--reconnect"]);
@@ -34,7 +34,10 @@ fn run(fault: Fault, workload: &str, extra: &[&str]) -> (Option<i32>, RunReport)
     arguments.extend(["--operations", "5000", "--json", json.to_str().unwrap()]);
     arguments.extend(extra);
     let output = messina_load(address, &arguments);
-    (output.status.code(), RunReport::read(&json).unwrap_or_else(|e| panic!("{e}: {output:?}")))
+    (
+        output.status.code(),
+        RunReport::read(&json).unwrap_or_else(|error| panic!("{error}: {output:?}")),
+    )
 }
 
 fn violations(report: &RunReport) -> Vec<&str> {
@@ -62,7 +65,7 @@ fn a_forgetful_server_is_caught_by_reads_and_by_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     let journal = dir.path().join("acks");
     let journal = journal.to_str().unwrap();
-    let (_, address) = Crooked::start(Fault::Forgets, 1);
+    let (_, address) = FaultyServer::start(Fault::Forgets, 1);
     let load = ["load", "--records", "3000", "--journal", journal];
     assert!(messina_load(address, &load).status.success(), "the load cannot know");
     let proved = messina_load(address, &["verify", "--journal", journal]);
@@ -79,7 +82,7 @@ fn a_forgetful_server_is_caught_by_reads_and_by_the_journal() {
 fn a_torn_row_is_caught() {
     let dir = tempfile::tempdir().unwrap();
     let journal = dir.path().join("acks");
-    let (_, address) = Crooked::start(Fault::Tears, 1);
+    let (_, address) = FaultyServer::start(Fault::Tears, 1);
     let load = ["load", "--records", "3000", "--journal", journal.to_str().unwrap()];
     assert!(messina_load(address, &load).status.success(), "the load cannot know");
     let json = dir.path().join("run.json");
@@ -125,7 +128,7 @@ fn lost_connections_end_the_run_unless_reconnecting() {
 
 #[test]
 fn requests_go_to_the_shard_that_owns_their_key() {
-    let (server, address) = Crooked::start(Fault::None, 3);
+    let (server, address) = FaultyServer::start(Fault::None, 3);
     let load = ["load", "--records", RECORDS, "--connections", "6", "--threads", "2"];
     let loaded = messina_load(address, &load);
     assert!(loaded.status.success(), "{loaded:?}");
@@ -140,7 +143,7 @@ fn requests_go_to_the_shard_that_owns_their_key() {
 #[test]
 fn two_reports_make_one_page() {
     let dir = tempfile::tempdir().unwrap();
-    let (_, address) = Crooked::start(Fault::None, 1);
+    let (_, address) = FaultyServer::start(Fault::None, 1);
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     assert!(messina_load(address, &["load", "--records", RECORDS]).status.success());
     for name in ["a.json", "b.json"] {

@@ -17,7 +17,7 @@ struct Flags {
     /// Which: messina, cassandra, redis.
     #[arg(long, value_delimiter = ',', default_value = "messina,cassandra,redis")]
     only: Vec<String>,
-    /// The server.
+    /// Path of the Messina binary.
     #[arg(long, default_value = "target/release/messina")]
     messina: PathBuf,
     /// More flags for it, in one string.
@@ -26,7 +26,7 @@ struct Flags {
     /// The load tool.
     #[arg(long, default_value = "target/release/messina-load")]
     messina_load: PathBuf,
-    /// A script `cassandra start|stop DIR` that heeds PORT and SYNC.
+    /// A script `cassandra start|stop DIR` that uses PORT and SYNC.
     #[arg(long, default_value = "cassandra")]
     cassandra: PathBuf,
     /// Redis; redis-benchmark is looked for in the path.

@@ -43,11 +43,11 @@ pub struct Programs {
 /// A server that runs.
 #[derive(Debug)]
 pub struct Running {
-    /// Which.
+    /// Which server it is.
     pub contender: Contender,
     /// Where it listens.
     pub port: u16,
-    /// Its process.
+    /// Process id of the server.
     pub pid: u32,
     stop: Stop,
     // Dropped last: the server's data.

@@ -34,7 +34,7 @@ impl std::error::Error for Failed {}
 impl Failed {
     /// An I/O error together with what was being done.
     pub fn io(doing: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Failed {
-        move |e| Failed(format!("{doing}: {e}"))
+        move |error| Failed(format!("{doing}: {error}"))
     }
 }
 

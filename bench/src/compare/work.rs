@@ -25,7 +25,7 @@ pub enum Work {
 /// How hard the clients press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
-    /// Connections.
+    /// Number of connections of the client.
     pub connections: u32,
     /// Requests in flight on each.
     pub in_flight: u32,
@@ -161,7 +161,8 @@ impl Setup {
 
 fn read_json(file: &NamedTempFile) -> Result<Value> {
     let text = fs::read(file.path()).map_err(Failed::io("reading a result"))?;
-    serde_json::from_slice(&text).map_err(|e| Failed(format!("a result that is no JSON: {e}")))
+    serde_json::from_slice(&text)
+        .map_err(|error| Failed(format!("a result that is no JSON: {error}")))
 }
 
 fn redis_command(

@@ -20,7 +20,7 @@ const SOURCE_PORTS: u32 = 40_000;
 /// Everything that is the same for all connections.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The server.
+    /// Address of the server.
     pub address: SocketAddr,
     /// The protocol version.
     pub version: Version,
@@ -58,7 +58,7 @@ impl Target {
     /// Opens a connection wherever it lands.
     pub fn open(&self) -> Result<Opened> {
         let stream = TcpStream::connect_timeout(&self.address, self.timeout)
-            .map_err(|e| Error::Lost(format!("connecting to {}: {e}", self.address)))?;
+            .map_err(|error| Error::Lost(format!("connecting to {}: {error}", self.address)))?;
         self.greet(stream)
     }
 
@@ -86,7 +86,7 @@ impl Target {
                     // Something between us changes source ports: any connection is as good.
                     break;
                 }
-                Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => break,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => break,
                 Err(_) => {}
             }
         }

@@ -129,13 +129,13 @@ impl Link {
                 let full = self.end == self.input.len();
                 Ok(if full { Received::More } else { Received::All })
             }
-            Err(e) if matches!(e.kind(), ErrorKind::Interrupted) => Ok(Received::More),
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Ok(Received::More),
             // A blocking socket says so when its timeout is over.
-            Err(e) if e.kind() == ErrorKind::WouldBlock && self.blocking => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && self.blocking => {
                 Err(Error::Lost("the server did not answer in time".into()))
             }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(Received::All),
-            Err(e) => Err(Error::Lost(e.to_string())),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::All),
+            Err(error) => Err(Error::Lost(error.to_string())),
         }
     }
 
@@ -167,8 +167,9 @@ impl Link {
         }
         match self.stream.write(unsent) {
             Ok(count) => self.outlet.sent(count),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(e) => return Err(Error::Lost(e.to_string())),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(Error::Lost(error.to_string())),
         }
         Ok(!self.outlet.unsent().is_empty())
     }

@@ -1,6 +1,6 @@
 //! When the next operation is due, and which number a write gets.
 //!
-//! Closed: as soon as there is room on a connection to its shard; latency counts from then. That finds
+//! Closed: as soon as a connection to its shard has a free slot; latency counts from then. That finds
 //! the highest throughput, and flatters latency: while the server stalls, the client does not ask.
 //!
 //! Open: on a fixed schedule, whatever the server does; latency counts from when the operation
@@ -89,7 +89,7 @@ impl Clock {
         Clock { start: Instant::now(), start_us: since.as_micros() as u64 }
     }
 
-    /// Now.
+    /// The current moment of the run.
     #[inline]
     pub fn now(&self) -> Now {
         self.at(self.start.elapsed().as_nanos() as u64)

@@ -26,15 +26,15 @@ pub struct Point {
     pub total: u64,
     /// Latencies in µs.
     pub p50_us: f64,
-    /// See `p50_us`.
+    /// The 99th percentile latency.
     pub p99_us: f64,
-    /// See `p50_us`.
+    /// The highest latency.
     pub max_us: f64,
     /// Operations that failed for good.
     pub errors: u64,
     /// Attempts that were repeated.
     pub retries: u64,
-    /// Broken promises.
+    /// Number of promises that the server broke.
     pub violations: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct Ready {
     pub index: usize,
     /// There is something to read, or the connection is over.
     pub readable: bool,
-    /// There is room to write.
+    /// The socket takes more bytes.
     pub writable: bool,
 }
 
@@ -42,7 +42,7 @@ impl Poller {
         // SAFETY: no pointers are involved.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let fd = check(fd).map_err(Error::io("creating a poller"))?;
-        // SAFETY: the descriptor was made just now and belongs to nobody else.
+        // SAFETY: the descriptor was made just now and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         let none = libc::epoll_event { events: 0, u64: 0 };
         Ok(Poller { epoll, events: vec![none; EVENTS_MAX] })
@@ -53,8 +53,8 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), index, libc::EPOLLIN)
     }
 
-    /// Also watches for room to write, while that is wanted.
-    pub fn watch_room(&self, socket: &impl AsRawFd, index: usize, wanted: bool) -> Result<()> {
+    /// Starts or stops watching for the moment when the socket takes more bytes.
+    pub fn watch_writable(&self, socket: &impl AsRawFd, index: usize, wanted: bool) -> Result<()> {
         let out = if wanted { libc::EPOLLOUT } else { 0 };
         self.control(libc::EPOLL_CTL_MOD, socket.as_raw_fd(), index, libc::EPOLLIN | out)
     }
@@ -72,7 +72,7 @@ impl Poller {
             tv_sec: timeout.as_secs() as libc::time_t,
             tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
         };
-        // SAFETY: the buffer has room for EVENTS_MAX events and, like the timeout, outlives the
+        // SAFETY: the buffer holds EVENTS_MAX events and, like the timeout, outlives the
         // call; no signal mask is given.
         let count = unsafe {
             libc::syscall(
@@ -87,8 +87,8 @@ impl Poller {
         };
         let count = match check(count as i32) {
             Ok(count) => count as usize,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
-            Err(e) => return Err(Error::io("waiting for sockets")(e)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(Error::io("waiting for sockets")(error)),
         };
         for event in &self.events[..count] {
             let bits = event.events as i32;
@@ -108,7 +108,7 @@ pub fn connect_from(address: SocketAddr, source_port: u16) -> io::Result<TcpStre
     // SAFETY: no pointers are involved.
     let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     let fd = check(fd)?;
-    // SAFETY: the descriptor was made just now and belongs to nobody else.
+    // SAFETY: the descriptor was made just now and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let yes: libc::c_int = 1;
     // SAFETY: the option's value is an int that outlives the call.
@@ -218,7 +218,7 @@ mod tests {
         server.write_all(b"x").unwrap();
         poller.wait(Duration::from_secs(10), |r| ready.push(r)).unwrap();
         assert_eq!(ready, [Ready { index: 7, readable: true, writable: false }]);
-        poller.watch_room(&client, 7, true).unwrap();
+        poller.watch_writable(&client, 7, true).unwrap();
         poller.wait(Duration::from_secs(10), |r| ready.push(r)).unwrap();
         assert!(ready[1].writable);
     }

@@ -70,7 +70,7 @@ fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
             scan_rows_max: flags.scan_rows,
             frontier: frontier.clone(),
             ledger: ledger.clone(),
-            rng: dice(flags, thread),
+            rng: generator(flags, thread),
         }))
     })
 }
@@ -87,7 +87,7 @@ fn work_on_series(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
             popularity: Popularity::Scrambled { zipf: Zipf::scrambled(), span: each },
             rows_max: flags.scan_rows,
             verify: flags.verify,
-            rng: dice(flags, thread),
+            rng: generator(flags, thread),
             series: data.series,
             points: data.points,
             thread: (thread as u64, threads),
@@ -95,7 +95,7 @@ fn work_on_series(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
     })
 }
 
-fn dice(flags: &RunFlags, thread: usize) -> SmallRng {
+fn generator(flags: &RunFlags, thread: usize) -> SmallRng {
     SmallRng::seed_from_u64(flags.seed.wrapping_add(thread as u64 * 0x9e37_79b9))
 }
 
@@ -137,15 +137,15 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
         PopularityName::Zipfian => Popularity::Zipfian(Zipf::new(records)),
         PopularityName::Latest => Popularity::Latest(Zipf::new(records)),
         PopularityName::Scrambled => {
-            // YCSB leaves room for twice the inserts it expects; without a number of operations
+            // YCSB leaves space for twice the inserts it expects; without a number of operations
             // to expect them from, a tenth of the records.
             let inserts = mix.share(Verb::Insert);
-            let room = match flags.operations {
+            let reserve = match flags.operations {
                 Some(count) => (count as f64 * inserts * 2.0) as u64,
                 None if inserts > 0.0 => records / 10,
                 None => 0,
             };
-            Popularity::Scrambled { zipf: Zipf::scrambled(), span: records + room }
+            Popularity::Scrambled { zipf: Zipf::scrambled(), span: records + reserve }
         }
         PopularityName::Hotspot => {
             let [hot_keys, hot_operations] = flags.hotspot[..] else {

@@ -60,7 +60,7 @@ impl Kind {
 /// Something that went wrong, by name, with a few examples in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// How often.
+    /// Number of times it happened.
     pub count: u64,
     /// The first few, in words.
     pub examples: Vec<String>,
@@ -187,8 +187,8 @@ fn merge_failures(into: &mut BTreeMap<String, Failure>, from: &BTreeMap<String, 
     for (name, failure) in from {
         let mine = into.entry(name.clone()).or_default();
         mine.count += failure.count;
-        let room = EXAMPLES_KEPT.saturating_sub(mine.examples.len());
-        mine.examples.extend(failure.examples.iter().take(room).cloned());
+        let free = EXAMPLES_KEPT.saturating_sub(mine.examples.len());
+        mine.examples.extend(failure.examples.iter().take(free).cloned());
     }
 }
 

@@ -7,7 +7,7 @@
 
 use rand::{Rng, RngExt};
 
-/// YCSB's skew.
+/// The skew that YCSB uses.
 pub const THETA: f64 = 0.99;
 /// The set that `scrambled` draws from, whatever the number of records.
 pub const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
@@ -47,7 +47,7 @@ impl Zipf {
         }
     }
 
-    /// One item.
+    /// Draws one item, from 0.
     #[inline]
     pub fn sample(&self, rng: &mut impl Rng) -> u64 {
         let u: f64 = rng.random();

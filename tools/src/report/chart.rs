@@ -34,20 +34,20 @@ pub enum Axis {
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
+    /// The name shown in the legend.
     pub name: String,
     /// Its colour, as a class of the style sheet: 1 to 6.
     pub colour: usize,
     /// Drawn with dashes.
     pub dashed: bool,
-    /// Its points.
+    /// The points (x, y), in user units.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart.
+/// A line chart with its axes.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Its heading.
+    /// The heading above the chart.
     pub title: String,
     /// A sentence below the heading.
     pub note: String,

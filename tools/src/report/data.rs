@@ -15,10 +15,10 @@ pub const FORMAT: &str = "messina-load report 1";
 /// Where the curve of latencies is sampled: `1 - 10^-(i / 10)` for `i` up to this.
 const CURVE_STEPS: u32 = 60;
 
-/// One run.
+/// The report of one run, as JSON holds it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
-    /// `FORMAT`.
+    /// The value of `FORMAT`.
     pub format: String,
     /// What to call this run.
     pub title: String,
@@ -48,7 +48,7 @@ pub struct RunReport {
     pub rate_offered: Option<f64>,
     /// Operations that were due and never sent.
     pub behind: u64,
-    /// Rows read.
+    /// Number of rows read.
     pub rows: u64,
     /// Reads that found nothing.
     pub not_found: u64,
@@ -60,7 +60,7 @@ pub struct RunReport {
     pub errors: Vec<FailureReport>,
     /// What was tried again.
     pub retries: Vec<FailureReport>,
-    /// Broken promises.
+    /// The promises that the server broke, by kind.
     pub violations: Vec<FailureReport>,
     /// What this tool used.
     pub client_usage: Usage,
@@ -75,15 +75,15 @@ pub struct RunReport {
 /// The latencies of one kind of operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KindReport {
-    /// Its name.
+    /// Name of the operation, such as `read`.
     pub name: String,
-    /// How many.
+    /// Number of operations that succeeded.
     pub operations: u64,
     /// How many a second.
     pub rate: f64,
     /// In µs, like all below.
     pub mean_us: f64,
-    /// The median.
+    /// The median latency.
     pub p50_us: f64,
     /// 90 % are faster.
     pub p90_us: f64,
@@ -93,7 +93,7 @@ pub struct KindReport {
     pub p999_us: f64,
     /// 99.99 % are faster.
     pub p9999_us: f64,
-    /// The slowest.
+    /// The highest latency seen.
     pub max_us: f64,
     /// Latency by quantile.
     pub curve: Vec<(f64, f64)>,
@@ -102,9 +102,9 @@ pub struct KindReport {
 /// Something that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
-    /// Its name.
+    /// Name of the failure, such as `overloaded`.
     pub name: String,
-    /// How often.
+    /// Number of times it happened.
     pub count: u64,
     /// The first few, in words.
     pub examples: Vec<String>,
@@ -171,7 +171,7 @@ impl RunReport {
         let doing = format!("reading {}", path.display());
         let text = std::fs::read(path).map_err(Error::io(doing))?;
         let report: RunReport = serde_json::from_slice(&text)
-            .map_err(|e| Error::Invalid(format!("{} is no report: {e}", path.display())))?;
+            .map_err(|error| Error::Invalid(format!("{} is no report: {error}", path.display())))?;
         if report.format != FORMAT {
             return Err(Error::Invalid(format!(
                 "{} has the format '{}', this tool reads '{FORMAT}'",

@@ -53,7 +53,7 @@ impl Mix {
         Ok(Mix::new(&shares))
     }
 
-    /// One verb.
+    /// Draws one verb by its share.
     #[inline]
     pub fn pick(&self, rng: &mut impl Rng) -> Verb {
         let mut at: f64 = rng.random();

@@ -82,7 +82,7 @@ pub struct Op {
 /// What a workload has for the client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
-    /// An operation.
+    /// The operation to send next.
     Op(Op),
     /// Nothing until something in flight completes.
     Later,
@@ -102,7 +102,7 @@ pub struct Now {
 /// What a completed operation showed.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Broken promises.
+    /// The promises that the server broke.
     pub violations: Vec<Violation>,
     /// Rows that came.
     pub rows: u64,
@@ -121,7 +121,7 @@ pub enum Workload {
     SeriesFill(series::Fill),
     /// The run phase of the time series.
     Series(series::Series),
-    /// Reading back.
+    /// Reading back what was written.
     Check(check::Check),
 }
 

@@ -15,7 +15,7 @@ pub const TABLE: &str = "usertable";
 /// The shape of the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordShape {
-    /// The keyspace.
+    /// The keyspace of the table.
     pub keyspace: String,
     /// Fields of a record.
     pub fields: usize,

@@ -36,7 +36,7 @@ const DATE_ZERO: u32 = 1 << 31;
 /// The shape of the series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesShape {
-    /// The keyspace.
+    /// The keyspace of the table.
     pub keyspace: String,
     /// Bytes of a point's value.
     pub value_bytes: usize,
@@ -207,7 +207,7 @@ impl SeriesName {
 /// The load phase: the first points of a stretch of series.
 #[derive(Debug)]
 pub struct Fill {
-    /// The points.
+    /// The shape of the points that are written.
     pub shape: SeriesShape,
     /// The series to fill.
     pub series: std::ops::Range<u64>,
@@ -290,9 +290,9 @@ struct State {
 /// How a run over series is set up.
 #[derive(Debug)]
 pub struct Setup {
-    /// The points.
+    /// The shape of the points that are written.
     pub shape: SeriesShape,
-    /// The operations.
+    /// The shares of the operations.
     pub mix: Mix,
     /// Which series are read.
     pub popularity: Popularity,
@@ -300,9 +300,9 @@ pub struct Setup {
     pub rows_max: u32,
     /// Whether to judge what is read.
     pub verify: bool,
-    /// This thread's dice.
+    /// The random generator of this thread.
     pub rng: SmallRng,
-    /// All series.
+    /// Number of series of the whole run.
     pub series: u64,
     /// Points of each that the load phase wrote.
     pub points: u32,

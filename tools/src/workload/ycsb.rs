@@ -38,7 +38,7 @@ pub fn core_mix(letter: char) -> Option<Mix> {
 /// The load phase: every key of a stretch, once.
 #[derive(Debug)]
 pub struct Fill {
-    /// The records.
+    /// The shape of the records that are written.
     pub shape: RecordShape,
     /// The next key.
     pub next: u64,
@@ -49,11 +49,11 @@ pub struct Fill {
 /// The run phase.
 #[derive(Debug)]
 pub struct Core {
-    /// The records.
+    /// The shape of the records that are written.
     pub shape: RecordShape,
-    /// The operations.
+    /// The shares of the operations.
     pub mix: Mix,
-    /// The keys.
+    /// How keys are drawn.
     pub popularity: Popularity,
     /// The longest scan.
     pub scan_rows_max: u32,
@@ -61,7 +61,7 @@ pub struct Core {
     pub frontier: Arc<Frontier>,
     /// What was acknowledged, shared by all threads; given when reads are to be judged.
     pub ledger: Option<Arc<Ledger>>,
-    /// This thread's dice.
+    /// The random generator of this thread.
     pub rng: SmallRng,
 }
 

@@ -22,7 +22,7 @@ use std::thread;
 /// The promise that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// None.
+    /// The server keeps all its promises.
     None,
     /// Every 50th write is acknowledged and forgotten.
     Forgets,
@@ -43,7 +43,7 @@ pub(crate) enum Fault {
 type Row = Vec<Option<(i64, Vec<u8>)>>;
 
 /// What all connections share.
-pub(crate) struct Crooked {
+pub(crate) struct FaultyServer {
     fault: Fault,
     shards: u16,
     port: u16,
@@ -58,12 +58,12 @@ pub(crate) struct Crooked {
     rows: Mutex<BTreeMap<(Token, Vec<u8>), Row>>,
 }
 
-impl Crooked {
+impl FaultyServer {
     /// Starts a server that lives as long as the test.
-    pub(crate) fn start(fault: Fault, shards: u16) -> (Arc<Crooked>, SocketAddr) {
+    pub(crate) fn start(fault: Fault, shards: u16) -> (Arc<FaultyServer>, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Arc::new(Crooked {
+        let server = Arc::new(FaultyServer {
             fault,
             shards,
             port: address.port(),
@@ -139,7 +139,7 @@ impl Crooked {
             }
             Request::Startup(_) => to.put_ready(out),
             Request::Query(query) if query.text.starts_with("SELECT release_version") => {
-                put_rows(to, out, &[vec![Some(b"crooked".to_vec())]]);
+                put_rows(to, out, &[vec![Some(b"faulty_server".to_vec())]]);
             }
             Request::Query(_) => to.put_void(out),
             Request::Prepare(prepare) => {
