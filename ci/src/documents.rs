@@ -1,14 +1,16 @@
 //! Runs what the documents tell the reader to type, in order, as one shell session a document.
 //!
-//! A fenced block of `sh`, `python` or `cql` carries a second word that says how it is tested:
+//! Every fenced block names its language. One of `sh`, `python` or `cql` is something to type, and
+//! carries a second word that says how it is tested:
 //!
 //!   run      it must succeed; python reads it as a program, cqlsh as statements
 //!   serve    it starts a server: the session goes on when its output has a line `ready`,
 //!            and after the last block it must end with status 0 on SIGTERM
-//!   known    too long to run here, or this very tier: each line is asked for `--help`, so that
+//!   known    too long to run here, or this very tier: each command is asked for `--help`, so that
 //!            its program, its sub-command and its flags must exist
 //!
-//! Invariant: a block without such a word is a complaint, so no command in a document is untested.
+//! Invariant: a block without a language is a complaint, and so is one to type without a known
+//! second word, so no command block of a document is untested.
 //!
 //! Not here: whether the text around the commands is true.
 
@@ -22,17 +24,26 @@ const CQL_PORT: u16 = 9042;
 /// How long a freshly built server may take to be ready, the build included.
 const READY_SECONDS_MAX: u32 = 900;
 
-/// A fenced block that has to be tested.
+/// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     /// Where the fence opens, from 1.
     line: usize,
+    /// The first word behind the fence, empty if there is none.
     language: String,
+    /// The second word behind the fence, empty if there is none.
     mark: String,
     text: String,
 }
 
-/// The documents with blocks to test.
+impl Block {
+    /// True if it holds something to type.
+    fn is_command(&self) -> bool {
+        ["sh", "python", "cql"].contains(&self.language.as_str())
+    }
+}
+
+/// The documents with blocks.
 pub(crate) fn documents(repository: &Repository) -> Result<Vec<TextFile>, String> {
     let mut files = repository.text_files()?;
     files.retain(|file| file.path.ends_with(".md") && !blocks(&file.text).is_empty());
@@ -47,6 +58,10 @@ pub(crate) fn check(repository: &Repository, document: &TextFile, log: &Log) -> 
     if !complaints.is_empty() {
         return Err(Failure::from(complaints.join("\n")));
     }
+    let blocks: Vec<Block> = blocks.into_iter().filter(Block::is_command).collect();
+    if blocks.is_empty() {
+        return Ok(Done::Passed(1));
+    }
     if blocks.iter().any(|block| block.mark == "serve") {
         if TcpListener::bind(("127.0.0.1", CQL_PORT)).is_err() {
             return Ok(Done::Skipped(format!("port {CQL_PORT} is in use")));
@@ -60,7 +75,7 @@ pub(crate) fn check(repository: &Repository, document: &TextFile, log: &Log) -> 
     if blocks.iter().any(|block| block.mark == "serve") {
         let _ = std::fs::remove_dir_all(repository.root().join("messina-data"));
     }
-    result.map(|()| Done::Passed(1)).map_err(Failure::from)
+    result.map(|()| Done::Passed(blocks.len() as u64)).map_err(Failure::from)
 }
 
 fn run(repository: &Repository, script: &str, log: &Log) -> Result<(), String> {
@@ -72,36 +87,40 @@ fn run(repository: &Repository, script: &str, log: &Log) -> Result<(), String> {
 
 fn complain(path: &str, block: &Block) -> Option<String> {
     let Block { line, language, mark, .. } = block;
+    if language.is_empty() {
+        return Some(format!("{path}:{line}: a block without a language: say what it is"));
+    }
     let is_fine = match mark.as_str() {
-        "run" => true,
+        "run" => block.is_command(),
         "serve" | "known" => language == "sh",
+        "" => !block.is_command(),
         _ => false,
     };
     (!is_fine).then(|| format!("{path}:{line}: `{language} {mark}`: say `run`, `serve` or `known`"))
 }
 
-/// The blocks of a document in the languages that can be tested.
+/// The blocks of a document; one that is never closed reaches to its end.
 fn blocks(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<Block> = None;
-    let mut fenced = false;
-    for (number, line) in (1..).zip(text.lines()) {
-        if fenced && line == "```" {
-            fenced = false;
-            found.extend(open.take());
-        } else if let Some(info) = line.strip_prefix("```").filter(|_| !fenced) {
-            fenced = true;
-            let mut words = info.split_whitespace().map(str::to_owned);
-            let language = words.next().unwrap_or_default();
-            let mark = words.next().unwrap_or_default();
-            if ["sh", "python", "cql"].contains(&language.as_str()) {
-                open = Some(Block { line: number, language, mark, text: String::new() });
+    for (line, words) in (1..).zip(text.lines()) {
+        let fence = words.trim_start();
+        match &mut open {
+            Some(_) if fence.trim_end() == "```" => found.extend(open.take()),
+            Some(block) => {
+                block.text.push_str(words);
+                block.text.push('\n');
             }
-        } else if let Some(block) = &mut open {
-            block.text.push_str(line);
-            block.text.push('\n');
+            None => {
+                let Some(info) = fence.strip_prefix("```") else { continue };
+                let mut words = info.split_whitespace().map(str::to_owned);
+                let language = words.next().unwrap_or_default();
+                let mark = words.next().unwrap_or_default();
+                open = Some(Block { line, language, mark, text: String::new() });
+            }
         }
     }
+    found.extend(open);
     found
 }
 
@@ -143,17 +162,17 @@ fn serve(command: &str) -> String {
     )
 }
 
-/// Asks one documented command for its help, which refuses what it does not know.
+/// Asks the commands of a documented line for their help, which refuses what it does not know.
 fn ask_for_help(line: &str) -> String {
     let line = line.split(" #").next().unwrap_or(line).trim_end();
     if line.is_empty() || line.starts_with('#') {
         return String::new();
     }
-    let command = match line.strip_prefix("cargo ci") {
-        Some(rest) => format!("\"$CARGO_CI\"{rest}"),
-        None => line.to_owned(),
+    let ask = |command: &str| match command.trim().strip_prefix("cargo ci") {
+        Some(rest) => format!("\"$CARGO_CI\"{rest} --help >/dev/null\n"),
+        None => format!("{} --help >/dev/null\n", command.trim()),
     };
-    format!("{command} --help >/dev/null\n")
+    line.split("&&").map(ask).collect()
 }
 
 #[cfg(test)]
@@ -164,10 +183,36 @@ mod tests {
     fn blocks_are_found_with_their_marks() {
         let text = "a\n```sh run\nls\n```\n```text\n```sh\n```\n```cql\nSELECT\n```\n";
         let found = blocks(text);
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.len(), 3);
         assert_eq!((found[0].line, found[0].text.as_str()), (2, "ls\n"));
         assert_eq!(complain("a.md", &found[0]), None);
-        assert!(complain("a.md", &found[1]).is_some());
+        assert_eq!(complain("a.md", &found[1]), None);
+        assert!(complain("a.md", &found[2]).is_some());
+    }
+
+    #[test]
+    fn a_block_that_would_go_untested_is_refused() {
+        for (text, is_fine) in [
+            ("```\ncargo run\n```\n", false),
+            ("```sh\ncargo run\n```\n", false),
+            ("- in a list:\n  ```sh\n  cargo run\n  ```\n", false),
+            ("```sh knwon\ncargo run\n```\n", false),
+            ("```python known\nimport x\n```\n", false),
+            ("```text known\nx\n```\n", false),
+            ("```sh\nnever closed", false),
+            ("```text\nx\n```\n", true),
+            ("```sh known\ncargo run\n```\n", true),
+        ] {
+            let found = blocks(text);
+            assert_eq!(found.len(), 1, "{text}");
+            assert_eq!(complain("a.md", &found[0]).is_none(), is_fine, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_command_of_a_known_line_is_asked() {
+        let asked = ask_for_help("cargo ci fast && ls --all # both");
+        assert_eq!(asked, "\"$CARGO_CI\" fast --help >/dev/null\nls --all --help >/dev/null\n");
     }
 
     #[test]

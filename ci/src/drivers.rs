@@ -7,7 +7,8 @@
 //!   latte                 a load tool for five seconds without an error
 //!
 //! Each sees the schema, creates a keyspace and a table with all scalar types, writes 10,000 rows
-//! by prepared statements, pages them back and checks every value. Its last line is `ok`.
+//! by prepared statements, pages them back and checks every value. Its last line is `ok`, which is
+//! demanded; of a server of ours, so is that a driver that knows shards has found them.
 //!
 //! Invariants
 //! 1. A client whose language is not on the machine is skipped by name, never counted as passed.
@@ -47,20 +48,74 @@ struct Driver {
     needs: (&'static str, &'static str),
     /// Installs in under a minute, so that `full` runs it.
     is_quick: bool,
+    /// What it prints last, and of a server of ours besides.
+    proof: Proof,
     /// Installs what is missing and says what to run.
     prepare: fn(&Repository, &Address, &Log) -> Result<Vec<Command>, String>,
 }
 
+/// What a client must print.
+enum Proof {
+    /// `ok` in its last line.
+    Ok,
+    /// `ok` in its last line, and `2 shards` before: it found the shards of the server.
+    OkAndShards,
+    /// Nothing: a tool of others, whose exit status tells of every error.
+    Status,
+}
+
 const DRIVERS: [Driver; 9] = [
-    Driver { name: "python-v4", needs: PYTHON, is_quick: true, prepare: python_v4 },
-    Driver { name: "python-v5", needs: PYTHON, is_quick: true, prepare: python_v5 },
-    Driver { name: "scylla", needs: PYTHON, is_quick: true, prepare: scylla },
-    Driver { name: "cqlsh", needs: PYTHON, is_quick: true, prepare: cqlsh },
-    Driver { name: "rust", needs: ("cargo", "--version"), is_quick: true, prepare: rust },
-    Driver { name: "node", needs: ("npm", "--version"), is_quick: true, prepare: node },
-    Driver { name: "go", needs: ("go", "version"), is_quick: true, prepare: go },
-    Driver { name: "java", needs: ("mvn", "--version"), is_quick: true, prepare: java },
-    Driver { name: "latte", needs: ("cargo", "--version"), is_quick: false, prepare: latte },
+    Driver {
+        name: "python-v4",
+        needs: PYTHON,
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: python_v4,
+    },
+    Driver {
+        name: "python-v5",
+        needs: PYTHON,
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: python_v5,
+    },
+    Driver {
+        name: "scylla",
+        needs: PYTHON,
+        is_quick: true,
+        proof: Proof::OkAndShards,
+        prepare: scylla,
+    },
+    Driver { name: "cqlsh", needs: PYTHON, is_quick: true, proof: Proof::Ok, prepare: cqlsh },
+    Driver {
+        name: "rust",
+        needs: ("cargo", "--version"),
+        is_quick: true,
+        proof: Proof::OkAndShards,
+        prepare: rust,
+    },
+    Driver {
+        name: "node",
+        needs: ("npm", "--version"),
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: node,
+    },
+    Driver { name: "go", needs: ("go", "version"), is_quick: true, proof: Proof::Ok, prepare: go },
+    Driver {
+        name: "java",
+        needs: ("mvn", "--version"),
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: java,
+    },
+    Driver {
+        name: "latte",
+        needs: ("cargo", "--version"),
+        is_quick: false,
+        proof: Proof::Status,
+        prepare: latte,
+    },
 ];
 const PYTHON: (&str, &str) = ("python3", "--version");
 
@@ -108,6 +163,20 @@ fn unknown_names(choice: &Choice<'_>) -> Vec<String> {
     names.iter().filter(|name| !is_known(name)).cloned().collect()
 }
 
+/// The complaint about what a client printed, if any.
+fn complain(proof: &Proof, printed: &str, is_ours: bool) -> Option<String> {
+    let shards = format!("{SHARDS} shards");
+    let last = printed.trim_end().lines().last().unwrap_or_default();
+    match proof {
+        Proof::Status => None,
+        _ if last != "ok" => Some(format!("{printed}\nits last line is not `ok`")),
+        Proof::OkAndShards if is_ours && !printed.contains(&shards) => {
+            Some(format!("{printed}\nit does not know that the server has {shards}"))
+        }
+        _ => None,
+    }
+}
+
 fn check(
     repository: &Repository,
     driver: &Driver,
@@ -119,8 +188,11 @@ fn check(
         return Ok(Done::Skipped(format!("no `{program}` on this machine")));
     }
     let Some(address) = address else { return check_ours(repository, driver, log) };
-    drive(repository, driver, address, log)?;
-    Ok(Done::Passed(1))
+    let printed = drive(repository, driver, address, log)?;
+    match complain(&driver.proof, &printed, false) {
+        None => Ok(Done::Passed(1)),
+        Some(text) => Err(text.into()),
+    }
 }
 
 /// A server of its own for each client: none is helped or hurt by what another left.
@@ -128,7 +200,10 @@ fn check_ours(repository: &Repository, driver: &Driver, log: &Log) -> Outcome {
     let folder = DataFolder::new(repository, driver.name)?;
     let mut server = Server::start(repository, &folder.join("data"), SHARDS, log)?;
     server.wait_ready()?;
-    if let Err(text) = drive(repository, driver, &server.address, log) {
+    let driven = drive(repository, driver, &server.address, log);
+    let verdict =
+        driven.and_then(|printed| complain(&driver.proof, &printed, true).map_or(Ok(()), Err));
+    if let Err(text) = verdict {
         return Err(Failure::from(format!("{text}\nthe server said:\n{}", server.said())));
     }
     server.stop()?;
@@ -136,16 +211,18 @@ fn check_ours(repository: &Repository, driver: &Driver, log: &Log) -> Outcome {
     Ok(Done::Passed(1))
 }
 
+/// Runs a client; returns what its last command printed.
 fn drive(
     repository: &Repository,
     driver: &Driver,
     address: &Address,
     log: &Log,
-) -> Result<(), String> {
+) -> Result<String, String> {
+    let mut printed = String::new();
     for mut command in (driver.prepare)(repository, address, log)? {
-        log.run(&mut command, CLIENT_LIMIT)?;
+        printed = log.output(&mut command, CLIENT_LIMIT)?;
     }
-    Ok(())
+    Ok(printed)
 }
 
 fn folder(repository: &Repository, name: &str) -> PathBuf {
@@ -286,5 +363,21 @@ mod tests {
         assert_eq!(chosen(Choice::Quick), DRIVERS.len() - 1);
         assert_eq!(chosen(Choice::Named(&names)), 1);
         assert_eq!(unknown_names(&Choice::Named(&names)), ["gopher"]);
+    }
+
+    #[test]
+    fn a_client_that_does_not_say_ok_fails() {
+        let fails = |printed, is_ours| complain(&Proof::Ok, printed, is_ours).is_some();
+        assert!(fails("", true) && fails("ok\nError: late", true) && fails("not ok", false));
+        assert!(!fails("$ go\ngocql 2\nok\n", true));
+    }
+
+    #[test]
+    fn a_client_that_finds_no_shards_fails_on_a_server_that_has_them() {
+        let fails = |printed, is_ours| complain(&Proof::OkAndShards, printed, is_ours).is_some();
+        assert!(fails("protocol 4, no shards advertised\nok\n", true));
+        assert!(!fails("protocol 4, no shards advertised\nok\n", false), "Cassandra has none");
+        assert!(!fails("one connection to each of 2 shards\nok\n", true));
+        assert!(fails("one connection to each of 2 shards\n", true));
     }
 }

@@ -6,33 +6,44 @@
 //! 4. It is started, and every acknowledged write, or a newer one of its key, must be there, whole.
 //! 5. The number of shards changes now and then, so that recovery also deals logs to new owners.
 //!
-//! Invariant: all that varies comes from one seed, which a failure prints. The kernel's scheduling
-//! does not, so a seed repeats the moments, not the outcome.
+//! Invariants
+//! 1. All that varies comes from one seed, which a failure prints. The kernel's scheduling does not,
+//!    so a seed repeats the moments, not the outcome.
+//! 2. The kills met what they are for: memtables were flushed, sstables compacted, and a log was
+//!    being replayed (`Evidence`). The cycles go on until that was seen; if it never is, they fail.
 //!
 //! Not here: power cuts. The page cache outlives the process; the simulator takes it away.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::load::{Load, Working};
+use crate::load::Load;
 use crate::repository::Repository;
-use crate::server::{DataFolder, Server};
+use crate::server::{DataFolder, Server, is_ready};
 use crate::step::{Done, Failure, Log, Outcome};
 
 /// Under load for at least this long, and at most so much longer.
 const LOAD_MIN_MS: u64 = 100;
 const LOAD_SPREAD_MS: u64 = 1500;
-/// A recovery takes tens of milliseconds; later than this it is over.
-const RECOVERY_SPREAD_MS: u64 = 150;
+/// A replay takes tens of milliseconds; so long after its beginning it is over.
+const RECOVERY_SPREAD_MS: u64 = 60;
+/// What a server says when it begins to replay its log (`shard/src/node.rs`).
+const REPLAYS: &str = "replaying the log";
+/// How long it may take until it says so.
+const REPLAY_LIMIT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Kills during recovery, at most, in a cycle that has any.
 const RECOVERY_KILLS_MAX: u64 = 3;
 /// One cycle in so many has kills during recovery, and one has another number of shards.
 const RECOVERY_CYCLES: u64 = 3;
 const SHARDS_CYCLES: u64 = 5;
 const SHARDS_MAX: u64 = 3;
-/// After so many cycles memtables must have been flushed.
-const FLUSHED_CYCLES: u64 = 10;
+/// So many cycles must have met all of [`Evidence`]; fewer are for repeating a failure.
+const EVIDENCE_CYCLES: u64 = 10;
+/// The cycles go on for up to so many times what was asked for, until they have.
+const EVIDENCE_TIMES_MAX: u64 = 4;
 
 /// A cheap generator: splitmix64.
 struct Dice {
@@ -49,6 +60,45 @@ impl Dice {
     }
 }
 
+/// What the kills met, by what the server printed and left on disk.
+#[derive(Default)]
+struct Evidence {
+    /// Sstables that a start found complete and live; what it did not want, it removed.
+    live: BTreeSet<PathBuf>,
+    /// Some memtable was flushed: there was an sstable.
+    has_flushed: bool,
+    /// Some sstable gave way to another: it was live after one start and gone after a later one.
+    has_compacted: bool,
+    /// Kills between the first record of a replay and `ready`.
+    kills_in_recovery: u64,
+}
+
+impl Evidence {
+    /// Notes the sstables that are there after a start.
+    fn see(&mut self, live: BTreeSet<PathBuf>) {
+        self.has_flushed |= !live.is_empty();
+        self.has_compacted |= self.live.difference(&live).next().is_some();
+        self.live = live;
+    }
+
+    /// Notes what a server had printed when it was killed on its way to `ready`.
+    fn see_kill(&mut self, said: &str) {
+        self.kills_in_recovery += u64::from(said.contains(REPLAYS) && !is_ready(said));
+    }
+
+    /// What was never met.
+    fn missing(&self) -> Vec<&'static str> {
+        [
+            (self.has_flushed, "no memtable was flushed"),
+            (self.has_compacted, "no sstable was compacted"),
+            (self.kills_in_recovery > 0, "no kill fell into a recovery"),
+        ]
+        .into_iter()
+        .filter_map(|(is_met, complaint)| (!is_met).then_some(complaint))
+        .collect()
+    }
+}
+
 /// A data folder that lives through crashes.
 struct Victim<'a> {
     repository: &'a Repository,
@@ -56,6 +106,7 @@ struct Victim<'a> {
     shards: u32,
     log: &'a Log,
     dice: Dice,
+    evidence: Evidence,
 }
 
 /// Runs the cycles; each counts as one check.
@@ -65,28 +116,35 @@ pub(crate) fn run(repository: &Repository, cycles: u64, seed: Option<u64>, log: 
     let folder = DataFolder::new(repository, "kill9")?;
     let journal = folder.join("acknowledged");
     let load = Load { repository, journal: &journal, log };
-    let dice = Dice { state: seed };
-    let mut victim = Victim { repository, data: folder.join("data"), shards: 2, log, dice };
-    let server = victim.start()?;
+    let (data, dice, evidence) = (folder.join("data"), Dice { state: seed }, Evidence::default());
+    let mut victim = Victim { repository, data, shards: 2, log, dice, evidence };
+    let mut server = victim.start()?;
     load.fill(&server.address)?;
-    let mut server = Some(server);
-    for cycle in 0..cycles {
-        let running = server.take().expect("the cycle before left a server");
-        match victim.cycle(running, &load, cycle) {
-            Ok(next) => server = Some(next),
-            Err(text) => {
-                let text = format!("{text}\ncycle {cycle} of seed {seed}");
-                return Err(Failure { text, passed: cycle, failed: 1 });
-            }
-        }
+    let mut cycle = 0;
+    while wants_more(cycle, cycles, &victim.evidence) {
+        server = victim.cycle(server, &load, cycle).map_err(|text| Failure {
+            text: format!("{text}\ncycle {cycle} of seed {seed}"),
+            passed: cycle,
+            failed: 1,
+        })?;
+        victim.evidence.see(folder.files(".sst"));
+        cycle += 1;
     }
-    server.take().expect("the last cycle left a server").kill();
-    // Without one, nothing was ever flushed, and the kills proved less than they should.
-    if cycles >= FLUSHED_CYCLES && !folder.has_file(".sst") {
-        return Err(Failure::from(format!("no memtable was flushed in {cycles} cycles")));
+    server.kill()?;
+    let missing = victim.evidence.missing();
+    if cycles >= EVIDENCE_CYCLES && !missing.is_empty() {
+        let text = format!("{} in {cycle} cycles of seed {seed}", missing.join(", "));
+        return Err(Failure::from(text));
     }
+    log.note(&format!("{} kills fell into a recovery", victim.evidence.kills_in_recovery));
     folder.discard()?;
-    Ok(Done::Passed(cycles))
+    Ok(Done::Passed(cycle))
+}
+
+/// True while cycles that were asked for are left, or something was not met yet and may still be.
+fn wants_more(done: u64, asked: u64, evidence: &Evidence) -> bool {
+    let is_proof = asked >= EVIDENCE_CYCLES && !evidence.missing().is_empty();
+    done < asked || (is_proof && done < asked * EVIDENCE_TIMES_MAX)
 }
 
 fn new_seed() -> u64 {
@@ -111,18 +169,23 @@ impl Victim<'_> {
         let moment_ms = LOAD_MIN_MS + self.dice.below(LOAD_SPREAD_MS);
         thread::sleep(Duration::from_millis(moment_ms));
         self.log.note(&format!("cycle {cycle}: kill -9 after {moment_ms} ms of load"));
-        self.kill(server, Some(&mut working))?;
+        if let Some(status) = working.ended() {
+            server.kill()?;
+            return Err(format!("messina-load ended before the kill: {status}"));
+        }
+        server.kill()?;
         working.end()?;
         if self.dice.below(SHARDS_CYCLES) == 0 {
             self.shards = 1 + self.dice.below(SHARDS_MAX) as u32;
         }
         if self.dice.below(RECOVERY_CYCLES) == 0 {
             for _ in 0..=self.dice.below(RECOVERY_KILLS_MAX) {
-                let server = self.spawn()?;
+                let mut server = self.spawn()?;
                 let moment_ms = self.dice.below(RECOVERY_SPREAD_MS);
+                wait_for_replay(&mut server)?;
                 thread::sleep(Duration::from_millis(moment_ms));
                 self.log.note(&format!("cycle {cycle}: kill -9 {moment_ms} ms into recovery"));
-                self.kill(server, None)?;
+                self.evidence.see_kill(&server.kill()?);
             }
         }
         let server = self.start()?;
@@ -131,23 +194,25 @@ impl Victim<'_> {
         }
         Ok(server)
     }
+}
 
-    /// Kills a server that must still be there; so must its load.
-    fn kill(&self, server: Server, working: Option<&mut Working>) -> Result<(), String> {
-        if let Some(status) = working.and_then(Working::ended) {
-            return Err(format!("messina-load ended before the kill: {status}"));
+/// Waits until a server that was just started replays its log.
+fn wait_for_replay(server: &mut Server) -> Result<(), String> {
+    let started = Instant::now();
+    while !server.said().contains(REPLAYS) {
+        server.check_alive()?;
+        if started.elapsed() > REPLAY_LIMIT {
+            return Err(format!("{}\nit never says `{REPLAYS}`", server.said()));
         }
-        let said = server.said();
-        match server.kill() {
-            None => Ok(()),
-            Some(status) => Err(format!("{said}\nthe server ended by itself: {status}")),
-        }
+        thread::sleep(POLL_INTERVAL);
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::fakes;
 
     #[test]
     fn a_seed_repeats_its_moments() {
@@ -159,5 +224,35 @@ mod tests {
         assert_ne!(draw(7), draw(8));
         assert!(draw(7).iter().all(|&moment| moment < LOAD_SPREAD_MS));
         assert!(draw(7).iter().max() > Some(&(LOAD_SPREAD_MS * 9 / 10)));
+    }
+
+    #[test]
+    fn a_server_that_dies_under_load_fails_the_step() {
+        let (repository, log) = fakes::checkout("kill9", fakes::SERVER, fakes::DEADLY_LOAD);
+        let failure = run(&repository, 1, Some(1), &log).err().expect("the server died");
+        assert!(failure.text.contains("the server ended by itself"), "{}", failure.text);
+    }
+
+    #[test]
+    fn kills_that_met_no_flush_no_compaction_and_no_recovery_prove_nothing() {
+        let files = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+        let mut evidence = Evidence::default();
+        assert_eq!(evidence.missing().len(), 3);
+        assert!(wants_more(EVIDENCE_CYCLES, EVIDENCE_CYCLES, &evidence));
+        assert!(!wants_more(4 * EVIDENCE_CYCLES, EVIDENCE_CYCLES, &evidence));
+        assert!(!wants_more(3, 3, &evidence), "a short run repeats a failure, and is no proof");
+        evidence.see(files(&["1.sst"]));
+        evidence.see(files(&["1.sst", "2.sst"]));
+        assert_eq!(
+            evidence.missing(),
+            ["no sstable was compacted", "no kill fell into a recovery"]
+        );
+        evidence.see(files(&["3.sst"]));
+        evidence.see_kill("Messina 0.1.0\n");
+        evidence.see_kill("INFO replaying the log\nready\n");
+        assert_eq!(evidence.missing(), ["no kill fell into a recovery"]);
+        evidence.see_kill("INFO replaying the log shard=0\n");
+        assert!(evidence.missing().is_empty());
+        assert!(!wants_more(EVIDENCE_CYCLES, EVIDENCE_CYCLES, &evidence));
     }
 }

@@ -38,8 +38,7 @@ pub(crate) struct Working {
 
 impl Load<'_> {
     fn command(&self, verb: &str, address: &Address) -> Command {
-        let program = self.repository.root().join("target/release/messina-load");
-        let mut command = self.repository.command(program);
+        let mut command = self.repository.command(self.repository.program("messina-load"));
         command.args([verb, "--quiet", "--host", &format!("{}:{}", address.host, address.port)]);
         command.arg("--journal").arg(self.journal);
         command

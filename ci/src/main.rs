@@ -6,13 +6,14 @@
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that
-//! runs it alone. The last line counts: `N passed, N failed`.
+//! runs it alone. The last line counts: `N passed, N failed, N skipped`.
 //!
 //! Not here: what a step does (one file each), which steps a tier has (`tier.rs`).
 
 mod conformance;
 mod documents;
 mod drivers;
+mod evidence;
 mod kill9;
 mod kit;
 mod layers;

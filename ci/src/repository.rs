@@ -30,6 +30,17 @@ impl Repository {
         Ok(Self { root: root.to_path_buf() })
     }
 
+    /// A folder that only looks like a checkout: tests put programs of their own into it.
+    #[cfg(test)]
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// A program of the release build.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.root.join("target/release").join(name)
+    }
+
     /// The folder with the workspace's Cargo.toml.
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -3,13 +3,15 @@
 //! Invariants
 //! 1. Whatever happens to a step, its server is gone when the value is dropped.
 //! 2. Ports are free ones, so that steps and a developer's own server do not meet.
+//! 3. A server that ended by itself is an error of whatever was to end it.
 //!
 //! Not here: what is done to the server.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,7 +53,7 @@ impl Server {
         log: &Log,
     ) -> Result<Self, String> {
         let (port, shard_aware_port) = free_ports()?;
-        let program = repository.root().join("target/release/messina");
+        let program = repository.program("messina");
         let output = data.with_extension("output");
         fs::write(&output, "").map_err(|error| format!("{}: {error}", output.display()))?;
         let open = || fs::File::options().append(true).open(&output);
@@ -77,7 +79,7 @@ impl Server {
         let started = Instant::now();
         loop {
             let said = self.said();
-            if said.lines().any(|line| line.trim() == "ready") {
+            if is_ready(&said) {
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait().map_err(text)? {
@@ -95,8 +97,9 @@ impl Server {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
     }
 
-    /// SIGTERM: it must end with status 0.
+    /// SIGTERM: it must be there, and end with status 0.
     pub(crate) fn stop(mut self) -> Result<(), String> {
+        self.check_alive()?;
         let pid = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status();
         sent.map_err(text)?;
@@ -111,13 +114,26 @@ impl Server {
         Err(format!("{}\nstill there {} s after SIGTERM", self.said(), STOP_LIMIT.as_secs()))
     }
 
-    /// kill -9, as a crash would; says how it had ended if it was gone already.
-    pub(crate) fn kill(mut self) -> Option<ExitStatus> {
-        let ended = self.child.try_wait().ok().flatten();
+    /// kill -9, as a crash would: it must be there. Returns what it had printed.
+    pub(crate) fn kill(mut self) -> Result<String, String> {
+        self.check_alive()?;
         kill_tree(self.child.id());
         let _ = self.child.wait();
-        ended
+        Ok(self.said())
     }
+
+    /// An error with its output if it ended by itself.
+    pub(crate) fn check_alive(&mut self) -> Result<(), String> {
+        match self.child.try_wait().map_err(text)? {
+            None => Ok(()),
+            Some(status) => Err(format!("{}\nthe server ended by itself: {status}", self.said())),
+        }
+    }
+}
+
+/// True if a server that printed this had said that it is ready.
+pub(crate) fn is_ready(said: &str) -> bool {
+    said.lines().any(|line| line.trim() == "ready")
 }
 
 impl Drop for Server {
@@ -160,8 +176,9 @@ impl DataFolder {
         self.path.join(name)
     }
 
-    /// True if any file below it has such an ending.
-    pub(crate) fn has_file(&self, ending: &str) -> bool {
+    /// The files below it whose names end so.
+    pub(crate) fn files(&self, ending: &str) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
         let mut folders = vec![self.path.clone()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -169,15 +186,66 @@ impl DataFolder {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.to_string_lossy().ends_with(ending) {
-                    return true;
+                    found.insert(path);
                 }
             }
         }
-        false
+        found
     }
 
     /// Removes it: the step went well, and nobody will want to look.
     pub(crate) fn discard(self) -> Result<(), String> {
         fs::remove_dir_all(&self.path).map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fakes {
+    //! Checkouts whose programs are scripts, to see a step fail.
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use crate::repository::Repository;
+    use crate::step::{Log, Report};
+
+    /// A server that is ready at once and ends on SIGTERM, or by itself once the file `die` exists.
+    pub(crate) const SERVER: &str = "trap 'exit 0' TERM\necho 'replaying the log'\necho ready\n\
+        while [ ! -e die ]; do sleep 0.02; done\nexit 1\n";
+    /// A load tool that finds all in order, and whose load takes the server away.
+    pub(crate) const DEADLY_LOAD: &str =
+        "case $1 in run) touch die; sleep 0.5; exit 3;; esac\nexit 0\n";
+
+    /// A checkout with these two programs, and a log of its own.
+    pub(crate) fn checkout(name: &str, server: &str, load: &str) -> (Repository, Log) {
+        let root = Repository::find().unwrap().work_folder().join("test").join(name);
+        let _ = fs::remove_dir_all(&root);
+        let programs = root.join("target/release");
+        fs::create_dir_all(&programs).unwrap();
+        for (program, script) in [("messina", server), ("messina-load", load)] {
+            let path = programs.join(program);
+            fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let repository = Repository::at(root);
+        let log = Report::new(repository.log_folder()).log(name);
+        (repository, log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ended_by_itself_is_neither_stopped_nor_killed() {
+        let (repository, log) = fakes::checkout("ends", "echo ready\nexit 0\n", "");
+        for end in [Server::stop, |server: Server| server.kill().map(drop)] {
+            let folder = DataFolder::new(&repository, "ends").unwrap();
+            let mut server = Server::start(&repository, &folder.join("data"), 1, &log).unwrap();
+            server.wait_ready().unwrap();
+            server.child.wait().unwrap();
+            assert!(end(server).unwrap_err().contains("ended by itself: exit status: 0"));
+        }
     }
 }

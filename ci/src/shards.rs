@@ -4,7 +4,9 @@
 //! an orderly way, which flushes, and killed under load, which leaves the log to be replayed to
 //! owners that did not write it.
 //!
-//! Invariant: after each start every acknowledged write is there.
+//! Invariants
+//! 1. After each start every acknowledged write is there.
+//! 2. No server ends by itself, under load or between two lives.
 
 use std::thread;
 use std::time::Duration;
@@ -37,7 +39,7 @@ pub(crate) fn run(repository: &Repository, log: &Log) -> Outcome {
         if is_killed {
             let working = load.work(&server.address, life)?;
             thread::sleep(LOAD_TIME);
-            server.kill();
+            server.kill()?;
             working.end()?;
         } else {
             server.stop()?;
@@ -45,4 +47,17 @@ pub(crate) fn run(repository: &Repository, log: &Log) -> Outcome {
     }
     folder.discard()?;
     Ok(Done::Passed(LIVES.len() as u64 - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::fakes;
+
+    #[test]
+    fn a_server_that_dies_under_load_fails_the_step() {
+        let (repository, log) = fakes::checkout("shards", fakes::SERVER, fakes::DEADLY_LOAD);
+        let failure = run(&repository, &log).err().expect("the server died");
+        assert!(failure.text.contains("the server ended by itself"), "{}", failure.text);
+    }
 }

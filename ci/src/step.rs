@@ -7,8 +7,9 @@
 //!   skipped  drivers go                    no `go` on this machine
 //!
 //! Invariants
-//! 1. A step that did not run is counted neither passed nor failed, and says why.
-//! 2. A run with any failure ends with a non-zero exit code.
+//! 1. A step that did not run is counted as skipped, in the last line too, and says why.
+//! 2. A step that checked nothing has failed, and so has a run in which nothing passed.
+//! 3. A run with any failure ends with a non-zero exit code.
 //!
 //! Not here: what any step does.
 
@@ -30,7 +31,7 @@ const SHOWN_LINES_MAX: usize = 60;
 
 /// How a step ended, when it did not fail.
 pub(crate) enum Done {
-    /// So many checks passed.
+    /// The number of checks that passed; a step that returns 0 has failed.
     Passed(u64),
     /// It could not run here, and why.
     Skipped(String),
@@ -82,7 +83,10 @@ impl Report {
     pub(crate) fn step(&mut self, name: &str, rerun: &str, run: impl FnOnce(&Log) -> Outcome) {
         let log = self.log(name);
         let started = Instant::now();
-        let outcome = log.clear().map_err(Failure::from).and_then(|()| run(&log));
+        let outcome = match log.clear().map_err(Failure::from).and_then(|()| run(&log)) {
+            Ok(Done::Passed(0)) => Err(Failure::from("nothing was checked")),
+            outcome => outcome,
+        };
         let seconds = started.elapsed().as_secs_f64();
         match outcome {
             Ok(Done::Passed(count)) => {
@@ -109,14 +113,20 @@ impl Report {
 
     /// Prints the last line, and says how the run ended.
     pub(crate) fn close(self) -> ExitCode {
-        let seconds = self.started.elapsed().as_secs();
-        let skipped = match self.skipped {
-            0 => String::new(),
-            count => format!(" ({count} steps skipped, named above)"),
-        };
-        say(&format!("in {seconds} s{skipped}"));
-        say(&format!("{} passed, {} failed", self.passed, self.failed));
-        if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        say(&format!("in {} s", self.started.elapsed().as_secs()));
+        say(&self.last_line());
+        if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// The line that other programs read.
+    fn last_line(&self) -> String {
+        let Self { passed, failed, skipped, .. } = self;
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }
+
+    /// True if something passed and nothing failed: a run that skipped everything proves nothing.
+    fn is_good(&self) -> bool {
+        self.passed > 0 && self.failed == 0
     }
 }
 
@@ -204,6 +214,13 @@ impl Log {
         let said = said.get(before..).unwrap_or_default();
         Err(format!("{said}\n{}: {status}", spell(command)))
     }
+
+    /// Runs a command as [`Log::run`] does, and returns what it printed.
+    pub(crate) fn output(&self, command: &mut Command, limit: Duration) -> Result<String, String> {
+        let before = self.text().len();
+        self.run(command, limit)?;
+        Ok(self.text().get(before..).unwrap_or_default().to_owned())
+    }
 }
 
 /// A command as one would type it.
@@ -211,4 +228,33 @@ fn spell(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::Repository;
+
+    fn report(name: &str) -> Report {
+        Report::new(Repository::find().unwrap().work_folder().join("test").join(name))
+    }
+
+    #[test]
+    fn a_step_that_checked_nothing_has_failed() {
+        let mut report = report("nothing");
+        report.step("real", "", |_| Ok(Done::Passed(3)));
+        report.step("empty", "", |_| Ok(Done::Passed(0)));
+        assert_eq!(report.last_line(), "3 passed, 1 failed, 0 skipped");
+        assert!(!report.is_good());
+    }
+
+    #[test]
+    fn skips_are_in_the_last_line_and_a_run_of_skips_is_not_good() {
+        let mut report = report("skips");
+        report.step("absent", "", |_| Ok(Done::Skipped("no `go` on this machine".to_owned())));
+        assert_eq!(report.last_line(), "0 passed, 0 failed, 1 skipped");
+        assert!(!report.is_good());
+        report.step("real", "", |_| Ok(Done::Passed(1)));
+        assert!(report.is_good());
+    }
 }

@@ -213,6 +213,7 @@ impl<S: Service> Core<S> {
         };
         let schema = booted.schema.clone();
         let engine_config = config.engine_config(&booted.layout, me);
+        tracing::info!(shard = %me, "replaying the log");
         let engine = Engine::open(&disk, engine_config, &schema).await?;
         let bells = port.outbox.bells().clone();
         let shard = Shard::new(Parts {

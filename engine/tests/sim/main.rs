@@ -65,6 +65,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         }
     });
     println!("{all:?}");
+    println!("simulator: {} power cuts, seeds from 1", all.lives);
     assert!(all.lives >= points, "{all:?}");
     // A test in which nothing happens proves nothing.
     for count in [all.dealt, all.survived, all.lost, all.flushes, all.truncated, all.failed] {

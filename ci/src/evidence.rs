@@ -1,0 +1,122 @@
+//! What a program's own output says that it did: a step counts that, never what it asked for.
+//!
+//! ```text
+//! test result: ok. 3 passed; 0 failed; ...              libtest, once a binary
+//! simulator: 100000 power cuts, seeds from 1            engine/tests/sim
+//! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and engine/tests/sim
+//! fuzz parser: 120000 inputs, seed 5                    ci/fuzz, once a target
+//! ```
+//!
+//! Invariant: a line that is not there counts nothing, so that a test that was renamed, or a program that ends at once
+//! with status 0, fails its step.
+//!
+//! Not here: how the programs are run (`tier.rs`).
+
+/// The numbers of tests that passed and that failed, of all test binaries together.
+pub(crate) fn tests(output: &str) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for line in output.lines().filter(|line| line.starts_with("test result:")) {
+        for part in line.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let count: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+            match words.next() {
+                Some("passed") => sum.0 += count,
+                Some("failed") => sum.1 += count,
+                _ => {}
+            }
+        }
+    }
+    sum
+}
+
+/// The number of power cuts that the simulator lived through; an error if they are fewer than
+/// were asked for.
+pub(crate) fn power_cuts(output: &str, asked: u64) -> Result<u64, String> {
+    let lived = output.lines().find_map(|line| {
+        let (count, seeds) =
+            line.strip_prefix("simulator: ")?.split_once(" power cuts, seeds from ")?;
+        seeds.trim().parse::<u64>().ok()?;
+        count.parse::<u64>().ok()
+    });
+    match lived {
+        None => Err("it does not say `simulator: N power cuts, seeds from S`".to_owned()),
+        Some(lived) if lived < asked => Err(format!("{lived} power cuts, and not {asked}")),
+        Some(lived) => Ok(lived),
+    }
+}
+
+/// The number of planted bugs that were caught, by stories of the files (`story`) and by whole
+/// shards (`seed`) together; an error if either caught fewer than its least.
+pub(crate) fn planted(output: &str, by_stories: u64, by_shards: u64) -> Result<u64, String> {
+    let caught = |means: &str| {
+        output.lines().filter(|line| line.contains(&format!(": caught by {means} Some("))).count()
+    };
+    let (stories, shards) = (caught("story") as u64, caught("seed") as u64);
+    if stories < by_stories || shards < by_shards {
+        return Err(format!(
+            "stories caught {stories} bugs and whole shards {shards}; there are {by_stories} and \
+             {by_shards}"
+        ));
+    }
+    Ok(stories + shards)
+}
+
+/// The number of targets that were fuzzed; an error if one had fewer inputs than `least`.
+pub(crate) fn fuzzed(output: &str, least: u64) -> Result<u64, String> {
+    let mut targets = 0;
+    for line in output.lines() {
+        let Some(line) = line.strip_prefix("fuzz ") else { continue };
+        let Some((target, rest)) = line.split_once(": ") else { continue };
+        let Some((count, _)) = rest.split_once(" inputs") else { continue };
+        if count.parse::<u64>().is_ok_and(|count| count < least) {
+            return Err(format!("{target} had {count} inputs, and {least} are the least"));
+        }
+        targets += 1;
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_lines_are_added_up() {
+        let output = "test a ... ok\n\
+            test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+            test result: FAILED. 2 passed; 5 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(tests(output), (5, 5));
+        assert_eq!(tests("running 0 tests\n\ntest result: ok. 0 passed; 0 failed\n"), (0, 0));
+    }
+
+    #[test]
+    fn a_simulator_that_lived_less_than_asked_fails() {
+        assert_eq!(power_cuts("x\nsimulator: 1000 power cuts, seeds from 7\n", 1000), Ok(1000));
+        assert!(power_cuts("simulator: 999 power cuts, seeds from 7\n", 1000).is_err());
+        let renamed = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
+        assert!(power_cuts(renamed, 1000).is_err(), "a renamed test lives through nothing");
+        assert!(power_cuts("simulator: many power cuts, seeds from 7\n", 1).is_err());
+    }
+
+    #[test]
+    fn bugs_that_nothing_looked_for_fail() {
+        let story = "AckBeforeSync: caught by story Some(3)\n";
+        let seed = "ApplyEarly: caught by seed Some(8)\n";
+        assert_eq!(planted(&format!("{story}{seed}"), 1, 1), Ok(2));
+        assert!(planted(story, 1, 1).is_err(), "the test of whole shards was renamed");
+        assert!(planted(seed, 1, 1).is_err());
+        assert!(planted(&format!("{story}ApplyEarly: caught by seed None\n"), 1, 1).is_err());
+    }
+
+    #[test]
+    fn a_target_without_inputs_fails() {
+        assert_eq!(
+            fuzzed("fuzz frame: 900 inputs, seed 1\nfuzz log: 90 inputs, seed 1\n", 90),
+            Ok(2)
+        );
+        assert!(
+            fuzzed("fuzz frame: 900 inputs, seed 1\nfuzz log: 0 inputs, seed 1\n", 90).is_err()
+        );
+        assert_eq!(fuzzed("0 passed, 0 failed\n", 90), Ok(0), "and a step that did nothing failed");
+    }
+}
