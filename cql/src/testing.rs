@@ -15,7 +15,7 @@ use crate::rows::ResultEncoder;
 use model::cell::Deletion;
 use model::read::{Flow, PartitionRef, Partitions, Resume};
 use model::row::{self, RowHead};
-use model::schema::{Schema, SchemaEntry};
+use model::schema::{ColumnDrops, Schema, SchemaEntry};
 use model::{MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -290,9 +290,11 @@ impl<S: RowSink> Reading<'_, S> {
     ) -> bool {
         let command = self.command;
         let now_s = command.now_s;
+        let drops = ColumnDrops::of(table);
         let mut scratch = Vec::new();
         let static_row = partition.static_row.as_ref().and_then(|bytes| {
-            row::visible(RowRef::trusted(bytes), partition.covering(None), now_s, &mut scratch)
+            let covering = partition.covering(None);
+            row::visible(RowRef::trusted(bytes), covering, now_s, &drops, &mut scratch)
         });
         let view = PartitionRef { token, key, static_row };
         let resume = command.resume.as_ref().filter(|resume| resume.key == key);
@@ -308,8 +310,8 @@ impl<S: RowSink> Reading<'_, S> {
         for (clustering, bytes) in rows {
             let mut scratch = Vec::new();
             let covering = partition.covering(Some(clustering));
-            let Some(row) = row::visible(RowRef::trusted(bytes), covering, now_s, &mut scratch)
-            else {
+            let bytes = RowRef::trusted(bytes);
+            let Some(row) = row::visible(bytes, covering, now_s, &drops, &mut scratch) else {
                 continue;
             };
             if !command.slices.iter().any(|slice| slice.contains(clustering)) {

@@ -23,7 +23,7 @@ use crate::memtable::MemtableCursor;
 use crate::sstable::{Known, Sstable, SstableId, Writer, WriterConfig};
 use crate::table::{Layer, Table, View};
 use model::row::{Purge, RowRef, compact};
-use model::schema::Table as Definition;
+use model::schema::{ColumnDrops, Table as Definition};
 use model::{Deletion, TokenRange};
 use std::rc::Rc;
 
@@ -114,8 +114,9 @@ impl Place<'_> {
         self.disk.sync_dir(&layout::tables_dir()).await?;
         let partitions = layer.memtable.borrow().partition_count() as u64;
         let config = WriterConfig::of_table(self.definition, partitions);
+        let drops = ColumnDrops::of(self.definition);
         let mut writer = Writer::new(self.disk, &dir, self.id, config);
-        if let Err(e) = fill(&mut writer, layer, pause).await {
+        if let Err(e) = fill(&mut writer, layer, &drops, pause).await {
             writer.abandon().await?;
             return Err(e);
         }
@@ -153,8 +154,14 @@ impl Place<'_> {
     }
 }
 
-/// Puts all that a layer says into the file, less what its own tombstones cover.
-async fn fill(writer: &mut Writer, layer: &Layer, pause: &impl AsyncFn()) -> Result<()> {
+/// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
+async fn fill(
+    writer: &mut Writer,
+    layer: &Layer,
+    drops: &ColumnDrops,
+    pause: &impl AsyncFn(),
+) -> Result<()> {
+    let purge = Purge { drops: Some(drops), ..Purge::NOTHING };
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
     let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
@@ -171,7 +178,7 @@ async fn fill(writer: &mut Writer, layer: &Layer, pause: &impl AsyncFn()) -> Res
                 }
                 Fragment::Row { clustering, row } => {
                     left.clear();
-                    if compact(row, deletion.max(in_force), &Purge::NOTHING, &mut left) {
+                    if compact(row, deletion.max(in_force), &purge, &mut left) {
                         let row = RowRef::trusted(&left);
                         writer.fragment(&Fragment::Row { clustering, row });
                     }

@@ -26,7 +26,7 @@ use crate::write::mutations;
 use model::key;
 use model::ordered::{AFTER, Reader};
 use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::schema::Table as Definition;
+use model::schema::{ColumnDrops, Table as Definition};
 use model::{Token, TokenRange};
 use page::Page;
 use row::Wanted;
@@ -79,8 +79,10 @@ impl Engine {
         let table = self.table(command.table)?;
         let definition = table.definition();
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
-        let read = Read { table: &table, definition: &definition, command, patience };
-        let mut page = Page::new(command, &definition, sink, patience);
+        let drops = table.drops();
+        let read =
+            Read { table: &table, definition: &definition, drops: &drops, command, patience };
+        let mut page = Page::new(command, &definition, &drops, sink, patience);
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
         match result {
@@ -108,9 +110,9 @@ pub fn read_record(
         memtable.insert(&mutation?);
     }
     let table = Table::of_memtable(memtable, definition);
-    let mut page = Page::new(command, definition, sink, Patience::Endless);
-    let patience = Patience::Endless;
-    let read = Read { table: &table, definition, command, patience };
+    let (drops, patience) = (table.drops(), Patience::Endless);
+    let mut page = Page::new(command, definition, &drops, sink, patience);
+    let read = Read { table: &table, definition, drops: &drops, command, patience };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -130,6 +132,7 @@ fn without_waiting<T>(future: impl Future<Output = T>) -> T {
 struct Read<'r> {
     table: &'r Table,
     definition: &'r Definition,
+    drops: &'r ColumnDrops,
     command: &'r ReadCommand,
     patience: Patience,
 }

@@ -15,7 +15,7 @@ use crate::manifest;
 use crate::memtable::Memtable;
 use crate::sstable::Sstable;
 use model::mutation::MutationRef;
-use model::schema::Table as Definition;
+use model::schema::{ColumnDrops, Table as Definition};
 use model::{Token, TokenRange};
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -28,6 +28,8 @@ pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
 pub(crate) struct Table {
     /// Shared within the shard, so that a read does not touch a counter that other cores touch.
     definition: RefCell<Rc<Definition>>,
+    /// What the definition's dropped columns took with them.
+    drops: RefCell<Rc<ColumnDrops>>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
     layers: RefCell<Vec<Layer>>,
     /// Parts of sstables, the newest data first.
@@ -95,6 +97,7 @@ impl Table {
     pub(crate) fn new(definition: &Definition) -> Self {
         Table {
             definition: RefCell::new(Rc::new(definition.clone())),
+            drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
             epoch: Cell::new(0),
@@ -119,11 +122,18 @@ impl Table {
         self.definition.borrow().clone()
     }
 
+    /// Which cells went with their columns.
+    #[inline]
+    pub(crate) fn drops(&self) -> Rc<ColumnDrops> {
+        self.drops.borrow().clone()
+    }
+
     /// The schema says something else now.
     pub(crate) fn set_definition(&self, definition: &Definition) {
         let same = **self.definition.borrow() == *definition;
         if !same {
             *self.definition.borrow_mut() = Rc::new(definition.clone());
+            *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
         }
     }
 

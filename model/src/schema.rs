@@ -6,16 +6,19 @@
 //!
 //! Invariants
 //! 1. A `Schema` never changes; a change makes a new one that shares what stayed the same.
-//! 2. A column id is never used twice in a table, so old data can never show under a new column.
+//! 2. A column id means one column for ever. One that is added again as what it was keeps it, and its drop
+//!    ([`ColumnDrops`]) says which old data it may show; as anything else it gets a new one.
 //! 3. `Table::columns` is in SELECT * order: partition key, clustering, static, regular, the last
 //!    two by name.
 //!
 //! Not here: who may change the schema and in which order (`server`), its files (`engine`).
 
 mod change;
+mod drops;
 mod table;
 
 pub use change::{SchemaChange, SchemaEntry};
+pub use drops::ColumnDrops;
 pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId};
 
 use crate::types::UserType;

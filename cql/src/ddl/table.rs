@@ -321,7 +321,7 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
     };
     if before.column.ty != *ty {
         return Err(Error::invalid(format!(
-            "Cannot re-add previously dropped column '{}' of type {ty}, incompatible with previous type {}",
+            "Cannot add a column '{0}' of type {ty}, incompatible with previously dropped column '{0}' of type {1}",
             column.name, before.column.ty
         )));
     }

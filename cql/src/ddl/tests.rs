@@ -93,3 +93,36 @@ fn what_is_kept_without_effect_is_said() {
     let warnings = ddl.expect("known options").warnings;
     assert_eq!(warnings.len(), 2, "{warnings:?}");
 }
+
+/// A table with rows of which the column `x` is dropped: `UPDATE` gives no row marker, so nothing else holds them.
+fn table_without_x(drop: &str) -> crate::testing::Database {
+    let mut db = crate::testing::Database::with(
+        "k int, c int, s int static, x int, y int, PRIMARY KEY (k, c)",
+    );
+    db.ok("UPDATE t USING TIMESTAMP 10 SET x = 1 WHERE k = 0 AND c = 0");
+    db.ok("UPDATE t USING TIMESTAMP 20 SET x = 2 WHERE k = 0 AND c = 1");
+    db.ok("UPDATE t USING TIMESTAMP 10 SET y = 3 WHERE k = 0 AND c = 2");
+    db.ok("UPDATE t USING TIMESTAMP 10 SET s = 4 WHERE k = 1");
+    db.ok(drop);
+    db
+}
+
+#[test]
+fn a_row_of_a_dropped_column_alone_is_gone() {
+    let mut db = table_without_x("ALTER TABLE t DROP x");
+    assert_eq!(db.ok("SELECT k, c, y FROM t WHERE k = 0"), "0, 2, 3");
+    assert_eq!(db.ok("SELECT count(*) FROM t WHERE k = 0"), "1");
+    assert_eq!(db.ok("SELECT c FROM t WHERE k = 0 LIMIT 1"), "2");
+    db.ok("ALTER TABLE t DROP s");
+    assert_eq!(db.ok("SELECT DISTINCT k FROM t"), "0");
+}
+
+#[test]
+fn drop_using_timestamp_keeps_what_is_newer_for_the_column_that_comes_back() {
+    let mut db = table_without_x("ALTER TABLE t DROP x USING TIMESTAMP 15");
+    assert_eq!(db.ok("SELECT c FROM t WHERE k = 0"), "2");
+    let refused = "Cannot add a column 'x' of type text, incompatible with previously dropped column 'x' of type int";
+    assert_eq!(db.err("ALTER TABLE t ADD x text"), refused);
+    db.ok("ALTER TABLE t ADD x int");
+    assert_eq!(db.ok("SELECT c, x FROM t WHERE k = 0"), "1, 2\n2, null");
+}

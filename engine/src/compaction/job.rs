@@ -123,7 +123,8 @@ impl Engine {
         let dir = layout::table_dir(definition.id.0);
         let config = WriterConfig::of_table(&definition, 0);
         let gc_before_s = plan.gc_before_s;
-        let output = Output { dir, config, fragment_bytes, now_s, gc_before_s };
+        let drops = table.drops();
+        let output = Output { dir, config, fragment_bytes, now_s, gc_before_s, drops };
         let merged: Vec<Input> = inputs
             .iter()
             .map(|view| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens })

@@ -20,6 +20,7 @@ use crate::sstable::{
     Finished, Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, file_name,
 };
 use model::row::{Purge, RowRef, compact};
+use model::schema::ColumnDrops;
 use model::{Deletion, Token, TokenRange};
 use std::rc::Rc;
 
@@ -45,6 +46,8 @@ pub struct Output {
     pub now_s: u32,
     /// Tombstones made before this second are past `gc_grace_seconds`.
     pub gc_before_s: u32,
+    /// Columns whose cells went with them.
+    pub drops: Rc<ColumnDrops>,
 }
 
 /// Merges the inputs; gives the finished fragments in token order, none if nothing is left.
@@ -151,6 +154,7 @@ async fn merge(
         })
         .collect();
     let mut merged = Merge::new(cursors, false);
+    let drops = fragments.output.drops.clone();
     let (mut left, mut bytes) = (Left::default(), 0);
     while merged.next_partition().await? {
         let head = merged.head();
@@ -158,6 +162,7 @@ async fn merge(
             now_s: fragments.output.now_s,
             gc_before_s: fragments.output.gc_before_s,
             oldest_elsewhere: oldest_elsewhere(head.token, head.key),
+            drops: Some(&drops),
         };
         let writer = fragments.writer(new_id).await?;
         bytes += head.key.len();
@@ -176,22 +181,22 @@ async fn merge(
 }
 
 /// What is left of a partition.
-struct Left {
-    purge: Purge,
+struct Left<'t> {
+    purge: Purge<'t>,
     partition: Deletion,
     in_force: Deletion,
     row: Vec<u8>,
 }
 
-impl Default for Left {
+impl Default for Left<'_> {
     fn default() -> Self {
         let none = Deletion::NONE;
         Left { purge: Purge::NOTHING, partition: none, in_force: none, row: Vec::new() }
     }
 }
 
-impl Left {
-    fn head(&mut self, head: &Head<'_>, purge: Purge, writer: &mut Writer) {
+impl<'t> Left<'t> {
+    fn head(&mut self, head: &Head<'_>, purge: Purge<'t>, writer: &mut Writer) {
         self.purge = purge;
         self.partition = head.deletion;
         self.in_force = Deletion::NONE;

@@ -14,7 +14,7 @@ use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS}
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{RowRef, visible};
-use model::schema::Table as Definition;
+use model::schema::{ColumnDrops, Table as Definition};
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -22,6 +22,7 @@ use std::task::Poll;
 pub(super) struct Page<'r, S> {
     command: &'r ReadCommand,
     definition: &'r Definition,
+    drops: &'r ColumnDrops,
     sink: &'r mut S,
     patience: Patience,
     rows: u64,
@@ -54,12 +55,14 @@ impl<'r, S: RowSink> Page<'r, S> {
     pub(super) fn new(
         command: &'r ReadCommand,
         definition: &'r Definition,
+        drops: &'r ColumnDrops,
         sink: &'r mut S,
         patience: Patience,
     ) -> Self {
         Page {
             command,
             definition,
+            drops,
             sink,
             patience,
             rows: 0,
@@ -114,7 +117,8 @@ impl<'r, S: RowSink> Page<'r, S> {
         scratch.key.extend_from_slice(head.key);
         scratch.stat.clear();
         if let Some(row) = head.static_row
-            && let Some(row) = visible(row, deletion, self.command.now_s, &mut scratch.row)
+            && let Some(row) =
+                visible(row, deletion, self.command.now_s, self.drops, &mut scratch.row)
         {
             scratch.stat.extend_from_slice(row.bytes());
         }
@@ -129,7 +133,7 @@ impl<'r, S: RowSink> Page<'r, S> {
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
-                    if let Some(row) = visible(row, covering, self.command.now_s, seen)
+                    if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
                         && self.offer(&partition, Some(clustering), Some(row))? == Wanted::Partition
                     {
                         return Ok(());

@@ -15,7 +15,6 @@ use crate::sstable::Reading;
 use crate::table::{Layer, View};
 use model::read::{PartitionRef, RowSink};
 use model::row::{RowRef, merge, visible};
-use model::schema::Table as Definition;
 use model::{Deletion, Token};
 use std::mem;
 
@@ -82,9 +81,8 @@ impl Read<'_> {
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
         gathered.memtables(wanted, &self.table.layers());
-        let now_s = self.command.now_s;
         for view in views {
-            if gathered.is_settled(self.definition, view.newest(), now_s) {
+            if self.is_settled(&gathered, view.newest()) {
                 break;
             }
             page.work(wanted.key.len());
@@ -111,10 +109,12 @@ impl Read<'_> {
         [stat, row]: [&mut Vec<u8>; 2],
     ) -> Result<()> {
         let now_s = self.command.now_s;
-        let static_row = found.stat.and_then(|row| visible(row, found.deletion, now_s, stat));
+        let drops = self.drops;
+        let static_row =
+            found.stat.and_then(|row| visible(row, found.deletion, now_s, drops, stat));
         let partition = PartitionRef { token: wanted.token, key: wanted.key, static_row };
-        let stored = found.row;
-        if let Some(row) = stored.and_then(|stored| visible(stored, found.covering, now_s, row)) {
+        let (stored, covering) = (found.row, found.covering);
+        if let Some(row) = stored.and_then(|stored| visible(stored, covering, now_s, drops, row)) {
             page.offer(&partition, Some(wanted.clustering), Some(row))?;
         }
         page.static_alone(&partition)
@@ -179,48 +179,46 @@ impl<'s> Gathered<'s> {
         }
         Ok(())
     }
-
-    /// Whether nothing that is at most as new as `newest` can change what is seen.
-    fn is_settled(&self, definition: &Definition, newest: i64, now_s: u32) -> bool {
-        let stat = some(self.all_stat);
-        let of_static = || definition.statics().count();
-        self.deletion.covers(newest)
-            || (is_whole(
-                some(self.all_row),
-                self.covering,
-                definition.regulars().count(),
-                definition,
-                newest,
-                now_s,
-            ) && (of_static() == 0
-                || is_whole(stat, self.deletion, of_static(), definition, newest, now_s)))
-    }
 }
 
-/// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
-///
-/// One of them must be alive: if none is, an older row marker decides whether there is a row at all.
-fn is_whole(
-    row: Option<RowRef<'_>>,
-    covering: Deletion,
-    count: usize,
-    definition: &Definition,
-    newest: i64,
-    now_s: u32,
-) -> bool {
-    let Some(row) = row else { return covering.covers(newest) };
-    if covering.max(row.head().deletion).covers(newest) {
-        return true;
+impl Read<'_> {
+    /// Whether nothing that is at most as new as `newest` can change what is seen.
+    fn is_settled(&self, found: &Gathered<'_>, newest: i64) -> bool {
+        let statics = self.definition.statics().count();
+        let regulars = self.definition.regulars().count();
+        let (stat, row) = (some(found.all_stat), some(found.all_row));
+        found.deletion.covers(newest)
+            || (self.is_whole(row, found.covering, regulars, newest)
+                && (statics == 0 || self.is_whole(stat, found.deletion, statics, newest)))
     }
-    let (mut found, mut alive) = (0, false);
-    for cell in row.cells() {
-        let decides = cell.timestamp > newest && (cell.path.is_none() || cell.whole);
-        if decides && definition.column_by_id(cell.column).is_some() {
-            found += 1;
-            alive |= !cell.life.is_dead(now_s) && !covering.covers(cell.timestamp);
+
+    /// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
+    ///
+    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all.
+    fn is_whole(
+        &self,
+        row: Option<RowRef<'_>>,
+        covering: Deletion,
+        count: usize,
+        newest: i64,
+    ) -> bool {
+        let Some(row) = row else { return covering.covers(newest) };
+        if covering.max(row.head().deletion).covers(newest) {
+            return true;
         }
+        let (mut found, mut alive) = (0, false);
+        for cell in row.cells() {
+            let decides = cell.timestamp > newest && (cell.path.is_none() || cell.whole);
+            if decides && self.definition.column_by_id(cell.column).is_some() {
+                found += 1;
+                let is_gone = covering.covers(cell.timestamp)
+                    || cell.life.is_dead(self.command.now_s)
+                    || self.drops.hides(cell.column, cell.timestamp);
+                alive |= !is_gone;
+            }
+        }
+        found == count && alive
     }
-    found == count && alive
 }
 
 fn some(bytes: &[u8]) -> Option<RowRef<'_>> {

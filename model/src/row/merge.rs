@@ -2,12 +2,12 @@
 //! compaction, each a single walk over sorted cells.
 //!
 //! [`merge`] keeps every tombstone. [`visible`] is the reader's view: tombstones and the dead are
-//! gone. [`compact`] is compaction's: expired cells become tombstones, and tombstones old enough
-//! are purged.
+//! gone, and so are cells that went with their column. [`compact`] is compaction's: expired cells
+//! lose their value, tombstones old enough and cells of dropped columns are purged.
 
 use super::{Cell, Cells, RowBuilder, RowHead, RowRef};
 use crate::cell::{Deletion, Expiry, Life, reconcile, reconcile_markers};
-use crate::schema::ColumnId;
+use crate::schema::{ColumnDrops, ColumnId};
 use std::cmp::Ordering;
 use std::iter::Peekable;
 
@@ -96,15 +96,18 @@ impl<'a> Iterator for MergedCells<'a> {
 
 /// What a reader sees of `row` under `covering` at `now_s`; `None` if that is nothing.
 ///
-/// A row without anything mortal is handed back as it is; otherwise the rest is built in `scratch`.
+/// A row without anything mortal or dropped is handed back as it is; otherwise the rest is built in `scratch`.
 #[inline]
 pub fn visible<'a>(
     row: RowRef<'a>,
     covering: Deletion,
     now_s: u32,
+    drops: &ColumnDrops,
     scratch: &'a mut Vec<u8>,
 ) -> Option<RowRef<'a>> {
-    if covering.is_none() && !row.is_mortal() {
+    let hidden = |cell: &Cell<'_>| drops.hides(cell.column, cell.timestamp);
+    let is_whole = drops.is_empty() || !row.cells().any(|cell| hidden(&cell));
+    if covering.is_none() && !row.is_mortal() && is_whole {
         let empty = row.head().marker.is_none() && row.cells().next().is_none();
         return (!empty).then_some(row);
     }
@@ -117,7 +120,7 @@ pub fn visible<'a>(
     let mut out = RowBuilder::begin(scratch, &head);
     let mut covering = Covering::of(deletion);
     for cell in row.cells() {
-        if !covering.covers(&cell) && !cell.life.is_dead(now_s) {
+        if !covering.covers(&cell) && !cell.life.is_dead(now_s) && !hidden(&cell) {
             out.cell(&cell);
         }
     }
@@ -129,18 +132,21 @@ pub fn visible<'a>(
 
 /// Which tombstones compaction may drop for good.
 #[derive(Clone, Copy, Debug)]
-pub struct Purge {
+pub struct Purge<'t> {
     /// The second at which expiry is judged.
     pub now_s: u32,
     /// Tombstones made before this second are past `gc_grace_seconds`.
     pub gc_before_s: u32,
     /// Nothing outside this compaction is older than this. Microseconds; `i64::MIN` purges nothing.
     pub oldest_elsewhere: i64,
+    /// Columns whose cells went with them; `None` keeps all cells.
+    pub drops: Option<&'t ColumnDrops>,
 }
 
-impl Purge {
+impl Purge<'_> {
     /// Purges nothing, expires nothing.
-    pub const NOTHING: Purge = Purge { now_s: 0, gc_before_s: 0, oldest_elsewhere: i64::MIN };
+    pub const NOTHING: Purge<'static> =
+        Purge { now_s: 0, gc_before_s: 0, oldest_elsewhere: i64::MIN, drops: None };
 
     /// Whether a tombstone is no longer needed.
     pub fn drops(&self, deletion: Deletion) -> bool {
@@ -166,7 +172,7 @@ fn died_s(expiry: Expiry) -> u32 {
 }
 
 /// Appends to `out` what is left of `row` under `covering`; `false` if nothing is.
-pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec<u8>) -> bool {
+pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut head = row.head();
     let deletion = covering.max(head.deletion);
@@ -183,7 +189,8 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge, out: &mut Vec
         if covering.covers(&cell) {
             continue;
         }
-        if purge.outlived(cell.timestamp, &cell.life) {
+        let is_dropped = |drops: &ColumnDrops| drops.ends(cell.column, cell.timestamp);
+        if purge.outlived(cell.timestamp, &cell.life) || purge.drops.is_some_and(is_dropped) {
             continue;
         }
         if let Life::Expiring(expiry) = cell.life

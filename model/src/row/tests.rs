@@ -1,6 +1,7 @@
 //! Properties of rows: round trip, algebra of merge, what readers and compaction keep.
 
 use super::*;
+use crate::schema::ColumnDrops;
 use proptest::prelude::*;
 
 const NOW_S: u32 = 5;
@@ -82,7 +83,7 @@ fn timestamps(row: &[u8]) -> Vec<i64> {
 
 fn seen(row: &[u8], covering: Deletion) -> Option<Vec<String>> {
     let mut scratch = Vec::new();
-    visible(RowRef::trusted(row), covering, NOW_S, &mut scratch)
+    visible(RowRef::trusted(row), covering, NOW_S, &ColumnDrops::default(), &mut scratch)
         .map(|row| row.cells().map(|cell| format!("{cell:?}")).collect())
 }
 
@@ -114,7 +115,7 @@ proptest! {
     ) {
         let oldest_elsewhere = RowRef::trusted(&b).timestamps().map_or(i64::MAX, |all| all.1);
         prop_assume!(!timestamps(&a).iter().any(|t| timestamps(&b).contains(t)));
-        let purge = Purge { now_s: NOW_S, gc_before_s, oldest_elsewhere };
+        let purge = Purge { now_s: NOW_S, gc_before_s, oldest_elsewhere, drops: None };
         let mut kept = Vec::new();
         let both = merged(&a, &b);
         let after = match compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept) {
@@ -126,7 +127,12 @@ proptest! {
 
     #[test]
     fn purging_everything_leaves_just_what_a_reader_sees(a in any_row()) {
-        let purge = Purge { now_s: NOW_S, gc_before_s: u32::MAX, oldest_elsewhere: i64::MAX };
+        let purge = Purge {
+            now_s: NOW_S,
+            gc_before_s: u32::MAX,
+            oldest_elsewhere: i64::MAX,
+            drops: None,
+        };
         let mut kept = Vec::new();
         let some = compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept);
         prop_assert_eq!(some.then(|| says(&kept).2), seen(&a, Deletion::NONE));
@@ -194,11 +200,19 @@ fn when_a_cell_is_compacted_does_not_decide_who_wins() {
     assert!(spent.len() < sooner.len(), "its value is gone");
     let mut scratch = Vec::new();
     for now_s in [5, 20] {
-        let seen = visible(RowRef::trusted(&spent), Deletion::NONE, now_s, &mut scratch);
+        let seen = visible(
+            RowRef::trusted(&spent),
+            Deletion::NONE,
+            now_s,
+            &ColumnDrops::default(),
+            &mut scratch,
+        );
         assert!(seen.is_none(), "spent is dead whatever the time");
     }
     let mut both = Vec::new();
     merge(RowRef::checked(&spent).unwrap(), RowRef::trusted(&later), &mut both);
-    let seen = visible(RowRef::trusted(&both), Deletion::NONE, 20, &mut scratch).unwrap();
+    let seen =
+        visible(RowRef::trusted(&both), Deletion::NONE, 20, &ColumnDrops::default(), &mut scratch)
+            .unwrap();
     assert_eq!(seen.cells().map(|cell| cell.value).collect::<Vec<_>>(), [b"a"]);
 }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_and_readded_column_gets_another_id() {
+    fn a_column_added_again_as_something_else_gets_another_id() {
         let mut t = table();
         let old = t.column("v").expect("it is there").id;
         t.drop_column("v", 5).expect("a regular column");

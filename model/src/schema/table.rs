@@ -75,10 +75,10 @@ pub struct Table {
     pub options: TableOptions,
     /// Columns that are no more.
     pub dropped: Vec<DroppedColumn>,
-    columns: Vec<Column>,
+    pub(super) columns: Vec<Column>,
     partition_key_count: usize,
     clustering_count: usize,
-    next_column: u16,
+    pub(super) next_column: u16,
 }
 
 impl Table {
@@ -132,16 +132,23 @@ impl Table {
         self.value_columns().iter().any(|column| column.ty == CqlType::Counter)
     }
 
-    /// Adds a static or regular column.
+    /// Adds a static or regular column. One that was dropped and is added as what it was gets its id back.
     pub fn add_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<()> {
         assert!(kind >= ColumnKind::Static, "keys are fixed when a table is made");
-        let column = self.new_column(name, ty, kind, 0)?;
+        let same = |was: &&Column| was.name == name && was.ty == ty && was.kind == kind;
+        let was = self.dropped.iter().map(|dropped| &dropped.column).find(same).cloned();
+        let column = match was.filter(|_| self.column(name).is_none()) {
+            Some(was) => was,
+            None => self.new_column(name, ty, kind, 0)?,
+        };
+        assert!(self.column_by_id(column.id).is_none(), "an id belongs to one column");
         self.columns.push(column);
         self.sort();
         Ok(())
     }
 
-    /// Drops a static or regular column; its id is never used again.
+    /// Drops a static or regular column with the cells that are not newer than `dropped_at`, in microseconds.
+    /// What an earlier drop of it took stays gone.
     pub fn drop_column(&mut self, name: &str, dropped_at: i64) -> Result<()> {
         let index = self
             .columns
@@ -149,6 +156,8 @@ impl Table {
             .position(|column| column.name == name && column.kind >= ColumnKind::Static)
             .ok_or_else(|| Error::invalid(format!("Column {name} was not found in table")))?;
         let column = self.columns.remove(index);
+        let earlier = self.dropped.iter().filter(|dropped| dropped.column.id == column.id);
+        let dropped_at = earlier.map(|dropped| dropped.dropped_at).fold(dropped_at, i64::max);
         self.dropped.retain(|dropped| dropped.column.name != name);
         self.dropped.push(DroppedColumn { column, dropped_at });
         Ok(())

@@ -7,6 +7,7 @@ use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
 use crate::sstable::{Codec, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
 use model::cell::Life;
 use model::row::{Cell, RowBuilder, RowHead, RowRef, visible};
+use model::schema::ColumnDrops;
 use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -181,7 +182,7 @@ async fn sight(files: &[Input], now_s: u32) -> Sight {
     let mut merged = Merge::new(cursors.collect::<Vec<_>>(), false);
     let says = |row: RowRef<'_>, covering: Deletion| {
         let mut scratch = Vec::new();
-        let seen = visible(row, covering, now_s, &mut scratch)?;
+        let seen = visible(row, covering, now_s, &ColumnDrops::default(), &mut scratch)?;
         let head = seen.head();
         let marker = head.marker.map(|life| (head.timestamp, life));
         Some(format!("{marker:?} {:?}", seen.cells().collect::<Vec<_>>()))
@@ -213,7 +214,8 @@ fn whole(sstable: &Rc<Sstable>) -> Input {
 }
 
 fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
-    Output { dir: RelPath::root(), config: config(), fragment_bytes, now_s: NOW_S, gc_before_s }
+    let (dir, config, drops) = (RelPath::root(), config(), Rc::default());
+    Output { dir, config, fragment_bytes, now_s: NOW_S, gc_before_s, drops }
 }
 
 /// Rewrites the inputs while the others stay, and gives what there is afterwards.
@@ -344,7 +346,7 @@ fn whichever_operation_fails_no_output_is_left() {
             let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
             let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
             let before = disk.list(&RelPath::root()).await.unwrap();
-            sim.set_faults(Faults { fail_op: Some(sim.ops() + nth), ..Faults::default() });
+            sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
             let mut number = 1000;
             let new_id = || {
                 number += 1;
