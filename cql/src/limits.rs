@@ -45,15 +45,20 @@ pub const UNPAGED_ROWS: u64 = 10_000;
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 /// What a mutation counts in a batch beside its bytes: a place in the log, a partition in memory.
 pub const BATCH_MUTATION_BYTES: usize = 256;
-/// Largest batch over several partitions, in bytes of its mutations: ScyllaDB's `batch_size_fail_threshold`.
+/// Largest batch over several partitions, in bytes of its mutations, unless configured: ScyllaDB's default of
+/// `batch_size_fail_threshold`.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a batch over several partitions that its client is warned of: ScyllaDB's `batch_size_warn_threshold`.
-pub const BATCH_WARN_BYTES: usize = 128 << 10;
+/// Bytes of a batch over several partitions that its client is warned of, unless configured: Cassandra's default of
+/// `batch_size_warn_threshold`.
+pub const BATCH_WARN_BYTES: usize = 5 << 10;
+/// Partitions of an unlogged batch that its client is warned of, unless configured: Cassandra's default of
+/// `unlogged_batch_across_partitions_warn_threshold`.
+pub const UNLOGGED_BATCH_WARN_PARTITIONS: usize = 10;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 
 // A frame always holds a statement of any allowed length.
 const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
-const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
+const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;

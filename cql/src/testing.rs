@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
 use crate::functions::json_text;
-use crate::plan::{Page, Scratch, SelectPlan};
+use crate::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
 use crate::prepare::{Prepared, Statement, prepare};
 use crate::rows::ResultEncoder;
 use model::cell::Deletion;
@@ -137,9 +137,10 @@ impl Database {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());
                 let mut bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
-                let warning =
-                    plan.bind_write(&mut bindings, &mut Scratch::default(), &mut record)?;
-                self.warnings.extend(warning);
+                let mut size = BatchSize::new(plan.kind, BatchThresholds::default());
+                let scratch = &mut Scratch::default();
+                plan.bind_write(&mut bindings, scratch, &mut record, &mut size)?;
+                self.warnings.extend(size.warnings());
                 self.ids = ids;
                 self.apply(&record);
                 Ok(String::new())

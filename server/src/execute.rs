@@ -16,6 +16,7 @@
 mod answer;
 mod batch;
 mod computed;
+mod consistency;
 mod describe;
 mod handshake;
 mod peers;
@@ -170,7 +171,7 @@ impl Executor {
             Ok(_) => {}
             Err(refusal) => {
                 out.truncate(start);
-                refusal.put(&Envelope::new(version, stream), out);
+                refusal.put(&Envelope::new(version, stream), self.core.node(), out);
             }
         }
         if let Some(Call { trace: Some(trace), .. }) = call {
@@ -188,8 +189,8 @@ impl Executor {
         let keyspace = self.keyspace_of(call, query.parameters.keyspace);
         let statement = self.core.compile(query.text, keyspace.as_deref())?;
         if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
-            trace.of("Execute CQL3 query", query.text);
-            trace.event(self.core.now_us(), format!("Parsing {}", query.text));
+            trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
+            trace.event(self.core.now_us(), format!("Parsed and prepared {}", query.text));
         }
         self.run(call, &Rc::new(statement), &query.parameters, Target::Query, out)
     }
@@ -205,7 +206,12 @@ impl Executor {
             return Err(Refusal::Unprepared(execute.id.to_vec()));
         };
         if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
-            trace.of("Execute CQL3 prepared query", &statement.text);
+            trace.of(
+                "Execute CQL3 prepared query",
+                Some(&statement.text),
+                Some(&execute.parameters),
+            );
+            trace.bound(&execute.parameters.values, statement.markers());
         }
         let target = Target::Execute {
             knows: execute.parameters.skip_metadata
@@ -222,6 +228,9 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Progress {
         let keyspace = self.keyspace_of(call, prepare.keyspace);
+        if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
+            trace.of("Preparing CQL3 query", Some(prepare.text), None);
+        }
         let statement = self.core.compile_and_keep(prepare.text, keyspace.as_deref())?;
         let call = call.take().expect("a call is taken once");
         if self.shard.sharder().shards() == 1 {
@@ -259,7 +268,7 @@ impl Executor {
             let mut out = Vec::new();
             if let Err(refusal) = work(&call, &mut out).await {
                 out.clear();
-                refusal.put(&call.envelope(), &mut out);
+                refusal.put(&call.envelope(), executor.core.node(), &mut out);
             }
             let Call { session, trace, .. } = call;
             executor.core.replies().push(session.id, &out);

@@ -122,6 +122,7 @@ fn settings(plan: &Plan) -> Settings {
     Settings {
         shard_aware_port: config.shard_aware_port.filter(|_| plan.shard_aware),
         prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
+        batch: config.batch,
         all: all.lines().filter_map(pair).collect(),
     }
 }

@@ -107,7 +107,7 @@ fn to_integer(from: &CqlType, to: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A scalar as text, as Cassandra shows it.
-pub(super) fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
+pub(crate) fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
     let broken = || Error::invalid(format!("{} is not a value of type {ty}", hex(value)));
     fn array<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
         value.try_into().ok()

@@ -12,6 +12,7 @@ mod json;
 mod resolve;
 mod time;
 
+pub(crate) use cast::to_text;
 pub use resolve::{Candidate, Fit, resolve, resolve_cast, resolve_negation, resolve_operation};
 
 use crate::bind::Moment;

@@ -7,10 +7,12 @@
 
 mod duration;
 mod number;
+mod show;
 mod time;
 
 pub use duration::{Duration, put_signed_vint, signed_vint};
 pub use number::{Decimal, put_decimal};
+pub use show::value_literal;
 pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_days, days_of_civil};
 
 use crate::error::{Error, Result};

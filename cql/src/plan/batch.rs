@@ -1,13 +1,15 @@
 //! A batch: its statements one after the other into one record, and how large that may become.
 //!
-//! As in Cassandra a batch of one partition is bounded like any mutation only; what touches several is
-//! warned of and then refused, by ScyllaDB's thresholds.
+//! As in Cassandra a batch of one partition is bounded like any mutation only; what touches several
+//! is warned of and then refused.
 
 use super::write::{Records, Scratch, WritePlan, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::lang::ast::BatchKind;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATION_BYTES, BATCH_WARN_BYTES};
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_MUTATION_BYTES, BATCH_WARN_BYTES, UNLOGGED_BATCH_WARN_PARTITIONS,
+};
 use crate::term::Term;
 use model::{Table, Token};
 use std::sync::Arc;
@@ -24,65 +26,128 @@ pub struct BatchPlan {
 }
 
 impl BatchPlan {
-    /// Appends the mutations of all statements; gives a warning about their size.
+    /// Appends the mutations of all statements and adds them to `size`.
     pub fn bind_write(
         &self,
         bindings: &mut Bindings<'_>,
         scratch: &mut Scratch,
         records: &mut impl Records,
-    ) -> Result<Option<String>> {
+        size: &mut BatchSize,
+    ) -> Result<()> {
         if let Some(term) = &self.timestamp {
             bindings.moment.timestamp_us = timestamp(term, bindings)?;
         }
-        let mut size = BatchSize::default();
         for write in &self.writes {
-            write.bind_into_batch(bindings, scratch, records, &mut size)?;
+            write.bind_into_batch(bindings, scratch, records, size)?;
         }
-        Ok(size.warning())
+        Ok(())
+    }
+}
+
+/// From when on batches over several partitions are warned of and refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchThresholds {
+    /// Bytes of all mutations above which there is a warning: `batch_size_warn_threshold`.
+    pub warn_bytes: usize,
+    /// Bytes above which the batch is refused: `batch_size_fail_threshold`.
+    pub fail_bytes: usize,
+    /// Partitions of an unlogged batch above which there is a warning:
+    /// `unlogged_batch_across_partitions_warn_threshold`.
+    pub unlogged_partitions: usize,
+}
+
+impl Default for BatchThresholds {
+    fn default() -> BatchThresholds {
+        BatchThresholds {
+            warn_bytes: BATCH_WARN_BYTES,
+            fail_bytes: BATCH_BYTES_MAX,
+            unlogged_partitions: UNLOGGED_BATCH_WARN_PARTITIONS,
+        }
     }
 }
 
 /// What a batch has become so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BatchSize {
+    thresholds: BatchThresholds,
+    kind: BatchKind,
+    /// Of all mutations.
     bytes: usize,
+    mutations: usize,
     tables: Vec<Arc<Table>>,
     first: Option<Token>,
     /// More than one partition is written.
     spreads: bool,
+    /// The partitions of an unlogged batch, each as often as it is written.
+    tokens: Vec<Token>,
 }
 
 impl BatchSize {
+    /// The size of a batch without statements.
+    pub fn new(kind: BatchKind, thresholds: BatchThresholds) -> BatchSize {
+        BatchSize {
+            thresholds,
+            kind,
+            bytes: 0,
+            mutations: 0,
+            tables: Vec::new(),
+            first: None,
+            spreads: false,
+            tokens: Vec::new(),
+        }
+    }
+
     /// One more mutation.
     pub(super) fn add(&mut self, table: &Arc<Table>, token: Token, bytes: usize) -> Result<()> {
-        self.bytes += bytes + BATCH_MUTATION_BYTES;
+        self.bytes += bytes;
+        self.mutations += 1;
         if !self.tables.iter().any(|known| Arc::ptr_eq(known, table)) {
             self.tables.push(table.clone());
         }
-        self.spreads |= self.tables.len() > 1 || *self.first.get_or_insert(token) != token;
-        if self.spreads && self.bytes > BATCH_BYTES_MAX {
+        if self.kind == BatchKind::Unlogged {
+            self.tokens.push(token);
+        }
+        // Tables of a keyspace that share a key share what Cassandra writes as one mutation.
+        let other_keyspace = self.tables[0].keyspace != table.keyspace;
+        self.spreads |= other_keyspace || *self.first.get_or_insert(token) != token;
+        let taken = self.bytes + self.mutations * BATCH_MUTATION_BYTES;
+        if self.spreads && taken > self.thresholds.fail_bytes {
             return Err(Error::invalid("Batch too large"));
         }
         Ok(())
     }
 
     /// What the user should know of it.
-    pub fn warning(&self) -> Option<String> {
-        if !self.spreads || self.bytes <= BATCH_WARN_BYTES {
-            return None;
+    pub fn warnings(&mut self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.spreads {
+            return warnings;
         }
+        let threshold = self.thresholds.warn_bytes;
+        if self.bytes > threshold {
+            warnings.push(format!(
+                "Batch for {} is of size {}, exceeding specified threshold of {threshold} by {}.",
+                self.table_names(),
+                self.bytes,
+                self.bytes - threshold
+            ));
+        }
+        self.tokens.sort_unstable();
+        self.tokens.dedup();
+        if self.tokens.len() > self.thresholds.unlogged_partitions {
+            warnings.push(format!(
+                "Unlogged batch covering {} partitions detected against table{} {}. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+                self.tokens.len(),
+                if self.tables.len() == 1 { "" } else { "s" },
+                self.table_names()
+            ));
+        }
+        warnings
+    }
+
+    fn table_names(&self) -> String {
         let name = |table: &Arc<Table>| format!("{}.{}", table.keyspace, table.name);
         let names: Vec<String> = self.tables.iter().map(name).collect();
-        Some(format!(
-            "Batch for [{}] is of size {}, exceeding specified threshold of {} by {}.",
-            names.join(", "),
-            kib(self.bytes),
-            kib(BATCH_WARN_BYTES),
-            kib(self.bytes - BATCH_WARN_BYTES)
-        ))
+        format!("[{}]", names.join(", "))
     }
-}
-
-fn kib(bytes: usize) -> String {
-    format!("{:.3}KiB", bytes as f64 / 1024.0)
 }

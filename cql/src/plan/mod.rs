@@ -14,9 +14,8 @@ mod page;
 mod select;
 mod write;
 
-pub use batch::{BatchPlan, BatchSize};
+pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite};
 pub use page::PagingState;
 pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
-pub(crate) use write::unsupported_condition;
 pub use write::{Records, RowChange, Scratch, WritePlan};

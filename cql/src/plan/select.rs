@@ -47,8 +47,6 @@ pub struct SelectPlan {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
-    /// `BYPASS CACHE`.
-    pub bypass_cache: bool,
 }
 
 /// What the client says of pages.

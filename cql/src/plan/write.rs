@@ -36,12 +36,6 @@ pub struct Scratch {
     clustering: Vec<u8>,
 }
 
-/// What conditional statements are told.
-#[cold]
-pub(crate) fn unsupported_condition() -> Error {
-    Error::invalid("Conditional statements (IF ...) are not supported yet")
-}
-
 /// What happens to the rows a statement names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowChange {
@@ -70,8 +64,6 @@ pub struct WritePlan {
     pub rows: RowChoice,
     /// What happens to them.
     pub change: RowChange,
-    /// `IF EXISTS`, `IF NOT EXISTS`: refused, once everything else is found to be right.
-    pub conditional: bool,
     /// The cells of the static row, in the order of storage.
     pub static_cells: Vec<CellWrite>,
     /// The cells of each row, in the order of storage.
@@ -124,8 +116,7 @@ impl WritePlan {
             let bytes = record.len() - start;
             check_bytes(bytes)?;
             each(token, bytes)
-        })?;
-        if self.conditional { Err(unsupported_condition()) } else { Ok(()) }
+        })
     }
 
     fn put_mutation(

@@ -58,6 +58,8 @@ pub struct Prepared {
     pub key_indexes: Vec<u16>,
     /// What its user should know.
     pub warnings: Vec<String>,
+    /// Whether it means the same in every session: each table is named with its keyspace.
+    pub is_qualified: bool,
 }
 
 /// Prepares `text` for a session that uses `keyspace`.
@@ -73,22 +75,24 @@ pub fn prepare_parsed(
     keyspace: Option<&str>,
 ) -> Result<Prepared> {
     let names = &parsed.binds;
+    let is_qualified = is_qualified(&parsed.statement);
     let plain = |statement| Prepared {
         statement,
         markers: Vec::new(),
         key_indexes: Vec::new(),
         warnings: Vec::new(),
+        is_qualified,
     };
     Ok(match parsed.statement {
-        ast::Statement::Use(name) => {
-            if schema.keyspace(&name).is_none() {
-                return Err(Error::invalid(format!("Keyspace '{name}' does not exist")));
-            }
-            plain(Statement::Use(name))
+        ast::Statement::Use(name) if schema.keyspace(&name).is_none() => {
+            return Err(Error::invalid(format!("Keyspace '{name}' does not exist")));
         }
+        ast::Statement::Use(name) => plain(Statement::Use(name)),
         ast::Statement::Describe(describe) => plain(Statement::Describe(describe)),
-        ast::Statement::Truncate { table, .. } => {
-            plain(Statement::Truncate(find_table(&table, schema, keyspace)?.clone()))
+        ast::Statement::Truncate { table, using } => {
+            let table = find_table(&table, schema, keyspace)?.clone();
+            let warnings = timeout_warning(using.timeout.is_some(), &table).into_iter().collect();
+            Prepared { warnings, ..plain(Statement::Truncate(table)) }
         }
         ast::Statement::Select(select) => {
             let table = find_table(&select.table, schema, keyspace)?;
@@ -96,12 +100,8 @@ pub fn prepare_parsed(
             let (plan, warnings) = select::compile(&select, table, &mut compiler)?;
             let markers = compiler.into_markers()?;
             let key_indexes = key_indexes(&markers, &select_keys(&plan));
-            Prepared {
-                statement: Statement::Select(Box::new(plan)),
-                markers,
-                key_indexes,
-                warnings,
-            }
+            let statement = Statement::Select(Box::new(plan));
+            Prepared { statement, markers, key_indexes, warnings, is_qualified }
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
@@ -109,16 +109,23 @@ pub fn prepare_parsed(
             let plan = write::compile(&modification, table, &mut compiler)?;
             let markers = compiler.into_markers()?;
             let key_indexes = key_indexes(&markers, &plan.keys);
+            let warnings = write::warnings(&modification, table);
             let statement = Statement::Write(Box::new(plan));
-            Prepared { statement, markers, key_indexes, warnings: Vec::new() }
+            Prepared { statement, markers, key_indexes, warnings, is_qualified }
         }
         ast::Statement::Batch(batch) => {
             let (plan, markers) = write::compile_batch(&batch, names, schema, keyspace)?;
             // The key of a batch is that of its first statement, if it can be found in its markers.
             let first = plan.writes.first();
             let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&markers, &write.keys));
-            let statement = Statement::Batch(plan);
-            Prepared { statement, markers, key_indexes, warnings: Vec::new() }
+            let warnings = write::batch_warnings(&batch, &plan);
+            Prepared {
+                statement: Statement::Batch(plan),
+                markers,
+                key_indexes,
+                warnings,
+                is_qualified,
+            }
         }
         ast::Statement::Unsupported(what) => {
             return Err(Error::invalid(format!("{what} is not supported")));
@@ -130,6 +137,28 @@ pub fn prepare_parsed(
             plain(Statement::Schema(other))
         }
     })
+}
+
+/// Whether every table of a statement is named with its keyspace.
+fn is_qualified(statement: &ast::Statement) -> bool {
+    let has_keyspace = |name: &QualifiedName| name.keyspace.is_some();
+    match statement {
+        ast::Statement::Select(select) => has_keyspace(&select.table),
+        ast::Statement::Modification(one) => has_keyspace(table_of(one)),
+        ast::Statement::Batch(batch) => {
+            batch.statements.iter().all(|one| has_keyspace(table_of(one)))
+        }
+        ast::Statement::Truncate { table, .. } => has_keyspace(table),
+        _ => false,
+    }
+}
+
+/// What the user of `USING TIMEOUT` should know. Reads of the server's own tables end within any
+/// time one may ask for.
+fn timeout_warning(asks: bool, table: &Table) -> Option<String> {
+    let of_server = matches!(table.keyspace.as_str(), "system" | "system_schema" | "system_views");
+    (asks && !of_server)
+        .then(|| "USING TIMEOUT has no effect: requests have no timeout on this server".to_owned())
 }
 
 fn table_of(modification: &ast::Modification) -> &QualifiedName {

@@ -52,6 +52,13 @@ pub(super) fn compile(
     let static_alone = filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
     let mut warnings = Vec::new();
+    warnings.extend(super::timeout_warning(select.using.timeout.is_some(), table));
+    if select.bypass_cache {
+        warnings.push(
+            "BYPASS CACHE has no effect: range scans never enter the cache, other reads always may"
+                .into(),
+        );
+    }
     if selection.has_functions() {
         warnings.extend(aggregate_warning(&filter));
     }
@@ -67,7 +74,6 @@ pub(super) fn compile(
         group_by,
         limit,
         per_partition_limit,
-        bypass_cache: select.bypass_cache,
     };
     Ok((plan, warnings))
 }

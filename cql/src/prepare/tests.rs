@@ -234,23 +234,24 @@ fn bad_bindings_are_refused() {
 }
 
 #[test]
-fn bad_input_is_told_before_a_condition_is_refused() {
+fn what_is_wrong_anyway_is_told_before_a_condition_is_refused() {
     let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
     let refusal = "Conditional statements (IF ...) are not supported yet";
-    let null = "Invalid null value in condition for column c";
-    let one = int(1);
-    for insert in [
-        "INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS",
-        "BEGIN BATCH INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS; APPLY BATCH",
-        "UPDATE t SET v = 1 WHERE k = ? AND c = ? IF EXISTS",
-        "DELETE FROM t WHERE k = ? AND c = ? IF EXISTS",
+    let missing = "Some clustering keys are missing: c";
+    for (text, error) in [
+        ("INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS", refusal),
+        ("INSERT INTO t (k, v) VALUES (1, 1) IF NOT EXISTS", missing),
+        ("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF EXISTS", refusal),
+        ("UPDATE t SET v = 1 WHERE k = 1 IF EXISTS", missing),
+        ("DELETE FROM t WHERE k = 1 AND c = 1 IF EXISTS", refusal),
+        (
+            "DELETE FROM t WHERE k = 1 AND c = 'x' IF EXISTS",
+            "Invalid STRING constant (x) for \"c\" of type int",
+        ),
+        ("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v = 2", refusal),
     ] {
-        for (value, error) in [(Value::Null, null), (Value::Bytes(&one), refusal)] {
-            let found = db.run(insert, &bound(&[Value::Bytes(&one), value])).unwrap_err();
-            assert_eq!(found.to_string(), error, "{insert}");
-        }
+        assert_eq!(db.err(text), error, "{text}");
     }
-    assert_eq!(db.err("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v = 2"), refusal);
     assert_eq!(db.ok("SELECT * FROM t"), "");
 }
 
@@ -316,8 +317,55 @@ fn a_batch_over_partitions_is_bounded_and_one_of_a_partition_is_not() {
     assert_eq!(run("7", 2 * BATCH_BYTES_MAX), (Ok(String::new()), Vec::new()));
     let (result, warnings) = run("c", BATCH_WARN_BYTES);
     assert!(result.is_ok() && warnings.len() == 1, "{warnings:?}");
-    assert!(warnings[0].starts_with("Batch for [ks.t] is of size 129."), "{warnings:?}");
+    let words = ["Batch for [ks.t] is of size 5", ", exceeding specified threshold of 5120 by "];
+    assert!(words.iter().all(|words| warnings[0].contains(words)), "{warnings:?}");
     assert_eq!(run("c", BATCH_BYTES_MAX).0, Err("Batch too large".into()));
+}
+
+#[test]
+fn an_unlogged_batch_over_many_partitions_is_warned_of() {
+    let mut db = Database::with("k int PRIMARY KEY, v int");
+    db.ok("CREATE TABLE u (k int PRIMARY KEY, v int)");
+    let mut warnings = |kind: &str, keys: i32| {
+        let insert =
+            |k| format!("INSERT INTO {} (k, v) VALUES ({k}, 1);", ["t", "u"][k as usize % 2]);
+        let inserts: String = (0..keys).map(insert).collect();
+        db.ok(&format!("BEGIN {kind} BATCH {inserts} APPLY BATCH"));
+        db.warnings.clone()
+    };
+    assert_eq!(warnings("UNLOGGED", 10), [""; 0]);
+    assert_eq!(warnings("", 12), [""; 0]);
+    let words = "Unlogged batch covering 11 partitions detected against tables [ks.t, ks.u]. You should use a logged batch for atomicity, or asynchronous writes for performance.";
+    assert_eq!(warnings("UNLOGGED", 11), [words]);
+}
+
+#[test]
+fn what_execute_would_refuse_or_ignore_is_said_at_prepare() {
+    let db = Database::with("k int PRIMARY KEY, v int");
+    let prepared = |text: &str| prepare(text, &db.schema, Some("ks"));
+    for text in [
+        "INSERT INTO t (k) VALUES (?) IF NOT EXISTS",
+        "UPDATE t SET v = 1 WHERE k = ? IF EXISTS",
+        "DELETE FROM t WHERE k = ? IF EXISTS",
+        "BEGIN BATCH INSERT INTO t (k) VALUES (?) IF NOT EXISTS; APPLY BATCH",
+    ] {
+        let error = prepared(text).map(drop).unwrap_err().to_string();
+        assert_eq!(error, "Conditional statements (IF ...) are not supported yet", "{text}");
+    }
+    for text in [
+        "INSERT INTO t (k) VALUES (1) USING TIMEOUT 5s",
+        "UPDATE t USING TIMEOUT 5s SET v = 1 WHERE k = 1",
+        "DELETE FROM t USING TIMEOUT 5s WHERE k = 1",
+        "SELECT * FROM t USING TIMEOUT 5s",
+        "TRUNCATE t USING TIMEOUT 5s",
+        "BEGIN BATCH INSERT INTO t (k) VALUES (1) USING TIMEOUT 5s; APPLY BATCH",
+    ] {
+        let warnings = prepared(text).unwrap().warnings;
+        assert!(warnings[0].starts_with("USING TIMEOUT has no effect"), "{text}: {warnings:?}");
+    }
+    let warnings = prepared("SELECT * FROM t BYPASS CACHE").unwrap().warnings;
+    assert!(warnings[0].starts_with("BYPASS CACHE has no effect"), "{warnings:?}");
+    assert_eq!(prepared("SELECT * FROM t").unwrap().warnings, [""; 0]);
 }
 
 #[test]

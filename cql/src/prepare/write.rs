@@ -7,7 +7,7 @@ use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
 };
-use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan, unsupported_condition};
+use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
 use crate::term::{Compiler, Receiver, Term};
 use model::schema::{Column, ColumnKind, Schema};
@@ -20,11 +20,44 @@ pub(super) fn compile(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    match modification {
-        Modification::Insert(insert) => compile_insert(insert, table, compiler),
-        Modification::Update(update) => compile_update(update, table, compiler),
-        Modification::Delete(delete) => compile_delete(delete, table, compiler),
+    let plan = match modification {
+        Modification::Insert(insert) => compile_insert(insert, table, compiler)?,
+        Modification::Update(update) => compile_update(update, table, compiler)?,
+        Modification::Delete(delete) => compile_delete(delete, table, compiler)?,
+    };
+    if is_conditional(modification) {
+        return Err(unsupported_condition());
     }
+    Ok(plan)
+}
+
+/// `IF EXISTS`, `IF NOT EXISTS`: refused once everything else is found to be right.
+fn is_conditional(modification: &Modification) -> bool {
+    match modification {
+        Modification::Insert(insert) => insert.if_not_exists,
+        Modification::Update(update) => update.condition != If::Always,
+        Modification::Delete(delete) => delete.condition != If::Always,
+    }
+}
+
+/// What conditional statements are told.
+#[cold]
+fn unsupported_condition() -> Error {
+    Error::invalid("Conditional statements (IF ...) are not supported yet")
+}
+
+/// What its user should know of a statement.
+pub(super) fn warnings(modification: &Modification, table: &Table) -> Vec<String> {
+    let asks = using_of(modification).timeout.is_some();
+    super::timeout_warning(asks, table).into_iter().collect()
+}
+
+/// What its user should know of a batch.
+pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
+    let asks = |one| batch.using.timeout.is_some() || using_of(one).timeout.is_some();
+    let mut each = batch.statements.iter().zip(&plan.writes);
+    let found = each.find_map(|(one, write)| super::timeout_warning(asks(one), &write.table));
+    found.into_iter().collect()
 }
 
 /// The plan of a batch, and its markers.
@@ -82,7 +115,7 @@ fn ttl(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     using.ttl.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
 }
 
-/// `USING TIMEOUT` asks for less time than there is; what it binds still needs a type.
+/// `USING TIMEOUT` has no effect (its user is warned); what it binds still needs a type.
 fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
     let to = Receiver::new("[timeout]", CqlType::Duration);
     using.timeout.as_ref().map(|expr| compiler.term(expr, &to)).transpose().map(drop)
@@ -137,7 +170,6 @@ fn compile_insert(
     let plan = finish(filter, cells, change, table);
     timeout(&insert.using, compiler)?;
     Ok(WritePlan {
-        conditional: insert.if_not_exists,
         timestamp: timestamp(&insert.using, compiler)?,
         ttl: ttl(&insert.using, compiler)?,
         ..plan
@@ -165,7 +197,6 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         keys,
         rows: filter.rows,
         change,
-        conditional: false,
         static_cells: sorted(cells.statics),
         row_cells: sorted(cells.rows),
         timestamp: None,
@@ -199,8 +230,7 @@ fn compile_update(
     }
     let filter = Where::analyse(&update.relations, Purpose::Update, compiler)?;
     let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
-    let conditional = update.condition != If::Always;
-    Ok(WritePlan { conditional, timestamp, ttl, ..finish(filter, cells, change, table) })
+    Ok(WritePlan { timestamp, ttl, ..finish(filter, cells, change, table) })
 }
 
 /// What a write of cells changes: rows, or the static row alone.
@@ -256,8 +286,7 @@ fn compile_delete(
     } else {
         RowChange::DeleteRanges
     };
-    let conditional = delete.condition != If::Always;
-    Ok(WritePlan { conditional, timestamp, ..finish(filter, cells, change, table) })
+    Ok(WritePlan { timestamp, ..finish(filter, cells, change, table) })
 }
 
 /// The cells a statement writes.

@@ -39,6 +39,10 @@ type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
 const SETTINGS: &[(&str, Apply)] = &[
     ("authenticator", |v, _| only(v, "AllowAllAuthenticator", "authentication")),
     ("authorizer", |v, _| only(v, "AllowAllAuthorizer", "authorization")),
+    ("batch_size_fail_threshold", |v, c| put(&mut c.batch_fail_bytes, size(v, 1))),
+    ("batch_size_fail_threshold_in_kb", |v, c| put(&mut c.batch_fail_bytes, size(v, KIB))),
+    ("batch_size_warn_threshold", |v, c| put(&mut c.batch_warn_bytes, size(v, 1))),
+    ("batch_size_warn_threshold_in_kb", |v, c| put(&mut c.batch_warn_bytes, size(v, KIB))),
     ("broadcast_rpc_address", |v, c| put(&mut c.broadcast_address, address(v))),
     ("client_encryption_options", |v, _| no_encryption(v)),
     ("cluster_name", |v, c| put(&mut c.cluster_name, text(v))),
@@ -55,8 +59,12 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("rack", |v, c| put(&mut c.rack, text(v))),
     ("rpc_address", |v, c| put(&mut c.listen, address(v))),
     ("shards", |v, c| put(&mut c.shards, count(v))),
+    ("unlogged_batch_across_partitions_warn_threshold", |v, c| {
+        put(&mut c.batch_unlogged_partitions, count(v))
+    }),
 ];
 
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Reads the settings of `text`. Warnings are added to `warnings`; the error names its line.

@@ -6,6 +6,7 @@
 //!
 //! Nothing here can be changed later, and nothing is global: `main` hands it on.
 
+mod batch;
 mod file;
 mod flags;
 mod machine;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
+use batch::BatchThresholds;
 use flags::{Flags, SyncMode};
 use quantity::Bytes;
 
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) rack: String,
     /// Over all shards.
     pub(crate) connections_max: usize,
+    /// From when on batches are warned of and refused.
+    pub(crate) batch: BatchThresholds,
 }
 
 /// What a source said; `None` leaves it to the next.
@@ -67,6 +71,9 @@ struct Choices {
     data_center: Option<String>,
     rack: Option<String>,
     connections_max: Option<usize>,
+    batch_warn_bytes: Option<u64>,
+    batch_fail_bytes: Option<u64>,
+    batch_unlogged_partitions: Option<usize>,
 }
 
 /// A configuration, and what its owner should know about it.
@@ -133,6 +140,7 @@ fn settle(
     let shards = choices.shards.unwrap_or(machine.cpus.min(shards_fit.max(1)));
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
+    let batch = batch::thresholds(&choices);
     let config = Config {
         data_dir: choices.data_dir.unwrap_or_else(|| PathBuf::from("messina-data")),
         shards,
@@ -150,6 +158,7 @@ fn settle(
         data_center: choices.data_center.unwrap_or_else(|| "datacenter1".to_owned()),
         rack: choices.rack.unwrap_or_else(|| "rack1".to_owned()),
         connections_max: choices.connections_max.unwrap_or(CONNECTIONS_MAX),
+        batch,
     };
     config.validate(machine)?;
     if !listen.is_loopback() {
@@ -211,6 +220,11 @@ impl Config {
         if !(1 << 20..=1 << 30).contains(&self.commitlog_segment_bytes) {
             return Err("commitlog_segment_size: 1MiB to 1GiB are possible".to_owned());
         }
+        if self.batch.fail_bytes < self.batch.warn_bytes {
+            return Err(
+                "batch_size_fail_threshold: it is below batch_size_warn_threshold".to_owned()
+            );
+        }
         Ok(())
     }
 
@@ -231,6 +245,8 @@ impl Config {
 /// One setting a line, by the name the file has for it.
 impl Display for Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "batch_size_fail_threshold: {}B", self.batch.fail_bytes)?;
+        writeln!(f, "batch_size_warn_threshold: {}B", self.batch.warn_bytes)?;
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;
         writeln!(f, "cluster_name: {}", self.cluster_name)?;
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
@@ -245,7 +261,9 @@ impl Display for Config {
         writeln!(f, "native_transport_port: {}", self.port)?;
         writeln!(f, "rack: {}", self.rack)?;
         writeln!(f, "rpc_address: {}", self.listen)?;
-        write!(f, "shards: {}", self.shards)
+        writeln!(f, "shards: {}", self.shards)?;
+        let partitions = self.batch.unlogged_partitions;
+        write!(f, "unlogged_batch_across_partitions_warn_threshold: {partitions}")
     }
 }
 

@@ -35,6 +35,17 @@ fn flags_win_over_the_file() {
 }
 
 #[test]
+fn batches_are_measured_by_the_settings_of_cassandra() {
+    let file = "batch_size_warn_threshold: 64KiB\nbatch_size_fail_threshold_in_kb: 640\n\
+                unlogged_batch_across_partitions_warn_threshold: 3\n";
+    let (config, warnings) = from(&[], file).unwrap();
+    assert_eq!((config.batch.warn_bytes, config.batch.fail_bytes), (64 << 10, 640 << 10));
+    assert_eq!((config.batch.unlogged_partitions, warnings), (3, Vec::new()));
+    let below = from(&[], "batch_size_fail_threshold: 4KiB\n").unwrap_err();
+    assert!(below.contains("below batch_size_warn_threshold"), "{below}");
+}
+
+#[test]
 fn what_is_printed_can_be_read_again() {
     let flags = ["--listen", "10.1.2.3", "--shards", "3", "--commitlog-sync", "periodic"];
     let (config, warnings) = from(&flags, "").unwrap();

@@ -4,10 +4,10 @@
 //! elsewhere or later), a read that met damage is READ_FAILURE, a log that failed is a server error
 //! and the process is on its way out.
 
+use crate::system::Node;
 use cql::frame::ErrorCode;
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, Failure, Tally};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a request has no result.
 #[derive(Debug)]
@@ -16,10 +16,19 @@ pub(super) enum Refusal {
     Language(cql::Error),
     /// The prepared statement is not known on this core.
     Unprepared(Vec<u8>),
-    /// Storage refuses a read.
-    Read(engine::Error),
+    /// Storage refuses a read, which was asked for at this level.
+    Read(engine::Error, Consistency),
     /// Storage refuses a write.
-    Write(engine::Error),
+    Write(engine::Error, WriteKind),
+    /// The level needs more replicas than there are.
+    Unavailable {
+        /// The level asked for.
+        level: Consistency,
+        /// How many replicas it needs.
+        required: i32,
+        /// How many there are.
+        alive: i32,
+    },
     /// The schema could not be changed.
     Schema(shard::message::AlterError),
 }
@@ -28,6 +37,15 @@ impl From<cql::Error> for Refusal {
     fn from(error: cql::Error) -> Refusal {
         Refusal::Language(error)
     }
+}
+
+/// What drivers are told of a write that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WriteKind {
+    /// The level asked for.
+    pub(super) level: Consistency,
+    /// The write type of the protocol: `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`.
+    pub(super) name: &'static str,
 }
 
 /// Reason codes of a replica's failure: 0 is unknown.
@@ -42,7 +60,7 @@ impl Refusal {
 
     /// Appends the ERROR frame.
     #[cold]
-    pub(super) fn put(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+    pub(super) fn put(&self, envelope: &Envelope<'_>, node: &Node, out: &mut Vec<u8>) {
         match self {
             Refusal::Language(error) => put_language(error, envelope, out),
             Refusal::Unprepared(id) => {
@@ -59,8 +77,26 @@ impl Refusal {
                 };
                 envelope.put_error(Failure::Plain(code), &error.to_string(), out);
             }
-            Refusal::Read(error) => put_storage(error, true, envelope, out),
-            Refusal::Write(error) => put_storage(error, false, envelope, out),
+            Refusal::Read(error, level) => {
+                let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
+                let failed =
+                    Failure::ReadFailure { tally, failures: &failures, data_present: false };
+                put_storage(error, failed, envelope, out);
+            }
+            Refusal::Write(error, WriteKind { level, name }) => {
+                let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
+                let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
+                put_storage(error, failed, envelope, out);
+            }
+            Refusal::Unavailable { level, required, alive } => {
+                let (consistency, required, alive) = (*level, *required, *alive);
+                let text = format!("Cannot achieve consistency level {}", level.name());
+                envelope.put_error(
+                    Failure::Unavailable { consistency, required, alive },
+                    &text,
+                    out,
+                );
+            }
         }
     }
 }
@@ -82,15 +118,22 @@ fn put_language(error: &cql::Error, envelope: &Envelope<'_>, out: &mut Vec<u8>) 
     envelope.put_error(failure, &text, out);
 }
 
-fn put_storage(error: &engine::Error, reading: bool, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
-    let text = error.to_string();
-    let tally = Tally { consistency: Consistency::One, received: 0, required: 1 };
-    let failures = [(IpAddr::V4(Ipv4Addr::LOCALHOST), UNKNOWN_REASON)];
+/// The one replica did not answer.
+fn none_of(consistency: Consistency) -> Tally {
+    Tally { consistency, received: 0, required: 1 }
+}
+
+/// Puts an error of storage: `failed` unless there is a better word for it.
+fn put_storage(
+    error: &engine::Error,
+    failed: Failure<'_>,
+    envelope: &Envelope<'_>,
+    out: &mut Vec<u8>,
+) {
     let failure = match error {
         engine::Error::Overloaded(_) => Failure::Plain(ErrorCode::Overloaded),
         engine::Error::Invalid(_) => Failure::Plain(ErrorCode::Invalid),
-        _ if reading => Failure::ReadFailure { tally, failures: &failures, data_present: false },
-        _ => Failure::WriteFailure { tally, failures: &failures, write_type: "SIMPLE" },
+        _ => failed,
     };
-    envelope.put_error(failure, &text, out);
+    envelope.put_error(failure, &error.to_string(), out);
 }

@@ -12,6 +12,7 @@ use cql::bind::Moment;
 use cql::ddl;
 use cql::frame::request::Parameters;
 use cql::frame::response::Event;
+use cql::plan::BatchThresholds;
 use hashbrown::HashMap;
 use model::TableId;
 use model::schema::Schema;
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) shard_aware_port: Option<u16>,
     /// Bytes that the prepared statements of one core may take.
     pub(crate) prepared_bytes_max: usize,
+    /// From when on batches are warned of and refused.
+    pub(crate) batch: BatchThresholds,
     /// Names and values for `system_views.settings`.
     pub(crate) all: Vec<(String, String)>,
 }
@@ -160,13 +163,15 @@ impl Core {
         text: &str,
         keyspace: Option<&str>,
     ) -> cql::Result<Rc<Prepared>> {
-        let id = Prepared::id_of(text, keyspace);
-        if let Some(known) = self.prepared.borrow_mut().get(&id) {
-            return Ok(known);
+        // Qualified, or of a session without keyspace; or else of this keyspace.
+        for id in [Prepared::id_of(text, None), Prepared::id_of(text, keyspace)] {
+            if let Some(known) = self.prepared.borrow_mut().get(&id) {
+                return Ok(known);
+            }
         }
         let statement = Rc::new(self.compile(text, keyspace)?);
         let bytes = statement.bytes();
-        self.prepared.borrow_mut().put(id, statement.clone(), bytes);
+        self.prepared.borrow_mut().put(statement.id, statement.clone(), bytes);
         Ok(statement)
     }
 

@@ -3,11 +3,14 @@
 //! Both ways are the same three steps: bind, read into the encoder, close the frame. The task binds
 //! again from its own copy of the values, since the request's bytes are gone by then.
 
+use super::consistency::{check_read, level_of_read};
 use super::statement::{OwnedParameters, Prepared, Target};
+use super::trace::Trace;
 use super::{Call, Executor, Progress, Refusal};
 use crate::service::Outcome;
 use crate::system;
 use cql::bind::Bindings;
+use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::frame::response::Envelope;
 use cql::plan::{BoundRead, Page, SelectPlan};
@@ -29,17 +32,24 @@ impl Executor {
         target: Target,
         out: &mut Vec<u8>,
     ) -> Progress {
+        check_read(parameters.consistency)?;
         let moment = self.core.moment(parameters);
         let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
         let bound = plan.bind_read(&bindings, page)?;
+        if let Some(command) = &bound.command {
+            let level = level_of_read(parameters.consistency, &command.partitions);
+            statement.replication.iter().try_for_each(|replication| replication.check(level))?;
+        }
         let envelope = call.as_ref().expect("a call is taken once").envelope();
-        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target };
+        let level = parameters.consistency;
+        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
         match self.select_now(&select, &envelope, out) {
-            Err(Refusal::Read(Error::WouldBlock)) => {}
+            Err(Refusal::Read(Error::WouldBlock, _)) => {}
             done => {
-                if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
-                    trace.event(self.core.now_us(), "Read from memory");
+                if let Some(trace) = call.as_ref().and_then(|call| call.trace.as_ref()) {
+                    trace_read(trace, self.core.now_us(), plan, &bound);
+                    trace.event(self.core.now_us(), "Read from the memory of this shard");
                 }
                 return done.map(|()| Outcome::Answered);
             }
@@ -74,18 +84,19 @@ impl Executor {
                 None => ReadEnd::default(),
                 Some(command) if system::is_computed(&plan.table.keyspace) => {
                     let Some(record) = self.computed_now(&plan.table) else {
-                        return Err(Refusal::Read(Error::WouldBlock));
+                        return Err(select.refusal(Error::WouldBlock));
                     };
                     read_record(&plan.table, &record, command, &mut encoder)
-                        .map_err(Refusal::Read)?
+                        .map_err(|error| select.refusal(error))?
                 }
-                Some(command) => {
-                    self.shard.read_cached(command, &mut encoder).map_err(Refusal::Read)?
-                }
+                Some(command) => self
+                    .shard
+                    .read_cached(command, &mut encoder)
+                    .map_err(|error| select.refusal(error))?,
             };
             // An aggregate over more than one page goes on in a task.
             if bound.reads_all && end.more.is_some() {
-                return Err(Refusal::Read(Error::WouldBlock));
+                return Err(select.refusal(Error::WouldBlock));
             }
             let rows = encoder.finish()?;
             open.close(rows, select.state(&end).as_deref(), out);
@@ -109,7 +120,11 @@ impl Executor {
         let bindings = Bindings::new(&values, statement.markers(), moment)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state.as_deref() };
         let bound = plan.bind_read(&bindings, page)?;
-        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target };
+        let level = parameters.level;
+        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
+        if let Some(trace) = &call.trace {
+            trace_read(trace, self.core.now_us(), plan, &bound);
+        }
         let open = statement.open_rows(&call.envelope(), target, out);
         let mut encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, out)?;
         let mut end = ReadEnd::default();
@@ -123,7 +138,7 @@ impl Executor {
                     Some(record) => read_record(&plan.table, record, &command, &mut encoder),
                     None => self.shard.read(&command, &mut encoder).await,
                 };
-                end = read.map_err(Refusal::Read)?;
+                end = read.map_err(|error| select.refusal(error))?;
                 command.resume = end.more.clone();
                 if !bound.reads_all || command.resume.is_none() {
                     break;
@@ -132,8 +147,27 @@ impl Executor {
         }
         let rows = encoder.finish()?;
         open.close(rows, select.state(&end).as_deref(), out);
+        if let Some(trace) = &call.trace {
+            let activity = format!("Read {} rows from disk or from other shards", end.rows);
+            trace.event(self.core.now_us(), activity);
+        }
         Ok(())
     }
+}
+
+/// Tells a trace what is going to be read.
+fn trace_read(trace: &Trace, now_us: i64, plan: &SelectPlan, bound: &BoundRead) {
+    let table = &plan.table.name;
+    trace.event(
+        now_us,
+        match bound.command.as_ref().map(|command| &command.partitions) {
+            None => format!("Nothing of {table} can match"),
+            Some(Partitions::Range(_)) => format!("Executing range query on {table}"),
+            Some(Partitions::Keys(keys)) => {
+                format!("Executing query of {} partitions on {table}", keys.len())
+            }
+        },
+    );
 }
 
 /// A SELECT that is being answered.
@@ -143,9 +177,15 @@ struct Select<'s> {
     bindings: &'s Bindings<'s>,
     bound: &'s BoundRead,
     target: Target,
+    level: Consistency,
 }
 
 impl Select<'_> {
+    /// What the client is told of an error of storage.
+    fn refusal(&self, error: Error) -> Refusal {
+        Refusal::Read(error, self.level)
+    }
+
     /// What the client sends for the next page, if there is one.
     fn state(&self, end: &ReadEnd) -> Option<Vec<u8>> {
         let command = self.bound.command.as_ref()?;

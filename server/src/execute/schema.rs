@@ -3,11 +3,13 @@
 //!
 //! If somebody else was faster, the statement is planned again on the schema that came of it.
 
+use super::answer::WriteKind;
 use super::peers::Ask;
 use super::{Call, Executor, Progress, Refusal};
 use crate::service::Outcome;
 use crate::system;
 use cql::ddl::{self, Ddl, Ground, Object};
+use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::lang::ast::Statement as Tree;
 use engine::compaction::Strategy;
@@ -84,7 +86,9 @@ impl Executor {
         let (executor, table) = (self.clone(), table.id);
         let call = call.take().expect("a call is taken once");
         self.spawn(Group::Background, call, async move |call, out| {
-            executor.shard.truncate(table).await.map_err(Refusal::Write)?;
+            let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
+            let refused = |error| Refusal::Write(error, kind);
+            executor.shard.truncate(table).await.map_err(refused)?;
             call.envelope().put_void(out);
             Ok(())
         });

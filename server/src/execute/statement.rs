@@ -1,13 +1,17 @@
 //! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
 //! protocol version, made when first asked for.
 
-use super::{Call, Executor, Progress, Refusal, describe};
+use super::answer::WriteKind;
+use super::consistency::{Replication, check_serial, check_write};
+use super::write::Promise;
+use super::{Call, Executor, Progress, Refusal, batch, describe};
 use crate::ids::Ids;
 use crate::prepared::StatementId;
 use crate::service::Outcome;
 use crate::system;
 use cql::bind::{Bindings, Marker, Moment};
 use cql::frame::Version;
+use cql::frame::consistency::Consistency;
 use cql::frame::request::{Parameters, ValueList};
 use cql::frame::response::result::{OpenRows, Prepared as PreparedAnswer};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
@@ -28,6 +32,8 @@ pub(crate) struct Prepared {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Compiled,
+    /// Of the keyspaces it reads or writes.
+    pub(super) replication: Vec<Replication>,
     markers: PerVersion,
     result: PerVersion,
 }
@@ -57,8 +63,10 @@ impl Prepared {
         schema: &Schema,
     ) -> cql::Result<Prepared> {
         let compiled = cql::prepare::prepare(text, schema, keyspace)?;
+        let keyspace = keyspace.filter(|_| !compiled.is_qualified);
         let mut statement = Prepared {
             id: Prepared::id_of(text, keyspace),
+            replication: Replication::of_statement(&compiled.statement, schema),
             result_id: [0; 16],
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
@@ -71,7 +79,8 @@ impl Prepared {
         Ok(statement)
     }
 
-    /// The id of a statement: the MD5 of keyspace and text, as Cassandra's.
+    /// The id of a statement: the MD5 of keyspace and text, as Cassandra's. A text that names the
+    /// keyspace of each table means the same in every session and has one id (CASSANDRA-15252).
     pub(super) fn id_of(text: &str, keyspace: Option<&str>) -> StatementId {
         cql::digest([keyspace.unwrap_or_default(), text].concat().as_bytes())
     }
@@ -93,17 +102,18 @@ impl Prepared {
         }
     }
 
-    /// Whether every table it was compiled against is as it was.
+    /// Whether every table and keyspace it was compiled against is as it was.
     pub(super) fn is_valid(&self, schema: &Schema) -> bool {
         let same = |table: &std::sync::Arc<model::Table>| {
             schema.table_by_id(table.id).is_some_and(|now| std::sync::Arc::ptr_eq(now, table))
         };
-        match &self.compiled.statement {
+        let tables = match &self.compiled.statement {
             Statement::Select(plan) => same(&plan.table),
             Statement::Write(plan) => same(&plan.table),
             Statement::Batch(plan) => plan.writes.iter().all(|write| same(&write.table)),
             _ => true,
-        }
+        };
+        tables && self.replication == Replication::of_statement(&self.compiled.statement, schema)
     }
 
     fn marker_columns(&self, version: Version) -> &Columns {
@@ -164,6 +174,7 @@ fn place(version: Version) -> usize {
 
 /// What a task keeps of a request's parameters.
 pub(super) struct OwnedParameters {
+    pub(super) level: Consistency,
     pub(super) values: ValueList,
     pub(super) page_rows: Option<u32>,
     pub(super) paging_state: Option<Vec<u8>>,
@@ -183,6 +194,7 @@ impl OwnedParameters {
             }
         }
         OwnedParameters {
+            level: parameters.consistency,
             values,
             page_rows: parameters.page_rows,
             paging_state: parameters.paging_state.map(<[u8]>::to_vec),
@@ -209,26 +221,35 @@ impl Executor {
         target: Target,
         out: &mut Vec<u8>,
     ) -> Progress {
+        check_serial(parameters)?;
         match &statement.compiled.statement {
             Statement::Select(plan) => self.select(call, statement, plan, parameters, target, out),
             Statement::Write(plan) => {
                 check_writable(&plan.table.keyspace)?;
+                check_write(parameters.consistency)?;
+                let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
+                let promise = Promise { kind, replication: &statement.replication };
                 let warnings = statement.compiled.warnings.clone();
-                self.write(call, warnings, out, |scratch, record| {
+                self.write(call, promise, warnings, out, |scratch, record| {
                     let moment = self.core.moment(parameters);
                     let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
                     plan.bind_write(&bindings, scratch, record)?;
-                    Ok(None)
+                    Ok(Vec::new())
                 })
             }
             Statement::Batch(plan) => {
                 plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
+                let name = batch::write_type(plan.kind);
+                let kind = WriteKind { level: parameters.consistency, name };
+                let promise = Promise { kind, replication: &statement.replication };
                 let warnings = statement.compiled.warnings.clone();
-                self.write(call, warnings, out, |scratch, record| {
+                self.write(call, promise, warnings, out, |scratch, record| {
                     let moment = self.core.moment(parameters);
                     let mut bindings =
                         Bindings::new(&parameters.values, statement.markers(), moment)?;
-                    plan.bind_write(&mut bindings, scratch, record)
+                    self.bind_batch(plan.kind, record, |record, size| {
+                        plan.bind_write(&mut bindings, scratch, record, size)
+                    })
                 })
             }
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),

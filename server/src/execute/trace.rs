@@ -4,16 +4,24 @@
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
 
 use crate::ids::Ids;
-use crate::system::{Row, Value, put_row};
-use cql::bind::Ids as _;
+use crate::system::{Row, Value as Cell, put_row};
+use cql::bind::{Ids as _, Marker};
+use cql::frame::Value;
+use cql::frame::consistency::Consistency;
+use cql::frame::request::{Parameters, Values};
+use cql::literal::value_literal;
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
 use model::schema::Schema;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use uuid::Uuid;
 
 /// How long traces are kept, in seconds: as Cassandra's `trace_type_query_ttl`.
 const TTL_S: u32 = 86_400;
+
+/// Characters of a bound value that a trace keeps, as in Cassandra.
+const BOUND_VALUE_CHARS_MAX: usize = 1000;
 
 /// One traced request.
 #[derive(Debug)]
@@ -24,7 +32,7 @@ pub(super) struct Trace {
     request: &'static str,
     parameters: std::collections::BTreeMap<String, String>,
     started_us: i64,
-    events: Vec<(u32, String)>,
+    events: RefCell<Vec<(u32, String)>>,
     thread: String,
 }
 
@@ -38,21 +46,55 @@ impl Trace {
             request: "Execute CQL3 query",
             parameters: Default::default(),
             started_us: ids.now_us(),
-            events: Vec::new(),
+            events: RefCell::default(),
             thread: format!("shard {shard}"),
         }
     }
 
-    /// What kind of request it is, and its text.
-    pub(super) fn of(&mut self, request: &'static str, query: &str) {
+    /// What kind of request it is, its text, and how it is to be run.
+    pub(super) fn of(
+        &mut self,
+        request: &'static str,
+        query: Option<&str>,
+        parameters: Option<&Parameters<'_>>,
+    ) {
         self.request = request;
-        self.parameters.insert("query".to_owned(), query.to_owned());
+        let mut put = |name: &str, value: String| self.parameters.insert(name.to_owned(), value);
+        if let Some(query) = query {
+            put("query", query.to_owned());
+        }
+        let Some(parameters) = parameters else { return };
+        put("consistency_level", parameters.consistency.name().to_owned());
+        let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+        put("serial_consistency_level", serial.name().to_owned());
+        if let Some(rows) = parameters.page_rows {
+            put("page_size", rows.to_string());
+        }
+    }
+
+    /// The values bound to the markers of a prepared statement, as literals.
+    pub(super) fn bound(&mut self, values: &Values<'_>, markers: &[Marker]) {
+        for (index, (marker, value)) in markers.iter().zip(values.iter()).enumerate() {
+            let named = || values.named_iter().find(|(name, _)| *name == marker.name);
+            let value =
+                if values.is_named() { named().map(|(_, value)| value) } else { Some(value) };
+            let mut literal = match value {
+                Some(Value::Bytes(bytes)) => value_literal(&marker.ty, Some(bytes)),
+                Some(Value::Null) => "null".to_owned(),
+                Some(Value::Unset) | None => "unset".to_owned(),
+            };
+            if let Some((cut, _)) = literal.char_indices().nth(BOUND_VALUE_CHARS_MAX) {
+                literal.truncate(cut);
+                literal.push_str("...'");
+            }
+            self.parameters.insert(format!("bound_var_{index}_{}", marker.name), literal);
+        }
     }
 
     /// Something that happened `now_us`.
-    pub(super) fn event(&mut self, now_us: i64, activity: impl Into<String>) {
+    pub(super) fn event(&self, now_us: i64, activity: impl Into<String>) {
         let elapsed = u32::try_from(now_us - self.started_us).unwrap_or_default();
-        self.events.push((elapsed, activity.into()));
+        self.events.borrow_mut().push((elapsed, activity.into()));
     }
 
     /// The record of mutations that writes the whole trace.
@@ -71,15 +113,15 @@ impl Trace {
             deletion: Deletion::NONE,
         };
         put_row(sessions, &self.session(now_us), &head, &mut record);
-        for (elapsed, activity) in &self.events {
+        for (elapsed, activity) in self.events.borrow().iter() {
             let event: Row = vec![
-                ("session_id", Value::Uuid(Uuid::from_bytes(self.id))),
-                ("event_id", Value::Uuid(Uuid::from_bytes(ids.timeuuid()))),
-                ("activity", Value::text(activity)),
-                ("source", Value::Inet(self.coordinator)),
-                ("source_port", Value::Int(7000)),
-                ("source_elapsed", Value::Int(i32::try_from(*elapsed).unwrap_or(i32::MAX))),
-                ("thread", Value::text(&self.thread)),
+                ("session_id", Cell::Uuid(Uuid::from_bytes(self.id))),
+                ("event_id", Cell::Uuid(Uuid::from_bytes(ids.timeuuid()))),
+                ("activity", Cell::text(activity)),
+                ("source", Cell::Inet(self.coordinator)),
+                ("source_port", Cell::Int(7000)),
+                ("source_elapsed", Cell::Int(i32::try_from(*elapsed).unwrap_or(i32::MAX))),
+                ("thread", Cell::text(&self.thread)),
             ];
             put_row(events, &event, &head, &mut record);
         }
@@ -89,15 +131,15 @@ impl Trace {
     fn session(&self, now_us: i64) -> Row {
         let duration = i32::try_from(now_us - self.started_us).unwrap_or(i32::MAX).max(1);
         vec![
-            ("session_id", Value::Uuid(Uuid::from_bytes(self.id))),
-            ("client", Value::Inet(self.client)),
-            ("command", Value::text("QUERY")),
-            ("coordinator", Value::Inet(self.coordinator)),
-            ("coordinator_port", Value::Int(7000)),
-            ("duration", Value::Int(duration)),
-            ("parameters", Value::Map(self.parameters.clone())),
-            ("request", Value::text(self.request)),
-            ("started_at", Value::Timestamp(self.started_us / 1000)),
+            ("session_id", Cell::Uuid(Uuid::from_bytes(self.id))),
+            ("client", Cell::Inet(self.client)),
+            ("command", Cell::text("QUERY")),
+            ("coordinator", Cell::Inet(self.coordinator)),
+            ("coordinator_port", Cell::Int(7000)),
+            ("duration", Cell::Int(duration)),
+            ("parameters", Cell::Map(self.parameters.clone())),
+            ("request", Cell::text(self.request)),
+            ("started_at", Cell::Timestamp(self.started_us / 1000)),
         ]
     }
 }

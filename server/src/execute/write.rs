@@ -3,6 +3,8 @@
 //! Nothing is allocated for a write that has no trace: the record, the scratch and the slab of
 //! those who wait are the core's own and are used again.
 
+use super::answer::WriteKind;
+use super::consistency::Replication;
 use super::trace::Trace;
 use super::{Call, Executor, NOBODY, Progress, Refusal};
 use crate::service::Outcome;
@@ -15,8 +17,17 @@ pub(super) struct WaitingWrite {
     to: ConnectionId,
     version: Version,
     stream: i16,
+    kind: WriteKind,
     trace: Option<Box<Trace>>,
     warnings: Vec<String>,
+}
+
+/// At which level a write is asked for, and where it goes.
+pub(super) struct Promise<'p> {
+    /// What the client is told if it fails.
+    pub(super) kind: WriteKind,
+    /// Of the keyspaces written.
+    pub(super) replication: &'p [Replication],
 }
 
 impl Executor {
@@ -25,9 +36,10 @@ impl Executor {
     pub(super) fn write(
         &self,
         call: &mut Option<Call>,
+        promise: Promise<'_>,
         mut warnings: Vec<String>,
         out: &mut Vec<u8>,
-        bind: impl FnOnce(&mut cql::plan::Scratch, &mut Vec<u8>) -> cql::Result<Option<String>>,
+        bind: impl FnOnce(&mut cql::plan::Scratch, &mut Vec<u8>) -> cql::Result<Vec<String>>,
     ) -> Progress {
         let mut record = self.record.borrow_mut();
         record.clear();
@@ -38,19 +50,21 @@ impl Executor {
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             return Ok(Outcome::Answered);
         }
-        let Call { session, version, stream, mut trace } =
-            call.take().expect("a call is taken once");
-        if let Some(trace) = &mut trace {
-            trace.event(self.core.now_us(), "Appending to commitlog");
+        let kind = promise.kind;
+        promise.replication.iter().try_for_each(|replication| replication.check(kind.level))?;
+        let Call { session, version, stream, trace } = call.take().expect("a call is taken once");
+        if let Some(trace) = &trace {
+            let activity = format!("Appending {} bytes to commitlog", record.len());
+            trace.event(self.core.now_us(), activity);
         }
         let mut waiting = self.waiting.borrow_mut();
-        let waiter = WaitingWrite { to: session.id, version, stream, trace, warnings };
+        let waiter = WaitingWrite { to: session.id, version, stream, kind, trace, warnings };
         let ticket = waiting.insert(waiter);
         match self.shard.write(&record, ticket as u64) {
             Ok(()) => Ok(Outcome::Later),
             Err(error) => {
                 waiting.remove(ticket);
-                Err(Refusal::Write(error))
+                Err(Refusal::Write(error, kind))
             }
         }
     }
@@ -71,16 +85,16 @@ impl Executor {
 
     #[inline]
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
-        let WaitingWrite { to, version, stream, trace, warnings } = waiter;
+        let WaitingWrite { to, version, stream, kind, trace, warnings } = waiter;
         let mut envelope = Envelope::new(version, stream);
         envelope.warnings = &warnings;
         envelope.trace_id = trace.as_ref().map(|trace| trace.id);
         self.core.replies().put(to, |out| match result {
             Ok(()) => envelope.put_void(out),
-            Err(error) => Refusal::Write(error).put(&envelope, out),
+            Err(error) => Refusal::Write(error, kind).put(&envelope, self.core.node(), out),
         });
-        if let Some(mut trace) = trace {
-            trace.event(self.core.now_us(), "Written and durable");
+        if let Some(trace) = trace {
+            trace.event(self.core.now_us(), "Written to commitlog and memtable");
             self.write_trace(*trace);
         }
     }

@@ -1,0 +1,145 @@
+//! What consistency levels can be kept: a level counts replicas, and of a partition there is at
+//! most one here, however many the keyspace asks for.
+//!
+//! The checks, their order and their words are Cassandra's (`ConsistencyLevel`, `ReplicaPlans`),
+//! recorded from version 5.0.9 on one node with replication factors 0 to 3.
+
+use super::Refusal;
+use cql::frame::consistency::Consistency;
+use cql::frame::request::Parameters;
+use cql::prepare::Statement;
+use model::Table;
+use model::read::Partitions;
+use model::schema::{Keyspace, Schema};
+
+/// How a keyspace is replicated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replication {
+    /// It is computed where it is asked for: any level of a read is kept.
+    Virtual,
+    /// Each partition has so many replicas.
+    Replicas(i32),
+}
+
+/// Keyspaces that Cassandra computes, too: `system` and `system_schema` are local tables there.
+const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
+
+impl Replication {
+    fn of(keyspace: &Keyspace) -> Replication {
+        if VIRTUAL.contains(&keyspace.name.as_str()) {
+            return Replication::Virtual;
+        }
+        let factors = keyspace.replication.iter().filter(|(option, _)| *option != "class");
+        let factors: Vec<i32> = factors.filter_map(|(_, factor)| factor.parse().ok()).collect();
+        // A local keyspace names no factor.
+        Replication::Replicas(if factors.is_empty() { 1 } else { factors.iter().sum() })
+    }
+
+    /// Of every keyspace that a statement reads or writes, each once.
+    pub(super) fn of_statement(statement: &Statement, schema: &Schema) -> Vec<Replication> {
+        let of = |table: &Table| schema.keyspace(&table.keyspace).map(|found| Self::of(found));
+        let mut all: Vec<Replication> = match statement {
+            Statement::Select(plan) => of(&plan.table).into_iter().collect(),
+            Statement::Write(plan) => of(&plan.table).into_iter().collect(),
+            Statement::Batch(plan) => {
+                plan.writes.iter().filter_map(|write| of(&write.table)).collect()
+            }
+            _ => Vec::new(),
+        };
+        all.dedup();
+        all
+    }
+
+    /// Refuses a level that needs more replicas than there are.
+    #[inline]
+    pub(super) fn check(self, level: Consistency) -> Result<(), Refusal> {
+        let Replication::Replicas(factor) = self else { return Ok(()) };
+        let alive = factor.min(1);
+        let required = match level {
+            Consistency::Any | Consistency::One | Consistency::LocalOne => 1,
+            Consistency::Two => 2,
+            Consistency::Three => 3,
+            Consistency::All => factor,
+            _ => factor / 2 + 1,
+        };
+        if alive == 0 || required > alive {
+            return Err(Refusal::Unavailable { level, required, alive });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a level that no read has.
+#[inline]
+pub(super) fn check_read(level: Consistency) -> Result<(), Refusal> {
+    if level == Consistency::Any {
+        return Err(Refusal::invalid("ANY ConsistencyLevel is only supported for writes"));
+    }
+    Ok(())
+}
+
+/// Refuses a level that no plain write has; a batch may have it.
+#[inline]
+pub(super) fn check_write(level: Consistency) -> Result<(), Refusal> {
+    if level.is_serial() {
+        return Err(Refusal::invalid("You must use conditional updates for serializable writes"));
+    }
+    Ok(())
+}
+
+/// Refuses a serial level that is none. Cassandra says so of conditional updates only and ignores
+/// it elsewhere.
+#[inline]
+pub(super) fn check_serial(parameters: &Parameters<'_>) -> Result<(), Refusal> {
+    if parameters.serial_consistency.is_some_and(|level| !level.is_serial()) {
+        return Err(Refusal::invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        ));
+    }
+    Ok(())
+}
+
+/// The level that Cassandra names when a read lacks replicas: for single partitions the quorum that
+/// a linearizable read is made of.
+pub(super) fn level_of_read(level: Consistency, partitions: &Partitions) -> Consistency {
+    match (level, partitions) {
+        (Consistency::Serial, Partitions::Keys(_)) => Consistency::Quorum,
+        (Consistency::LocalSerial, Partitions::Keys(_)) => Consistency::LocalQuorum,
+        _ => level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `factor` replicas on one node answer, as `required/alive` of each level refused.
+    fn refused(factor: i32) -> Vec<String> {
+        let check = |level: &Consistency| match Replication::Replicas(factor).check(*level) {
+            Ok(()) => None,
+            Err(Refusal::Unavailable { level, required, alive }) => {
+                Some(format!("{} {required}/{alive}", level.name()))
+            }
+            Err(other) => panic!("{other:?}"),
+        };
+        Consistency::ALL.iter().filter_map(check).collect()
+    }
+
+    #[test]
+    fn one_node_keeps_the_levels_that_need_one_replica() {
+        assert_eq!(refused(1), ["TWO 2/1", "THREE 3/1"]);
+        let of_three = [
+            "TWO 2/1",
+            "THREE 3/1",
+            "QUORUM 2/1",
+            "ALL 3/1",
+            "LOCAL_QUORUM 2/1",
+            "EACH_QUORUM 2/1",
+            "SERIAL 2/1",
+            "LOCAL_SERIAL 2/1",
+        ];
+        assert_eq!(refused(3), of_three);
+        assert_eq!(refused(0).len(), Consistency::ALL.len(), "nothing is kept anywhere");
+        assert!(Consistency::ALL.iter().all(|level| Replication::Virtual.check(*level).is_ok()));
+    }
+}

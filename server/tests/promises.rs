@@ -1,0 +1,364 @@
+//! What the protocol promises beside rows: levels are kept or refused, warnings say what is not
+//! done, statements have one name, traces tell what was asked.
+#![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cql::frame::client::{Answer, Reply};
+use cql::frame::header::{Direction, Flags, Version};
+use cql::frame::intake::{Arrival, Intake};
+use cql::frame::request::{
+    Batch, BatchKind, BatchStatement, BatchText, Execute, Parameters, Prepare, Query, Request,
+    Startup, ValueList, Values,
+};
+use cql::frame::{Consistency, Reader, Value, writer};
+
+/// A server of its own, with its data, that ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+    _data: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(shards: &str) -> Server {
+        let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_messina"));
+        command.args(["--shards", shards, "--memory", "256M", "--shard-aware-port", "0"]);
+        command.args(["--port", &port.to_string()]).arg("--data-dir").arg(data.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line == "ready")), "{:?}", child.wait());
+        Server { child, port, _data: data }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone if it failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer, as far as these tests look at it.
+#[derive(Debug, Default)]
+struct Said {
+    /// `code text` of an error, else empty.
+    error: String,
+    /// The bytes after an error's text.
+    details: Vec<u8>,
+    warnings: Vec<String>,
+    trace: Option<[u8; 16]>,
+    /// The id of what was prepared.
+    id: Vec<u8>,
+    /// The cells of rows.
+    cells: Vec<Option<Vec<u8>>>,
+}
+
+struct Client {
+    socket: TcpStream,
+    intake: Intake,
+    input: Vec<u8>,
+    level: Consistency,
+    flags: Flags,
+}
+
+impl Client {
+    fn of(server: &Server) -> Client {
+        let socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let intake = Intake::new(Direction::Response, 16 << 20);
+        let (input, level, flags) = (Vec::new(), Consistency::One, Flags(0));
+        let mut client = Client { socket, intake, input, level, flags };
+        let mut options = Vec::new();
+        writer::string_map(&mut options, [("CQL_VERSION", "3.0.0")].into_iter());
+        client.ask(&Request::Startup(Startup::decode(Reader::new(&options)).unwrap()));
+        client
+    }
+
+    fn ask(&mut self, request: &Request<'_>) -> Said {
+        let mut frame = Vec::new();
+        request.put(Version::V4, 1, self.flags, &mut frame);
+        self.socket.write_all(&frame).unwrap();
+        loop {
+            let step = self.intake.next(&self.input).unwrap();
+            let used = step.used;
+            if let Arrival::Frame(header, body) = step.arrival {
+                let said = said(&Answer::decode(&header, body).unwrap());
+                self.input.drain(..used);
+                return said;
+            }
+            self.input.drain(..used);
+            let mut buffer = [0; 16384];
+            let count = self.socket.read(&mut buffer).unwrap();
+            assert!(count > 0, "the server closed the connection");
+            self.input.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    fn parameters(&self) -> Parameters<'static> {
+        Parameters::plain(self.level, Version::V4)
+    }
+
+    fn query(&mut self, text: &str) -> Said {
+        let parameters = self.parameters();
+        self.ask(&Request::Query(Query { text, parameters }))
+    }
+
+    /// A statement that must succeed.
+    fn ok(&mut self, text: &str) -> Said {
+        let said = self.query(text);
+        assert_eq!(said.error, "", "{text}");
+        said
+    }
+
+    fn prepare(&mut self, text: &str) -> Said {
+        self.ask(&Request::Prepare(Prepare { text, keyspace: None }))
+    }
+
+    fn batch(&mut self, kind: BatchKind, texts: &[String]) -> Said {
+        let of = |text| BatchStatement { text: BatchText::Query(text), values: NO_VALUES };
+        let statements: Vec<BatchStatement<'_>> = texts.iter().map(|text| of(text)).collect();
+        let mut items = Vec::new();
+        let parameters = self.parameters();
+        let batch = Batch::new(kind, &statements, parameters, Version::V4, &mut items);
+        self.ask(&Request::Batch(batch))
+    }
+
+    /// The `parameters` of a trace, and how many events it has.
+    fn trace(&mut self, id: [u8; 16]) -> (String, usize) {
+        let id = uuid::Uuid::from_bytes(id);
+        let of = |table| format!("FROM system_traces.{table} WHERE session_id = {id}");
+        for _ in 0..100 {
+            let session = self.ok(&format!("SELECT toJson(parameters) {}", of("sessions")));
+            if let [Some(parameters)] = &session.cells[..] {
+                let text = String::from_utf8(parameters.clone()).unwrap();
+                let events = self.ok(&format!("SELECT activity {}", of("events")));
+                return (text, events.cells.len());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no trace");
+    }
+}
+
+const NO_VALUES: Values<'static> = Values::none(Version::V4);
+
+fn said(answer: &Answer<'_>) -> Said {
+    let mut said = Said { trace: answer.trace_id, ..Said::default() };
+    said.warnings =
+        answer.warnings.iter().flat_map(|list| list.iter()).map(str::to_owned).collect();
+    match &answer.reply {
+        Reply::Error { code, text, details } => {
+            said.error = format!("{code:#06x} {text}");
+            said.details = details.rest().to_vec();
+        }
+        Reply::Prepared(prepared) => said.id = prepared.id.to_vec(),
+        Reply::Rows(rows) => {
+            said.cells = rows.cells().map(|cell| cell.unwrap().map(<[u8]>::to_vec)).collect();
+        }
+        _ => {}
+    }
+    said
+}
+
+/// A keyspace of each replication factor, with `t (k int PRIMARY KEY, v int)`.
+fn keyspaces(client: &mut Client) {
+    for (name, replication) in [
+        ("s1", "{'class': 'SimpleStrategy', 'replication_factor': 1}"),
+        ("s3", "{'class': 'SimpleStrategy', 'replication_factor': 3}"),
+        ("n1", "{'class': 'NetworkTopologyStrategy', 'datacenter1': 1}"),
+        ("n3", "{'class': 'NetworkTopologyStrategy', 'datacenter1': 3}"),
+    ] {
+        client.ok(&format!("CREATE KEYSPACE {name} WITH replication = {replication}"));
+        client.ok(&format!("CREATE TABLE {name}.t (k int PRIMARY KEY, v int)"));
+    }
+}
+
+/// What each level answers: `ok`, or the code and, of 0x1000, `required/alive`.
+fn levels(client: &mut Client, mut ask: impl FnMut(&mut Client) -> Said) -> Vec<String> {
+    let mut refused = Vec::new();
+    for level in Consistency::ALL {
+        client.level = level;
+        let said = ask(client);
+        client.level = Consistency::One;
+        match said.error.split_once(' ') {
+            None => {}
+            Some(("0x1000", text)) => {
+                let mut details = Reader::new(&said.details);
+                let named = details.consistency().unwrap().name();
+                assert_eq!(text, format!("Cannot achieve consistency level {named}"));
+                let (required, alive) = (details.int().unwrap(), details.int().unwrap());
+                refused.push(format!("{} {named} {required}/{alive}", level.name()));
+            }
+            Some((code, _)) => refused.push(format!("{} {code}", level.name())),
+        }
+    }
+    refused
+}
+
+/// Each answer as Apache Cassandra 5.0.9 gives it on one node.
+#[test]
+fn a_consistency_level_that_one_node_cannot_keep_is_refused() {
+    let server = Server::start("1");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    let of_one = ["ANY 0x2200", "TWO TWO 2/1", "THREE THREE 3/1"];
+    let written = ["TWO TWO 2/1", "THREE THREE 3/1", "SERIAL 0x2200", "LOCAL_SERIAL 0x2200"];
+    let quorums = [
+        "QUORUM QUORUM 2/1",
+        "ALL ALL 3/1",
+        "LOCAL_QUORUM LOCAL_QUORUM 2/1",
+        "EACH_QUORUM EACH_QUORUM 2/1",
+    ];
+    for (keyspace, is_three) in [("s1", false), ("n1", false), ("s3", true), ("n3", true)] {
+        let more = |base: &[&str], then: &[&str]| -> Vec<String> {
+            let more: &[&str] = if is_three { &quorums } else { &[] };
+            let then = if is_three { then } else { &[] };
+            [base, more, then].concat().into_iter().map(str::to_owned).collect()
+        };
+        let read =
+            levels(&mut client, |c| c.query(&format!("SELECT * FROM {keyspace}.t WHERE k = 1")));
+        let serial = ["SERIAL QUORUM 2/1", "LOCAL_SERIAL LOCAL_QUORUM 2/1"];
+        assert_eq!(read, more(&of_one, &serial), "{keyspace}");
+        let range = levels(&mut client, |c| c.query(&format!("SELECT * FROM {keyspace}.t")));
+        let serial = ["SERIAL SERIAL 2/1", "LOCAL_SERIAL LOCAL_SERIAL 2/1"];
+        assert_eq!(range, more(&of_one, &serial), "{keyspace}");
+        let insert = format!("INSERT INTO {keyspace}.t (k, v) VALUES (1, 1)");
+        let mut write = levels(&mut client, |c| c.query(&insert));
+        write.sort_unstable();
+        let mut expected = more(&written, &[]);
+        expected.sort_unstable();
+        assert_eq!(write, expected, "{keyspace}");
+        for kind in [BatchKind::Logged, BatchKind::Unlogged] {
+            let batch = levels(&mut client, |c| c.batch(kind, std::slice::from_ref(&insert)));
+            assert_eq!(batch, more(&of_one[1..], &serial), "{keyspace}");
+        }
+        let nothing = format!("UPDATE {keyspace}.t SET v = 1 WHERE k IN ()");
+        let write = levels(&mut client, |c| c.query(&nothing));
+        assert_eq!(
+            write,
+            ["SERIAL 0x2200", "LOCAL_SERIAL 0x2200"],
+            "what writes nothing needs nobody"
+        );
+    }
+    let local = levels(&mut client, |c| c.query("SELECT * FROM system.local"));
+    assert_eq!(local, of_one);
+    let computed = levels(&mut client, |c| c.query("SELECT * FROM system_views.settings"));
+    assert_eq!(computed, of_one[..1], "nobody else is asked");
+    // The factor that counts is that of now.
+    let id = client.prepare("INSERT INTO s1.t (k, v) VALUES (1, 1)").id;
+    client.ok(
+        "ALTER KEYSPACE s1 WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+    );
+    let execute = |client: &mut Client| {
+        let parameters = client.parameters();
+        client.ask(&Request::Execute(Execute { id: &id, result_metadata_id: None, parameters }))
+    };
+    client.prepare("INSERT INTO s1.t (k, v) VALUES (1, 1)");
+    client.level = Consistency::Quorum;
+    assert_eq!(execute(&mut client).error, "0x1000 Cannot achieve consistency level QUORUM");
+}
+
+#[test]
+fn a_serial_level_is_serial() {
+    let server = Server::start("1");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    let mut parameters = client.parameters();
+    let mut ask = |level| {
+        parameters.serial_consistency = Some(level);
+        let text = "INSERT INTO s1.t (k, v) VALUES (1, 1)";
+        client.ask(&Request::Query(Query { text, parameters })).error
+    };
+    assert_eq!(ask(Consistency::Serial), "");
+    assert_eq!(ask(Consistency::LocalSerial), "");
+    assert!(ask(Consistency::Quorum).starts_with("0x2200 Invalid consistency for conditional"));
+}
+
+#[test]
+fn a_statement_that_names_its_keyspace_has_one_id() {
+    let server = Server::start("2");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    let texts = [
+        "SELECT * FROM s1.t WHERE k = ?",
+        "BEGIN BATCH INSERT INTO s1.t (k) VALUES (?); APPLY BATCH",
+        "TRUNCATE s1.t",
+    ];
+    let before = texts.map(|text| client.prepare(text).id);
+    // The MD5 of the text alone, as Cassandra has it.
+    let md5 = |text: &str| cql::digest(text.as_bytes()).to_vec();
+    assert_eq!(before.clone().map(Vec::from), texts.map(md5));
+    client.ok("USE s1");
+    assert_eq!(texts.map(|text| client.prepare(text).id), before);
+    assert_eq!(client.prepare("SELECT * FROM t").id, md5("s1SELECT * FROM t"));
+    let mut fresh = Client::of(&server);
+    fresh.ok("USE n1");
+    assert_eq!(texts.map(|text| fresh.prepare(text).id), before);
+    assert_eq!(fresh.prepare("SELECT * FROM t").id, md5("n1SELECT * FROM t"));
+}
+
+#[test]
+fn batches_say_what_they_do_not_promise() {
+    let server = Server::start("2");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    let insert = |k: i32| format!("INSERT INTO s1.t (k, v) VALUES ({k}, 1)");
+    let all: Vec<String> = (0..8).map(insert).collect();
+    let logged = client.batch(BatchKind::Logged, &all);
+    assert_eq!(logged.error, "");
+    let [warning] = &logged.warnings[..] else { panic!("{logged:?}") };
+    assert!(warning.starts_with("Logged batch covers partitions of several shards"), "{warning}");
+    let text = format!("BEGIN BATCH {} APPLY BATCH", all.join(";"));
+    assert_eq!(client.ok(&text).warnings, logged.warnings);
+    let (unlogged, one) = (client.batch(BatchKind::Unlogged, &all), [insert(1), insert(1)]);
+    assert_eq!((unlogged.error.as_str(), unlogged.warnings.len()), ("", 0));
+    assert_eq!(client.batch(BatchKind::Logged, &one).warnings.len(), 0);
+    let counter = client.batch(BatchKind::Counter, &one);
+    assert_eq!(counter.error, "0x2200 Cannot include non-counter statement in a counter batch");
+    assert_eq!(client.batch(BatchKind::Counter, &[]).error, "");
+    let many: Vec<String> = (0..11).map(insert).collect();
+    let many = client.batch(BatchKind::Unlogged, &many).warnings;
+    assert!(
+        many[0].starts_with("Unlogged batch covering 11 partitions detected against table [s1.t]")
+    );
+}
+
+#[test]
+fn a_trace_tells_what_was_asked() {
+    let server = Server::start("1");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    let select = "SELECT * FROM s1.t WHERE k = ?";
+    let id = client.prepare(select).id;
+    let mut values = ValueList::new();
+    values.push(Value::Bytes(&[0, 0, 0, 7]));
+    let mut parameters = client.parameters();
+    parameters.values = values.as_values(Version::V4);
+    parameters.page_rows = Some(77);
+    parameters.consistency = Consistency::LocalOne;
+    client.flags = Flags::default().with(Flags::TRACING);
+    let execute = Execute { id: &id, result_metadata_id: None, parameters };
+    let read = client.ask(&Request::Execute(execute)).trace.unwrap();
+    let text = client.query("INSERT INTO s1.t (k, v) VALUES (1, 1)").trace.unwrap();
+    let batch = client.batch(BatchKind::Logged, &["INSERT INTO s1.t (k) VALUES (1)".to_owned()]);
+    client.flags = Flags(0);
+    let (parameters, events) = client.trace(read);
+    let expected = format!(
+        "{{\"bound_var_0_k\": \"7\", \"consistency_level\": \"LOCAL_ONE\", \"page_size\": \"77\", \
+         \"query\": \"{select}\", \"serial_consistency_level\": \"SERIAL\"}}"
+    );
+    assert_eq!((parameters, events), (expected, 2));
+    let (parameters, events) = client.trace(text);
+    assert!(parameters.contains("INSERT INTO s1.t") && events == 3, "{parameters} {events}");
+    let (parameters, events) = client.trace(batch.trace.unwrap());
+    let levels = "{\"consistency_level\": \"ONE\", \"serial_consistency_level\": \"SERIAL\"}";
+    assert_eq!((parameters.as_str(), events), (levels, 2));
+}
