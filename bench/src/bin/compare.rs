@@ -3,7 +3,7 @@
 use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
 use messina_bench::compare::picture::picture;
-use messina_bench::compare::table::{Results, table};
+use messina_bench::compare::table::{Latencies, Results, latency_table, table};
 use messina_bench::compare::work::{Setup, WORKS};
 use messina_bench::compare::{Failed, Result};
 use messina_bench::document::put_into;
@@ -14,22 +14,22 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
 struct Flags {
-    /// Which: messina, cassandra, redis.
-    #[arg(long, value_delimiter = ',', default_value = "messina,cassandra,redis")]
+    /// The contenders: messina, messina-unaware, cassandra, redis.
+    #[arg(long, value_delimiter = ',', default_value = "messina,messina-unaware,cassandra,redis")]
     only: Vec<String>,
     /// Path of the Messina binary.
-    #[arg(long, default_value = "target/release/messina")]
+    #[arg(long, default_value = "target/dist/messina")]
     messina: PathBuf,
     /// More flags for it, in one string.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     messina_flags: String,
     /// The load tool.
-    #[arg(long, default_value = "target/release/messina-load")]
+    #[arg(long, default_value = "target/dist/messina-load")]
     messina_load: PathBuf,
     /// A script `cassandra start|stop DIR` that uses PORT and SYNC.
-    #[arg(long, default_value = "cassandra")]
+    #[arg(long, default_value = "bench/rivals/cassandra")]
     cassandra: PathBuf,
-    /// Redis; redis-benchmark is looked for in the path.
+    /// Redis; redis-benchmark and redis-cli are looked for in the path.
     #[arg(long, default_value = "redis-server")]
     redis: PathBuf,
     /// Where data go: the disk that is measured.
@@ -47,6 +47,12 @@ struct Flags {
     /// Seconds before each that do not count.
     #[arg(long, default_value_t = 5)]
     warmup: u32,
+    /// The same for Cassandra, whose compiler needs minutes.
+    #[arg(long, default_value_t = 120)]
+    cassandra_warmup: u32,
+    /// Rates of the open loop, in operations a second.
+    #[arg(long, value_delimiter = ',', default_value = "1000,5000,15000")]
+    rates: Vec<u32>,
     /// The document whose marked place takes the table; else it is only printed.
     #[arg(long)]
     document: Option<PathBuf>,
@@ -79,11 +85,15 @@ fn compare(flags: &Flags) -> Result<()> {
         records: flags.records,
         seconds: flags.seconds,
         warmup_s: flags.warmup,
+        cassandra_warmup_s: flags.cassandra_warmup,
+        rates: flags.rates.clone(),
     };
     let mut results: Results = WORKS.iter().map(|(w, p)| (*w, *p, Vec::new())).collect();
+    let mut latencies = Latencies::new();
     for name in &flags.only {
         let contender = match name.as_str() {
             "messina" => Contender::Messina,
+            "messina-unaware" => Contender::MessinaUnaware,
             "cassandra" => Contender::Cassandra,
             "redis" => Contender::Redis,
             other => return Err(Failed(format!("--only {other}: no such contender"))),
@@ -96,8 +106,11 @@ fn compare(flags: &Flags) -> Result<()> {
             eprintln!("{}: {} {pressure:?}: {cost:?}", contender.title(), work.title());
             costs.push((contender, cost));
         }
+        let lines = setup.open_loop(&server)?;
+        eprintln!("{}: open loop: {lines:?}", contender.title());
+        latencies.push((contender, lines));
     }
-    let text = table(&results);
+    let text = table(&results) + &latency_table(&latencies);
     print!("{text}");
     if let Some(path) = &flags.picture {
         std::fs::write(path, picture(&results)).map_err(Failed::io(path.display()))?;

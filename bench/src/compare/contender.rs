@@ -17,6 +17,8 @@ const START_MAX: Duration = Duration::from_secs(180);
 pub enum Contender {
     /// This product, with its default durability: a write is answered after its flush.
     Messina,
+    /// The same, with a client that knows no shards, as most drivers do.
+    MessinaUnaware,
     /// Apache Cassandra, `commitlog_sync: batch`: likewise.
     Cassandra,
     /// Redis, `appendfsync always`: likewise.
@@ -65,6 +67,7 @@ impl Contender {
     pub fn title(self) -> &'static str {
         match self {
             Contender::Messina => "Messina (durable)",
+            Contender::MessinaUnaware => "Messina, client without shards",
             Contender::Cassandra => "Cassandra 5.0 (batch)",
             Contender::Redis => "Redis (always)",
         }
@@ -77,14 +80,14 @@ impl Contender {
             .tempdir_in(&programs.data_dir)
             .map_err(Failed::io("making a data directory"))?;
         match self {
-            Contender::Messina => start_messina(programs, dir),
+            Contender::Messina | Contender::MessinaUnaware => start_messina(self, programs, dir),
             Contender::Cassandra => start_cassandra(programs, dir),
             Contender::Redis => start_redis(programs, dir),
         }
     }
 }
 
-fn start_messina(programs: &Programs, dir: TempDir) -> Result<Running> {
+fn start_messina(contender: Contender, programs: &Programs, dir: TempDir) -> Result<Running> {
     let port = programs.port;
     let mut command = Command::new(&programs.messina);
     command
@@ -105,7 +108,6 @@ fn start_messina(programs: &Programs, dir: TempDir) -> Result<Running> {
     // A full pipe would stop the server in the middle of the measurement.
     std::thread::spawn(move || lines.for_each(drop));
     let pid = child.id();
-    let contender = Contender::Messina;
     Ok(Running { contender, port, pid, stop: Stop::Kill(child), _dir: dir })
 }
 

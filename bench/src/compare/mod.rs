@@ -1,7 +1,7 @@
 //! Servers side by side: the same work, from the same clients, in one run on one machine.
 //!
 //! ```text
-//! for each contender:  start ─► load records ─► for each work: measure, then count syscalls ─► stop
+//! for each contender:  start ─► load ─► each work: measure, count syscalls ─► open loop ─► stop
 //! ```
 //!
 //! CPU is what the kernel charges to the server's process while the work runs; system calls are
@@ -10,6 +10,7 @@
 
 pub mod contender;
 pub mod picture;
+pub mod redis;
 pub mod table;
 pub mod work;
 

@@ -70,6 +70,7 @@ fn bar(out: &mut String, (x, y, width): (f64, f64, f64), color: &str, opacity: f
 fn color(contender: Contender) -> &'static str {
     match contender {
         Contender::Messina => "#0072b2",
+        Contender::MessinaUnaware => "#56b4e9",
         Contender::Cassandra => "#d55e00",
         Contender::Redis => "#666666",
     }

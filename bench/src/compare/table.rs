@@ -1,11 +1,39 @@
 //! The comparison as a table of `docs/benchmarks.md`.
 
 use super::contender::Contender;
-use super::work::{Cost, Pressure, Work};
+use super::work::{Cost, Latency, Pressure, Work};
 use std::fmt::Write;
 
 /// What was measured: each contender's cost of each work.
 pub type Results = Vec<(Work, Pressure, Vec<(Contender, Cost)>)>;
+
+/// Latency of each contender at each rate of the open loop.
+pub type Latencies = Vec<(Contender, Vec<Latency>)>;
+
+/// The latencies in Markdown, a line for each rate; empty if there are none.
+pub fn latency_table(latencies: &Latencies) -> String {
+    let measured: Vec<_> = latencies.iter().filter(|(_, lines)| !lines.is_empty()).collect();
+    let Some((_, first)) = measured.first() else { return String::new() };
+    let mut out = String::from("\n| Open loop, half read, half update |");
+    for (contender, _) in &measured {
+        let _ = write!(out, " {} |", contender.title());
+    }
+    out.push_str("\n|---|");
+    measured.iter().for_each(|_| out.push_str("---|"));
+    out.push('\n');
+    for (place, line) in first.iter().enumerate() {
+        let _ = write!(out, "| {} a second |", line.rate);
+        for (_, lines) in &measured {
+            let Latency { p50_ms, p99_ms, p999_ms, cpu_us, .. } = lines[place];
+            let _ = write!(
+                out,
+                " p50 {p50_ms:.2} · p99 {p99_ms:.1} · p99.9 {p999_ms:.1} ms · {cpu_us:.0} µs |"
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
 
 /// The table in Markdown.
 pub fn table(results: &Results) -> String {
@@ -52,5 +80,14 @@ mod tests {
         let results = vec![(Work::Read, pressure, vec![(Contender::Cassandra, cost)])];
         let text = table(&results);
         assert!(text.contains("| 100 × 16 | 71 K/s · 22.0 + 4.5 µs · – calls · p99 0.0 ms |"));
+    }
+
+    #[test]
+    fn contenders_without_latencies_have_no_column() {
+        let line = Latency { rate: 5000, p50_ms: 0.25, p99_ms: 3.0, p999_ms: 9.0, cpu_us: 21.4 };
+        let latencies = vec![(Contender::Messina, vec![line]), (Contender::Redis, Vec::new())];
+        let text = latency_table(&latencies);
+        assert!(text.contains("| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs |"));
+        assert!(!text.contains("Redis") && latency_table(&Vec::new()).is_empty());
     }
 }

@@ -1,6 +1,11 @@
 //! The work that every contender does, and what it costs it.
+//!
+//! The work is the same for all: records of ten fields of 100 bytes (rows, or hashes of Redis), of
+//! which every one is loaded; keys drawn uniformly; a read returns all ten fields, an update writes
+//! one of them.
 
 use super::contender::{Contender, Running};
+use super::redis::{Redis, Timed};
 use super::{Failed, Result, run_to_end};
 use serde_json::Value;
 use std::fs;
@@ -8,17 +13,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::NamedTempFile;
 
-/// Bytes of a record: ten fields of a hundred.
-const RECORD_BYTES: u32 = 1000;
 /// Milliseconds of a clock tick of `/proc`.
 const TICK_MS: f64 = 10.0;
+/// Operations by which the speed of Redis is found before it is measured.
+const PROBE_OPERATIONS: u64 = 100_000;
 
 /// One line of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Point reads of whole records that are in memory.
     Read,
-    /// Updates of one field, or of one value, each durable before its answer.
+    /// Updates of one field of 100 bytes, each durable before its answer.
     Update,
 }
 
@@ -40,8 +45,27 @@ pub struct Setup {
     pub records: u64,
     /// Seconds of each measurement.
     pub seconds: u32,
-    /// Seconds before each that do not count.
+    /// Seconds before each that do not count; a server with a just-in-time compiler needs minutes.
     pub warmup_s: u32,
+    /// The same for Cassandra.
+    pub cassandra_warmup_s: u32,
+    /// Rates of the open loop, in operations a second.
+    pub rates: Vec<u32>,
+}
+
+/// Latency in an open loop, counted from when an operation was meant to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// Operations a second that were asked for.
+    pub rate: u32,
+    /// Median of the latency in ms.
+    pub p50_ms: f64,
+    /// 99th percentile of the latency in ms.
+    pub p99_ms: f64,
+    /// 99.9th percentile of the latency in ms.
+    pub p999_ms: f64,
+    /// CPU of the server per operation, user and system, in µs.
+    pub cpu_us: f64,
 }
 
 /// What one work cost one contender.
@@ -83,10 +107,7 @@ impl Setup {
     /// Fills the server.
     pub fn load(&self, server: &Running) -> Result<()> {
         match server.contender {
-            Contender::Redis => {
-                let count = self.records.to_string();
-                redis(server, Work::Update, WORKS[1].1, &count, self.records).map(drop)
-            }
+            Contender::Redis => self.redis(server).load(),
             _ => {
                 let mut command = self.tool(server, "load");
                 run_to_end(command.args(["--connections", "64", "--in-flight", "4"])).map(drop)
@@ -105,12 +126,62 @@ impl Setup {
         Ok(cost)
     }
 
+    /// Measures latency at each rate, half reads and half updates, on 64 connections. Redis has no
+    /// client here that keeps a schedule, so it has no such line.
+    pub fn open_loop(&self, server: &Running) -> Result<Vec<Latency>> {
+        if server.contender == Contender::Redis {
+            return Ok(Vec::new());
+        }
+        self.rates.iter().map(|&rate| self.open_loop_at(server, rate)).collect()
+    }
+
+    fn open_loop_at(&self, server: &Running, rate: u32) -> Result<Latency> {
+        let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
+        let mut command = self.tool(server, "run");
+        command
+            .args(["--mix", "read=1,update=1", "--connections", "64", "--in-flight", "16"])
+            .args(["--rate", &rate.to_string(), "--duration", &format!("{}s", self.seconds)])
+            .args(["--warmup", &format!("{}s", self.warmup_s), "--json"])
+            .arg(json.path());
+        run_to_end(&mut command)?;
+        let report = read_json(&json)?;
+        let number = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
+        let worst = |name: &str| {
+            number(&format!("/kinds/0/{name}")).max(number(&format!("/kinds/1/{name}"))) / 1000.0
+        };
+        let cpu_ms = number("/server_usage/user_ms") + number("/server_usage/system_ms");
+        Ok(Latency {
+            rate,
+            p50_ms: worst("p50_us"),
+            p99_ms: worst("p99_us"),
+            p999_ms: worst("p999_us"),
+            cpu_us: cpu_ms * 1000.0 / number("/operations").max(1.0),
+        })
+    }
+
+    fn redis<'s>(&self, server: &'s Running) -> Redis<'s> {
+        Redis { server, records: self.records }
+    }
+
+    fn warmup_s(&self, server: &Running) -> u32 {
+        match server.contender {
+            Contender::Cassandra => self.cassandra_warmup_s,
+            _ => self.warmup_s,
+        }
+    }
+
     fn tool(&self, server: &Running, verb: &str) -> Command {
         let mut command = Command::new(&self.messina_load);
         command
             .args([verb, "--quiet", "--records", &self.records.to_string()])
             .args(["--host", &format!("127.0.0.1:{}", server.port)])
             .args(["--server-pid", &server.pid.to_string()]);
+        if verb == "run" {
+            command.args(["--popularity", "uniform"]);
+        }
+        if server.contender == Contender::MessinaUnaware {
+            command.arg("--no-shard-aware");
+        }
         command
     }
 
@@ -127,7 +198,7 @@ impl Setup {
         };
         let mut command = self.tool(server, "run");
         flags(&mut command, &json, self.seconds);
-        run_to_end(command.args(["--warmup", &format!("{}s", self.warmup_s)]))?;
+        run_to_end(command.args(["--warmup", &format!("{}s", self.warmup_s(server))]))?;
         let report = read_json(&json)?;
         let number = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
         let operations = number("/operations").max(1.0);
@@ -148,14 +219,24 @@ impl Setup {
     }
 
     fn measure_redis(&self, server: &Running, work: Work, pressure: Pressure) -> Result<Cost> {
+        let redis = self.redis(server);
         // First find how many operations fill the time, then measure that many.
-        let probe = 100_000u64;
-        let first = redis(server, work, pressure, &probe.to_string(), self.records)?;
-        let count = (first.rate * f64::from(self.seconds)) as u64;
-        let mut cost = redis(server, work, pressure, &count.to_string(), self.records)?;
-        let command = redis_command(server, work, pressure, &probe.to_string(), self.records);
-        cost.syscalls = count_syscalls(server.pid, &command)?.map(|calls| calls / probe as f64);
-        Ok(cost)
+        let first = redis.run(work, pressure, PROBE_OPERATIONS)?;
+        let operations = (first.rate * f64::from(self.seconds)) as u64;
+        let before = cpu_ms(server.pid)?;
+        let Timed { rate, p99_ms } = redis.run(work, pressure, operations)?;
+        let after = cpu_ms(server.pid)?;
+        let each = 1000.0 / operations.max(1) as f64;
+        let command = redis.command(work, pressure, PROBE_OPERATIONS);
+        let calls = count_syscalls(server.pid, &command)?;
+        Ok(Cost {
+            rate,
+            user_us: (after.0 - before.0) * each,
+            system_us: (after.1 - before.1) * each,
+            syscalls: calls.map(|calls| calls / PROBE_OPERATIONS as f64),
+            p99_ms,
+            ..Cost::default()
+        })
     }
 }
 
@@ -163,47 +244,6 @@ fn read_json(file: &NamedTempFile) -> Result<Value> {
     let text = fs::read(file.path()).map_err(Failed::io("reading a result"))?;
     serde_json::from_slice(&text)
         .map_err(|error| Failed(format!("a result that is no JSON: {error}")))
-}
-
-fn redis_command(
-    server: &Running,
-    work: Work,
-    pressure: Pressure,
-    count: &str,
-    keys: u64,
-) -> Command {
-    let mut command = Command::new("redis-benchmark");
-    command
-        .args(["-p", &server.port.to_string(), "-c", &pressure.connections.to_string()])
-        .args(["-P", &pressure.in_flight.to_string(), "-n", count, "--csv"])
-        .args(["-d", &RECORD_BYTES.to_string(), "-r", &keys.to_string()])
-        .args(["-t", if work == Work::Read { "get" } else { "set" }]);
-    command
-}
-
-/// Runs redis-benchmark once: rate and latency by its words, CPU by the kernel's.
-fn redis(server: &Running, work: Work, pressure: Pressure, count: &str, keys: u64) -> Result<Cost> {
-    let before = cpu_ms(server.pid)?;
-    let output = run_to_end(&mut redis_command(server, work, pressure, count, keys))?;
-    let after = cpu_ms(server.pid)?;
-    let (rate, p99_ms) = parse_redis(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| Failed("redis-benchmark said nothing that is understood".into()))?;
-    let each = 1000.0 / count.parse::<f64>().expect("the caller formatted a number");
-    Ok(Cost {
-        rate,
-        user_us: (after.0 - before.0) * each,
-        system_us: (after.1 - before.1) * each,
-        p99_ms,
-        ..Cost::default()
-    })
-}
-
-/// The last line of `--csv`: "test","rps","avg","min","p50","p95","p99","max".
-fn parse_redis(csv: &str) -> Option<(f64, f64)> {
-    let line =
-        csv.lines().rfind(|line| line.starts_with("\"GET\"") || line.starts_with("\"SET\""))?;
-    let fields: Vec<&str> = line.split(',').map(|field| field.trim_matches('"')).collect();
-    Some((fields.get(1)?.parse().ok()?, fields.get(6)?.parse().ok()?))
 }
 
 /// User and system time of a process so far.
@@ -242,15 +282,6 @@ fn count_syscalls(pid: u32, command: &Command) -> Result<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_csv_of_redis_benchmark_is_understood() {
-        let csv = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
-                   \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
-                   \"GET\",\"116144.02\",\"0.435\",\"0.096\",\"0.431\",\"0.535\",\"0.607\",\"1.15\"\n";
-        assert_eq!(parse_redis(csv), Some((116_144.02, 0.607)));
-        assert_eq!(parse_redis(""), None);
-    }
 
     #[test]
     fn this_process_has_used_cpu_and_memory() {
