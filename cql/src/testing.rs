@@ -185,7 +185,7 @@ impl Database {
         }
     }
 
-    fn apply(&mut self, record: &[u8]) {
+    pub(crate) fn apply(&mut self, record: &[u8]) {
         for mutation in MutationRef::of_record(record) {
             let mutation = mutation.expect("a plan makes well-formed mutations");
             let key = (mutation.table, mutation.token, mutation.key.to_vec());

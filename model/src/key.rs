@@ -14,6 +14,7 @@
 use crate::limits::KEY_BYTES_MAX;
 use crate::ordered::{self, AFTER, Reader};
 use crate::schema::Table;
+use crate::types::current_form;
 use crate::{Error, Result};
 
 /// Appends the serialised partition key of these column values, given in key order.
@@ -77,6 +78,17 @@ pub fn partition_key_values(
 /// The value of one partition key column.
 pub fn partition_key_value(key: &[u8], columns: usize, index: usize) -> Result<&[u8]> {
     partition_key_values(key, columns).nth(index).unwrap_or(Err(Error::Malformed("partition key")))
+}
+
+/// The partition key with its values in the form of now, for readers; its token is that of before.
+pub fn partition_key_in_current_form(table: &Table, key: &[u8]) -> Result<Vec<u8>> {
+    let columns = table.partition_key();
+    let values = partition_key_values(key, columns.len()).zip(columns);
+    let values: Vec<_> =
+        values.map(|(value, column)| current_form(&column.ty, value?)).collect::<Result<_>>()?;
+    let mut out = Vec::new();
+    put_partition_key(values.iter().map(|value| &value[..]), &mut out)?;
+    Ok(out)
 }
 
 /// Appends the clustering key, or a prefix of one, of these column values.

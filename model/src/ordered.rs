@@ -7,12 +7,20 @@
 //!            | varint: u16 (0x8000 + bytes, or 0x7FFF - bytes below zero), two's complement
 //!            | decimal: sign, exponent, digits + 1, ended by 00   (value = 0.digits × 10^exponent)
 //!            | uuid: version, then time order for version 1;  timeuuid: time, then the rest signed
-//!            | collection, tuple, vector: components; a null field is NULL; a collection ends with 00
+//!            | tuple, vector: components; a null field is NULL
+//!            | user type: components without the null fields at the end; 00
+//!            | collection: components; 00
 //! ```
 //!
+//! Fields may be added to a user type: its values end themselves, and one that was written with
+//! fewer fields is byte for byte the one whose other fields are null. Types of the time before they
+//! had an end (`UserType::ended`) have all their fields and no 00, so they cannot grow while a key
+//! holds them; of those that did grow then, a value at the end of a key or collection has an end.
+//!
 //! Since every component begins with a byte in 0x01..0xFE, a bound is bytes too: before everything
-//! with prefix `p` is `p`, after everything is `p` + 0xFF. Decoding gives the wire form back;
-//! varints and decimals come back in their shortest form, which compares equal.
+//! with prefix `p` is `p`, after everything is `p` + 0xFF. Decoding gives the wire form back. Values
+//! that compare equal have one form, and come back as one: varints and decimals in their shortest,
+//! booleans as 0 and 1, NaN with the bits that languages give it, user types with all their fields.
 
 mod decode;
 mod number;
@@ -21,7 +29,7 @@ mod tests;
 
 pub use decode::{Reader, decode};
 
-use crate::types::{CqlType, collection_elements, tuple_fields};
+use crate::types::{CqlType, UserType, collection_elements, tuple_fields, vector_elements};
 use crate::{Error, Result};
 
 /// Ends a collection; below every component.
@@ -46,7 +54,8 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
         CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
             put_escaped(value, out);
         }
-        CqlType::Boolean | CqlType::Date => put_fixed(ty, value, 0, out)?,
+        CqlType::Boolean => put_fixed(ty, &[u8::from(value != [0])], 0, out)?,
+        CqlType::Date => put_fixed(ty, value, 0, out)?,
         CqlType::Tinyint
         | CqlType::Smallint
         | CqlType::Int
@@ -54,14 +63,7 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
         | CqlType::Counter
         | CqlType::Time
         | CqlType::Timestamp => put_fixed(ty, value, 0x80, out)?,
-        CqlType::Float | CqlType::Double => {
-            let flip = if value[0] & 0x80 == 0 { 0x80 } else { 0xFF };
-            put_fixed(ty, value, flip, out)?;
-            if flip == 0xFF {
-                let from = out.len() - value.len() + 1;
-                out[from..].iter_mut().for_each(|b| *b = !*b);
-            }
-        }
+        CqlType::Float | CqlType::Double => put_float(ty, value, out)?,
         CqlType::Varint => number::put_varint(value, out)?,
         CqlType::Decimal => number::put_decimal(value, out)?,
         CqlType::Uuid => put_uuid(&sixteen(value)?, out),
@@ -81,13 +83,11 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
             out.push(END);
         }
         CqlType::Tuple(parts) => put_fields(parts.iter(), value, out)?,
-        CqlType::Udt { definition, .. } => {
-            put_fields(definition.fields.iter().map(|(_, field)| field), value, out)?;
-        }
-        CqlType::Vector { element, .. } => {
-            // Only vectors of fixed-width elements can be keys of anything.
-            let bytes = element.fixed_bytes().ok_or(Error::Malformed("vector"))?;
-            value.chunks(bytes).try_for_each(|item| encode(element, item, out))?;
+        CqlType::Udt { definition, .. } => put_user_type(definition, value, out)?,
+        CqlType::Vector { element, dimensions } => {
+            for item in vector_elements(element, *dimensions, value) {
+                encode(element, item?, out)?;
+            }
         }
     }
     Ok(())
@@ -128,6 +128,27 @@ fn put_fixed(ty: &CqlType, value: &[u8], flip: u8, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
+/// The bits of a float so that they compare as its values do: -0 is below 0, every NaN is one.
+fn put_float(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let is_nan = match value {
+        [a, b, c, d] => f32::from_be_bytes([*a, *b, *c, *d]).is_nan(),
+        _ => value.try_into().is_ok_and(|value| f64::from_be_bytes(value).is_nan()),
+    };
+    if is_nan {
+        let (single, double) = (0x7FC0_0000u32.to_be_bytes(), 0x7FF8 << 48u64);
+        let double: [u8; 8] = u64::to_be_bytes(double);
+        let nan = if value.len() == 4 { &single[..] } else { &double[..] };
+        return put_fixed(ty, nan, 0x80, out);
+    }
+    let from = out.len();
+    put_fixed(ty, value, 0x80, out)?;
+    if value[0] & 0x80 != 0 {
+        out[from] ^= 0x80;
+        out[from..].iter_mut().for_each(|b| *b = !*b);
+    }
+    Ok(())
+}
+
 fn sixteen(value: &[u8]) -> Result<[u8; 16]> {
     value.try_into().map_err(|_| Error::Malformed("uuid"))
 }
@@ -154,6 +175,28 @@ fn put_uuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
 fn put_timeuuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
     put_uuid_time(uuid, out);
     out.extend(uuid[8..].iter().map(|b| b ^ 0x80));
+}
+
+/// Null fields at the end are left out, so that a value is the same before and after fields are
+/// added to its type.
+fn put_user_type(ty: &UserType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let fields = ty.fields.iter().map(|(_, field)| field);
+    if !ty.ended {
+        return put_fields(fields, value, out);
+    }
+    let mut end = out.len();
+    for (field, item) in fields.zip(tuple_fields(value)) {
+        match item? {
+            None => out.push(NULL),
+            Some(item) => {
+                encode(field, item, out)?;
+                end = out.len();
+            }
+        }
+    }
+    out.truncate(end);
+    out.push(END);
+    Ok(())
 }
 
 fn put_fields<'t>(

@@ -26,11 +26,13 @@
 //! [`RowRef::trusted`] for bytes under a checksum.
 
 mod build;
+mod current;
 mod merge;
 #[cfg(test)]
 mod tests;
 
 pub use build::{RowBuilder, RowHead};
+pub use current::in_current_form;
 pub use merge::{Purge, compact, merge, visible};
 
 use crate::bytes::Cursor;

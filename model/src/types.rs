@@ -77,9 +77,18 @@ pub struct UserType {
     pub name: String,
     /// Field names and types in order.
     pub fields: Vec<(String, CqlType)>,
+    /// Whether an ordered value says where its fields end, so that fields may be added while keys
+    /// hold the type (`ordered.rs`). False only for types made before there was such an end.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 impl UserType {
+    /// A new type of these fields.
+    pub fn new(keyspace: &str, name: &str, fields: Vec<(String, CqlType)>) -> UserType {
+        UserType { keyspace: keyspace.to_owned(), name: name.to_owned(), fields, ended: true }
+    }
+
     /// This type with the new definition of another user type wherever its fields hold it.
     #[must_use]
     pub fn with_user_type(&self, new: &Arc<UserType>) -> UserType {
@@ -146,7 +155,7 @@ impl CqlType {
     }
 
     /// The types this one is directly made of.
-    fn parts(&self) -> Vec<&CqlType> {
+    pub fn parts(&self) -> Vec<&CqlType> {
         match self {
             CqlType::List { element, .. }
             | CqlType::Set { element, .. }
@@ -192,7 +201,7 @@ impl CqlType {
         }
     }
 
-    /// Bytes of every non-empty value, if they are always as many.
+    /// Bytes of every non-empty value of a scalar, if they are always as many.
     pub fn fixed_bytes(&self) -> Option<usize> {
         Some(match self {
             CqlType::Boolean | CqlType::Tinyint => 1,
@@ -204,9 +213,6 @@ impl CqlType {
             | CqlType::Time
             | CqlType::Timestamp => 8,
             CqlType::Uuid | CqlType::Timeuuid => 16,
-            CqlType::Vector { element, dimensions } => {
-                element.fixed_bytes()? * usize::try_from(*dimensions).ok()?
-            }
             _ => return None,
         })
     }
@@ -335,4 +341,6 @@ impl fmt::Display for Name<'_> {
 }
 
 mod check;
+mod vector;
 pub use check::{Elements, collection_elements, tuple_fields};
+pub use vector::{current_form, put_vector_element, vector_elements};

@@ -165,21 +165,29 @@ fn check_key(
 
 fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
     match ty {
-        CqlType::Counter | CqlType::Duration => Err(Error::invalid(format!(
+        CqlType::Counter => Err(Error::invalid(format!(
             "{ty} type is not supported for PRIMARY KEY column '{name}'"
         ))),
-        CqlType::Udt { frozen: false, .. } => Err(Error::invalid(format!(
-            "Invalid non-frozen user-defined type {ty} for PRIMARY KEY column '{name}'"
+        CqlType::Udt { definition, frozen: false } => Err(Error::invalid(format!(
+            "Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'",
+            definition.keyspace, definition.name
         ))),
         _ if ty.is_multi_cell() => Err(Error::invalid(format!(
             "Invalid non-frozen collection type {ty} for PRIMARY KEY column '{name}'"
         ))),
-        CqlType::Vector { element, .. } if element.fixed_bytes().is_none() => {
-            Err(Error::invalid(format!(
-                "{ty} is not supported for PRIMARY KEY column '{name}': its elements vary in size"
-            )))
-        }
+        _ if has_duration(ty) => Err(Error::invalid(format!(
+            "duration type is not supported for PRIMARY KEY column '{name}'"
+        ))),
         _ => Ok(()),
+    }
+}
+
+/// Whether values hold durations, which have no order; of vectors Cassandra does not look inside.
+fn has_duration(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Vector { .. } => false,
+        CqlType::Duration => true,
+        other => other.parts().into_iter().any(has_duration),
     }
 }
 

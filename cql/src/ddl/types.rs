@@ -10,6 +10,8 @@ use crate::prepare::types::resolve_type;
 use model::limits::NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
 use model::types::{CqlType, UserType};
+use std::fmt;
+use std::sync::Arc;
 
 pub(super) fn create(
     ground: &Ground<'_>,
@@ -34,11 +36,7 @@ pub(super) fn create(
             name.name.len()
         )));
     }
-    let mut made = UserType {
-        keyspace: keyspace.to_owned(),
-        name: name.name.clone(),
-        fields: Vec::with_capacity(fields.len()),
-    };
+    let mut made = UserType::new(keyspace, &name.name, Vec::with_capacity(fields.len()));
     for (field, type_name) in fields {
         add_field(ground, &mut made, field, type_name)?;
     }
@@ -90,25 +88,10 @@ pub(super) fn alter(ground: &Ground<'_>, alter: &AlterType) -> Result<Ddl> {
                 )));
             }
             add_field(ground, &mut changed, field, type_name)?;
+            check_growth(keyspace, &mut changed)?;
         }
         TypeChange::Rename { if_exists, names } => {
-            for (from, to) in names {
-                let taken = changed.fields.iter().any(|(name, _)| name == to);
-                match changed.fields.iter_mut().find(|(name, _)| name == from) {
-                    Some(_) if taken => {
-                        let text =
-                            format!("Duplicate field name {to} in type {keyspace_name}.{name}");
-                        return Err(Error::Invalid(text));
-                    }
-                    Some((field, _)) => *field = to.clone(),
-                    None if *if_exists => {}
-                    None => {
-                        return Err(Error::invalid(format!(
-                            "Unkown field {from} in user type {keyspace_name}.{name}"
-                        )));
-                    }
-                }
-            }
+            rename_fields(&mut changed, old, names, *if_exists)?;
         }
         TypeChange::FieldType(..) => {
             return Err(Error::invalid("Altering field types is no longer supported"));
@@ -118,6 +101,106 @@ pub(super) fn alter(ground: &Ground<'_>, alter: &AlterType) -> Result<Ddl> {
     let object = Object::Type(changed.name.clone());
     let change = SchemaChange::AlterType { definition: changed, tables };
     Ok(Ddl::step(change, "UPDATED", keyspace_name, object, Vec::new()))
+}
+
+/// Refuses a last field that makes a circle, or for which values of keys would have to change.
+fn check_growth(keyspace: &Keyspace, changed: &mut UserType) -> Result<()> {
+    let name = format!("{}.{}", changed.keyspace, changed.name);
+    let (field, ty) = changed.fields.last().expect("the field that was added");
+    let refused = |why: &str| {
+        let ty = Written(ty);
+        Err(Error::Invalid(format!(
+            "Cannot add new field {field} of type {ty} to user type {name} {why}"
+        )))
+    };
+    if ty.mentions(&changed.name) {
+        return refused("as it would create a circular reference");
+    }
+    let using = |is_used: &dyn Fn(&Table) -> bool| {
+        let tables = keyspace.tables.values().filter(|table| is_used(table));
+        tables.map(|table| format!("{}.{}", table.keyspace, table.name)).collect::<Vec<_>>()
+    };
+    let in_key = |table: &Table| {
+        table.partition_key().iter().any(|column| column.ty.mentions(&changed.name))
+    };
+    let tables = using(&in_key);
+    if !tables.is_empty() {
+        return refused(&format!(
+            "as the type is being used in partition key by the following tables: {}",
+            tables.join(", ")
+        ));
+    }
+    let tables = using(&|table| table.orders_by(&changed.name));
+    if !changed.ended && !tables.is_empty() {
+        return refused(&format!(
+            "as the type was made by a version whose ordered values cannot grow, and it is being used in clustering columns, sets or map keys by the following tables: {}",
+            tables.join(", ")
+        ));
+    }
+    // Nothing on disk is ordered by it, so from now on its values may have an end.
+    changed.ended = true;
+    Ok(())
+}
+
+/// Gives fields other names; each is looked up among those of before.
+fn rename_fields(
+    changed: &mut UserType,
+    old: &UserType,
+    names: &[(String, String)],
+    if_exists: bool,
+) -> Result<()> {
+    let of_type = format!("type {}.{}", old.keyspace, old.name);
+    for (from, to) in names {
+        match old.fields.iter().position(|(name, _)| name == from) {
+            Some(index) => changed.fields[index].0 = to.clone(),
+            None if if_exists => {}
+            None => {
+                return Err(Error::Invalid(format!("Unkown field {from} in user {of_type}")));
+            }
+        }
+    }
+    for (index, (name, _)) in changed.fields.iter().enumerate() {
+        if changed.fields[..index].iter().any(|(other, _)| other == name) {
+            return Err(Error::Invalid(format!("Duplicate field name {name} in {of_type}")));
+        }
+    }
+    Ok(())
+}
+
+/// A type as errors about user types show it: with keyspaces, tuples without `frozen`.
+struct Written<'a>(&'a CqlType);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frozen = match self.0 {
+            CqlType::List { frozen, .. }
+            | CqlType::Set { frozen, .. }
+            | CqlType::Map { frozen, .. }
+            | CqlType::Udt { frozen, .. } => *frozen,
+            _ => false,
+        };
+        f.write_str(if frozen { "frozen<" } else { "" })?;
+        match self.0 {
+            CqlType::List { element, .. } => write!(f, "list<{}>", Written(element))?,
+            CqlType::Set { element, .. } => write!(f, "set<{}>", Written(element))?,
+            CqlType::Map { key, value, .. } => {
+                write!(f, "map<{}, {}>", Written(key), Written(value))?;
+            }
+            CqlType::Tuple(parts) => {
+                let parts: Vec<String> =
+                    parts.iter().map(|part| Written(part).to_string()).collect();
+                write!(f, "tuple<{}>", parts.join(", "))?;
+            }
+            CqlType::Udt { definition, .. } => {
+                write!(f, "{}.{}", definition.keyspace, definition.name)?;
+            }
+            CqlType::Vector { element, dimensions } => {
+                write!(f, "vector<{}, {dimensions}>", Written(element))?;
+            }
+            scalar => write!(f, "{scalar}")?,
+        }
+        f.write_str(if frozen { ">" } else { "" })
+    }
 }
 
 /// The tables whose columns hold the type, with its new definition.
@@ -142,20 +225,20 @@ pub(super) fn drop(ground: &Ground<'_>, name: &QualifiedName, if_exists: bool) -
         let text = format!("Type '{keyspace_name}.{}' doesn't exist", name.name);
         return Err(Error::Invalid(text));
     };
-    let of_type = |user: &UserType| user.fields.iter().any(|(_, ty)| ty.mentions(&name.name));
-    if let Some(user) = keyspace.types.values().find(|user| of_type(user)) {
-        return Err(Error::invalid(format!(
-            "Cannot drop user type '{keyspace_name}.{}' as it is still used by user types [{}]",
-            name.name, user.name
-        )));
-    }
-    let of_table = |table: &Table| table.columns().iter().any(|c| c.ty.mentions(&name.name));
-    if let Some(table) = keyspace.tables.values().find(|table| of_table(table)) {
-        return Err(Error::invalid(format!(
-            "Cannot drop user type '{keyspace_name}.{}' as it is still used by tables [{}]",
-            name.name, table.name
-        )));
-    }
+    let used = |by: &str, users: Vec<&str>| match &users[..] {
+        [] => Ok(()),
+        users => Err(Error::Invalid(format!(
+            "Cannot drop user type '{keyspace_name}.{}' as it is still used by {by} {}",
+            name.name,
+            users.join(", ")
+        ))),
+    };
+    let of_type = |user: &&Arc<UserType>| user.fields.iter().any(|(_, ty)| ty.mentions(&name.name));
+    let types = keyspace.types.values().filter(of_type);
+    used("user types", types.map(|user| user.name.as_str()).collect())?;
+    let of_table = |table: &&Arc<Table>| table.columns().iter().any(|c| c.ty.mentions(&name.name));
+    let tables = keyspace.tables.values().filter(of_table);
+    used("tables", tables.map(|table| table.name.as_str()).collect())?;
     let change =
         SchemaChange::DropType { keyspace: keyspace_name.to_owned(), name: name.name.clone() };
     let object = Object::Type(name.name.clone());

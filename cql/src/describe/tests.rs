@@ -12,10 +12,10 @@ fn schema() -> Schema {
         ("class".to_owned(), "org.apache.cassandra.locator.NetworkTopologyStrategy".to_owned()),
         ("datacenter1".to_owned(), "1".to_owned()),
     ]);
-    let (keyspace, text) = ("dd".to_owned(), Arc::new(CqlType::Text));
+    let text = Arc::new(CqlType::Text);
     let inner = CqlType::List { element: text.clone(), frozen: true };
     let fields = vec![("a".to_owned(), CqlType::Int), ("B".to_owned(), inner)];
-    let ty = UserType { keyspace, name: "ty".to_owned(), fields };
+    let ty = UserType::new("dd", "ty", fields);
     let udt = CqlType::Udt { definition: Arc::new(ty.clone()), frozen: true };
     let key = Arc::new(CqlType::Int);
     let table = TableBuilder::new("dd", "t", TableId(Uuid::from_u128(1)))

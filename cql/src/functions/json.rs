@@ -1,9 +1,9 @@
 //! `to_json`: a value of any type as JSON text.
 
 use super::cast::{timestamp_text, to_text};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use model::CqlType;
-use model::types::{collection_elements, tuple_fields};
+use model::types::{collection_elements, tuple_fields, vector_elements};
 
 /// The JSON text of a value.
 pub(super) fn to_json(ty: &CqlType, value: Option<&[u8]>) -> Result<Vec<u8>> {
@@ -54,12 +54,10 @@ fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
             out.push('}');
             Ok(())
         }
-        CqlType::Vector { element, .. } => match element.fixed_bytes() {
-            Some(bytes) => {
-                put_list(value.chunks(bytes).map(|item| Ok((&**element, Some(item)))), out)
-            }
-            None => Err(Error::invalid(format!("to_json does not support {ty}"))),
-        },
+        CqlType::Vector { element, dimensions } => {
+            let items = vector_elements(element, *dimensions, value);
+            put_list(items.map(|item| Ok((&**element, Some(item?)))), out)
+        }
         _ => put_scalar(ty, value, out),
     }
 }

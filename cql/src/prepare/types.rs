@@ -56,10 +56,8 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
             CqlType::Tuple(parts.collect::<Result<Vec<_>>>()?.into())
         }
         TypeName::Vector(element, dimensions) => {
-            let element = inner(element)?.frozen();
-            if element == CqlType::Counter {
-                return Err(Error::invalid("Counters are not allowed inside vectors"));
-            }
+            // What is in a vector says itself whether it is frozen, wherever the vector stands.
+            let element = resolve(element, Freeze::AsWritten, keyspace, schema)?;
             if *dimensions == 0 {
                 return Err(Error::invalid("vectors may only have positive dimensions; given 0"));
             }

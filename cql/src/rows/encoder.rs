@@ -7,9 +7,10 @@ use crate::bind::{Bindings, Moment};
 use crate::error::{Error, Result};
 use crate::limits::RESULT_BYTES_MAX;
 use crate::plan::SelectPlan;
+use model::key;
 use model::ordered::Reader;
 use model::read::{Flow, PartitionRef, RowSink};
-use model::row::RowRef;
+use model::row::{self, RowRef};
 use model::schema::Table;
 use std::ops::Range;
 
@@ -51,9 +52,18 @@ pub struct ResultEncoder<'a> {
     limit: u64,
     constants: Vec<Option<Vec<u8>>>,
     clustering: ClusteringValues,
+    /// Present if stored values may have an old form.
+    old_form: Option<OldForm>,
     grouping: Option<Grouping>,
     ordered: Option<Ordered>,
     error: Option<Error>,
+}
+
+/// Memory for what is brought into the form of now.
+#[derive(Debug, Default)]
+struct OldForm {
+    row: Vec<u8>,
+    static_row: Vec<u8>,
 }
 
 impl<'a> ResultEncoder<'a> {
@@ -67,6 +77,7 @@ impl<'a> ResultEncoder<'a> {
     ) -> Result<ResultEncoder<'a>> {
         let selection = &plan.selection;
         let per_partition = plan.groups_per_partition(bindings)?;
+        let old_form = plan.table.columns().iter().any(|column| column.ty.has_old_form());
         let grouping = selection.is_aggregate().then(|| Grouping {
             by: plan.group_by,
             current: None,
@@ -85,6 +96,7 @@ impl<'a> ResultEncoder<'a> {
             limit,
             constants: selection.constants(bindings)?,
             clustering: ClusteringValues::default(),
+            old_form: old_form.then(OldForm::default),
             grouping,
             ordered: plan.sorted_after.map(|order| Ordered { order, rows: Vec::new() }),
             error: None,
@@ -110,6 +122,22 @@ impl<'a> ResultEncoder<'a> {
     /// Whether no more rows are wanted: a limit is reached, or something failed.
     pub fn is_full(&self) -> bool {
         self.error.is_some() || (self.ordered.is_none() && self.rows >= self.limit)
+    }
+
+    /// Takes a row after bringing its values into the form of now.
+    fn take_old(
+        &mut self,
+        memory: &mut OldForm,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<Flow> {
+        let OldForm { row: row_bytes, static_row } = memory;
+        let now = |row: RowRef<'_>, out| row::in_current_form(row, self.table, out);
+        let key = key::partition_key_in_current_form(self.table, partition.key)?;
+        let static_row = partition.static_row.map(|row| now(row, static_row)).transpose()?;
+        let row = row.map(|row| now(row, row_bytes)).transpose()?;
+        self.take(&PartitionRef { key: &key, static_row, ..*partition }, clustering, row)
     }
 
     fn take(
@@ -225,7 +253,15 @@ impl RowSink for ResultEncoder<'_> {
         if self.error.is_some() {
             return Flow::Enough;
         }
-        self.take(partition, clustering, row).unwrap_or_else(|error| {
+        let flow = match self.old_form.take() {
+            None => self.take(partition, clustering, row),
+            Some(mut memory) => {
+                let flow = self.take_old(&mut memory, partition, clustering, row);
+                self.old_form = Some(memory);
+                flow
+            }
+        };
+        flow.unwrap_or_else(|error| {
             self.error = Some(error);
             Flow::Enough
         })
@@ -313,5 +349,36 @@ impl Grouping {
             accumulator.add(value.as_deref())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Database;
+    use model::key::put_partition_key;
+    use model::row::{Cell, RowHead};
+    use model::{MutationBuilder, RowBuilder, Token};
+
+    /// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.
+    #[test]
+    fn vectors_stored_without_lengths_are_answered_with_them() {
+        let mut db = Database::with("k vector<smallint, 2> PRIMARY KEY, v vector<smallint, 2>");
+        let table = db.schema.table("ks", "t").expect("just made").clone();
+        let old = [0, 1, 0, 2];
+        let mut key = Vec::new();
+        put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
+        let mut record = Vec::new();
+        let token = Token::of_key(&key);
+        let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
+        mutation.row(&[], |out| {
+            let id = table.column("v").expect("it has one").id;
+            RowBuilder::begin(out, &RowHead::bare(5)).cell(&Cell::live(id, 5, &old));
+        });
+        mutation.finish();
+        db.apply(&record);
+        assert_eq!(db.ok("SELECT k, v FROM t"), "[1, 2], [1, 2]");
+        let query = "SELECT k FROM t WHERE v = [1, 2] ALLOW FILTERING";
+        assert_eq!(db.ok(query), "[1, 2]");
+        assert_eq!(db.ok("SELECT count(*) FROM t"), "1");
     }
 }

@@ -137,20 +137,6 @@ fn normalize_fields<'t>(
     Ok(())
 }
 
-/// Appends an unsigned vint: leading ones of the first byte count the bytes behind it.
-pub(super) fn put_unsigned_vint(number: u64, out: &mut Vec<u8>) {
-    let extra = ((63 - (number | 1).leading_zeros()) / 7).min(8) as usize;
-    let bytes = number.to_be_bytes();
-    if extra == 8 {
-        out.push(0xFF);
-        out.extend_from_slice(&bytes);
-        return;
-    }
-    let start = out.len();
-    out.extend_from_slice(&bytes[7 - extra..]);
-    out[start] |= !(0xFFu8 >> extra);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,7 +182,7 @@ impl<'a> Compiler<'a> {
             terms.push(self.term(item, &inner)?);
         }
         Ok(Term::Build(Box::new(if what == "vector" {
-            Build::Vector { fixed: element.fixed_bytes().is_some(), items: terms }
+            Build::Vector((*element).clone(), terms)
         } else {
             Build::List(terms)
         })))
@@ -427,7 +427,7 @@ impl Build {
             Build::List(items) | Build::Set(_, items) | Build::Tuple(items) => {
                 Box::new(items.iter())
             }
-            Build::Vector { items, .. } => Box::new(items.iter()),
+            Build::Vector(_, items) => Box::new(items.iter()),
             Build::Map(_, entries) => {
                 Box::new(entries.iter().flat_map(|(key, value)| [key, value]))
             }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::frame::Value;
 use crate::functions::Signature;
 use model::CqlType;
+use model::types::put_vector_element;
 use std::borrow::Cow;
 
 /// A value of a bound statement.
@@ -79,13 +80,8 @@ pub enum Build {
     Map(CqlType, Vec<(Term, Term)>),
     /// `(a, b)`, or the fields of a user-defined type in order.
     Tuple(Vec<Term>),
-    /// `[a, b]` as a vector; whether its elements have a fixed width.
-    Vector {
-        /// Whether lengths are left out.
-        fixed: bool,
-        /// The elements.
-        items: Vec<Term>,
-    },
+    /// `[a, b]` as a vector, whose elements have this type.
+    Vector(CqlType, Vec<Term>),
 }
 
 impl Term {
@@ -187,12 +183,9 @@ impl Build {
                     put_field(&item.eval(bindings)?, &mut out)?;
                 }
             }
-            Build::Vector { fixed, items } => {
+            Build::Vector(element, items) => {
                 for item in elements(items.iter(), bindings)? {
-                    if !fixed {
-                        collection::put_unsigned_vint(item.len() as u64, &mut out);
-                    }
-                    out.extend_from_slice(&item);
+                    put_vector_element(element, &item, &mut out);
                 }
             }
         }

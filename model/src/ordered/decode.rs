@@ -3,7 +3,7 @@
 //! The reader inverts on the way for DESC columns, so one decoder serves both directions.
 
 use super::{EMPTY, END, NULL, VALUE, number};
-use crate::types::CqlType;
+use crate::types::{CqlType, UserType, put_vector_element};
 use crate::{Error, Result};
 
 /// Reads order-preserving bytes, inverted or not.
@@ -85,11 +85,15 @@ pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<
             get_element(value, from, out)
         }),
         CqlType::Tuple(parts) => parts.iter().try_for_each(|part| get_field(part, from, out)),
-        CqlType::Udt { definition, .. } => {
-            definition.fields.iter().try_for_each(|(_, field)| get_field(field, from, out))
-        }
+        CqlType::Udt { definition, .. } => get_user_type(definition, from, out),
         CqlType::Vector { element, dimensions } => {
-            (0..*dimensions).try_for_each(|_| decode(element, from, out))
+            let mut item = Vec::new();
+            (0..*dimensions).try_for_each(|_| {
+                item.clear();
+                decode(element, from, &mut item)?;
+                put_vector_element(element, &item, out);
+                Ok(())
+            })
         }
     }
 }
@@ -169,10 +173,29 @@ fn get_element(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+/// All fields of the type; those behind the end are null.
+fn get_user_type(ty: &UserType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    for (_, field) in &ty.fields {
+        if matches!(from.peek(), Some(END) | None) {
+            put_null(out);
+        } else {
+            get_field(field, from, out)?;
+        }
+    }
+    match ty.ended {
+        true if from.byte()? != END => Err(Error::Malformed("ordered user type")),
+        _ => Ok(()),
+    }
+}
+
+fn put_null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&(-1i32).to_be_bytes());
+}
+
 fn get_field(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
     if from.peek() == Some(NULL) {
         from.byte()?;
-        out.extend_from_slice(&(-1i32).to_be_bytes());
+        put_null(out);
         return Ok(());
     }
     get_element(ty, from, out)

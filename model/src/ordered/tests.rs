@@ -103,7 +103,8 @@ proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         for ty in [CqlType::Text, CqlType::Decimal, CqlType::Varint, CqlType::Uuid,
-            CqlType::List { element: Arc::new(CqlType::Varint), frozen: true }] {
+            CqlType::List { element: Arc::new(CqlType::Varint), frozen: true },
+            of(&user_type(&[("a", CqlType::Int), ("b", CqlType::Text)]))] {
             let _ = Reader::new(&bytes).component(&ty, false, &mut Vec::new());
             let _ = encode(&ty, &bytes, &mut Vec::new());
         }
@@ -145,4 +146,119 @@ fn a_decimal_at_the_end_of_scales_is_refused_as_a_key() {
     let mut value = i32::MIN.to_be_bytes().to_vec();
     value.push(10);
     assert!(matches!(encode(&CqlType::Decimal, &value, &mut Vec::new()), Err(Error::Invalid(_))));
+}
+
+fn fields(items: &[Option<&[u8]>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for item in items {
+        match item {
+            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            Some(item) => out.extend([&(item.len() as i32).to_be_bytes()[..], item].concat()),
+        }
+    }
+    out
+}
+
+fn user_type(fields: &[(&str, CqlType)]) -> UserType {
+    let fields = fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
+    UserType::new("ks", "foo", fields)
+}
+
+fn of(definition: &UserType) -> CqlType {
+    CqlType::Udt { definition: Arc::new(definition.clone()), frozen: true }
+}
+
+/// A set, a map's keys and clustering columns keep what they held when a type got more fields.
+#[test]
+fn a_user_type_that_grew_reads_and_equals_what_it_was() {
+    let old = user_type(&[("a", CqlType::Int)]);
+    let new = user_type(&[("a", CqlType::Int), ("b", CqlType::Text)]);
+    let one = 1i32.to_be_bytes();
+    let short = fields(&[Some(&one)]);
+    let padded = fields(&[Some(&one), None]);
+    let longer = fields(&[Some(&one), Some(b"")]);
+    let wraps: [fn(CqlType) -> CqlType; 4] = [
+        |ty| ty,
+        |ty| CqlType::Tuple([ty, CqlType::Int].into()),
+        |ty| of(&user_type(&[("inner", ty)])),
+        |ty| CqlType::Vector { element: Arc::new(ty), dimensions: 1 },
+    ];
+    let inside = |wrap: usize, value: &[u8]| match wrap {
+        0 => value.to_vec(),
+        1 => fields(&[Some(value), Some(&one)]),
+        2 => fields(&[Some(value)]),
+        _ => [&[value.len() as u8][..], value].concat(),
+    };
+    for (index, wrap) in wraps.iter().enumerate() {
+        let (old, new) = (wrap(of(&old)), wrap(of(&new)));
+        for descending in [false, true] {
+            let before = encoded(&old, descending, &inside(index, &short));
+            assert_eq!(before, encoded(&new, descending, &inside(index, &short)), "{index}");
+            assert_eq!(before, encoded(&new, descending, &inside(index, &padded)), "{index}");
+            let bytes = [&before[..], &encoded(&CqlType::Int, !descending, &one)].concat();
+            let mut reader = Reader::new(&bytes);
+            let mut back = Vec::new();
+            reader.component(&new, descending, &mut back).expect("what was written before");
+            assert_eq!(back, inside(index, &padded), "the new field is null");
+            back.clear();
+            reader.component(&CqlType::Int, !descending, &mut back).expect("what follows it");
+            assert_eq!(back, one);
+        }
+        check(&new, &inside(index, &padded), &inside(index, &longer), Ordering::Less);
+    }
+}
+
+/// Types made before user types had an end keep the bytes they have on disk.
+#[test]
+fn a_user_type_without_an_end_keeps_its_bytes() {
+    let mut ty = user_type(&[("a", CqlType::Int), ("b", CqlType::Text)]);
+    ty.ended = false;
+    let one = 1i32.to_be_bytes();
+    let padded = fields(&[Some(&one), None]);
+    let bytes = encoded(&of(&ty), false, &padded);
+    assert_eq!(bytes, [0x40, 0x40, 0x80, 0, 0, 1, 0x10]);
+    check(&of(&ty), &padded, &fields(&[Some(&one), Some(b"x")]), Ordering::Less);
+    // It grew, as such types could: what was written before ends where the key or the set does.
+    ty.fields.push(("c".to_owned(), CqlType::Int));
+    let mut back = Vec::new();
+    decode(&of(&ty), &mut Reader::new(&bytes), &mut back).expect("the value of an element");
+    assert_eq!(back, fields(&[Some(&one), None, None]));
+    let list = CqlType::List { element: Arc::new(of(&ty)), frozen: true };
+    back.clear();
+    let bytes = [&[VALUE][..], &bytes, &bytes, &[END]].concat();
+    assert!(decode(&list, &mut Reader::new(&bytes), &mut back).is_err(), "ambiguous: refused");
+}
+
+/// As Apache Cassandra 5.0.9 orders and equates them.
+#[test]
+fn every_nan_is_one_value_above_all_others_and_every_true_is_one() {
+    let float = |bits: u32| bits.to_be_bytes().to_vec();
+    let ascending = [0xFF80_0000u32, 0x8000_0000, 0, 0x7F80_0000, 0x7FC0_0000];
+    for pair in ascending.windows(2) {
+        check(&CqlType::Float, &float(pair[0]), &float(pair[1]), Ordering::Less);
+    }
+    for nan in [0x7FC0_0001u32, 0xFFC0_0000, 0xFF80_0001] {
+        let other = encoded(&CqlType::Float, false, &float(nan));
+        assert_eq!(other, encoded(&CqlType::Float, false, &float(0x7FC0_0000)));
+    }
+    let nan = (-f64::NAN).to_be_bytes();
+    let one = encoded(&CqlType::Double, false, &f64::NAN.to_be_bytes());
+    assert_eq!(encoded(&CqlType::Double, false, &nan), one);
+    let yes = encoded(&CqlType::Boolean, false, &[1]);
+    assert_eq!(encoded(&CqlType::Boolean, false, &[0xFF]), yes);
+    check(&CqlType::Boolean, &[0], &[1], Ordering::Less);
+}
+
+/// As Apache Cassandra 5.0.9 gives back a set of them.
+#[test]
+fn vectors_of_variable_elements_order_element_by_element() {
+    let ty = CqlType::Vector { element: Arc::new(CqlType::Text), dimensions: 2 };
+    let ascending: [&[u8]; 5] =
+        [b"\0\x01q", b"\x01a\x01b", b"\x01a\x02zz", b"\x02aa\x01b", b"\x01b\x01c"];
+    for pair in ascending.windows(2) {
+        check(&ty, pair[0], pair[1], Ordering::Less);
+    }
+    let ty = CqlType::Vector { element: Arc::new(CqlType::Smallint), dimensions: 2 };
+    check(&ty, &[2, 0xFF, 0xFF, 2, 0, 2], &[2, 0, 1, 2, 0xFF, 0xFB], Ordering::Less);
+    check(&ty, &[2, 0, 1, 2, 0xFF, 0xFB], &[2, 0, 1, 2, 0, 2], Ordering::Less);
 }

@@ -184,6 +184,16 @@ impl Table {
         }
     }
 
+    /// Whether rows or elements of collections are ordered by values with the user type in them.
+    pub fn orders_by(&self, user_type: &str) -> bool {
+        let in_elements = self.value_columns().iter().any(|column| match &column.ty {
+            CqlType::Set { element, frozen: false } => element.mentions(user_type),
+            CqlType::Map { key, frozen: false, .. } => key.mentions(user_type),
+            _ => false,
+        });
+        in_elements || self.clustering().iter().any(|column| column.ty.mentions(user_type))
+    }
+
     /// Gives columns the new definition of a user type; whether any holds it.
     pub fn replace_user_type(&mut self, new: &UserType) -> bool {
         let new = Arc::new(new.clone());

@@ -2,7 +2,7 @@
 //!
 //! The texts begin as those of Cassandra's serializers, since drivers' tests look for them.
 
-use super::CqlType;
+use super::{CqlType, vector};
 use crate::{Error, Result};
 
 /// See [`CqlType::validate`].
@@ -51,7 +51,7 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
         CqlType::Udt { definition, .. } => {
             validate_fields(value, definition.fields.iter().map(|(_, field)| field))
         }
-        CqlType::Vector { element, dimensions } => validate_vector(element, *dimensions, value),
+        CqlType::Vector { element, dimensions } => vector::validate(element, *dimensions, value),
         _ => Ok(()),
     }
 }
@@ -136,39 +136,6 @@ fn validate_fields<'t>(value: &[u8], fields: impl Iterator<Item = &'t CqlType>) 
         None => Ok(()),
         Some(_) => Err(Error::invalid("Invalid remaining data after end of tuple value")),
     }
-}
-
-fn validate_vector(element: &CqlType, dimensions: u32, value: &[u8]) -> Result<()> {
-    let wrong = || {
-        Error::invalid(format!(
-            "Invalid vector: expected {dimensions} elements of {element}, got {} bytes",
-            value.len()
-        ))
-    };
-    let Some(bytes) = element.fixed_bytes() else {
-        return validate_variable_vector(element, dimensions, value).map_err(|_| wrong());
-    };
-    if value.len() != bytes * dimensions as usize {
-        return Err(wrong());
-    }
-    value.chunks_exact(bytes).try_for_each(|item| validate(element, item))
-}
-
-/// Elements of no fixed width have an unsigned vint before them.
-fn validate_variable_vector(element: &CqlType, dimensions: u32, value: &[u8]) -> Result<()> {
-    let mut rest = value;
-    for _ in 0..dimensions {
-        let (&first, after) = rest.split_first().ok_or(Error::Malformed("vector"))?;
-        let extra = first.leading_ones() as usize;
-        let (tail, after) = after.split_at_checked(extra).ok_or(Error::Malformed("vector"))?;
-        let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
-        let count = tail.iter().fold(head, |n, &b| n << 8 | u64::from(b));
-        let count = usize::try_from(count).map_err(|_| Error::Malformed("vector"))?;
-        let (item, after) = after.split_at_checked(count).ok_or(Error::Malformed("vector"))?;
-        validate(element, item)?;
-        rest = after;
-    }
-    if rest.is_empty() { Ok(()) } else { Err(Error::Malformed("vector")) }
 }
 
 /// The elements of a serialised list or set; of a map, call [`Elements::doubled`].

@@ -172,3 +172,79 @@ impl Display for Hex<'_> {
         self.0.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Database;
+
+    /// Declared type, its text in `system_schema`, its custom class: as Apache Cassandra 5.0.9 has
+    /// them. Drivers parse the class, and gocql knows no `FrozenType` at its beginning.
+    #[test]
+    fn vectors_of_collections_and_user_types_are_named_as_they_were_declared() {
+        const U1: &str = "UserType(ks,7531,61:Int32Type,62:UTF8Type)";
+        let mut db = Database::new();
+        db.ok("CREATE TYPE u1 (a int, b text)");
+        db.ok(
+            "CREATE TYPE u2 (a frozen<u1>, l list<int>, f frozen<list<int>>, s set<frozen<u1>>, t tuple<int, frozen<list<int>>>, v vector<int, 2>)",
+        );
+        let u2 = format!(
+            "UserType(ks,7532,61:FrozenType({U1}),6c:ListType(Int32Type),66:FrozenType(ListType(Int32Type)),73:SetType(FrozenType({U1})),74:TupleType(Int32Type,ListType(Int32Type)),76:VectorType(Int32Type , 2))"
+        );
+        let cases = [
+            ("vector<u1, 2>", "vector<u1, 2>", U1.to_owned()),
+            ("vector<frozen<u1>, 2>", "vector<frozen<u1>, 2>", format!("FrozenType({U1})")),
+            ("vector<u2, 2>", "vector<u2, 2>", u2),
+            (
+                "vector<vector<set<text>, 2>, 2>",
+                "vector<vector<set<text>, 2>, 2>",
+                "VectorType(SetType(UTF8Type) , 2)".to_owned(),
+            ),
+            (
+                "vector<map<int, frozen<list<int>>>, 2>",
+                "vector<map<int, frozen<list<int>>>, 2>",
+                "MapType(Int32Type,FrozenType(ListType(Int32Type)))".to_owned(),
+            ),
+            (
+                "vector<list<frozen<u1>>, 2>",
+                "vector<list<frozen<u1>>, 2>",
+                format!("ListType(FrozenType({U1}))"),
+            ),
+            (
+                "vector<tuple<int, list<int>>, 2>",
+                "vector<frozen<tuple<int, frozen<list<int>>>>, 2>",
+                "TupleType(Int32Type,ListType(Int32Type))".to_owned(),
+            ),
+            (
+                "vector<frozen<set<frozen<list<int>>>>, 2>",
+                "vector<frozen<set<frozen<list<int>>>>, 2>",
+                "FrozenType(SetType(ListType(Int32Type)))".to_owned(),
+            ),
+            (
+                "frozen<vector<set<text>, 2>>",
+                "vector<set<text>, 2>",
+                "SetType(UTF8Type)".to_owned(),
+            ),
+            ("vector<smallint, 2>", "vector<smallint, 2>", "ShortType".to_owned()),
+        ];
+        for (index, (declared, shown, element)) in cases.iter().enumerate() {
+            db.ok(&format!("CREATE TABLE t{index} (k int PRIMARY KEY, v {declared})"));
+            let table = db.schema.table("ks", &format!("t{index}")).expect("just made");
+            let ty = &table.column("v").expect("it has one").ty;
+            assert_eq!(&ty.to_string(), shown, "{declared}");
+            let class = ClassName { ty, show_frozen: true }.to_string().replace(CLASSES, "");
+            assert_eq!(class, format!("VectorType({element} , 2)"), "{declared}");
+        }
+        for (declared, shown) in [
+            ("frozen<list<vector<set<int>, 2>>>", "frozen<list<vector<set<int>, 2>>>"),
+            ("tuple<vector<u1, 2>>", "frozen<tuple<vector<u1, 2>>>"),
+            ("list<tuple<int, u1>>", "list<frozen<tuple<int, frozen<u1>>>>"),
+            ("frozen<map<int, map<int, text>>>", "frozen<map<int, frozen<map<int, text>>>>"),
+        ] {
+            db.ok(&format!("CREATE TABLE s (k int PRIMARY KEY, v {declared})"));
+            let table = db.schema.table("ks", "s").expect("just made");
+            assert_eq!(table.column("v").expect("it has one").ty.to_string(), shown);
+            db.ok("DROP TABLE s");
+        }
+    }
+}

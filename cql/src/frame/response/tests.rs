@@ -36,11 +36,11 @@ fn vector(element: CqlType, dimensions: u32) -> CqlType {
 /// The columns of the table that the recorded metadata describes.
 fn recorded_columns() -> Vec<(&'static str, CqlType)> {
     let pt = |frozen| CqlType::Udt {
-        definition: Arc::new(UserType {
-            keyspace: "fprobe".into(),
-            name: "pt".into(),
-            fields: vec![("x".into(), CqlType::Int), ("y".into(), list(CqlType::Text, true))],
-        }),
+        definition: Arc::new(UserType::new(
+            "fprobe",
+            "pt",
+            vec![("x".into(), CqlType::Int), ("y".into(), list(CqlType::Text, true))],
+        )),
         frozen,
     };
     let durations = CqlType::Map {
