@@ -184,7 +184,7 @@ fn check(
     log: &Log,
 ) -> Outcome {
     let (program, argument) = driver.needs;
-    if !kit::is_there(repository, program, argument) {
+    if !kit::is_there(repository, program, &[argument]) {
         return Ok(Done::Skipped(format!("no `{program}` on this machine")));
     }
     let Some(address) = address else { return check_ours(repository, driver, log) };

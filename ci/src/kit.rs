@@ -16,6 +16,9 @@ use crate::step::Log;
 /// Longer than any registry should take; installing hangs rather than fails without a network.
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
 
+/// Licences, duplicates and origins of dependencies.
+const CARGO_DENY: (&str, &str) = ("cargo-deny", "0.20.2");
+
 /// What of Python packages exists, as `requirements.txt` spells them.
 pub(crate) struct PythonPackages {
     /// The virtual environment's name: drivers that share a module name need one each.
@@ -65,8 +68,25 @@ pub(crate) fn run(log: &Log, command: &mut Command) -> Result<(), String> {
     log.run(command, INSTALL_LIMIT)
 }
 
+/// `cargo deny`: the machine's own, or one that is built in a minute and a half.
+pub(crate) fn cargo_deny(repository: &Repository, log: &Log) -> Result<Command, String> {
+    let (name, version) = CARGO_DENY;
+    if is_there(repository, name, &["--version"]) {
+        return Ok(repository.command(name));
+    }
+    let kit = install(repository, name, version, |kit| {
+        // Without optimization: it runs for a second.
+        let arguments = ["install", "--locked", "--debug", name, "--version", version];
+        let mut command = repository.cargo(&arguments);
+        command.arg("--root").arg(kit).arg("--target-dir").arg(kit.join("build"));
+        run(log, &mut command)?;
+        fs::remove_dir_all(kit.join("build")).map_err(|error| error.to_string())
+    })?;
+    Ok(repository.command(kit.join("bin").join(name)))
+}
+
 /// True if a program is on the machine.
-pub(crate) fn is_there(repository: &Repository, program: &str, argument: &str) -> bool {
-    let output = repository.command(program).arg(argument).output();
+pub(crate) fn is_there(repository: &Repository, program: &str, arguments: &[&str]) -> bool {
+    let output = repository.command(program).args(arguments).output();
     output.is_ok_and(|output| output.status.success())
 }

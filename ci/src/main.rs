@@ -22,7 +22,6 @@ mod process;
 mod repository;
 mod server;
 mod shards;
-mod source;
 mod step;
 mod tidy;
 mod tier;
@@ -59,6 +58,10 @@ enum Task {
     Tidy,
     /// The arrows between the crates.
     Layers,
+    /// Licences and origins of the dependencies, and that none is there twice.
+    Deny,
+    /// The ring between two shards, under Miri.
+    Miri,
     /// Every command that the documents tell the reader to type.
     Documents,
     /// The server is killed under load; no acknowledged write may be lost.
@@ -129,6 +132,8 @@ fn main() -> ExitCode {
         Task::Fix => tier::fix(&repository, &mut report),
         Task::Tidy => tier::tidy(&repository, &mut report),
         Task::Layers => tier::layers(&repository, &mut report),
+        Task::Deny => tier::dependencies(&repository, &mut report),
+        Task::Miri => tier::miri(&repository, &mut report),
         Task::Documents => tier::documents(&repository, &mut report),
         Task::Kill9 { cycles, seed } => {
             tier::build_release(&repository, &mut report);

@@ -4,10 +4,12 @@
 //!
 //! Cheap steps come first: a missing header should not wait for a build.
 
+use std::process::Command;
+
 use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
-use crate::{documents, drivers, evidence, kill9, layers, shards, tidy};
+use crate::{documents, drivers, evidence, kill9, kit, layers, shards, tidy};
 
 /// Kills in `full`.
 pub(crate) const KILL_CYCLES: u64 = 10;
@@ -55,10 +57,13 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
 
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     read_only_steps(repository, report);
+    documentation(repository, report);
+    dependencies(repository, report);
     report.step("all tests", "cargo test --workspace", |log| {
         cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
     });
     planted(repository, report);
+    miri(repository, report);
     build_release(repository, report);
     simulator(repository, report, effort.crash_points);
     shards(repository, report);
@@ -66,6 +71,49 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     drivers::run(repository, report, &effort.clients, None);
     documents(repository, report);
     fuzz(repository, report, effort.fuzz_seconds);
+}
+
+/// The reference that rustdoc makes of the comments: no link in them leads nowhere.
+fn documentation(repository: &Repository, report: &mut Report) {
+    let rerun =
+        "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items";
+    report.step("rustdoc", rerun, |log| {
+        let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+        let mut command = repository.cargo(&arguments);
+        log.run(command.env("RUSTDOCFLAGS", "-D warnings"), COMMAND_LIMIT)?;
+        Ok(Done::Passed(1))
+    });
+}
+
+/// Licences and origins of what is built in, and that nothing is built in twice (`deny.toml`).
+pub(crate) fn dependencies(repository: &Repository, report: &mut Report) {
+    report.step("deny", "cargo ci deny", |log| {
+        let mut command = kit::cargo_deny(repository, log)?;
+        command.args(["check", "licenses", "bans", "sources"]);
+        let output = log.output(&mut command, COMMAND_LIMIT)?;
+        let is_checked = output.contains("bans ok, licenses ok, sources ok");
+        if is_checked {
+            Ok(Done::Passed(3))
+        } else {
+            Err(Failure::from("it checked less than three"))
+        }
+    });
+}
+
+/// The ring between two shards, in a machine that knows Rust's memory model.
+pub(crate) fn miri(repository: &Repository, report: &mut Report) {
+    report.step("miri", "cargo ci miri", |log| {
+        if !kit::is_there(repository, "rustup", &["run", "nightly", "cargo", "miri", "--version"]) {
+            let why = "no Miri: rustup toolchain install nightly --component miri,rust-src";
+            return Ok(Done::Skipped(why.to_owned()));
+        }
+        let mut command = repository.command("rustup");
+        command.args(["run", "nightly", "cargo", "miri", "test", "--target-dir"]);
+        command.arg(repository.work_folder().join("miri")).args(["--package", "messina-miri"]);
+        // Of this program's own toolchain, which is another.
+        command.env_remove("CARGO").env("MIRIFLAGS", "-Zmiri-many-seeds=0..4");
+        run_tests(log, &mut command)
+    });
 }
 
 /// The crash tests notice each bug that is planted for them.
@@ -195,7 +243,12 @@ fn cargo(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
 
 /// A `cargo test` that counts as many checks as it ran tests.
 fn cargo_test(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
-    let result = log.run(&mut repository.cargo(arguments), COMMAND_LIMIT);
+    run_tests(log, &mut repository.cargo(arguments))
+}
+
+/// A command that prints what libtest does, and counts as many checks as it ran tests.
+fn run_tests(log: &Log, command: &mut Command) -> Outcome {
+    let result = log.run(command, COMMAND_LIMIT);
     let (passed, failed) = evidence::tests(&log.text());
     match result {
         Ok(()) => Ok(Done::Passed(passed)),

@@ -14,7 +14,7 @@
 //!
 //! Invariants
 //! 1. Every request of a peer gets exactly one reply.
-//! 2. At most [`credit`](Shard::credits) requests to a peer are unanswered, half of the slots of the
+//! 2. At most `credit` requests to a peer are unanswered, half of the slots of the
 //!    ring back: a reply never finds the mailbox full.
 //! 3. No borrow is kept across an await.
 //!

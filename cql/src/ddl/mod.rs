@@ -61,7 +61,7 @@ pub enum Object {
 /// A planned statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ddl {
-    /// What to do and what to tell; nothing when IF [NOT] EXISTS settles it.
+    /// What to do and what to tell; nothing when IF EXISTS or IF NOT EXISTS settles it.
     pub step: Option<(SchemaChange, Event)>,
     /// What the user should know.
     pub warnings: Vec<String>,

@@ -18,7 +18,7 @@
 //!    one open where it ends is closed there.
 //! 4. What a cursor has shown stays valid until it is moved. Across an await of a move anything may
 //!    have changed underneath: a memtable cursor finds its place again by key.
-//! 5. Rows are given as stored; applying the deletions to them is the reader's ([`reconcile`]).
+//! 5. Rows are given as stored; applying the deletions to them is the reader's (`model::row`).
 //!
 //! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).

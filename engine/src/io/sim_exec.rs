@@ -7,6 +7,7 @@
 //! A run is a function of the seed and of what the tasks do, so it can be repeated.
 //!
 //! Not here: time. Nothing in the engine reads a clock.
+#![expect(clippy::disallowed_types, reason = "a waker must be `Sync` by its type")]
 
 use super::dice::Dice;
 use super::sim::SimDisk;

@@ -4,6 +4,11 @@
 //! `MESSINA_SIM_POINTS` says how many power cuts (a thousand by default); a failure prints a seed, and
 //! `MESSINA_SIM_SEED` runs that seed alone. With `MESSINA_SIM_KILLS` the process is also killed between power cuts: one
 //! world in ten thousand then fills the memory, and nobody knows yet whether the engine or the simulator does it.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "worlds are shared out to all cores"
+)]
 
 mod life;
 mod node;
