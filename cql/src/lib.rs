@@ -2,7 +2,7 @@
 //!
 //! - [`frame`]: the native protocol v3, v4 and v5, both sides of it.
 //! - [`lang`]: statement text to a tree.
-//! - [`prepare`], [`restrict`], [`term`], [`literal`], [`functions`]: the tree to a plan.
+//! - [`prepare`], [`restrict`], [`expr`], [`literal`]: the tree to a plan.
 //! - [`plan`], [`bind`]: a plan and its values to mutations and reads.
 //! - [`rows`]: rows of storage to rows of the answer.
 //! - [`ddl`], [`describe`]: statements about the schema, to changes and back to text.
@@ -14,8 +14,8 @@ pub mod ddl;
 pub mod describe;
 pub mod digest;
 pub mod error;
+pub mod expr;
 pub mod frame;
-pub mod functions;
 pub mod lang;
 pub mod limits;
 pub mod literal;
@@ -23,9 +23,9 @@ pub mod plan;
 pub mod prepare;
 pub mod restrict;
 pub mod rows;
-pub mod term;
 #[cfg(test)]
 mod testing;
+mod types;
 
 pub use digest::digest;
 pub use error::{Error, Result};

@@ -27,6 +27,10 @@ pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 pub const NESTING_MAX: u8 = 12;
 /// Most operators in one row of a sum or a product: each is a level of the tree.
 pub const OPERATORS_MAX: usize = 100;
+/// Deepest tree of an expression, in operators and parentheses inside each other: it bounds the
+/// stack that compiling and evaluating one needs.
+pub const EXPRESSION_DEPTH_MAX: usize = 125;
+const _: () = assert!(OPERATORS_MAX + NESTING_MAX as usize <= EXPRESSION_DEPTH_MAX);
 /// Most relations of a `WHERE`.
 pub const RELATIONS_MAX: usize = 100;
 /// Most combinations of the values of several `IN`s.

@@ -6,12 +6,11 @@
 use crate::bind::{Bindings, Ids, Marker, Moment};
 use crate::ddl;
 use crate::error::Result;
+use crate::expr::function::json_text;
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
-use crate::functions::json_text;
 use crate::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
 use crate::prepare::{Prepared, Statement, prepare};
-use crate::rows::ResultEncoder;
 use model::cell::Deletion;
 use model::read::{Flow, PartitionRef, Partitions, Resume};
 use model::row::{self, RowHead};
@@ -216,7 +215,7 @@ impl Database {
             let page = Page { rows: self.page_rows, state: state.as_deref() };
             let bound = plan.bind_read(&bindings, page)?;
             let mut out = Vec::new();
-            let mut encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, &mut out)?;
+            let mut encoder = plan.encoder(&bindings, bound.encoder_limit, &mut out)?;
             let mut end = ReadEnd::default();
             if let Some(mut command) = bound.command.clone() {
                 loop {

@@ -16,7 +16,6 @@ use cql::frame::{Consistency, Value, Version};
 use cql::limits::FRAME_BODY_BYTES_MAX;
 use cql::plan::{Page, Scratch};
 use cql::prepare::{Prepared, Statement, prepare};
-use cql::rows::ResultEncoder;
 use engine::Engine;
 use hashbrown::HashMap;
 
@@ -105,7 +104,7 @@ impl<'e> Desk<'e> {
                     let bound = plan.bind_read(&bindings, page).expect("a whole key");
                     let envelope = Envelope::new(VERSION, header.stream);
                     let open = envelope.open_rows(columns, Description::Skipped, out);
-                    let encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, out);
+                    let encoder = plan.encoder(&bindings, bound.encoder_limit, out);
                     let mut encoder = encoder.expect("no function is called");
                     let command = bound.command.as_ref().expect("a key was given");
                     self.engine.read_cached(command, &mut encoder).expect("it is in memory");

@@ -6,7 +6,7 @@ use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
     TableChange,
 };
-use crate::prepare::types::resolve_type;
+use crate::types::resolve_type;
 use model::limits::NAME_BYTES_MAX;
 use model::options::TableOptions;
 use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};

@@ -6,7 +6,7 @@
 use super::{Ddl, Ground, Object};
 use crate::error::{Error, Result};
 use crate::lang::ast::{AlterType, QualifiedName, TypeChange, TypeName};
-use crate::prepare::types::resolve_type;
+use crate::types::resolve_type;
 use model::limits::NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
 use model::types::{CqlType, UserType};

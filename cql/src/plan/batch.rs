@@ -6,11 +6,11 @@
 use super::write::{Records, Scratch, WritePlan, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::Term;
 use crate::lang::ast::BatchKind;
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_MUTATION_BYTES, BATCH_WARN_BYTES, UNLOGGED_BATCH_WARN_PARTITIONS,
 };
-use crate::term::Term;
 use model::{Table, Token};
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@
 
 use crate::bind::{Bindings, Ids};
 use crate::error::{Error, Result};
+use crate::expr::{Evaluated, Term};
 use crate::frame::Value;
-use crate::term::{Evaluated, Term};
 use model::CqlType;
 use model::cell::{Expiry, Life};
 use model::ordered;

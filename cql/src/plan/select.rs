@@ -3,12 +3,12 @@
 use super::page::PagingState;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::{Evaluated, Selection, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
 use crate::limits::{PAGE_BYTES, UNPAGED_ROWS};
 use crate::restrict::{PartitionChoice, Where, for_each_key};
-use crate::rows::{RowOrder, Selection};
-use crate::term::{Evaluated, Term};
+use crate::rows::{ResultEncoder, RowOrder, Shape};
 use model::read::{Limits, Partitions, Slice};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 use std::sync::Arc;
@@ -123,9 +123,24 @@ impl SelectPlan {
         Ok(BoundRead { command: Some(command), encoder_limit: limit, reads_all: gathers })
     }
 
-    /// How many groups a partition may give.
-    pub(crate) fn groups_per_partition(&self, bindings: &Bindings<'_>) -> Result<u64> {
-        limit_of(self.per_partition_limit.as_ref(), "per partition limit", bindings)
+    /// The encoder of the result's rows at the end of `out`. `limit` counts result rows that the
+    /// read cannot count: groups, and rows that are sorted after.
+    pub fn encoder<'a>(
+        &'a self,
+        bindings: &Bindings<'a>,
+        limit: u64,
+        out: &'a mut Vec<u8>,
+    ) -> Result<ResultEncoder<'a>> {
+        let per_partition = self.per_partition_limit.as_ref();
+        let shape = Shape {
+            table: &self.table,
+            selection: &self.selection,
+            group_by: self.group_by,
+            groups_per_partition: limit_of(per_partition, "per partition limit", bindings)?,
+            order: self.sorted_after,
+            limit,
+        };
+        ResultEncoder::new(shape, bindings, out)
     }
 
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {

@@ -13,17 +13,16 @@ mod name;
 mod select;
 #[cfg(test)]
 mod tests;
-pub mod types;
 mod write;
 
 pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::Marker;
 use crate::error::{Error, Result};
+use crate::expr::Compiler;
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
-use crate::term::Compiler;
 use model::Table;
 use model::schema::{ColumnKind, Schema};
 use std::sync::Arc;

@@ -1,13 +1,14 @@
 //! `SELECT` to a plan: which rows, in which order, how many. What is selected of them: `selection`.
 
+mod heading;
 mod order;
 mod selection;
 
 use crate::error::{Error, Result};
+use crate::expr::{Compiler, Receiver, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
 use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
-use crate::term::{Compiler, Receiver, Term};
 use model::schema::{Column, ColumnKind};
 use model::{CqlType, Table};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ pub(super) fn compile(
         ));
     }
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
-    let selection = if is_aggregate { selected.grouped() } else { selected.selection };
+    let selection = selected.selection;
+    let selection = if is_aggregate { selection.into_grouped() } else { selection };
     let limit = limit(select.limit.as_ref(), "[limit]", compiler)?;
     let per_partition_limit = limit_per_partition(
         select,
@@ -91,8 +93,8 @@ fn aggregate_warning(filter: &Where) -> Option<String> {
 fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let Some(expr) = expr else { return Ok(None) };
     let term = compiler.term(expr, &Receiver::new(name, CqlType::Int))?;
-    if let Term::Constant(bytes) = &term
-        && i32::from_be_bytes(bytes[..].try_into().expect("an int has four bytes")) <= 0
+    if let Some(bytes) = term.constant_bytes()
+        && i32::from_be_bytes(bytes.try_into().expect("an int has four bytes")) <= 0
     {
         return Err(Error::invalid(not_positive(name)));
     }

@@ -3,13 +3,13 @@
 use super::{find_table, has_kind, table_of};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
+use crate::expr::{Compiler, Receiver, Term};
 use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
 };
 use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
-use crate::term::{Compiler, Receiver, Term};
 use model::schema::{Column, ColumnKind, Schema};
 use model::{CqlType, Table};
 use std::sync::Arc;
@@ -434,8 +434,8 @@ fn deletion_op(
     match &deletion.part {
         None => Ok(CellOp::Delete),
         Some(Access::Field(field)) => {
-            let (index, _) = field_of(column, field)?;
-            Ok(CellOp::SetField(index, Term::Null))
+            let (index, field) = field_of(column, field)?;
+            Ok(CellOp::SetField(index, Term::null(field.ty)))
         }
         Some(Access::Element(key)) => {
             let element = match &column.ty {

@@ -2,9 +2,9 @@
 
 use super::{Choice, TupleForm, Values, list_of, tuple_of};
 use crate::error::{Error, Result};
+use crate::expr::{Compiler, Receiver, Term};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
 use crate::lang::keyword::quoted;
-use crate::term::{Compiler, Receiver, Term};
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 

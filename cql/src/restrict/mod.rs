@@ -20,8 +20,8 @@ pub use rows::{RowChoice, RowPart};
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::{Compiler, Evaluated, Term};
 use crate::lang::ast::{Expr, Relation};
-use crate::term::{Compiler, Evaluated, Term};
 pub use gather::Bound;
 use gather::Gathered;
 pub(crate) use gather::undefined;

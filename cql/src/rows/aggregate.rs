@@ -4,7 +4,8 @@
 //! for integers. Nulls are passed over.
 
 use crate::error::{Error, Result};
-use crate::functions::{Aggregate, Function, Signature};
+use crate::expr::Signature;
+use crate::expr::function::Aggregate;
 use crate::literal::Decimal;
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
@@ -24,11 +25,8 @@ pub struct Accumulator {
 impl Accumulator {
     /// Before the first row.
     pub fn new(signature: &Signature) -> Accumulator {
-        let Function::Aggregate(aggregate) = signature.function else {
-            unreachable!("scalars have no state");
-        };
         Accumulator {
-            aggregate,
+            aggregate: signature.aggregate().expect("scalars have no state"),
             ty: signature.arguments.first().cloned().unwrap_or(CqlType::Bigint),
             count: 0,
             best: None,

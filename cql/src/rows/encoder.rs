@@ -1,12 +1,11 @@
 //! The sink of a read: each row that comes is selected, and appended to the answer or added up.
 
 use super::aggregate::Accumulator;
-use super::selector::{Group, Selection, Source};
 use super::view::{ClusteringValues, RowView};
 use crate::bind::{Bindings, Moment};
 use crate::error::{Error, Result};
+use crate::expr::{Env, Selection};
 use crate::limits::RESULT_BYTES_MAX;
-use crate::plan::SelectPlan;
 use model::key;
 use model::ordered::Reader;
 use model::read::{Flow, PartitionRef, RowSink};
@@ -21,6 +20,49 @@ pub struct RowOrder {
     pub columns: usize,
     /// Whether the order is against that of storage.
     pub reversed: bool,
+}
+
+/// What the rows of a result are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a> {
+    /// The table they are read from.
+    pub table: &'a Table,
+    /// What is selected.
+    pub selection: &'a Selection,
+    /// How many columns of the primary key make a group; `None`: all rows are one group.
+    pub group_by: Option<usize>,
+    /// How many groups a partition may give.
+    pub groups_per_partition: u64,
+    /// The order the rows are brought into once all are there.
+    pub order: Option<RowOrder>,
+    /// How many result rows there may be that the read cannot count: groups, and sorted rows.
+    pub limit: u64,
+}
+
+/// What terms read when a group ends.
+struct Group<'g> {
+    firsts: &'g [Option<Vec<u8>>],
+    aggregates: &'g [Option<Vec<u8>>],
+    once: &'g [Option<Vec<u8>>],
+    moment: &'g Moment<'g>,
+}
+
+impl Env for Group<'_> {
+    fn moment(&self) -> &Moment<'_> {
+        self.moment
+    }
+
+    fn once(&self, slot: usize) -> Option<&[u8]> {
+        self.once[slot].as_deref()
+    }
+
+    fn aggregate(&self, slot: usize) -> Option<&[u8]> {
+        self.aggregates[slot].as_deref()
+    }
+
+    fn first(&self, slot: usize) -> Option<&[u8]> {
+        self.firsts[slot].as_deref()
+    }
 }
 
 /// Rows that wait for their order, each with what it is ordered by.
@@ -50,7 +92,7 @@ pub struct ResultEncoder<'a> {
     start: usize,
     rows: u64,
     limit: u64,
-    constants: Vec<Option<Vec<u8>>>,
+    once: Vec<Option<Vec<u8>>>,
     clustering: ClusteringValues,
     /// Present if stored values may have an old form.
     old_form: Option<OldForm>,
@@ -67,38 +109,35 @@ struct OldForm {
 }
 
 impl<'a> ResultEncoder<'a> {
-    /// An encoder of what `plan` selects. `limit` counts result rows that the read cannot count:
-    /// groups, and rows that are sorted after.
+    /// An encoder of rows of this shape.
     pub fn new(
-        plan: &'a SelectPlan,
+        shape: Shape<'a>,
         bindings: &Bindings<'a>,
-        limit: u64,
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
-        let selection = &plan.selection;
-        let per_partition = plan.groups_per_partition(bindings)?;
-        let old_form = plan.table.columns().iter().any(|column| column.ty.has_old_form());
+        let selection = shape.selection;
+        let old_form = shape.table.columns().iter().any(|column| column.ty.has_old_form());
         let grouping = selection.is_aggregate().then(|| Grouping {
-            by: plan.group_by,
+            by: shape.group_by,
             current: None,
             accumulators: Vec::new(),
             firsts: Vec::new(),
-            per_partition,
+            per_partition: shape.groups_per_partition,
             partition: (Vec::new(), 0),
         });
         Ok(ResultEncoder {
             selection,
-            table: &plan.table,
+            table: shape.table,
             moment: bindings.moment,
             start: out.len(),
             out,
             rows: 0,
-            limit,
-            constants: selection.constants(bindings)?,
+            limit: shape.limit,
+            once: selection.evaluate_once(bindings)?,
             clustering: ClusteringValues::default(),
             old_form: old_form.then(OldForm::default),
             grouping,
-            ordered: plan.sorted_after.map(|order| Ordered { order, rows: Vec::new() }),
+            ordered: shape.order.map(|order| Ordered { order, rows: Vec::new() }),
             error: None,
         })
     }
@@ -154,12 +193,11 @@ impl<'a> ResultEncoder<'a> {
             self.grouping = Some(grouping);
             return flow;
         }
-        let view =
-            RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
+        let (columns, once) = (&self.clustering, &self.once);
+        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.moment);
         let start = self.out.len();
-        let source = Source::Row(&view);
         for output in &self.selection.outputs {
-            output.put(&source, &self.moment, self.out)?;
+            output.put(&view, self.out)?;
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
@@ -189,9 +227,9 @@ impl<'a> ResultEncoder<'a> {
             return Ok(Flow::More);
         }
         let wanted = &self.selection.wanted;
-        let view =
-            RowView::new(self.table, wanted, partition, &self.clustering, row, &self.constants);
-        grouping.add(self.selection, &view, key, &self.moment)?;
+        let (columns, once) = (&self.clustering, &self.once);
+        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.moment);
+        grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
     }
 
@@ -217,10 +255,10 @@ impl<'a> ResultEncoder<'a> {
             accumulators.iter().map(Accumulator::result).collect();
         let nothing = vec![None; self.selection.firsts.len()];
         let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
-        let group = Group { firsts, aggregates: &aggregates };
-        let source = Source::Group(&group);
+        let (once, moment) = (&self.once, &self.moment);
+        let group = Group { firsts, aggregates: &aggregates, once, moment };
         for output in &self.selection.outputs {
-            output.put(&source, &self.moment, self.out)?;
+            output.put(&group, self.out)?;
         }
         self.rows += 1;
         self.check_bytes().map(drop)
@@ -324,29 +362,21 @@ impl Grouping {
     }
 
     /// Adds a row, which begins the group if none is open.
-    fn add(
-        &mut self,
-        selection: &Selection,
-        view: &RowView<'_>,
-        key: Vec<u8>,
-        moment: &Moment<'_>,
-    ) -> Result<()> {
-        let source = Source::Row(view);
+    fn add(&mut self, selection: &Selection, view: &RowView<'_>, key: Vec<u8>) -> Result<()> {
         if self.current.is_none() {
             self.current = Some(key);
             self.accumulators = new_accumulators(selection);
             self.firsts.clear();
             for first in &selection.firsts {
-                self.firsts.push(first.eval(&source, moment)?.map(|value| value.into_owned()));
+                self.firsts.push(first.eval(view)?.into_bytes());
             }
         }
         for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
         {
-            let value = match arguments.first() {
-                Some(argument) => argument.eval(&source, moment)?,
-                None => None,
-            };
-            accumulator.add(value.as_deref())?;
+            match arguments.first() {
+                Some(argument) => accumulator.add(argument.eval(view)?.bytes())?,
+                None => accumulator.add(None)?,
+            }
         }
         Ok(())
     }

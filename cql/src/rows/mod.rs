@@ -1,21 +1,21 @@
 //! Rows of storage to rows of a result, written straight into the answer.
 //!
 //! ```text
-//! engine ──row──► RowView ──selectors──► [bytes] [bytes] ..     one after the other, no row object
+//! engine ──row──► RowView ──terms──► [bytes] [bytes] ..     one after the other, no row object
 //!                    └──► accumulators, if the query aggregates; a row for each group at its end
 //! ```
 //!
 //! A plain column is copied from where it lies. Only functions and collections that are stored by
 //! element make new bytes.
 //!
-//! Not here: the frame around the rows and their metadata (`frame/response`).
+//! Not here: what is selected (`expr`), the frame around the rows and their metadata
+//! (`frame/response`).
 
 mod aggregate;
 mod encoder;
-mod selector;
+mod source;
 mod view;
 
 pub use aggregate::Accumulator;
-pub use encoder::{ResultEncoder, RowOrder};
-pub use selector::{Path, Selection, Selector, StampKind};
-pub use view::{InStatic, RowView, Wanted};
+pub use encoder::{ResultEncoder, RowOrder, Shape};
+pub use view::RowView;

@@ -1,6 +1,8 @@
-//! One row as selectors see it: every selected cell found in one walk.
+//! One row as terms see it: every selected cell found in one walk.
 
+use crate::bind::Moment;
 use crate::error::Result;
+use crate::expr::{InStatic, Wanted};
 use model::key::partition_key_value;
 use model::ordered::Reader;
 use model::read::PartitionRef;
@@ -97,18 +99,10 @@ pub struct RowView<'r> {
     row: Option<RowRef<'r>>,
     cells: Slots<'r>,
     static_cells: Slots<'r>,
-    constants: &'r [Option<Vec<u8>>],
-}
-
-/// What of a row is looked at.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
-    /// Regular columns by id.
-    pub regular: Vec<ColumnId>,
-    /// Static columns by id.
-    pub statics: Vec<ColumnId>,
-    /// How many leading clustering columns.
-    pub clustering: usize,
+    /// The values of the terms that are evaluated once.
+    pub(super) once: &'r [Option<Vec<u8>>],
+    /// When the statement happens.
+    pub(super) moment: &'r Moment<'r>,
 }
 
 impl<'r> RowView<'r> {
@@ -119,7 +113,8 @@ impl<'r> RowView<'r> {
         partition: &'r PartitionRef<'r>,
         clustering: &'r ClusteringValues,
         row: Option<RowRef<'r>>,
-        constants: &'r [Option<Vec<u8>>],
+        once: &'r [Option<Vec<u8>>],
+        moment: &'r Moment<'r>,
     ) -> RowView<'r> {
         RowView {
             partition,
@@ -128,7 +123,8 @@ impl<'r> RowView<'r> {
             row,
             cells: Slots::find(row, &wanted.regular),
             static_cells: Slots::find(partition.static_row, &wanted.statics),
-            constants,
+            once,
+            moment,
         }
     }
 
@@ -166,18 +162,4 @@ impl<'r> RowView<'r> {
         let row = if in_static == InStatic::Yes { self.partition.static_row } else { self.row };
         row.into_iter().flat_map(|row| row.cells()).filter(move |cell| cell.column == column)
     }
-
-    /// A value that is the same in every row.
-    pub fn constant(&self, index: usize) -> Option<&'r [u8]> {
-        self.constants[index].as_deref()
-    }
-}
-
-/// Whether a column is in the static row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InStatic {
-    /// It is.
-    Yes,
-    /// It is in each row.
-    No,
 }

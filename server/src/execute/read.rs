@@ -14,7 +14,6 @@ use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::frame::response::Envelope;
 use cql::plan::{BoundRead, Page, SelectPlan};
-use cql::rows::ResultEncoder;
 use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
@@ -79,7 +78,7 @@ impl Executor {
         let (plan, bound) = (select.plan, select.bound);
         let answer = |out: &mut Vec<u8>| {
             let open = select.statement.open_rows(envelope, select.target, out);
-            let mut encoder = ResultEncoder::new(plan, select.bindings, bound.encoder_limit, out)?;
+            let mut encoder = plan.encoder(select.bindings, bound.encoder_limit, out)?;
             let end = match &bound.command {
                 None => ReadEnd::default(),
                 Some(command) if system::is_computed(&plan.table.keyspace) => {
@@ -126,7 +125,7 @@ impl Executor {
             trace_read(trace, self.core.now_us(), plan, &bound);
         }
         let open = statement.open_rows(&call.envelope(), target, out);
-        let mut encoder = ResultEncoder::new(plan, &bindings, bound.encoder_limit, out)?;
+        let mut encoder = plan.encoder(&bindings, bound.encoder_limit, out)?;
         let mut end = ReadEnd::default();
         if let Some(mut command) = bound.command.clone() {
             let computed = match system::is_computed(&plan.table.keyspace) {

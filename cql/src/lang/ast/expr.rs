@@ -82,8 +82,10 @@ pub enum Expr {
     Udt(Vec<(String, Expr)>),
     /// `(a, b)`.
     Tuple(Vec<Expr>),
-    /// `f(a, b)`; `count(*)` is a call of `count` without arguments.
+    /// `f(a, b)`.
     Call(QualifiedName, Vec<Expr>),
+    /// `count(*)`.
+    CountRows,
     /// `(type) a`.
     TypeHint(TypeName, Box<Expr>),
     /// `CAST(a AS type)`.

@@ -265,7 +265,7 @@ impl Parser<'_> {
         self.advance();
         self.advance();
         self.expect(Kind::RightParen)?;
-        Ok(Expr::Call(QualifiedName::local("count"), Vec::new()))
+        Ok(Expr::CountRows)
     }
 
     /// `(a AS type)` of a `CAST`.

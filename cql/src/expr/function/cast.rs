@@ -1,8 +1,8 @@
 //! `CAST(a AS type)` between scalars, and every scalar as text.
 
 use super::arithmetic::{decimal, float, integer};
-use super::hex;
 use super::time::{date_of_millis, millis_of};
+use super::{Call, hex};
 use crate::error::{Error, Result};
 use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
@@ -10,8 +10,8 @@ use model::CqlType;
 use num_bigint::BigInt;
 use std::net::IpAddr;
 
-/// Whether there is such a cast.
-pub(super) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
+/// Whether there is a cast from one type to another: none is from a type to itself.
+pub(in crate::expr) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
     let is_number = |ty: &CqlType| {
         matches!(
             ty,
@@ -27,7 +27,7 @@ pub(super) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
         )
     };
     match to {
-        _ if from == to => true,
+        _ if from == to => false,
         CqlType::Text | CqlType::Ascii => {
             is_number(from)
                 || matches!(
@@ -49,8 +49,9 @@ pub(super) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
     }
 }
 
-/// The value as one of another type; an empty value has none, nor has a number out of all bounds.
-pub(super) fn cast(from: &CqlType, to: &CqlType, value: &[u8]) -> Result<Option<Vec<u8>>> {
+/// `CAST(a AS t)`: an empty value gives null, and so does a number out of all bounds.
+pub(super) fn cast(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    let (from, to, value) = (call.ty(0), call.result(), call.value(0));
     if from == to {
         return Ok(Some(value.to_vec()));
     }

@@ -1,15 +1,21 @@
 //! `to_json`: a value of any type as JSON text.
 
+use super::Call;
 use super::cast::{timestamp_text, to_text};
 use crate::error::Result;
 use model::CqlType;
 use model::types::{collection_elements, tuple_fields, vector_elements};
 
-/// The JSON text of a value.
-pub(super) fn to_json(ty: &CqlType, value: Option<&[u8]>) -> Result<Vec<u8>> {
+/// `to_json`, also of a null.
+pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    json_text(call.ty(0), call.optional(0)).map(|text| Some(text.into_bytes()))
+}
+
+/// A value as JSON text.
+pub fn json_text(ty: &CqlType, value: Option<&[u8]>) -> Result<String> {
     let mut out = String::new();
     put(ty, value, &mut out)?;
-    Ok(out.into_bytes())
+    Ok(out)
 }
 
 fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {

@@ -9,7 +9,7 @@ use model::types::UserType;
 use std::sync::Arc;
 
 /// The type that `name` means in `keyspace`.
-pub fn resolve_type(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
+pub(crate) fn resolve_type(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
     let ty = resolve(name, Freeze::AsWritten, keyspace, schema)?;
     ty.check_limits()?;
     Ok(ty)

@@ -137,6 +137,33 @@ fn normalize_fields<'t>(
     Ok(())
 }
 
+/// The value of a map at a key, or the element of a set that equals it; `None` if there is none.
+pub(super) fn element(ty: &CqlType, value: &[u8], wanted: &[u8]) -> Result<Option<Vec<u8>>> {
+    match ty {
+        CqlType::Map { key, .. } => {
+            let mut items = collection_elements(value)?.doubled();
+            while let Some(item) = items.next() {
+                let is_it = key.compare(item?, wanted).is_eq();
+                let value = items.next().transpose()?;
+                if is_it {
+                    return Ok(value.map(<[u8]>::to_vec));
+                }
+            }
+            Ok(None)
+        }
+        CqlType::Set { element, .. } => {
+            for item in collection_elements(value)? {
+                let item = item?;
+                if element.compare(item, wanted).is_eq() {
+                    return Ok(Some(item.to_vec()));
+                }
+            }
+            Ok(None)
+        }
+        _ => unreachable!("the compiler takes elements of sets and maps only"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

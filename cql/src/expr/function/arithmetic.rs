@@ -3,7 +3,9 @@
 //! Integers of fixed width wrap. Decimals have 10,000 digits at most, rounded half up; a quotient
 //! has 32 behind the point, or as many more as it begins with zeros.
 
+use super::Call;
 use super::time::millis_of;
+use crate::error::Error;
 use crate::lang::ast::BinaryOp;
 use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{
@@ -19,11 +21,23 @@ type Outcome = Result<Option<Vec<u8>>, String>;
 const QUOTIENT_SCALE_MIN: i64 = 32;
 /// And at most.
 const QUOTIENT_SCALE_MAX: i64 = 1000;
+/// Nanoseconds of a millisecond.
+const NANOS_OF_MILLI: i64 = 1_000_000;
 /// Digits of any decimal.
 const PRECISION_MAX: usize = 10_000;
 
-/// `left op right` as a value of `result`; `None` if one of them is empty.
-pub(super) fn calculate(
+/// `left op right`; null if one of them is empty.
+pub(super) fn calculate(op: BinaryOp, call: &Call<'_>) -> crate::error::Result<Option<Vec<u8>>> {
+    let [left, right] = [0, 1].map(|index| (call.ty(index), call.value(index)));
+    outcome(op, left, right, call.result()).map_err(|reason| Error::Function {
+        keyspace: "system".into(),
+        function: op.symbol().to_string(),
+        arguments: call.signature.arguments.iter().map(CqlType::to_string).collect(),
+        text: format!("the operation '{} {op} {}' failed: {reason}", left.0, right.0),
+    })
+}
+
+fn outcome(
     op: BinaryOp,
     left: (&CqlType, &[u8]),
     right: (&CqlType, &[u8]),
@@ -31,7 +45,7 @@ pub(super) fn calculate(
 ) -> Outcome {
     match result {
         CqlType::Text | CqlType::Ascii => Ok(Some([left.1, right.1].concat())),
-        CqlType::Timestamp | CqlType::Date => Ok(shift(op, left, right.1, result)),
+        CqlType::Timestamp | CqlType::Date => shift(op, left, right.1, result),
         CqlType::Float | CqlType::Double => {
             let (Some(a), Some(b)) = (float(left), float(right)) else { return Ok(None) };
             Ok(Some(match result {
@@ -45,29 +59,26 @@ pub(super) fn calculate(
         }
         CqlType::Varint => {
             let (Some(a), Some(b)) = (integer(left), integer(right)) else { return Ok(None) };
-            of_integer(op, &a, &b).map(|number| Some(number.to_signed_bytes_be()))
+            let number = of_integer(op, &a, &b, "BigInteger divide by zero")?;
+            Ok(Some(number.to_signed_bytes_be()))
         }
         _ => {
             let (Some(a), Some(b)) = (integer(left), integer(right)) else { return Ok(None) };
-            let number = of_integer(op, &a, &b)?;
+            let number = of_integer(op, &a, &b, "/ by zero")?;
             Ok(Some(wrapped(&number, result.fixed_bytes().unwrap_or(8))))
         }
     }
 }
 
 /// `-value`.
-pub(super) fn negate(ty: &CqlType, value: &[u8]) -> crate::error::Result<Option<Vec<u8>>> {
+pub(super) fn negate(call: &Call<'_>) -> crate::error::Result<Option<Vec<u8>>> {
+    let (ty, value) = (call.ty(0), call.value(0));
     Ok(match ty {
         CqlType::Float => f32_of(value).map(|number| (-number).to_be_bytes().to_vec()),
         CqlType::Double => f64_of(value).map(|number| (-number).to_be_bytes().to_vec()),
         CqlType::Decimal => Decimal::from_bytes(value)
             .map(|number| Decimal { unscaled: -number.unscaled, scale: number.scale }.to_bytes()),
         CqlType::Varint => integer((ty, value)).map(|number| (-number).to_signed_bytes_be()),
-        CqlType::Duration => Duration::from_bytes(value).map(|d| {
-            let (months, days, nanos) =
-                (d.months.wrapping_neg(), d.days.wrapping_neg(), d.nanos.wrapping_neg());
-            Duration { months, days, nanos }.to_bytes()
-        }),
         _ => integer((ty, value)).map(|number| wrapped(&-number, ty.fixed_bytes().unwrap_or(8))),
     })
 }
@@ -133,10 +144,11 @@ where
     }
 }
 
-fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt) -> Result<BigInt, String> {
+/// The result for whole numbers; `by_zero` is what is said of a division by zero.
+fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt, by_zero: &str) -> Result<BigInt, String> {
     let divides = matches!(op, BinaryOp::Divide | BinaryOp::Modulo);
     if divides && b.sign() == Sign::NoSign {
-        return Err("/ by zero".into());
+        return Err(by_zero.into());
     }
     Ok(match op {
         BinaryOp::Add => a + b,
@@ -149,8 +161,12 @@ fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt) -> Result<BigInt, String> {
 
 fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
     let too_long = || "the result has too many digits".to_owned();
-    if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && b.unscaled.sign() == Sign::NoSign {
-        return Err("Division by zero".into());
+    if b.unscaled.sign() == Sign::NoSign {
+        match op {
+            BinaryOp::Divide => return Err("BigInteger divide by zero".into()),
+            BinaryOp::Modulo => return Err("Division by zero".into()),
+            _ => {}
+        }
     }
     if op == BinaryOp::Multiply {
         let scale = a.scale.checked_add(b.scale).ok_or_else(too_long)?;
@@ -160,7 +176,7 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
         return quotient(a, b);
     }
     let (x, y, scale) = a.aligned(b).ok_or_else(too_long)?;
-    rounded(Decimal { unscaled: of_integer(op, &x, &y)?, scale })
+    rounded(Decimal { unscaled: of_integer(op, &x, &y, "Division by zero")?, scale })
 }
 
 /// How many digits a number has.
@@ -221,10 +237,28 @@ fn rounded(number: Decimal) -> Result<Decimal, String> {
     })
 }
 
-/// A date or timestamp, so much later or earlier.
-fn shift(op: BinaryOp, left: (&CqlType, &[u8]), by: &[u8], result: &CqlType) -> Option<Vec<u8>> {
-    let millis = millis_of(left.0, left.1)?;
-    let by = Duration::from_bytes(by)?;
+/// A date or timestamp, so much later or earlier; null if one of them is empty or out of bounds.
+fn shift(op: BinaryOp, left: (&CqlType, &[u8]), by: &[u8], result: &CqlType) -> Outcome {
+    let (Some(millis), Some(by)) = (millis_of(left.0, left.1), Duration::from_bytes(by)) else {
+        return Ok(None);
+    };
+    if *result == CqlType::Date && by.nanos != 0 {
+        return Err(format!("The duration must have a day precision. Was: {by}"));
+    }
+    if by.nanos % NANOS_OF_MILLI != 0 {
+        return Err(format!("The duration must have a millisecond precision. Was: {by}"));
+    }
+    Ok(shifted(op, millis, &by).and_then(|shifted| match result {
+        CqlType::Date => {
+            let days = shifted.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
+            Some(u32::try_from(days).ok()?.to_be_bytes().to_vec())
+        }
+        _ => Some(shifted.to_be_bytes().to_vec()),
+    }))
+}
+
+/// Milliseconds since 1970, so much later or earlier; `None` out of bounds.
+fn shifted(op: BinaryOp, millis: i64, by: &Duration) -> Option<i64> {
     let sign = if op == BinaryOp::Subtract { -1 } else { 1 };
     let day = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
     let months = day.year * 12 + day.month - 1 + sign * i64::from(by.months);
@@ -236,15 +270,7 @@ fn shift(op: BinaryOp, left: (&CqlType, &[u8]), by: &[u8], result: &CqlType) -> 
         (date.year, date.month) == (year, month)
     })?;
     let days = days + sign * i64::from(by.days);
-    let shifted = days
-        .checked_mul(MILLIS_OF_DAY)?
+    days.checked_mul(MILLIS_OF_DAY)?
         .checked_add(millis.rem_euclid(MILLIS_OF_DAY))?
-        .checked_add(sign * (by.nanos / 1_000_000))?;
-    Some(match result {
-        CqlType::Date => {
-            let days = shifted.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
-            u32::try_from(days).ok()?.to_be_bytes().to_vec()
-        }
-        _ => shifted.to_be_bytes().to_vec(),
-    })
+        .checked_add(sign * (by.nanos / NANOS_OF_MILLI))
 }

@@ -1,0 +1,102 @@
+//! Collections, tuples and vectors that are put together from terms.
+
+use super::collection::{put_list, sorted_map, sorted_set};
+use super::{Env, Evaluated, Term};
+use crate::error::{Error, Result};
+use model::CqlType;
+use model::types::put_vector_element;
+use std::borrow::Cow;
+
+/// How a value of several parts is put together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Build {
+    /// `[a, b]`.
+    List(Vec<Term>),
+    /// `{a, b}`, whose elements have this type.
+    Set(CqlType, Vec<Term>),
+    /// `{k: v}`, whose keys have this type: keys and values in turn.
+    Map(CqlType, Vec<Term>),
+    /// `(a, b)`, or the fields of a user-defined type in order.
+    Tuple(Vec<Term>),
+    /// `[a, b]` as a vector, whose elements have this type.
+    Vector(CqlType, Vec<Term>),
+}
+
+impl Build {
+    /// What it is put together from.
+    pub(super) fn parts(&self) -> &[Term] {
+        match self {
+            Build::List(parts)
+            | Build::Set(_, parts)
+            | Build::Map(_, parts)
+            | Build::Tuple(parts)
+            | Build::Vector(_, parts) => parts,
+        }
+    }
+
+    /// What it is put together from, to be changed.
+    pub(super) fn parts_mut(&mut self) -> Vec<&mut Term> {
+        match self {
+            Build::List(parts)
+            | Build::Set(_, parts)
+            | Build::Map(_, parts)
+            | Build::Tuple(parts)
+            | Build::Vector(_, parts) => parts.iter_mut().collect(),
+        }
+    }
+
+    /// The bytes of the whole.
+    pub(super) fn eval(&self, env: &impl Env) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        if let Build::Tuple(fields) = self {
+            for field in fields {
+                put_field(&field.eval(env)?, &mut out)?;
+            }
+            return Ok(out);
+        }
+        let items = elements(self.parts(), env)?;
+        let bytes = items.iter().map(|item| &item[..]);
+        match self {
+            Build::List(_) => put_list(bytes, &mut out),
+            Build::Set(ty, _) => sorted_set(ty, bytes, &mut out)?,
+            Build::Map(ty, _) => {
+                let values = bytes.clone().skip(1).step_by(2);
+                sorted_map(ty, bytes.step_by(2).zip(values), &mut out)?;
+            }
+            Build::Vector(ty, _) => {
+                bytes.for_each(|item| put_vector_element(ty, item, &mut out));
+            }
+            Build::Tuple(_) => unreachable!("done above"),
+        }
+        Ok(out)
+    }
+}
+
+/// The values of the elements of a collection, which cannot be null.
+fn elements<'e>(terms: &'e [Term], env: &'e impl Env) -> Result<Vec<Cow<'e, [u8]>>> {
+    terms
+        .iter()
+        .map(|term| match term.eval(env)? {
+            Evaluated::Bytes(bytes) => Ok(bytes),
+            Evaluated::Null => Err(Error::invalid("null is not supported inside collections")),
+            Evaluated::Unset => {
+                Err(Error::invalid("unset value is not supported inside collections"))
+            }
+        })
+        .collect()
+}
+
+/// Appends a field of a tuple, which can be null.
+fn put_field(value: &Evaluated<'_>, out: &mut Vec<u8>) -> Result<()> {
+    match value {
+        Evaluated::Bytes(bytes) => {
+            out.extend_from_slice(&(bytes.len() as i32).to_be_bytes());
+            out.extend_from_slice(bytes);
+        }
+        Evaluated::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        Evaluated::Unset => {
+            return Err(Error::invalid("Invalid unset value for tuple field"));
+        }
+    }
+    Ok(())
+}

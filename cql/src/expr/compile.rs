@@ -1,0 +1,459 @@
+//! Expressions to drafts: names are looked up, and what has a type of its own is compiled.
+//!
+//! One compiler for both kinds of place. Among the *terms* of a write or a `WHERE` nothing but
+//! constants, markers and scalar functions may stand. In a *selection* columns and aggregates may
+//! too, and markers are evaluated once before the rows.
+
+use super::draft::{Callee, Draft, Form, Pending, Style};
+use super::function::{self, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
+use super::resolve::resolve;
+use super::row::{InStatic, Source, StampKind, Wanted};
+use super::selection::{Selected, Selection};
+use super::{Kind, Signature, Term};
+use crate::bind::Marker;
+use crate::error::{Error, Result};
+use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
+use crate::limits::EXPRESSION_DEPTH_MAX;
+use crate::restrict::undefined;
+use crate::types::resolve_type;
+use model::CqlType;
+use model::schema::{Column, ColumnKind, Schema, Table};
+
+/// What a value is for.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// Its name: a column's, or `value(m)`, `[ttl]`.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+}
+
+impl Receiver {
+    /// A receiver.
+    pub fn new(name: impl Into<String>, ty: CqlType) -> Receiver {
+        Receiver { name: name.into(), ty }
+    }
+}
+
+/// Compiles the expressions of one statement and collects its markers.
+pub struct Compiler<'a> {
+    /// Where types are looked up.
+    pub schema: &'a Schema,
+    /// The table of the statement.
+    pub table: &'a Table,
+    names: &'a [Option<String>],
+    markers: Vec<Option<Marker>>,
+    /// The selection being compiled; `None` among terms.
+    pub(super) selection: Option<Selection>,
+    /// How deep in an expression the compiler is.
+    depth: usize,
+}
+
+impl<'a> Compiler<'a> {
+    /// A compiler for a statement on `table` whose markers have these names.
+    pub fn new(schema: &'a Schema, table: &'a Table, names: &'a [Option<String>]) -> Self {
+        let markers = vec![None; names.len()];
+        Compiler { schema, table, names, markers, selection: None, depth: 0 }
+    }
+
+    /// The markers, all of which were met.
+    pub fn into_markers(self) -> Result<Vec<Marker>> {
+        self.markers
+            .into_iter()
+            .map(|marker| marker.ok_or_else(|| Error::invalid("a bind marker has no type")))
+            .collect()
+    }
+
+    /// The markers met so far, so that the next statement of a batch goes on with them.
+    pub fn take_markers(&mut self) -> Vec<Option<Marker>> {
+        std::mem::take(&mut self.markers)
+    }
+
+    /// Goes on with the markers of an earlier statement.
+    pub fn with_markers(mut self, markers: Vec<Option<Marker>>) -> Self {
+        self.markers = markers;
+        self
+    }
+
+    /// Gives a marker its type. `named` is its name, unless it was written with one.
+    pub fn mark(&mut self, marker: u16, named: &str, ty: CqlType) {
+        let written = self.names[usize::from(marker)].clone();
+        self.markers[usize::from(marker)] = Some(Marker {
+            keyspace: self.table.keyspace.clone(),
+            table: self.table.name.clone(),
+            name: written.unwrap_or_else(|| named.to_owned()),
+            ty,
+        });
+    }
+
+    /// The term of `expr` as a value for `to`, in a place where only terms may stand.
+    pub fn term(&mut self, expr: &Expr, to: &Receiver) -> Result<Term> {
+        let selection = self.selection.take();
+        let term = self.draft(expr).and_then(|draft| self.settle(draft, Some(to)));
+        self.selection = selection;
+        term
+    }
+
+    /// What a `SELECT` of these expressions selects; of none, all columns.
+    pub fn select(&mut self, exprs: &[&Expr]) -> Result<Selected> {
+        let mut columns = Vec::new();
+        exprs.iter().try_for_each(|expr| self.collect(expr, &mut columns))?;
+        if exprs.is_empty() {
+            columns = self.table.columns().to_vec();
+        }
+        let wanted = Wanted::of(&columns);
+        self.selection = Some(Selection { wanted, ..Selection::default() });
+        let outputs: Result<Vec<Term>> = if exprs.is_empty() {
+            Ok(self.table.columns().iter().map(|column| self.column(column)).collect())
+        } else {
+            let each = exprs.iter().map(|expr| {
+                let draft = self.draft(expr)?;
+                self.settle(draft, None)
+            });
+            each.collect()
+        };
+        let selection = self.selection.take().expect("it was begun above");
+        Ok(Selected { selection: Selection { outputs: outputs?, ..selection }, columns })
+    }
+
+    /// Adds the columns that an expression names, each once.
+    fn collect(&self, expr: &Expr, columns: &mut Vec<Column>) -> Result<()> {
+        match expr {
+            Expr::Column(name) => {
+                let column = self.column_named(name)?;
+                if !columns.iter().any(|known| known.id == column.id) {
+                    columns.push(column.clone());
+                }
+                Ok(())
+            }
+            Expr::Part(inner, _)
+            | Expr::TypeHint(_, inner)
+            | Expr::Cast(inner, _)
+            | Expr::Negate(inner) => self.collect(inner, columns),
+            Expr::List(items) | Expr::Set(items) | Expr::Tuple(items) | Expr::Call(_, items) => {
+                items.iter().try_for_each(|item| self.collect(item, columns))
+            }
+            Expr::Map(entries) => entries.iter().try_for_each(|(key, value)| {
+                self.collect(key, columns)?;
+                self.collect(value, columns)
+            }),
+            Expr::Udt(fields) => {
+                fields.iter().try_for_each(|(_, value)| self.collect(value, columns))
+            }
+            Expr::Binary(_, left, right) => {
+                self.collect(left, columns)?;
+                self.collect(right, columns)
+            }
+            Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::CountRows => Ok(()),
+        }
+    }
+
+    fn column_named(&self, name: &str) -> Result<&'a Column> {
+        self.table.column(name).ok_or_else(|| undefined(name, self.table))
+    }
+
+    /// The term of a column.
+    fn column(&self, column: &Column) -> Term {
+        let selection = self.selection.as_ref().expect("only a selection has columns");
+        Term { kind: Kind::Row(selection.wanted.source(column)), ty: column.ty.clone() }
+    }
+
+    /// The type that a type name means in the keyspace of the table.
+    fn type_named(&self, name: &TypeName) -> Result<CqlType> {
+        resolve_type(name, &self.table.keyspace, self.schema)
+    }
+
+    /// The draft of an expression, unless it is too deep.
+    fn draft<'e>(&mut self, expr: &'e Expr) -> Result<Draft<'e>> {
+        if self.depth == EXPRESSION_DEPTH_MAX {
+            return Err(Error::invalid(format!(
+                "an expression has more than {EXPRESSION_DEPTH_MAX} operators inside each other"
+            )));
+        }
+        self.depth += 1;
+        let form = self.form(expr);
+        self.depth -= 1;
+        Ok(Draft { expr, form: form? })
+    }
+
+    fn form<'e>(&mut self, expr: &'e Expr) -> Result<Form<'e>> {
+        Ok(match expr {
+            Expr::Null => Form::Null,
+            Expr::Literal(literal) => Form::Literal(literal),
+            Expr::Bind(marker) => Form::Marker(*marker),
+            Expr::Column(name) if self.selection.is_some() => {
+                Form::Typed(self.column(self.column_named(name)?))
+            }
+            Expr::Part(inner, access) if self.selection.is_some() => {
+                Form::Typed(self.part(inner, access)?)
+            }
+            Expr::Column(_) | Expr::Part(..) => {
+                return Err(Error::invalid(format!("a column ({expr}) is no value here")));
+            }
+            Expr::Tuple(items) => Form::Tuple(self.drafts(items)?),
+            Expr::List(items) => Form::List(self.drafts(items)?),
+            Expr::Set(items) => Form::Set(self.drafts(items)?),
+            Expr::Map(entries) => {
+                Form::Map(self.drafts(entries.iter().flat_map(|(key, value)| [key, value]))?)
+            }
+            Expr::Udt(fields) => {
+                let drafts = fields.iter().map(|(name, value)| Ok((&name[..], self.draft(value)?)));
+                Form::Udt(drafts.collect::<Result<_>>()?)
+            }
+            Expr::TypeHint(name, inner) => {
+                Form::Hint(self.type_named(name)?, Box::new(self.draft(inner)?))
+            }
+            Expr::Cast(inner, name) => self.cast(inner, name)?,
+            Expr::Negate(inner) => self.operator(&NEGATION, Style::Negation, &[inner])?,
+            Expr::Binary(op, left, right) => {
+                let style = Style::Operator(op.symbol());
+                self.operator(function::of_operator(*op), style, &[left, right])?
+            }
+            Expr::CountRows => self.operator(&COUNT_ROWS, Style::Named, &[])?,
+            Expr::Call(name, arguments) => self.named(name, arguments)?,
+        })
+    }
+
+    fn drafts<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<Vec<Draft<'e>>> {
+        // A loop, and no chain of adaptors: this is called once for each level of an expression.
+        let mut drafts = Vec::new();
+        for expr in exprs {
+            drafts.push(self.draft(expr)?);
+        }
+        Ok(drafts)
+    }
+
+    /// A call of what is not called by a name.
+    fn operator<'e>(
+        &mut self,
+        function: &'static Function,
+        style: Style,
+        arguments: &[&'e Expr],
+    ) -> Result<Form<'e>> {
+        let arguments = self.drafts(arguments.iter().copied())?;
+        self.call(Callee { function, name: function.names[0], style }, arguments)
+    }
+
+    /// `CAST(inner AS name)`. In a selection a cast to the type it has is no cast.
+    fn cast<'e>(&mut self, inner: &'e Expr, name: &TypeName) -> Result<Form<'e>> {
+        let target = self.type_named(name)?;
+        let mut argument = self.draft(inner)?;
+        if self.selection.is_some() {
+            let term = self.settle(argument, None)?;
+            if term.ty == target {
+                return Ok(Form::Typed(term));
+            }
+            argument = Draft { expr: inner, form: Form::Typed(term) };
+        }
+        let gives =
+            |function: &&Function| matches!(&function.gives, Gives::This(ty) if *ty == target);
+        let function = CASTS
+            .iter()
+            .find(gives)
+            .ok_or_else(|| Error::invalid(format!("{inner} cannot be cast to {name}")))?;
+        let callee = Callee { function, name: function.names[0], style: Style::Cast };
+        self.call(callee, vec![argument])
+    }
+
+    /// `f(a, b)`.
+    fn named<'e>(&mut self, name: &QualifiedName, arguments: &'e [Expr]) -> Result<Form<'e>> {
+        if let (Some(kind), None) = (StampKind::named(&name.name), &name.keyspace)
+            && self.selection.is_some()
+        {
+            return self.stamp(kind, &name.name, arguments).map(Form::Typed);
+        }
+        let style = match name.keyspace.as_deref() {
+            None => Style::Named,
+            Some("system") => Style::Qualified,
+            Some(_) => return Err(self.unknown(name)),
+        };
+        let Some((function, known)) = function::find(&name.name) else {
+            return Err(self.unknown(name));
+        };
+        // `count(1)` counts rows.
+        if self.selection.is_some() && matches!((known, arguments), ("count", [Expr::Literal(_)])) {
+            return self.operator(&COUNT_ROWS, style, &[]);
+        }
+        let arguments = self.drafts(arguments)?;
+        self.call(Callee { function, name: known, style }, arguments)
+    }
+
+    #[cold]
+    fn unknown(&self, name: &QualifiedName) -> Error {
+        Error::invalid(match self.selection {
+            Some(_) => format!("Unknown function '{name}'"),
+            None => format!("Unknown function {name} called"),
+        })
+    }
+
+    /// A call, which in a selection means one function whatever receives its result.
+    fn call<'e>(&mut self, callee: Callee, arguments: Vec<Draft<'e>>) -> Result<Form<'e>> {
+        if self.selection.is_none() {
+            return Ok(Form::Call(Pending::new(callee, arguments)));
+        }
+        let signature = resolve(&callee, &arguments, None, self.table)?;
+        let arguments = self.arguments(&signature, arguments)?;
+        if signature.aggregate().is_none() {
+            return Ok(Form::Typed(self.applied(signature, arguments)));
+        }
+        let is_aggregate = &mut |kind: &Kind| matches!(kind, Kind::Aggregate(_));
+        if arguments.iter().any(|argument| argument.any(is_aggregate)) {
+            return Err(Error::invalid(
+                "aggregate functions cannot be used as arguments of aggregate functions",
+            ));
+        }
+        let ty = signature.result.clone();
+        let aggregates = &mut self.selection.as_mut().expect("checked above").aggregates;
+        aggregates.push((signature, arguments));
+        Ok(Form::Typed(Term { kind: Kind::Aggregate(aggregates.len() - 1), ty }))
+    }
+
+    /// The terms of the arguments of a call.
+    pub(super) fn arguments(
+        &mut self,
+        signature: &Signature,
+        arguments: Vec<Draft<'_>>,
+    ) -> Result<Vec<Term>> {
+        let mut terms = Vec::with_capacity(arguments.len());
+        for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
+            let index = terms.len();
+            let name = self.part_name(|| format!("arg{index}(system.{})", signature.name));
+            terms.push(self.settle(argument, Some(&Receiver::new(name, ty.clone())))?);
+        }
+        Ok(terms)
+    }
+
+    /// The term of a scalar function's call. The token of a row's own key is known.
+    pub(super) fn applied(&self, signature: Signature, arguments: Vec<Term>) -> Term {
+        let ty = signature.result.clone();
+        let is_key = |(index, argument): (usize, &Term)| {
+            argument.kind == Kind::Row(Source::PartitionKey(index))
+        };
+        let of_key = matches!(signature.function.takes, function::Takes::PartitionKey);
+        if of_key && arguments.iter().enumerate().all(is_key) {
+            return Term { kind: Kind::Row(Source::Token), ty };
+        }
+        Term { kind: Kind::Call(Box::new(signature), arguments.into()), ty }
+    }
+
+    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`, also of an element or field of `c`.
+    fn stamp(&mut self, kind: StampKind, name: &str, arguments: &[Expr]) -> Result<Term> {
+        let (column, access) = match arguments {
+            [Expr::Column(column)] => (column, None),
+            [Expr::Part(inner, access)] => match &**inner {
+                Expr::Column(column) => (column, Some(&**access)),
+                _ => return Err(not_of_column(name)),
+            },
+            _ => return Err(not_of_column(name)),
+        };
+        let column = self.column_named(column)?;
+        if column.kind <= ColumnKind::Clustering {
+            return Err(Error::invalid(format!(
+                "Cannot use selection function {name} on PRIMARY KEY part {}",
+                column.name
+            )));
+        }
+        let (id, place) = (column.id, InStatic::of(column));
+        let one = if kind == StampKind::Ttl { CqlType::Int } else { CqlType::Bigint };
+        let part = match access {
+            Some(access) => Some(self.part(&Expr::Column(column.name.clone()), access)?),
+            None => None,
+        };
+        let source = match part.map(|part| part.kind) {
+            _ if !column.ty.is_multi_cell() => Source::Stamp(kind, id, place),
+            Some(Kind::Field(_, index)) => Source::StampOfField(kind, id, place, index as u16),
+            Some(Kind::Element(both)) => {
+                let key = both.1;
+                Source::StampOfKey(kind, id, place, key.ty.clone(), Box::new(key))
+            }
+            _ => Source::Stamps(kind, id, place),
+        };
+        let ty = match &source {
+            Source::Stamps(StampKind::WriteTime | StampKind::Ttl, ..) => {
+                CqlType::List { element: one.into(), frozen: true }
+            }
+            _ => one,
+        };
+        Ok(Term { kind: Kind::Row(source), ty })
+    }
+
+    /// `value.field`, `value[key]`.
+    fn part(&mut self, inner: &Expr, access: &Access) -> Result<Term> {
+        let draft = self.draft(inner)?;
+        // One value in parentheses is no tuple if a part of it is taken.
+        let within = match &draft.form {
+            Form::Tuple(items) if items.len() == 1 => items[0].exact_type(),
+            _ => None,
+        };
+        let value = self.settle(draft, within.map(|ty| Receiver::new("", ty)).as_ref())?;
+        match access {
+            Access::Field(name) => field(value, name, inner),
+            Access::Element(key) => self.element(value, key, inner),
+            Access::Slice(..) => {
+                Err(Error::invalid("slices of collections cannot be selected yet"))
+            }
+        }
+    }
+
+    fn element(&mut self, value: Term, key: &Expr, inner: &Expr) -> Result<Term> {
+        let (key_ty, element) = match &value.ty {
+            CqlType::Map { key, value, .. } => ((**key).clone(), (**value).clone()),
+            CqlType::Set { element, .. } => ((**element).clone(), (**element).clone()),
+            CqlType::List { .. } => {
+                return Err(Error::invalid(format!(
+                    "Element selection is only allowed on sets and maps, but {inner} is a list"
+                )));
+            }
+            ty => {
+                return Err(Error::invalid(format!(
+                    "Invalid element selection: {inner} is of type {ty} is not a collection"
+                )));
+            }
+        };
+        let name = if matches!(value.ty, CqlType::Map { .. }) { "key" } else { "value" };
+        let key = self.term(key, &Receiver::new(format!("{name}({inner})"), key_ty))?;
+        let key = self.once(key);
+        Ok(Term { kind: Kind::Element(Box::new((value, key))), ty: element })
+    }
+
+    /// The term in a selection of what is the same for all rows.
+    pub(super) fn once(&mut self, term: Term) -> Term {
+        match &mut self.selection {
+            Some(selection) if !term.is_constant() => {
+                let ty = term.ty.clone();
+                selection.once.push(term);
+                Term { kind: Kind::Once(selection.once.len() - 1), ty }
+            }
+            _ => term,
+        }
+    }
+
+    /// The name of a marker that is a part of something: Cassandra names none in a selection.
+    pub(super) fn part_name(&self, name: impl FnOnce() -> String) -> String {
+        match self.selection {
+            Some(_) => "[selection]".into(),
+            None => name(),
+        }
+    }
+}
+
+#[cold]
+fn not_of_column(name: &str) -> Error {
+    Error::invalid(format!("{name} is of one column, or of a part of it"))
+}
+
+/// `value.field`
+fn field(value: Term, name: &str, inner: &Expr) -> Result<Term> {
+    let CqlType::Udt { definition, .. } = &value.ty else {
+        return Err(Error::invalid(format!(
+            "Invalid field selection: {inner} of type {} is not a user type",
+            value.ty
+        )));
+    };
+    let index = definition.fields.iter().position(|(field, _)| field == name);
+    let Some(index) = index else {
+        return Err(Error::invalid(format!("{inner} of type {} has no field {name}", value.ty)));
+    };
+    let ty = definition.fields[index].1.clone();
+    Ok(Term { kind: Kind::Field(Box::new(value), index), ty })
+}

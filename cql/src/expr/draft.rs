@@ -1,0 +1,250 @@
+//! Drafts: expressions on their way to terms. Upwards, whatever has a type of its own is compiled;
+//! literals, markers and what is made of them wait for the type that is expected of them.
+//!
+//! Each part of an expression is drafted once and settled once, so that the time of both is in
+//! proportion to the text, however deep it is nested.
+
+use super::function::Function;
+use super::{Signature, Term};
+use crate::lang::ast::{Expr, Literal};
+use crate::literal;
+use model::CqlType;
+use std::cell::RefCell;
+
+/// How well an expression can be a value of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// It cannot.
+    No,
+    /// It can be taken for one.
+    Weak,
+    /// It is of that very type.
+    Exact,
+}
+
+/// An expression on its way to a term.
+#[derive(Debug)]
+pub(super) struct Draft<'e> {
+    /// As written, for errors.
+    pub(super) expr: &'e Expr,
+    /// What is known.
+    pub(super) form: Form<'e>,
+}
+
+/// What is known of an expression.
+#[derive(Debug)]
+pub(super) enum Form<'e> {
+    /// All: it has a type of its own.
+    Typed(Term),
+    /// `null`.
+    Null,
+    /// A constant.
+    Literal(&'e Literal),
+    /// The marker of this number.
+    Marker(u16),
+    /// `(type) a`.
+    Hint(CqlType, Box<Draft<'e>>),
+    /// `(a, b)`, or `(a)`: parentheses.
+    Tuple(Vec<Draft<'e>>),
+    /// `[a, b]`.
+    List(Vec<Draft<'e>>),
+    /// `{a, b}`.
+    Set(Vec<Draft<'e>>),
+    /// `{k: v}`: keys and values in turn.
+    Map(Vec<Draft<'e>>),
+    /// `{field: v}`.
+    Udt(Vec<(&'e str, Draft<'e>)>),
+    /// A call among the terms of a write or a `WHERE`: its receiver has a say in what it means.
+    Call(Pending<'e>),
+}
+
+/// A call that waits for the type of its receiver.
+#[derive(Debug)]
+pub(super) struct Pending<'e> {
+    pub(super) callee: Callee,
+    pub(super) arguments: Vec<Draft<'e>>,
+    /// How well it fits the types it was tried for.
+    fits: RefCell<Vec<(CqlType, Fit)>>,
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Callee {
+    /// The function.
+    pub(super) function: &'static Function,
+    /// Which of its names was written.
+    pub(super) name: &'static str,
+    /// How it was written.
+    pub(super) style: Style,
+}
+
+/// How a call is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// `f(a)`.
+    Named,
+    /// `system.f(a)`.
+    Qualified,
+    /// `CAST(a AS t)`.
+    Cast,
+    /// `-a`.
+    Negation,
+    /// `a + b`, by this symbol.
+    Operator(char),
+}
+
+impl<'e> Pending<'e> {
+    pub(super) fn new(callee: Callee, arguments: Vec<Draft<'e>>) -> Self {
+        Pending { callee, arguments, fits: RefCell::new(Vec::new()) }
+    }
+
+    /// How well a value of it fits; computed once for each type.
+    fn fit(&self, ty: &CqlType, resolve: Resolve<'_>) -> Fit {
+        if let Some((_, fit)) = self.fits.borrow().iter().find(|(known, _)| known == ty) {
+            return *fit;
+        }
+        // What cannot be resolved is taken: its own error says more.
+        let fit = match resolve(self, Some(ty)) {
+            Some(signature) => type_fit(&signature.result, ty),
+            None => Fit::Weak,
+        };
+        self.fits.borrow_mut().push((ty.clone(), fit));
+        fit
+    }
+}
+
+/// Finds the function a pending call means for a receiver, if there is one.
+pub(super) type Resolve<'r> = &'r dyn Fn(&Pending<'_>, Option<&CqlType>) -> Option<Signature>;
+
+impl Draft<'_> {
+    /// The type it has whatever is expected of it. Literals and markers have none.
+    pub(super) fn exact_type(&self) -> Option<CqlType> {
+        match &self.form {
+            Form::Typed(term) => Some(term.ty.clone()),
+            Form::Hint(ty, _) => Some(ty.clone()),
+            Form::List(items) => Some(list_of(items.iter().find_map(Draft::exact_type)?)),
+            Form::Set(items) => Some(set_of(items.iter().find_map(Draft::exact_type)?)),
+            Form::Map(entries) => {
+                let key = entries.iter().step_by(2).find_map(Draft::exact_type)?;
+                let value = entries.iter().skip(1).step_by(2).find_map(Draft::exact_type)?;
+                let (key, value) = (key.frozen().into(), value.frozen().into());
+                Some(CqlType::Map { key, value, frozen: true })
+            }
+            // One value in parentheses may be a tuple of one, or a value in parentheses.
+            Form::Tuple(items) if items.len() > 1 => {
+                let types = items.iter().map(|item| Some(item.exact_type()?.frozen()));
+                Some(CqlType::Tuple(types.collect::<Option<_>>()?))
+            }
+            Form::Tuple(_) | Form::Null | Form::Literal(_) | Form::Marker(_) => None,
+            Form::Udt(_) | Form::Call(_) => None,
+        }
+    }
+
+    /// The type it has where nothing is expected: its own, or that of its literals.
+    pub(super) fn natural_type(&self, resolve: Resolve<'_>) -> Option<CqlType> {
+        match &self.form {
+            Form::Literal(literal) => literal::natural_type(literal),
+            Form::Call(call) => resolve(call, None).map(|signature| signature.result),
+            Form::List(items) => Some(list_of(common_type(items, resolve)?)),
+            Form::Set(items) => Some(set_of(common_type(items, resolve)?)),
+            Form::Tuple(items) if items.len() == 1 => items[0].natural_type(resolve),
+            _ => self.exact_type(),
+        }
+    }
+
+    /// Whether it is a bind marker and nothing else.
+    pub(super) fn is_marker(&self) -> bool {
+        matches!(self.form, Form::Marker(_))
+    }
+
+    /// How well it can be a value of a type.
+    pub(super) fn fit(&self, ty: &CqlType, resolve: Resolve<'_>) -> Fit {
+        match (&self.form, ty) {
+            (Form::Typed(term), _) => type_fit(&term.ty, ty),
+            (Form::Hint(own, _), _) => type_fit(own, ty),
+            (Form::Null, CqlType::Counter) => Fit::No,
+            (Form::Null | Form::Marker(_), _) => Fit::Weak,
+            (Form::Literal(literal), _) => literal_fit(literal, ty),
+            (Form::Call(call), _) => call.fit(ty, resolve),
+            (
+                Form::List(items),
+                CqlType::List { element, .. } | CqlType::Vector { element, .. },
+            )
+            | (Form::Set(items), CqlType::Set { element, .. }) => {
+                worst(items.iter().map(|item| item.fit(element, resolve)))
+            }
+            (Form::Set(items), CqlType::Map { .. }) if items.is_empty() => Fit::Weak,
+            (Form::Map(entries), CqlType::Map { key, value, .. }) => {
+                let types = [key, value].into_iter().cycle();
+                worst(entries.iter().zip(types).map(|(part, ty)| part.fit(ty, resolve)))
+            }
+            (Form::Tuple(items), CqlType::Tuple(parts)) if items.len() <= parts.len() => {
+                let fits = items.iter().zip(parts.iter()).map(|(item, ty)| item.fit(ty, resolve));
+                worst(fits).min(Fit::Weak)
+            }
+            (Form::Tuple(items), _) => match &items[..] {
+                [only] => only.fit(ty, resolve),
+                _ => Fit::No,
+            },
+            (Form::Udt(fields), CqlType::Udt { definition, .. }) => {
+                let fits = fields.iter().map(|(name, value)| {
+                    let known = definition.fields.iter().find(|(known, _)| known == name);
+                    known.map_or(Fit::No, |(_, ty)| value.fit(ty, resolve))
+                });
+                worst(fits).min(Fit::Weak)
+            }
+            (Form::List(_) | Form::Set(_) | Form::Map(_) | Form::Udt(_), _) => Fit::No,
+        }
+    }
+}
+
+/// How well a whole fits whose parts fit like this; an empty one fits weakly.
+fn worst(fits: impl Iterator<Item = Fit>) -> Fit {
+    fits.min().unwrap_or(Fit::Weak)
+}
+
+fn literal_fit(literal: &Literal, ty: &CqlType) -> Fit {
+    match ty {
+        _ if literal::natural_type(literal).as_ref() == Some(ty) => Fit::Exact,
+        // A literal may be a tuple as text: '1:a'.
+        CqlType::Tuple(_) => Fit::Weak,
+        _ if literal::assignable(literal.kind, ty) => Fit::Weak,
+        _ => Fit::No,
+    }
+}
+
+fn list_of(element: CqlType) -> CqlType {
+    CqlType::List { element: element.frozen().into(), frozen: true }
+}
+
+fn set_of(element: CqlType) -> CqlType {
+    CqlType::Set { element: element.frozen().into(), frozen: true }
+}
+
+/// The type of one item that all items fit.
+fn common_type(items: &[Draft<'_>], resolve: Resolve<'_>) -> Option<CqlType> {
+    let mut types = items.iter().filter_map(|item| item.natural_type(resolve));
+    types.find(|ty| items.iter().all(|item| item.fit(ty, resolve) != Fit::No))
+}
+
+/// How well a value of one type can be taken for one of another.
+pub(super) fn type_fit(from: &CqlType, to: &CqlType) -> Fit {
+    use CqlType::*;
+    if from == to || from.frozen() == to.frozen() {
+        return Fit::Exact;
+    }
+    let weak = match (to, from) {
+        (Blob, _) => true,
+        (Text, Ascii) => true,
+        (Varint, Int | Bigint | Timestamp) => true,
+        (Bigint, Timestamp) | (Timestamp, Bigint) | (Time, Bigint) | (Date, Int) => true,
+        (Uuid, Timeuuid) => true,
+        (List { element: a, .. }, List { element: b, .. })
+        | (Set { element: a, .. }, Set { element: b, .. }) => type_fit(b, a) != Fit::No,
+        (Map { key: k, value: v, .. }, Map { key: l, value: w, .. }) => {
+            type_fit(l, k) != Fit::No && type_fit(w, v) != Fit::No
+        }
+        _ => false,
+    };
+    if weak { Fit::Weak } else { Fit::No }
+}

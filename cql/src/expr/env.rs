@@ -1,0 +1,120 @@
+//! What terms read when they are evaluated.
+
+use super::row::Source;
+use crate::bind::{Bindings, Moment};
+use crate::error::{Error, Result};
+use crate::frame::Value;
+use std::borrow::Cow;
+
+/// The value of a term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evaluated<'a> {
+    /// `null`.
+    Null,
+    /// A marker that was not set.
+    Unset,
+    /// The bytes of a value.
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl<'a> Evaluated<'a> {
+    /// Bytes that lie elsewhere.
+    #[inline]
+    pub fn lent(bytes: &'a [u8]) -> Self {
+        Evaluated::Bytes(Cow::Borrowed(bytes))
+    }
+
+    /// Bytes that lie elsewhere, or null.
+    #[inline]
+    pub fn lent_or_null(bytes: Option<&'a [u8]>) -> Self {
+        bytes.map_or(Evaluated::Null, Evaluated::lent)
+    }
+
+    /// Bytes that were made.
+    pub fn made(bytes: Vec<u8>) -> Self {
+        Evaluated::Bytes(Cow::Owned(bytes))
+    }
+
+    /// Bytes that were made, or null.
+    pub fn made_or_null(bytes: Option<Vec<u8>>) -> Self {
+        bytes.map_or(Evaluated::Null, Evaluated::made)
+    }
+
+    /// The bytes; the error if there are none says what was to be restricted by them.
+    pub fn required(&self, column: &str) -> Result<&[u8]> {
+        match self {
+            Evaluated::Bytes(bytes) => Ok(bytes),
+            Evaluated::Null => {
+                Err(Error::invalid(format!("Invalid null value in condition for column {column}")))
+            }
+            Evaluated::Unset => {
+                Err(Error::invalid(format!("Invalid unset value for column {column}")))
+            }
+        }
+    }
+
+    /// The bytes, if there are any.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Evaluated::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The bytes as their owner's, if there are any.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Evaluated::Bytes(bytes) => Some(bytes.into_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// What terms read: the bindings of a statement, a row, or a group of rows.
+///
+/// An environment has some of these only. The compiler gives it no term that reads another.
+pub trait Env {
+    /// When the statement happens.
+    fn moment(&self) -> &Moment<'_>;
+
+    /// The value bound to a marker.
+    fn marker(&self, _marker: u16) -> Evaluated<'_> {
+        unreachable!("the markers of a SELECT are evaluated before its rows")
+    }
+
+    /// The value of a term that is evaluated once for all rows.
+    fn once(&self, _slot: usize) -> Option<&[u8]> {
+        unreachable!("only a SELECT has terms that are evaluated once")
+    }
+
+    /// What a row has.
+    fn column<'e>(&'e self, _source: &'e Source) -> Result<Evaluated<'e>> {
+        unreachable!("only rows have columns")
+    }
+
+    /// The result of an aggregate.
+    fn aggregate(&self, _slot: usize) -> Option<&[u8]> {
+        unreachable!("only groups have aggregates")
+    }
+
+    /// A value of the group's first row.
+    fn first(&self, _slot: usize) -> Option<&[u8]> {
+        unreachable!("only groups have a first row")
+    }
+}
+
+impl Env for Bindings<'_> {
+    #[inline]
+    fn moment(&self) -> &Moment<'_> {
+        &self.moment
+    }
+
+    #[inline]
+    fn marker(&self, marker: u16) -> Evaluated<'_> {
+        match self.get(marker) {
+            Value::Bytes(bytes) => Evaluated::lent(bytes),
+            Value::Null => Evaluated::Null,
+            Value::Unset => Evaluated::Unset,
+        }
+    }
+}

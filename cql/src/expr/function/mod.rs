@@ -1,0 +1,255 @@
+//! The built-in functions. [`table`] is the list: a row says everything of a function but its body.
+//!
+//! To add one: a row in `table.rs`, and its body in the file of its kind. Nothing else knows names.
+//!
+//! Unless a row says otherwise a function of a null is null. Whatever needs the clock or a new id
+//! takes it from the [`Moment`] of the execution, and its row says that it is impure.
+//!
+//! Not here: which function a call means (`expr/resolve.rs`), the running state of aggregates
+//! (`rows/aggregate.rs`), user-defined functions (none yet).
+
+mod arithmetic;
+mod blob;
+mod cast;
+mod json;
+mod table;
+mod time;
+
+pub(super) use cast::is_castable;
+pub(crate) use cast::to_text;
+pub use json::json_text;
+pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
+pub use table::{find, of_operator};
+
+use super::{Env, Evaluated, Term};
+use crate::bind::Moment;
+use crate::error::{Error, Result};
+use model::CqlType;
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Function {
+    /// The names it is called by, in lower case: as in Cassandra 5, and as before it.
+    pub names: &'static [&'static str],
+    /// What it takes.
+    pub takes: Takes,
+    /// What it gives.
+    pub gives: Gives,
+    /// Whether the same arguments always give the same result: then a call of constants is one.
+    pub purity: Purity,
+    /// What a null argument does.
+    pub nulls: Nulls,
+    /// How it is computed.
+    pub body: Body,
+}
+
+/// The types of the arguments of a function.
+#[derive(Debug)]
+pub enum Takes {
+    /// One of these lists of types.
+    OneOf(&'static [&'static [CqlType]]),
+    /// Two numbers of any types, and one of these pairs.
+    NumbersOr(&'static [&'static [CqlType]]),
+    /// A value of any type that can be cast to this one.
+    CastableTo(CqlType),
+    /// Types that depend on the arguments.
+    Inferred(&'static [Parameter]),
+    /// The columns of the table's partition key.
+    PartitionKey,
+}
+
+/// An argument whose type is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// Of any type.
+    Any,
+}
+
+impl Parameter {
+    /// As Cassandra's errors name it.
+    pub(super) fn shown(self) -> &'static str {
+        match self {
+            Parameter::Any => "any",
+        }
+    }
+
+    /// The type of an argument that has none of its own.
+    pub(super) fn fallback(self, _receiver: Option<&CqlType>) -> Option<CqlType> {
+        match self {
+            Parameter::Any => None,
+        }
+    }
+}
+
+/// The type of a result.
+#[derive(Debug)]
+pub enum Gives {
+    /// This one.
+    This(CqlType),
+    /// That of the first argument.
+    First,
+    /// That of an operator's operands, the wider of two numbers.
+    Wider,
+}
+
+/// Whether the same arguments always give the same result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purity {
+    /// They do.
+    Pure,
+    /// The result depends on the clock, or is new each time.
+    Impure,
+}
+
+/// What a null argument does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nulls {
+    /// The result is null, and the body is not asked.
+    GiveNull,
+    /// The body takes it.
+    Taken,
+}
+
+/// How a function is computed.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// From the arguments of one row; `None` is null.
+    Scalar(fn(&Call<'_>) -> Result<Option<Vec<u8>>>),
+    /// From the arguments of all rows of a group, by `rows::Accumulator`.
+    Aggregate(Aggregate),
+}
+
+/// A function of the values of many rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the CQL function of the same name")]
+pub enum Aggregate {
+    CountRows,
+    Count,
+    Min,
+    Max,
+    Sum,
+    Avg,
+}
+
+/// Two rows are the same function if they are the same row.
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+/// A function with the types it is called with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    /// Which function.
+    pub function: &'static Function,
+    /// The name it was called by, one of the function's.
+    pub name: &'static str,
+    /// The types of its arguments.
+    pub arguments: Vec<CqlType>,
+    /// The type of its result.
+    pub result: CqlType,
+}
+
+/// `0xcafe`.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("0x");
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(digit.into(), 16).expect("four bits are a digit"));
+        }
+    }
+    text
+}
+
+/// One call of a scalar function.
+pub struct Call<'c> {
+    /// The function and its types.
+    pub signature: &'c Signature,
+    /// When the statement happens.
+    pub moment: &'c Moment<'c>,
+    values: &'c [Option<&'c [u8]>],
+}
+
+impl<'c> Call<'c> {
+    /// The bytes of an argument of a function that takes no nulls.
+    pub fn value(&self, index: usize) -> &'c [u8] {
+        self.values[index].expect("a null argument gave null")
+    }
+
+    /// The bytes of an argument; `None` for a null.
+    pub fn optional(&self, index: usize) -> Option<&'c [u8]> {
+        self.values[index]
+    }
+
+    /// The type of an argument.
+    pub fn ty(&self, index: usize) -> &'c CqlType {
+        &self.signature.arguments[index]
+    }
+
+    /// The type of the result.
+    pub fn result(&self) -> &'c CqlType {
+        &self.signature.result
+    }
+}
+
+impl Signature {
+    /// Whether the same arguments always give the same result.
+    pub fn is_pure(&self) -> bool {
+        self.function.purity == Purity::Pure
+    }
+
+    /// The aggregate, if it is one.
+    pub fn aggregate(&self) -> Option<Aggregate> {
+        match self.function.body {
+            Body::Aggregate(aggregate) => Some(aggregate),
+            Body::Scalar(_) => None,
+        }
+    }
+
+    /// The value of a call with these arguments.
+    pub(super) fn eval<'e>(
+        &'e self,
+        arguments: &'e [Term],
+        env: &'e impl Env,
+    ) -> Result<Evaluated<'e>> {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            match argument.eval(env)? {
+                Evaluated::Unset => {
+                    let name = self.name;
+                    return Err(Error::invalid(format!(
+                        "Invalid unset value for argument in call to function {name}"
+                    )));
+                }
+                value => values.push(value),
+            }
+        }
+        let values: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
+        self.call(&values, env.moment()).map(Evaluated::made_or_null)
+    }
+
+    /// The result of a scalar function for these values.
+    pub fn call(&self, values: &[Option<&[u8]>], moment: &Moment<'_>) -> Result<Option<Vec<u8>>> {
+        let Body::Scalar(body) = self.function.body else {
+            unreachable!("the compiler puts aggregates into the selection, not into terms")
+        };
+        let has_null = values.iter().any(Option::is_none);
+        if has_null && self.function.nulls == Nulls::GiveNull {
+            return Ok(None);
+        }
+        body(&Call { signature: self, moment, values })
+    }
+}
+
+impl std::fmt::Display for Signature {
+    /// As Cassandra's errors list signatures.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let arguments: Vec<String> = self.arguments.iter().map(CqlType::to_string).collect();
+        write!(f, "system.{} : ({}) -> {}", self.name, arguments.join(", "), self.result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

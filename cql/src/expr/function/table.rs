@@ -1,0 +1,295 @@
+//! The list of built-in functions, aggregates and operators.
+//!
+//! A row gives: names · what it takes · what it gives · its body. `pure`, `impure` and `aggregate`
+//! are the kinds of row.
+
+use super::{
+    Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
+    json, time,
+};
+use crate::error::Result;
+use crate::lang::ast::BinaryOp;
+use model::CqlType::{self, *};
+
+/// No arguments.
+const NONE: &[&[CqlType]] = &[&[]];
+const ANY_BYTES: &[&[CqlType]] = &[&[Blob]];
+const OF_TIMESTAMP: &[&[CqlType]] = &[&[Timestamp]];
+const OF_TIMEUUID: &[&[CqlType]] = &[&[Timeuuid]];
+const OF_TIMEUUID_OR_DATE: &[&[CqlType]] = &[&[Timeuuid], &[Date]];
+const OF_TIMEUUID_OR_TIMESTAMP: &[&[CqlType]] = &[&[Timeuuid], &[Timestamp]];
+const OF_TIMES: &[&[CqlType]] = &[&[Timeuuid], &[Timestamp], &[Date]];
+const TIMES_AND_TEXTS: &[&[CqlType]] = &[
+    &[Timestamp, Duration],
+    &[Date, Duration],
+    &[Text, Text],
+    &[Ascii, Ascii],
+    &[Text, Ascii],
+    &[Ascii, Text],
+];
+const TIMES: &[&[CqlType]] = &[&[Timestamp, Duration], &[Date, Duration]];
+
+/// One number of any type.
+const NUMBER: &[&[CqlType]] = &[
+    &[Tinyint],
+    &[Smallint],
+    &[Int],
+    &[Bigint],
+    &[Counter],
+    &[Float],
+    &[Double],
+    &[Varint],
+    &[Decimal],
+];
+
+/// The functions that statements call by name, but those of [`BLOBS`] and [`CASTS`].
+static FUNCTIONS: &[Function] = &[
+    // Ids and the clock.
+    impure(&["now", "current_timeuuid", "currenttimeuuid"], Gives::This(Timeuuid), time::now),
+    impure(&["uuid"], Gives::This(Uuid), time::uuid),
+    impure(
+        &["current_timestamp", "currenttimestamp"],
+        Gives::This(Timestamp),
+        time::current_timestamp,
+    ),
+    impure(&["current_date", "currentdate"], Gives::This(Date), time::current_date),
+    impure(&["current_time", "currenttime"], Gives::This(Time), time::current_time),
+    // Between timeuuids, timestamps and dates.
+    pure(
+        &["min_timeuuid", "mintimeuuid"],
+        Takes::OneOf(OF_TIMESTAMP),
+        Gives::This(Timeuuid),
+        time::min_timeuuid,
+    ),
+    pure(
+        &["max_timeuuid", "maxtimeuuid"],
+        Takes::OneOf(OF_TIMESTAMP),
+        Gives::This(Timeuuid),
+        time::max_timeuuid,
+    ),
+    pure(
+        &["to_date", "todate"],
+        Takes::OneOf(OF_TIMEUUID_OR_TIMESTAMP),
+        Gives::This(Date),
+        time::to_date,
+    ),
+    pure(
+        &["to_timestamp", "totimestamp"],
+        Takes::OneOf(OF_TIMEUUID_OR_DATE),
+        Gives::This(Timestamp),
+        time::to_timestamp,
+    ),
+    pure(
+        &["to_unix_timestamp", "tounixtimestamp"],
+        Takes::OneOf(OF_TIMES),
+        Gives::This(Bigint),
+        time::to_unix_timestamp,
+    ),
+    // Cassandra 5 has these two no more, ScyllaDB does.
+    pure(&["dateof"], Takes::OneOf(OF_TIMEUUID), Gives::This(Timestamp), time::to_timestamp),
+    pure(
+        &["unixtimestampof"],
+        Takes::OneOf(OF_TIMEUUID),
+        Gives::This(Bigint),
+        time::to_unix_timestamp,
+    ),
+    // Keys, JSON.
+    pure(&["token"], Takes::PartitionKey, Gives::This(Bigint), blob::token),
+    of_nulls(
+        &["to_json", "tojson"],
+        Takes::Inferred(&[Parameter::Any]),
+        Gives::This(Text),
+        json::to_json,
+    ),
+    // Aggregates.
+    aggregate(&["count"], Takes::OneOf(ANY_BYTES), Gives::This(Bigint), Aggregate::Count),
+    aggregate(&["min"], Takes::Inferred(&[Parameter::Any]), Gives::First, Aggregate::Min),
+    aggregate(&["max"], Takes::Inferred(&[Parameter::Any]), Gives::First, Aggregate::Max),
+    aggregate(&["sum"], Takes::OneOf(NUMBER), Gives::First, Aggregate::Sum),
+    aggregate(&["avg"], Takes::OneOf(NUMBER), Gives::First, Aggregate::Avg),
+];
+
+/// `count(*)`, which is also `countRows()`.
+pub(in crate::expr) static COUNT_ROWS: Function =
+    aggregate(&["countrows"], Takes::OneOf(NONE), Gives::This(Bigint), Aggregate::CountRows);
+
+/// `-a`.
+pub(in crate::expr) static NEGATION: Function =
+    pure(&["_negate"], Takes::OneOf(NUMBER), Gives::First, arithmetic::negate);
+
+static ADDITION: Function =
+    operator(&["_add"], TIMES_AND_TEXTS, |call| arithmetic::calculate(BinaryOp::Add, call));
+static SUBTRACTION: Function =
+    operator(&["_substract"], TIMES, |call| arithmetic::calculate(BinaryOp::Subtract, call));
+static MULTIPLICATION: Function =
+    operator(&["_multiply"], &[], |call| arithmetic::calculate(BinaryOp::Multiply, call));
+static DIVISION: Function =
+    operator(&["_divide"], &[], |call| arithmetic::calculate(BinaryOp::Divide, call));
+static MODULO: Function =
+    operator(&["_modulo"], &[], |call| arithmetic::calculate(BinaryOp::Modulo, call));
+
+/// The function of a type for each of two directions: `int_as_blob`, `blob_as_int`.
+macro_rules! blobs {
+    ($($name:literal $ty:ident),* $(,)?) => {
+        /// `int_as_blob`, `blob_as_int` and their like.
+        static BLOBS: &[Function] = &[$(
+            pure(
+                &[concat!($name, "_as_blob"), concat!($name, "asblob")],
+                { const TAKES: &[&[CqlType]] = &[&[$ty]]; Takes::OneOf(TAKES) },
+                Gives::This(Blob),
+                blob::from_value,
+            ),
+            pure(
+                &[concat!("blob_as_", $name), concat!("blobas", $name)],
+                Takes::OneOf(ANY_BYTES),
+                Gives::This($ty),
+                blob::to_value,
+            ),
+        )*];
+    };
+}
+
+blobs!(
+    "ascii" Ascii,
+    "bigint" Bigint,
+    "boolean" Boolean,
+    "counter" Counter,
+    "date" Date,
+    "decimal" Decimal,
+    "double" Double,
+    "duration" Duration,
+    "float" Float,
+    "inet" Inet,
+    "int" Int,
+    "smallint" Smallint,
+    "text" Text,
+    "time" Time,
+    "timestamp" Timestamp,
+    "timeuuid" Timeuuid,
+    "tinyint" Tinyint,
+    "uuid" Uuid,
+    "varchar" Text,
+    "varint" Varint,
+);
+
+/// The cast to each type there are casts to.
+macro_rules! casts {
+    ($($name:literal $ty:ident),* $(,)?) => {
+        /// `CAST(a AS int)` and its like.
+        pub(in crate::expr) static CASTS: &[Function] = &[$(
+            pure(
+                &[concat!("cast_as_", $name), concat!("castas", $name)],
+                Takes::CastableTo($ty),
+                Gives::This($ty),
+                cast::cast,
+            ),
+        )*];
+    };
+}
+
+casts!(
+    "ascii" Ascii,
+    "bigint" Bigint,
+    "date" Date,
+    "decimal" Decimal,
+    "double" Double,
+    "float" Float,
+    "int" Int,
+    "smallint" Smallint,
+    "text" Text,
+    "timestamp" Timestamp,
+    "tinyint" Tinyint,
+    "varint" Varint,
+);
+
+/// The body of a scalar function.
+type Scalar = fn(&super::Call<'_>) -> Result<Option<Vec<u8>>>;
+
+const fn pure(
+    names: &'static [&'static str],
+    takes: Takes,
+    gives: Gives,
+    body: Scalar,
+) -> Function {
+    let (purity, nulls, body) = (Purity::Pure, Nulls::GiveNull, Body::Scalar(body));
+    Function { names, takes, gives, purity, nulls, body }
+}
+
+/// A pure function that is asked of nulls too.
+const fn of_nulls(
+    names: &'static [&'static str],
+    takes: Takes,
+    gives: Gives,
+    body: Scalar,
+) -> Function {
+    let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Scalar(body));
+    Function { names, takes, gives, purity, nulls, body }
+}
+
+const fn impure(names: &'static [&'static str], gives: Gives, body: Scalar) -> Function {
+    let (purity, nulls, body) = (Purity::Impure, Nulls::GiveNull, Body::Scalar(body));
+    Function { names, takes: Takes::OneOf(NONE), gives, purity, nulls, body }
+}
+
+const fn operator(
+    names: &'static [&'static str],
+    pairs: &'static [&'static [CqlType]],
+    body: Scalar,
+) -> Function {
+    pure(names, Takes::NumbersOr(pairs), Gives::Wider, body)
+}
+
+const fn aggregate(
+    names: &'static [&'static str],
+    takes: Takes,
+    gives: Gives,
+    aggregate: Aggregate,
+) -> Function {
+    let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Aggregate(aggregate));
+    Function { names, takes, gives, purity, nulls, body }
+}
+
+/// Every function that a statement can call by name.
+fn all() -> impl Iterator<Item = &'static Function> {
+    FUNCTIONS.iter().chain(BLOBS).chain(CASTS).chain(std::iter::once(&COUNT_ROWS))
+}
+
+/// The function called `name`, which is in lower case, and the name as the table has it.
+pub fn find(name: &str) -> Option<(&'static Function, &'static str)> {
+    all().find_map(|function| {
+        let known = function.names.iter().find(|known| **known == name)?;
+        Some((function, *known))
+    })
+}
+
+/// The function of an operator.
+pub fn of_operator(op: BinaryOp) -> &'static Function {
+    match op {
+        BinaryOp::Add => &ADDITION,
+        BinaryOp::Subtract => &SUBTRACTION,
+        BinaryOp::Multiply => &MULTIPLICATION,
+        BinaryOp::Divide => &DIVISION,
+        BinaryOp::Modulo => &MODULO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_functions_have_one_name() {
+        let mut names: Vec<&str> = all().flat_map(|function| function.names).copied().collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None);
+    }
+
+    #[test]
+    fn names_are_found_as_they_are_written() {
+        assert!(find("to_date").is_some() && find("todate").is_some());
+        for unknown in ["n_o_w", "u_u_i_d", "to_da_te", "_now", "now_", "blob_asint", "_add"] {
+            assert!(find(unknown).is_none(), "{unknown}");
+        }
+    }
+}

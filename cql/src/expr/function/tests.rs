@@ -1,0 +1,236 @@
+//! Functions as statements call them, against one table.
+
+use crate::testing::Database;
+
+#[test]
+fn conversions_of_time_agree() {
+    let mut db = Database::with("k int PRIMARY KEY, ts timestamp, d date, u timeuuid");
+    db.ok("INSERT INTO t (k, ts, d, u) VALUES (1, '2026-11-21 12:34:56.789', '2026-11-21', 50554d6e-29bb-11e5-b345-feff819cdc9f)");
+    for (expr, value) in [
+        ("to_date(ts)", "\"2026-11-21\""),
+        ("toTimestamp(d)", "\"2026-11-21 00:00:00.000Z\""),
+        ("to_unix_timestamp(d)", "1795219200000"),
+        ("dateOf(u)", "\"2015-07-14 00:00:18.805Z\""),
+        ("unixTimestampOf(u)", "1436832018805"),
+        ("toTimestamp(min_timeuuid(ts))", "\"2026-11-21 12:34:56.789Z\""),
+        ("toTimestamp(maxTimeuuid(ts))", "\"2026-11-21 12:34:56.789Z\""),
+        ("current_date()", "\"1970-01-01\""),
+        ("d + 1mo", "\"2026-12-21\""),
+        ("ts - 1d", "\"2026-11-20 12:34:56.789Z\""),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+}
+
+#[test]
+fn casts_and_arithmetic_are_javas() {
+    let mut db = Database::with(
+        "k int PRIMARY KEY, i int, b bigint, t tinyint, f float, d double, v varint, e decimal, s text",
+    );
+    db.ok("INSERT INTO t (k, i, b, t, f, d, v, e, s) VALUES (1, 7, 5000000000, 100, 1.5, 1e10, 123, 1.50, 'x')");
+    for (expr, value) in [
+        ("i + b", "5000000007"),
+        ("i / 2", "3"),
+        ("-i % 4", "-3"),
+        ("i * 1000000000", "-1589934592"),
+        ("t + t", "-56"),
+        ("i + f", "8.5"),
+        ("b + f", "5.0000000015E9"),
+        ("v * v", "15129"),
+        ("e + 1", "2.50"),
+        ("e / 3", "0.5"),
+        ("s + 'y'", "\"xy\""),
+        ("CAST(i AS text)", "\"7\""),
+        ("CAST(d AS text)", "\"1.0E10\""),
+        ("CAST(d AS int)", "2147483647"),
+        ("CAST(b AS int)", "705032704"),
+        ("CAST(f AS varint)", "1"),
+        ("CAST(e AS double)", "1.5"),
+        ("intAsBlob(i)", "\"0x00000007\""),
+        ("blob_as_int(int_as_blob(i))", "7"),
+        ("toJson(s)", "\"\\\"x\\\"\""),
+        ("(int)3 + i", "10"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+    assert_eq!(db.err("SELECT i / 0 FROM t"), "the operation 'int / int' failed: / by zero");
+    let error = db.err("SELECT CAST(s AS int) FROM t");
+    assert!(error.starts_with("Invalid call to function system.cast_as_int, none of"), "{error}");
+    db.ok("INSERT INTO t (k, b, i) VALUES (2, 1 + 2, (int)4 * 5)");
+    assert_eq!(db.ok("SELECT b, i FROM t WHERE k = 2"), "3, 20");
+}
+
+#[test]
+fn functions_of_writes_are_evaluated_when_bound() {
+    let mut db = Database::with("k timeuuid PRIMARY KEY, v text, ts timestamp");
+    db.ok("INSERT INTO t (k, v, ts) VALUES (now(), blobAsText(0x6162), currentTimestamp())");
+    db.ok("INSERT INTO t (k) VALUES (now())");
+    assert_eq!(db.ok("SELECT k FROM t").lines().count(), 2);
+    assert_eq!(
+        db.ok("SELECT v, ts FROM t WHERE v = 'ab' ALLOW FILTERING"),
+        "\"ab\", \"1970-01-01 00:16:40.000Z\""
+    );
+    for (text, error) in [
+        (
+            "INSERT INTO t (k, v) VALUES (now(), now())",
+            "Type error: cannot assign result of function system.now (type timeuuid) to v (type text)",
+        ),
+        ("INSERT INTO t (k, v) VALUES (now(), foo())", "Unknown function foo called"),
+        ("INSERT INTO t (k, v) VALUES (now(), (text)5)", "Cannot cast value 5 to type text"),
+        (
+            "INSERT INTO t (k, v) VALUES (now(), (int)5)",
+            "Cannot assign value (int)5 to v of type text",
+        ),
+        (
+            "INSERT INTO t (k, v) VALUES (now(), max(1))",
+            "Aggregation function are not supported in the where clause",
+        ),
+    ] {
+        assert_eq!(db.err(text), error);
+    }
+}
+
+#[test]
+fn a_call_means_one_function() {
+    let mut db = Database::with("k int PRIMARY KEY, d date, ts timestamp, b bigint");
+    let error = db.err("INSERT INTO t (k, d) VALUES (1, toDate(?))");
+    assert!(error.starts_with("Ambiguous call to function todate"), "{error}");
+    db.ok("INSERT INTO t (k, d, b) VALUES (1, toDate((timestamp)0), 5)");
+    assert_eq!(
+        db.ok("SELECT d, CAST(k AS int), toTimestamp(mintimeuuid(b)) FROM t"),
+        "\"1970-01-01\", 1, \"1970-01-01 00:00:00.005Z\""
+    );
+}
+
+/// cql.md 21: the literal took the type of the column, and the result wrapped.
+#[test]
+fn a_literal_has_its_own_type_in_an_operation() {
+    let mut db = Database::with("k int PRIMARY KEY, tn tinyint, si smallint, i int, f float");
+    db.ok("INSERT INTO t (k, tn, si, i, f) VALUES (1, 100, 30000, 7, 1.5)");
+    for (expr, value) in [
+        ("tn + 100", "200"),
+        ("si + 10000", "40000"),
+        ("100 + tn", "200"),
+        ("tn + tn", "-56"),
+        ("tn * (tinyint)2", "-56"),
+        ("f + 1.1", "2.6"),
+        ("i + 5000000000", "5000000007"),
+        ("i + 99999999999999999999999", "100000000000000000000006"),
+        ("1 + 1.5", "2.5"),
+        ("-9 / 2", "-4"),
+        ("9.0 / 2", "4.5"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+}
+
+/// cql.md 16: a marker without a type was taken for what stood beside it.
+#[test]
+fn an_operation_with_an_untyped_marker_is_ambiguous() {
+    let mut db = Database::with("k int PRIMARY KEY, i int, d date");
+    for (text, error) in [
+        (
+            "SELECT ? + 1 FROM t",
+            "Ambiguous '+' operation with args ? and 1: use type hint to disambiguate, example '(int) ?'",
+        ),
+        (
+            "SELECT i - ? FROM t",
+            "Ambiguous '-' operation with args i and ?: use type hint to disambiguate, example '(int) ?'",
+        ),
+        ("SELECT -(?) FROM t", "Ambiguous negation: use type casts to disambiguate"),
+        (
+            "UPDATE t SET i = 1 + ? WHERE k = 1",
+            "Ambiguous '+' operation with args 1 and ?: use type hint to disambiguate, example '(int) ?'",
+        ),
+    ] {
+        assert_eq!(db.err(text), error, "{text}");
+    }
+}
+
+/// cql.md 15: "that value cannot be passed as argument 0".
+#[test]
+fn a_part_of_a_column_is_an_argument() {
+    let mut db = Database::new();
+    db.ok("CREATE TYPE u (a int, b text)");
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, c frozen<u>, n u, m map<text, int>, s set<int>)");
+    db.ok("INSERT INTO t (k, c, n, m, s) VALUES (1, {a: 3, b: 'x'}, {a: 4}, {'q': 5}, {6})");
+    for (expr, value) in [
+        ("intAsBlob(c.a)", "\"0x00000003\""),
+        ("intAsBlob(n.a)", "\"0x00000004\""),
+        ("max(c.a)", "3"),
+        ("min(c.b)", "\"x\""),
+        ("count(c.a)", "1"),
+        ("count(n.b)", "0"),
+        ("sum(m['q'])", "5"),
+        ("intAsBlob(s[6])", "\"0x00000006\""),
+        ("(c.a + n.a) * m['q']", "35"),
+        ("max(writetime(n.a)) - max(writetime(n.a))", "0"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+}
+
+/// cql.md 17: a tuple written as a string was refused.
+#[test]
+fn a_tuple_is_written_as_a_string_too() {
+    let mut db = Database::with("k int PRIMARY KEY, t tuple<int, text>");
+    for (text, value) in [
+        ("'0:0'", "[0, \"0\"]"),
+        ("'7'", "[7, null]"),
+        ("'@:x'", "[null, \"x\"]"),
+        (r"'0:a\:b'", "[0, \"a:b\"]"),
+        (r"'0:a\@b'", "[0, \"a@b\"]"),
+        ("5", "[5, null]"),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, t) VALUES (1, {text})"));
+        assert_eq!(db.ok("SELECT t FROM t"), value, "{text}");
+    }
+    assert_eq!(db.ok("SELECT k FROM t WHERE t = '5' ALLOW FILTERING"), "1");
+    for (text, error) in [
+        (
+            "'0:0:0'",
+            "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 but got 3",
+        ),
+        ("'a:0'", "Unable to make int from 'a'"),
+    ] {
+        assert_eq!(db.err(&format!("INSERT INTO t (k, t) VALUES (1, {text})")), error);
+    }
+}
+
+#[test]
+fn names_are_not_guessed() {
+    let mut db = Database::with("k int PRIMARY KEY, i int");
+    assert_eq!(db.err("SELECT n_o_w() FROM t"), "Unknown function 'n_o_w'");
+    assert_eq!(db.err("SELECT system.foo(k) FROM t"), "Unknown function 'system.foo'");
+    assert_eq!(db.err("SELECT ks.now() FROM t"), "Unknown function 'ks.now'");
+    assert_eq!(
+        db.err("SELECT count() FROM t"),
+        "Invalid number of arguments in call to function system.count: 1 required but 0 provided"
+    );
+    assert_eq!(
+        db.err("SELECT max(?) FROM t"),
+        "Cannot infer type of argument ? in call to function system.max(any): use type casts to disambiguate"
+    );
+}
+
+#[test]
+fn dates_move_by_whole_days_and_timestamps_by_milliseconds() {
+    let mut db = Database::with("k int PRIMARY KEY, d date, ts timestamp");
+    db.ok("INSERT INTO t (k, d, ts) VALUES (1, '2026-03-31', '2024-02-29')");
+    for (expr, value) in [
+        ("d - 1mo", "\"2026-02-28\""),
+        ("d + 1y2mo3d", "\"2027-06-03\""),
+        ("ts + 1y", "\"2025-02-28 00:00:00.000Z\""),
+        ("ts - 1ms", "\"2024-02-28 23:59:59.999Z\""),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+    assert_eq!(
+        db.err("SELECT d + 24h FROM t"),
+        "the operation 'date + duration' failed: The duration must have a day precision. Was: 24h"
+    );
+    assert_eq!(
+        db.err("SELECT ts + 1ns FROM t"),
+        "the operation 'timestamp + duration' failed: The duration must have a millisecond precision. Was: 1ns"
+    );
+}

@@ -1,0 +1,103 @@
+//! Functions of the clock, new ids, and between timeuuids, timestamps and dates.
+
+use super::Call;
+use crate::error::{Error, Result};
+use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
+use model::CqlType;
+
+/// 100 ns ticks between the beginning of uuid time (1582-10-15) and 1970.
+const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
+/// Ticks of a millisecond.
+const TICKS_OF_MILLI: i64 = 10_000;
+
+/// A date in wire form.
+pub(super) fn date_of_millis(millis: i64) -> Result<u32> {
+    let days = millis.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
+    u32::try_from(days).map_err(|_| Error::invalid(format!("{millis} is no date")))
+}
+
+/// Nanoseconds since midnight.
+pub(super) fn time_of_millis(millis: i64) -> i64 {
+    millis.rem_euclid(MILLIS_OF_DAY) * 1_000_000
+}
+
+/// The moment of a timeuuid, timestamp or date, in milliseconds; `None` for an empty value.
+pub(super) fn millis_of(ty: &CqlType, value: &[u8]) -> Option<i64> {
+    match ty {
+        CqlType::Timeuuid => {
+            let uuid: [u8; 16] = value.try_into().ok()?;
+            let bits = u64::from_be_bytes(uuid[..8].try_into().ok()?);
+            let ticks = (bits >> 32) | (bits >> 16 & 0xFFFF) << 32 | (bits & 0x0FFF) << 48;
+            Some((ticks as i64 - UUID_EPOCH_TICKS).div_euclid(TICKS_OF_MILLI))
+        }
+        CqlType::Date => {
+            let days = u32::from_be_bytes(value.try_into().ok()?);
+            Some((i64::from(days) - EPOCH_DAYS_BIAS) * MILLIS_OF_DAY)
+        }
+        _ => Some(i64::from_be_bytes(value.try_into().ok()?)),
+    }
+}
+
+/// `now`: a new timeuuid.
+pub(super) fn now(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(Some(call.moment.ids.timeuuid().to_vec()))
+}
+
+/// `uuid`: a new random uuid.
+pub(super) fn uuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(Some(call.moment.ids.uuid().to_vec()))
+}
+
+/// `current_timestamp`.
+pub(super) fn current_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(Some(call.moment.now_ms.to_be_bytes().to_vec()))
+}
+
+/// `current_date`.
+pub(super) fn current_date(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(Some(date_of_millis(call.moment.now_ms)?.to_be_bytes().to_vec()))
+}
+
+/// `current_time`.
+pub(super) fn current_time(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(Some(time_of_millis(call.moment.now_ms).to_be_bytes().to_vec()))
+}
+
+/// `to_date`.
+pub(super) fn to_date(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    let Some(millis) = millis_of(call.ty(0), call.value(0)) else { return Ok(None) };
+    Ok(Some(date_of_millis(millis)?.to_be_bytes().to_vec()))
+}
+
+/// `to_timestamp`.
+pub(super) fn to_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(millis_of(call.ty(0), call.value(0)).map(|millis| millis.to_be_bytes().to_vec()))
+}
+
+/// `to_unix_timestamp`: milliseconds, as a timestamp has them.
+pub(super) fn to_unix_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    to_timestamp(call)
+}
+
+/// `min_timeuuid`: the smallest of a millisecond, as timeuuids compare.
+pub(super) fn min_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    // The last eight bytes compare as signed, so the smallest is all 0x80.
+    Ok(bound_timeuuid(call.value(0), 0, 0x80).map(Vec::from))
+}
+
+/// `max_timeuuid`: the largest of a millisecond.
+pub(super) fn max_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    Ok(bound_timeuuid(call.value(0), TICKS_OF_MILLI - 1, 0x7F).map(Vec::from))
+}
+
+/// The timeuuid so many ticks after a timestamp whose last eight bytes are all `rest`.
+fn bound_timeuuid(timestamp: &[u8], ticks_after: i64, rest: u8) -> Option<[u8; 16]> {
+    let millis = i64::from_be_bytes(timestamp.try_into().ok()?);
+    let ticks = millis.checked_mul(TICKS_OF_MILLI)?.checked_add(UUID_EPOCH_TICKS)?;
+    let ticks = ticks.checked_add(ticks_after)? as u64;
+    let mut uuid = [rest; 16];
+    uuid[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
+    uuid[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
+    uuid[6..8].copy_from_slice(&((ticks >> 48) as u16 & 0x0FFF | 0x1000).to_be_bytes());
+    Some(uuid)
+}

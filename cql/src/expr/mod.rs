@@ -1,0 +1,213 @@
+//! Expressions: one typed tree for the values of a write, of a `WHERE` and of a `SELECT`.
+//!
+//! ```text
+//! ast::Expr ──draft──► Draft ──settle for an expected type──► Term { kind, ty } ──eval(env)──► bytes
+//!             upwards: types that are known         downwards: literals and markers take theirs
+//! ```
+//!
+//! A term gives the CQL wire bytes of a value of its type. What it reads (bound values, the columns
+//! of a row, the aggregates of a group) it asks of an [`Env`]. Constants, plain markers and plain
+//! columns are lent; only functions, and collections put together or stored by element, make bytes.
+//!
+//! Invariant: the compiler refuses what the environment lacks, in Cassandra's words: a column in the
+//! value of an `INSERT`, an aggregate in a `WHERE`. So [`Term::eval`] never meets it.
+//!
+//! Not here: constants as text (`literal`), how a row is read (`rows`), the grammar (`lang`).
+
+mod build;
+mod collection;
+mod compile;
+mod draft;
+mod env;
+pub mod function;
+mod resolve;
+mod row;
+mod selection;
+mod settle;
+#[cfg(test)]
+mod tests;
+
+pub use build::Build;
+pub use collection::{normalized, put_list, sorted_map, sorted_set};
+pub use compile::{Compiler, Receiver};
+pub use env::{Env, Evaluated};
+pub use function::Signature;
+pub use row::{InStatic, Source, StampKind, Wanted};
+pub use selection::{Selected, Selection};
+
+use crate::error::Result;
+use model::CqlType;
+use model::types::tuple_fields;
+use std::borrow::Cow;
+
+/// An expression with its type: what is evaluated when a statement is executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// What it is made of.
+    pub kind: Kind,
+    /// The type of its value.
+    pub ty: CqlType,
+}
+
+/// What a term is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Known when the statement is prepared.
+    Constant(Box<[u8]>),
+    /// `null`.
+    Null,
+    /// A bind marker by number, whose bytes are the value.
+    Marker(u16),
+    /// A marker of a type with sets or maps in it, which a client may have sent in any order.
+    UnorderedMarker(u16),
+    /// A term of a `SELECT` that is evaluated once, before the rows: its slot in `Selection::once`.
+    Once(usize),
+    /// What is read of a row.
+    Row(Source),
+    /// The slot of an aggregate of a group.
+    Aggregate(usize),
+    /// The slot of a value of the first row of a group.
+    First(usize),
+    /// A collection, tuple or vector that is put together.
+    Build(Box<Build>),
+    /// A call of a scalar function or an operator.
+    Call(Box<Signature>, Box<[Term]>),
+    /// The field of this index of a user-defined type.
+    Field(Box<Term>, usize),
+    /// `m[key]`, `s[key]`: a map or set, and the key.
+    Element(Box<(Term, Term)>),
+}
+
+impl Term {
+    /// The bytes of a constant.
+    pub fn constant(bytes: impl Into<Box<[u8]>>, ty: CqlType) -> Term {
+        Term { kind: Kind::Constant(bytes.into()), ty }
+    }
+
+    /// `null` of a type.
+    pub fn null(ty: CqlType) -> Term {
+        Term { kind: Kind::Null, ty }
+    }
+
+    /// The term of a marker of this type.
+    pub fn bind(marker: u16, ty: &CqlType) -> Term {
+        let unordered = collection::is_ordered(ty);
+        let kind = if unordered { Kind::UnorderedMarker(marker) } else { Kind::Marker(marker) };
+        Term { kind, ty: ty.clone() }
+    }
+
+    /// Whether it is the same whatever is bound and whenever it happens.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.kind, Kind::Constant(_) | Kind::Null)
+    }
+
+    /// The bytes, if they are known when the statement is prepared.
+    pub fn constant_bytes(&self) -> Option<&[u8]> {
+        match &self.kind {
+            Kind::Constant(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The marker whose bytes this is, if it is one.
+    pub fn marker(&self) -> Option<u16> {
+        match self.kind {
+            Kind::Marker(marker) | Kind::UnorderedMarker(marker) => Some(marker),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a `CAST`.
+    pub fn is_cast(&self) -> bool {
+        match &self.kind {
+            Kind::Call(signature, _) => {
+                matches!(signature.function.takes, function::Takes::CastableTo(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether `found` holds of this term or of one that it is made of.
+    pub fn any(&self, found: &mut impl FnMut(&Kind) -> bool) -> bool {
+        if found(&self.kind) {
+            return true;
+        }
+        match &self.kind {
+            Kind::Build(build) => build.parts().iter().any(|part| part.any(found)),
+            Kind::Call(_, arguments) => arguments.iter().any(|argument| argument.any(found)),
+            Kind::Field(inner, _) => inner.any(found),
+            Kind::Element(both) => both.0.any(found) || both.1.any(found),
+            _ => false,
+        }
+    }
+
+    /// The terms that this one is made of.
+    pub fn parts_mut(&mut self) -> Vec<&mut Term> {
+        match &mut self.kind {
+            Kind::Build(build) => build.parts_mut(),
+            Kind::Call(_, arguments) => arguments.iter_mut().collect(),
+            Kind::Field(inner, _) => vec![inner],
+            Kind::Element(both) => vec![&mut both.0, &mut both.1],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its value in an environment.
+    #[inline]
+    pub fn eval<'e>(&'e self, env: &'e impl Env) -> Result<Evaluated<'e>> {
+        match &self.kind {
+            Kind::Constant(bytes) => Ok(Evaluated::lent(bytes)),
+            Kind::Marker(marker) => Ok(env.marker(*marker)),
+            Kind::Row(source) => env.column(source),
+            _ => self.eval_made(env),
+        }
+    }
+
+    /// The value of what is rarer, or made of others.
+    fn eval_made<'e>(&'e self, env: &'e impl Env) -> Result<Evaluated<'e>> {
+        match &self.kind {
+            Kind::Constant(_) | Kind::Marker(_) | Kind::Row(_) => self.eval(env),
+            Kind::Null => Ok(Evaluated::Null),
+            Kind::UnorderedMarker(marker) => match env.marker(*marker) {
+                Evaluated::Bytes(Cow::Borrowed(bytes)) => {
+                    Ok(Evaluated::Bytes(normalized(&self.ty, bytes)?))
+                }
+                Evaluated::Bytes(Cow::Owned(bytes)) => {
+                    Ok(Evaluated::made(normalized(&self.ty, &bytes)?.into_owned()))
+                }
+                missing => Ok(missing),
+            },
+            Kind::Once(slot) => Ok(Evaluated::lent_or_null(env.once(*slot))),
+            Kind::Aggregate(slot) => Ok(Evaluated::lent_or_null(env.aggregate(*slot))),
+            Kind::First(slot) => Ok(Evaluated::lent_or_null(env.first(*slot))),
+            Kind::Build(build) => build.eval(env).map(Evaluated::made),
+            Kind::Call(signature, arguments) => signature.eval(arguments, env),
+            Kind::Field(inner, index) => {
+                let value = inner.eval(env)?;
+                let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
+                let field = tuple_fields(value).nth(*index).transpose()?.flatten();
+                Ok(Evaluated::made_or_null(field.map(<[u8]>::to_vec)))
+            }
+            Kind::Element(both) => {
+                let (value, key) = (both.0.eval(env)?, both.1.eval(env)?);
+                let (Some(value), Some(key)) = (value.bytes(), key.bytes()) else {
+                    return Ok(Evaluated::Null);
+                };
+                collection::element(&both.0.ty, value, key).map(Evaluated::made_or_null)
+            }
+        }
+    }
+
+    /// Appends the value in an environment as `[bytes]`.
+    #[inline]
+    pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
+        match self.eval(env)? {
+            Evaluated::Bytes(value) => {
+                out.extend_from_slice(&(value.len() as i32).to_be_bytes());
+                out.extend_from_slice(&value);
+            }
+            Evaluated::Null | Evaluated::Unset => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! Which function a call means: by its name, the number of its arguments, and their types.
+//!
+//! As Cassandra's `FunctionResolver`: of several signatures the first that fits exactly is meant,
+//! else the only one that fits at all. Where a receiver is known, what does not give it is left out.
+
+use super::draft::{Callee, Draft, Fit, Pending, Style, type_fit};
+use super::function::{Function, Gives, Parameter, Takes};
+use super::{Signature, function};
+use crate::error::{Error, Result};
+use model::CqlType::{self, *};
+use model::schema::Table;
+use std::borrow::Cow;
+
+/// The types that values can be cast from.
+static CASTABLE: [[CqlType; 1]; 18] = [
+    [Tinyint],
+    [Smallint],
+    [Int],
+    [Bigint],
+    [Counter],
+    [Float],
+    [Double],
+    [Varint],
+    [Decimal],
+    [Ascii],
+    [Boolean],
+    [Inet],
+    [Timeuuid],
+    [Uuid],
+    [Date],
+    [Time],
+    [Timestamp],
+    [Text],
+];
+
+/// The pairs of a type of number with each.
+macro_rules! pairs {
+    ($left:ident) => {
+        [
+            [$left, Tinyint],
+            [$left, Smallint],
+            [$left, Int],
+            [$left, Bigint],
+            [$left, Counter],
+            [$left, Float],
+            [$left, Double],
+            [$left, Varint],
+            [$left, Decimal],
+        ]
+    };
+}
+
+/// All pairs of types of numbers.
+static NUMBER_PAIRS: [[[CqlType; 2]; 9]; 9] = [
+    pairs!(Tinyint),
+    pairs!(Smallint),
+    pairs!(Int),
+    pairs!(Bigint),
+    pairs!(Counter),
+    pairs!(Float),
+    pairs!(Double),
+    pairs!(Varint),
+    pairs!(Decimal),
+];
+
+/// One way to call a function.
+struct Overload {
+    arguments: Cow<'static, [CqlType]>,
+    result: CqlType,
+}
+
+impl Overload {
+    fn of(function: &Function, arguments: impl Into<Cow<'static, [CqlType]>>) -> Overload {
+        let arguments = arguments.into();
+        let result = match &function.gives {
+            Gives::This(ty) => ty.clone(),
+            Gives::First => arguments[0].clone(),
+            Gives::Wider => wider(&arguments[0], &arguments[1]),
+        };
+        Overload { arguments, result }
+    }
+
+    fn signature(self, callee: &Callee) -> Signature {
+        let (function, name) = (callee.function, callee.name);
+        Signature { function, name, arguments: self.arguments.into_owned(), result: self.result }
+    }
+
+    /// How well arguments fit.
+    fn fit(&self, arguments: &[Draft<'_>], table: &Table) -> Fit {
+        if self.arguments.len() != arguments.len() {
+            return Fit::No;
+        }
+        let mut fit = Fit::Exact;
+        for (argument, ty) in arguments.iter().zip(self.arguments.iter()) {
+            match argument.fit(ty, &|call, to| resolve_pending(call, to, table)) {
+                Fit::No => return Fit::No,
+                part => fit = fit.min(part),
+            }
+        }
+        fit
+    }
+}
+
+fn resolve_pending(
+    call: &Pending<'_>,
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Option<Signature> {
+    resolve(&call.callee, &call.arguments, receiver, table).ok()
+}
+
+/// How well a draft fits a type.
+pub(super) fn fit(draft: &Draft<'_>, ty: &CqlType, table: &Table) -> Fit {
+    draft.fit(ty, &|call, to| resolve_pending(call, to, table))
+}
+
+/// The function that a call means. `table` is the one that `token()` is of.
+pub(super) fn resolve(
+    callee: &Callee,
+    arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Result<Signature> {
+    let overloads = overloads(callee, arguments, receiver, table)?;
+    if let [only] = &overloads[..] {
+        check_only(only, callee, arguments, table)?;
+        return Ok(overloads.into_iter().next().expect("there is one").signature(callee));
+    }
+    let mut weak = Vec::new();
+    for overload in overloads {
+        if receiver.is_some_and(|to| type_fit(&overload.result, to) == Fit::No) {
+            continue;
+        }
+        match overload.fit(arguments, table) {
+            Fit::Exact => return Ok(overload.signature(callee)),
+            Fit::Weak => weak.push(overload),
+            Fit::No => {}
+        }
+    }
+    if weak.is_empty() {
+        return Err(no_match(callee, arguments, table));
+    }
+    if weak.len() > 1 {
+        let has_marker = arguments.iter().any(|argument| argument.is_marker());
+        let of_receiver = receiver.filter(|_| callee.is_operator() && !has_marker);
+        let wanted = weak.iter().position(|overload| {
+            overload.arguments.iter().all(|argument| Some(argument) == of_receiver)
+        });
+        return match wanted {
+            Some(index) => Ok(weak.swap_remove(index).signature(callee)),
+            None => Err(ambiguous(callee, arguments, weak)),
+        };
+    }
+    Ok(weak.swap_remove(0).signature(callee))
+}
+
+/// Every way to call a function.
+fn overloads(
+    callee: &Callee,
+    arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Result<Vec<Overload>> {
+    let function = callee.function;
+    let of = |arguments: &'static [CqlType]| Overload::of(function, arguments);
+    Ok(match &function.takes {
+        Takes::OneOf(lists) => lists.iter().map(|types| of(types)).collect(),
+        Takes::NumbersOr(pairs) => {
+            let numbers = NUMBER_PAIRS.iter().flatten().map(|pair| of(pair));
+            numbers.chain(pairs.iter().map(|pair| of(pair))).collect()
+        }
+        Takes::CastableTo(ty) => {
+            let types = CASTABLE.iter().filter(|from| function::is_castable(&from[0], ty));
+            types.map(|from| of(from)).collect()
+        }
+        Takes::Inferred(parameters) => {
+            vec![infer(callee, parameters, arguments, receiver, table)?]
+        }
+        Takes::PartitionKey => {
+            let key = table.partition_key().iter().map(|column| column.ty.clone());
+            vec![Overload::of(function, key.collect::<Vec<_>>())]
+        }
+    })
+}
+
+/// The way to call a function whose types depend on its arguments.
+fn infer(
+    callee: &Callee,
+    parameters: &[Parameter],
+    arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Result<Overload> {
+    let shown = || {
+        let parameters: Vec<&str> = parameters.iter().map(|parameter| parameter.shown()).collect();
+        format!("system.{}({})", callee.name, parameters.join(", "))
+    };
+    if parameters.len() != arguments.len() {
+        let text = format!("Invalid number of arguments for function {}", shown());
+        return Err(Error::invalid(text));
+    }
+    let mut types = Vec::with_capacity(parameters.len());
+    for (parameter, argument) in parameters.iter().zip(arguments) {
+        let own = argument.natural_type(&|call, to| resolve_pending(call, to, table));
+        let ty = own.or_else(|| parameter.fallback(receiver)).ok_or_else(|| {
+            Error::invalid(format!(
+                "Cannot infer type of argument {} in call to function {}: use type casts to disambiguate",
+                argument.expr,
+                shown()
+            ))
+        })?;
+        types.push(ty.frozen());
+    }
+    Ok(Overload::of(callee.function, types))
+}
+
+/// Refuses arguments that the only way to call a function does not take.
+fn check_only(
+    only: &Overload,
+    callee: &Callee,
+    arguments: &[Draft<'_>],
+    table: &Table,
+) -> Result<()> {
+    if only.arguments.len() != arguments.len() {
+        return Err(Error::invalid(format!(
+            "Invalid number of arguments in call to function system.{}: {} required but {} provided",
+            callee.name,
+            only.arguments.len(),
+            arguments.len()
+        )));
+    }
+    for (index, (argument, ty)) in arguments.iter().zip(only.arguments.iter()).enumerate() {
+        if fit(argument, ty, table) == Fit::No {
+            return Err(Error::invalid(format!(
+                "Type error: {} cannot be passed as argument {index} of function system.{} of type {ty}",
+                argument.expr, callee.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Signatures as errors list them.
+fn shown(overloads: Vec<Overload>, callee: &Callee) -> String {
+    let each = overloads.into_iter().map(|overload| overload.signature(callee).to_string());
+    each.collect::<Vec<_>>().join(", ")
+}
+
+#[cold]
+fn no_match(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Error {
+    if let Style::Operator(symbol) = callee.style {
+        return Error::invalid(format!(
+            "the '{symbol}' operation is not supported between {} and {}",
+            arguments[0].expr, arguments[1].expr
+        ));
+    }
+    match overloads(callee, arguments, None, table) {
+        Ok(known) => Error::invalid(format!(
+            "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
+            callee.shown(),
+            shown(known, callee)
+        )),
+        Err(error) => error,
+    }
+}
+
+#[cold]
+fn ambiguous(callee: &Callee, arguments: &[Draft<'_>], weak: Vec<Overload>) -> Error {
+    Error::invalid(match callee.style {
+        Style::Operator(symbol) => format!(
+            "Ambiguous '{symbol}' operation with args {} and {}: use type hint to disambiguate, example '(int) ?'",
+            arguments[0].expr, arguments[1].expr
+        ),
+        Style::Negation => "Ambiguous negation: use type casts to disambiguate".into(),
+        _ => format!(
+            "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
+            callee.shown(),
+            shown(weak, callee)
+        ),
+    })
+}
+
+impl Callee {
+    fn is_operator(&self) -> bool {
+        matches!(self.style, Style::Operator(_))
+    }
+
+    /// As written.
+    fn shown(&self) -> String {
+        match self.style {
+            Style::Named => self.name.to_owned(),
+            _ => format!("system.{}", self.name),
+        }
+    }
+}
+
+/// The type of the result of an operator: of two numbers the wider, of two texts text unless both
+/// are ASCII, else the type of the left operand.
+fn wider(left: &CqlType, right: &CqlType) -> CqlType {
+    let width = |ty: &CqlType| match ty {
+        Tinyint => Some((1, false)),
+        Smallint => Some((2, false)),
+        Int => Some((4, false)),
+        Bigint | Counter => Some((8, false)),
+        Varint => Some((16, false)),
+        Float => Some((4, true)),
+        Double => Some((8, true)),
+        Decimal => Some((16, true)),
+        _ => None,
+    };
+    let (Some((a, a_floats)), Some((b, b_floats))) = (width(left), width(right)) else {
+        return if *right == Text { Text } else { left.clone() };
+    };
+    match (a.max(b), a_floats || b_floats) {
+        (1, false) => Tinyint,
+        (2, false) => Smallint,
+        (4, false) => Int,
+        (8, false) => Bigint,
+        (_, false) => Varint,
+        (..=4, true) => Float,
+        (8, true) => Double,
+        (_, true) => Decimal,
+    }
+}

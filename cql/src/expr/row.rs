@@ -1,0 +1,116 @@
+//! What a `SELECT` reads of a row, and the slots its cells are found in.
+
+use super::Term;
+use model::CqlType;
+use model::schema::{Column, ColumnId, ColumnKind};
+
+/// What of a cell is selected besides its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampKind {
+    /// `writetime(c)`.
+    WriteTime,
+    /// `maxwritetime(c)`.
+    MaxWriteTime,
+    /// `ttl(c)`.
+    Ttl,
+}
+
+impl StampKind {
+    /// The kind that a function name of the grammar means.
+    pub(super) fn named(name: &str) -> Option<StampKind> {
+        Some(match name {
+            "writetime" => StampKind::WriteTime,
+            "maxwritetime" => StampKind::MaxWriteTime,
+            "ttl" => StampKind::Ttl,
+            _ => return None,
+        })
+    }
+}
+
+/// Whether a column is in the static row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InStatic {
+    /// It is.
+    Yes,
+    /// It is in each row.
+    No,
+}
+
+impl InStatic {
+    /// Where a column is.
+    pub(super) fn of(column: &Column) -> InStatic {
+        if column.kind == ColumnKind::Static { InStatic::Yes } else { InStatic::No }
+    }
+}
+
+/// What is read of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// The regular column of this slot.
+    Regular(usize),
+    /// A clustering column by its position.
+    Clustering(usize),
+    /// A column of the partition key by its position.
+    PartitionKey(usize),
+    /// The static column of this slot.
+    Static(usize),
+    /// A column of this type stored by element, put together.
+    Elements(ColumnId, InStatic, CqlType),
+    /// When a column was written or expires.
+    Stamp(StampKind, ColumnId, InStatic),
+    /// The same, of each element of a column stored by element: a list, or the latest.
+    Stamps(StampKind, ColumnId, InStatic),
+    /// The same, of the field of this index.
+    StampOfField(StampKind, ColumnId, InStatic, u16),
+    /// The same, of the element with this key of a set or map; the type is that of keys.
+    StampOfKey(StampKind, ColumnId, InStatic, CqlType, Box<Term>),
+    /// The token of the partition.
+    Token,
+}
+
+/// Which cells of a row are found before terms read them: slots ascend as cells do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// Regular columns by id.
+    pub regular: Vec<ColumnId>,
+    /// Static columns by id.
+    pub statics: Vec<ColumnId>,
+    /// How many leading clustering columns.
+    pub clustering: usize,
+}
+
+impl Wanted {
+    /// What these columns need.
+    pub(super) fn of(columns: &[Column]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for column in columns {
+            match column.kind {
+                ColumnKind::Regular => wanted.regular.push(column.id),
+                ColumnKind::Static => wanted.statics.push(column.id),
+                ColumnKind::Clustering => {
+                    wanted.clustering = wanted.clustering.max(usize::from(column.position) + 1);
+                }
+                ColumnKind::PartitionKey => {}
+            }
+        }
+        wanted.regular.sort();
+        wanted.statics.sort();
+        wanted
+    }
+
+    /// Where the value of a column is read.
+    pub(super) fn source(&self, column: &Column) -> Source {
+        let slot = |columns: &[ColumnId]| {
+            columns.binary_search(&column.id).expect("every column named has a slot")
+        };
+        match column.kind {
+            ColumnKind::PartitionKey => Source::PartitionKey(column.position.into()),
+            ColumnKind::Clustering => Source::Clustering(column.position.into()),
+            _ if column.ty.is_multi_cell() => {
+                Source::Elements(column.id, InStatic::of(column), column.ty.clone())
+            }
+            ColumnKind::Static => Source::Static(slot(&self.statics)),
+            ColumnKind::Regular => Source::Regular(slot(&self.regular)),
+        }
+    }
+}

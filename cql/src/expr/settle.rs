@@ -1,0 +1,366 @@
+//! Drafts to terms: literals and markers take the type that is expected of them.
+//!
+//! Constants are made once, and what consists of constants only is a constant.
+
+use super::compile::{Compiler, Receiver};
+use super::draft::{Draft, Fit, Form, Pending, type_fit};
+use super::resolve::{fit, resolve};
+use super::{Build, Kind, Term};
+use crate::bind::{Bindings, Ids, Moment};
+use crate::error::{Error, Result};
+use crate::lang::ast::{Expr, Literal};
+use crate::literal;
+use model::CqlType;
+
+/// Ids for folding constants, which never need any.
+struct NoIds;
+
+impl Ids for NoIds {
+    fn timeuuid(&self) -> [u8; 16] {
+        unreachable!("only pure terms are folded")
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        unreachable!("only pure terms are folded")
+    }
+}
+
+impl Compiler<'_> {
+    /// The term of a draft as a value for `to`. In a selection nothing may be expected.
+    pub(super) fn settle(&mut self, draft: Draft<'_>, to: Option<&Receiver>) -> Result<Term> {
+        let expr = draft.expr;
+        let form = match draft.form {
+            Form::Typed(term) => return Ok(folded(term)),
+            Form::Hint(ty, inner) => return self.hint(expr, ty, *inner, to),
+            form => form,
+        };
+        let draft = Draft { expr, form };
+        let own;
+        let to = match (to, &self.selection) {
+            (Some(to), None) => to,
+            (to, _) => {
+                own = Receiver::new("[selection]", self.type_in_selection(&draft, to)?);
+                to.filter(|to| to.ty == own.ty).unwrap_or(&own)
+            }
+        };
+        let term = match draft.form {
+            Form::Null => Term::null(to.ty.clone()),
+            Form::Literal(literal) => self.constant(literal, to)?,
+            Form::Marker(marker) => {
+                self.mark(marker, &to.name, to.ty.clone());
+                self.once(Term::bind(marker, &to.ty))
+            }
+            Form::Tuple(items) => self.tuple(items, to)?,
+            Form::List(items) => self.list(items, to)?,
+            Form::Set(items) => self.set(items, to)?,
+            Form::Map(entries) => self.map(entries, to)?,
+            Form::Udt(fields) => self.udt(fields, to)?,
+            Form::Call(call) => self.call_for(call, to)?,
+            Form::Typed(_) | Form::Hint(..) => unreachable!("settled above"),
+        };
+        Ok(folded(term))
+    }
+
+    /// The type of what has none without a context: that of its parts, or the one expected.
+    fn type_in_selection(&self, draft: &Draft<'_>, to: Option<&Receiver>) -> Result<CqlType> {
+        if let Some(own) = draft.exact_type() {
+            return Ok(own);
+        }
+        let Some(to) = to else {
+            return Err(Error::invalid(format!(
+                "Cannot infer type for term {} in selection clause (try using a cast to force a type)",
+                draft.expr
+            )));
+        };
+        if fit(draft, &to.ty, self.table) == Fit::No {
+            let text = format!("{} is not of the expected type: {}", draft.expr, to.ty);
+            return Err(Error::invalid(text));
+        }
+        Ok(to.ty.clone())
+    }
+
+    /// `(type) value`.
+    fn hint(
+        &mut self,
+        expr: &Expr,
+        ty: CqlType,
+        inner: Draft<'_>,
+        to: Option<&Receiver>,
+    ) -> Result<Term> {
+        let fits = fit(&inner, &ty, self.table) != Fit::No;
+        if self.selection.is_some() {
+            if !fits {
+                let text = format!("Cannot assign value {expr} to {expr} of type {ty}");
+                return Err(Error::invalid(text));
+            }
+            let term = self.settle(inner, Some(&Receiver::new("[selection]", ty.clone())))?;
+            return Ok(Term { ty, ..term });
+        }
+        let to = to.expect("a term always has a receiver");
+        if !fits {
+            let text = format!("Cannot cast value {} to type {ty}", inner.expr);
+            return Err(Error::invalid(text));
+        }
+        if type_fit(&ty, &to.ty) == Fit::No {
+            return Err(Error::invalid(format!(
+                "Cannot assign value {expr} to {} of type {}",
+                to.name, to.ty
+            )));
+        }
+        self.settle(inner, Some(&Receiver::new(to.name.clone(), ty)))
+    }
+
+    /// The value of a literal.
+    fn constant(&self, literal: &Literal, to: &Receiver) -> Result<Term> {
+        let bytes = match &to.ty {
+            CqlType::Tuple(parts) => tuple_of_text(&literal.text, parts, &to.ty)?,
+            ty => literal::constant(literal, ty, &to.name)?,
+        };
+        Ok(Term::constant(bytes, to.ty.clone()))
+    }
+
+    /// The call that a receiver gets.
+    fn call_for(&mut self, call: Pending<'_>, to: &Receiver) -> Result<Term> {
+        let signature = resolve(&call.callee, &call.arguments, Some(&to.ty), self.table)?;
+        if signature.aggregate().is_some() {
+            return Err(Error::invalid(
+                "Aggregation function are not supported in the where clause",
+            ));
+        }
+        if type_fit(&signature.result, &to.ty) == Fit::No {
+            return Err(Error::invalid(format!(
+                "Type error: cannot assign result of function system.{} (type {}) to {} (type {})",
+                signature.name, signature.result, to.name, to.ty
+            )));
+        }
+        let arguments = self.arguments(&signature, call.arguments)?;
+        Ok(self.applied(signature, arguments))
+    }
+
+    fn list(&mut self, items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+        let (element, what) = match &to.ty {
+            CqlType::List { element, .. } => (element.clone(), "list"),
+            CqlType::Vector { element, dimensions } => {
+                if items.len() != *dimensions as usize {
+                    return Err(Error::invalid(format!(
+                        "Invalid vector literal for {} of type {}; expected {dimensions} elements, but given {}",
+                        to.name,
+                        to.ty,
+                        items.len()
+                    )));
+                }
+                (element.clone(), "vector")
+            }
+            other => {
+                return Err(Error::invalid(format!(
+                    "Unexpected receiver type '{other}'; only list and vector are expected"
+                )));
+            }
+        };
+        let name = self.part_name(|| format!("value({})", to.name));
+        let inner = Receiver::new(name, (*element).clone());
+        let parts = self.parts(items, &inner, &format!("{what} literal for {}: value", to.name))?;
+        Ok(built(
+            match &to.ty {
+                CqlType::List { .. } => Build::List(parts),
+                _ => Build::Vector((*element).clone(), parts),
+            },
+            to,
+        ))
+    }
+
+    fn set(&mut self, items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+        if let (CqlType::Map { key, .. }, []) = (&to.ty, &items[..]) {
+            return Ok(built(Build::Map((**key).clone(), Vec::new()), to));
+        }
+        let CqlType::Set { element, .. } = &to.ty else {
+            return Err(wrong_literal("set", to));
+        };
+        let name = self.part_name(|| format!("value({})", to.name));
+        let inner = Receiver::new(name, (**element).clone());
+        let parts = self.parts(items, &inner, &format!("set literal for {}: value", to.name))?;
+        Ok(built(Build::Set((**element).clone(), parts), to))
+    }
+
+    /// The elements of a list or set; `what` begins the error of one that is not of its type.
+    fn parts(&mut self, items: Vec<Draft<'_>>, to: &Receiver, what: &str) -> Result<Vec<Term>> {
+        items
+            .into_iter()
+            .map(|item| {
+                self.check_part(&item, &to.ty, || format!("{what} {}", item.expr))?;
+                self.settle(item, Some(to))
+            })
+            .collect()
+    }
+
+    fn map(&mut self, entries: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+        let CqlType::Map { key, value, .. } = &to.ty else {
+            return Err(wrong_literal("map", to));
+        };
+        let names = ["key", "value"].map(|part| self.part_name(|| format!("{part}({})", to.name)));
+        let [key_name, value_name] = names;
+        let sides = [
+            ("key", Receiver::new(key_name, (**key).clone())),
+            ("value", Receiver::new(value_name, (**value).clone())),
+        ];
+        let mut parts = Vec::with_capacity(entries.len());
+        for (entry, (what, inner)) in entries.into_iter().zip(sides.iter().cycle()) {
+            self.check_part(&entry, &inner.ty, || {
+                format!("map literal for {}: {what} {}", to.name, entry.expr)
+            })?;
+            parts.push(self.settle(entry, Some(inner))?);
+        }
+        Ok(built(Build::Map((**key).clone(), parts), to))
+    }
+
+    fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+        let CqlType::Tuple(types) = &to.ty else {
+            // Parentheses around one value are only parentheses.
+            if items.len() == 1 {
+                return self.settle(items.remove(0), Some(to));
+            }
+            return Err(Error::invalid(format!(
+                "Invalid tuple type literal for {} of type {}",
+                to.name, to.ty
+            )));
+        };
+        if items.len() > types.len() {
+            return Err(Error::invalid(format!(
+                "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
+                to.name,
+                to.ty,
+                types.len(),
+                items.len()
+            )));
+        }
+        let mut parts = Vec::with_capacity(items.len());
+        for (index, (item, ty)) in items.into_iter().zip(types.iter()).enumerate() {
+            let name = self.part_name(|| format!("{}[{index}]", to.name));
+            self.check_part(&item, ty, || {
+                format!("tuple literal for {}: component {index}", to.name)
+            })?;
+            parts.push(self.settle(item, Some(&Receiver::new(name, ty.clone())))?);
+        }
+        Ok(built(Build::Tuple(parts), to))
+    }
+
+    fn udt(&mut self, mut fields: Vec<(&str, Draft<'_>)>, to: &Receiver) -> Result<Term> {
+        let CqlType::Udt { definition, .. } = &to.ty else {
+            return Err(Error::invalid(format!(
+                "Invalid user type literal for {} of type {}",
+                to.name, to.ty
+            )));
+        };
+        let is_known = |name: &str| definition.fields.iter().any(|(known, _)| known == name);
+        if let Some((unknown, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+            return Err(Error::invalid(format!(
+                "Unknown field '{unknown}' in value of user defined type {}",
+                definition.name
+            )));
+        }
+        let mut parts = Vec::with_capacity(definition.fields.len());
+        for (name, ty) in &definition.fields {
+            // Of a field that is given twice the last value stays.
+            let Some(index) = fields.iter().rposition(|(field, _)| field == name) else {
+                parts.push(Term::null(ty.clone()));
+                continue;
+            };
+            let (_, value) = fields.remove(index);
+            self.check_part(&value, ty, || {
+                format!("user type literal for {}: field {name}", to.name)
+            })?;
+            let name = self.part_name(|| format!("{}.{name}", to.name));
+            parts.push(self.settle(value, Some(&Receiver::new(name, ty.clone())))?);
+        }
+        Ok(built(Build::Tuple(parts), to))
+    }
+
+    /// Refuses a part of a literal that is not of its type.
+    fn check_part(&self, part: &Draft<'_>, ty: &CqlType, what: impl Fn() -> String) -> Result<()> {
+        if fit(part, ty, self.table) == Fit::No {
+            return Err(Error::invalid(format!("Invalid {} is not of type {ty}", what())));
+        }
+        Ok(())
+    }
+}
+
+fn built(build: Build, to: &Receiver) -> Term {
+    Term { kind: Kind::Build(Box::new(build)), ty: to.ty.clone() }
+}
+
+/// A constant, if the term consists of nothing else. What fails does so when it is executed.
+fn folded(term: Term) -> Term {
+    let pure = match &term.kind {
+        // A cast stays one: the heading of a result column is another without it.
+        Kind::Call(..) if term.is_cast() => false,
+        Kind::Call(signature, arguments) => {
+            signature.is_pure() && arguments.iter().all(Term::is_constant)
+        }
+        Kind::Build(build) => build.parts().iter().all(Term::is_constant),
+        _ => false,
+    };
+    if !pure {
+        return term;
+    }
+    let moment = Moment { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
+    let bytes = match term.eval(&Bindings::none(moment)) {
+        Ok(value) => value.into_bytes(),
+        Err(_) => return term,
+    };
+    match bytes {
+        Some(bytes) => Term::constant(bytes, term.ty),
+        None => Term::null(term.ty),
+    }
+}
+
+/// The bytes of a tuple written as text: fields with colons between, `@` for null, a backslash
+/// before a colon or an `@` that is text.
+fn tuple_of_text(text: &str, parts: &[CqlType], ty: &CqlType) -> Result<Vec<u8>> {
+    let fields = split_fields(text);
+    if fields.len() > parts.len() {
+        return Err(Error::invalid(format!(
+            "Invalid tuple literal: too many elements. Type {} expects {} but got {}",
+            ty,
+            parts.len(),
+            fields.len()
+        )));
+    }
+    let mut out = Vec::new();
+    for (field, part) in fields.iter().zip(parts) {
+        if field == "@" {
+            out.extend_from_slice(&(-1i32).to_be_bytes());
+            continue;
+        }
+        let field = field.replace("\\:", ":").replace("\\@", "@");
+        let value = match part {
+            CqlType::Tuple(parts) => tuple_of_text(&field, parts, part)?,
+            _ => literal::from_text(&field, part)?,
+        };
+        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
+        out.extend_from_slice(&value);
+    }
+    Ok(out)
+}
+
+/// The parts between colons that have no backslash before them.
+fn split_fields(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let mut fields = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        if c == ':' && !escaped {
+            fields.push(String::new());
+        } else {
+            fields.last_mut().expect("it begins with one").push(c);
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    fields
+}
+
+#[cold]
+fn wrong_literal(what: &str, to: &Receiver) -> Error {
+    Error::invalid(format!("Invalid {what} literal for {} of type {}", to.name, to.ty))
+}

@@ -1,0 +1,137 @@
+//! The compiler and the evaluation of terms, without statements around them.
+
+use super::*;
+use crate::bind::{Bindings, Moment};
+use crate::frame::Version;
+use crate::frame::request::ValueList;
+use crate::lang::ast::{Expr, Statement};
+use crate::lang::parse;
+use crate::testing::{CountingIds, Database};
+use function::json_text;
+
+/// The first assigned value of an `UPDATE t SET c = <text>`, as parsed.
+fn value(text: &str) -> (Expr, Vec<Option<String>>) {
+    let parsed = parse(&format!("INSERT INTO t (k) VALUES ({text})")).expect(text);
+    let Statement::Modification(modification) = parsed.statement else { panic!("{text}") };
+    let crate::lang::ast::Modification::Insert(insert) = *modification else { panic!("{text}") };
+    let crate::lang::ast::InsertValues::Columns(_, mut values) = insert.values else {
+        panic!("{text}")
+    };
+    (values.remove(0), parsed.binds)
+}
+
+/// A term of table `t` for a receiver `c` of a type.
+fn term(db: &Database, text: &str, ty: &CqlType) -> Result<Term> {
+    let (expr, names) = value(text);
+    let table = db.schema.keyspace("ks").unwrap().tables["t"].clone();
+    let mut compiler = Compiler::new(&db.schema, &table, &names);
+    compiler.term(&expr, &Receiver::new("c", ty.clone()))
+}
+
+fn database() -> Database {
+    let mut db = Database::new();
+    db.ok("CREATE TYPE u (a int, b text)");
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, i int, tn tinyint, c u, m map<text, int>)");
+    db
+}
+
+/// The value of a term as JSON.
+fn shown(term: &Term, values: &ValueList) -> String {
+    let ids = CountingIds::default();
+    let moment = Moment { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
+    let values = values.as_values(Version::V4);
+    let marker = |index: u16| crate::bind::Marker {
+        keyspace: "ks".into(),
+        table: "t".into(),
+        name: format!("m{index}"),
+        ty: CqlType::Int,
+    };
+    let markers: Vec<_> = (0..values.len() as u16).map(marker).collect();
+    let bindings = Bindings::new(&values, &markers, moment).unwrap();
+    json_text(&term.ty, term.eval(&bindings).unwrap().bytes()).unwrap()
+}
+
+#[test]
+fn what_consists_of_constants_is_a_constant() {
+    let db = database();
+    for (text, ty, value) in [
+        ("1 + 2 * 3", CqlType::Int, "7"),
+        ("(1 + 2) * 3", CqlType::Bigint, "9"),
+        ("-(5)", CqlType::Int, "-5"),
+        ("blobAsInt(0x00000003)", CqlType::Int, "3"),
+    ] {
+        let term = term(&db, text, &ty).unwrap();
+        assert!(term.is_constant(), "{text}: {term:?}");
+        assert_eq!(shown(&term, &ValueList::new()), value, "{text}");
+    }
+    let now = term(&db, "now()", &CqlType::Timeuuid).unwrap();
+    assert!(!now.is_constant(), "an impure call was folded");
+    let fails = term(&db, "1 / 0", &CqlType::Int).unwrap();
+    assert!(!fails.is_constant(), "what fails must fail when it is executed");
+}
+
+#[test]
+fn an_operation_means_what_its_receiver_is() {
+    let db = database();
+    for (text, ty, error) in [
+        ("1.5 + 2", CqlType::Int, "the '+' operation is not supported between 1.5 and 2"),
+        (
+            "(int)1 + (bigint)2",
+            CqlType::Int,
+            "the '+' operation is not supported between (int)1 and (bigint)2",
+        ),
+        (
+            "(int)1 + (int)2",
+            CqlType::Bigint,
+            "the '+' operation is not supported between (int)1 and (int)2",
+        ),
+        (
+            "1 + ?",
+            CqlType::Int,
+            "Ambiguous '+' operation with args 1 and ?: use type hint to disambiguate, example '(int) ?'",
+        ),
+        ("1 + 2000", CqlType::Tinyint, "Unable to make byte from '2000'"),
+        ("'a' + 1", CqlType::Text, "the '+' operation is not supported between 'a' and 1"),
+    ] {
+        assert_eq!(term(&db, text, &ty).unwrap_err().to_string(), error, "{text}");
+    }
+    let doubled = term(&db, "(int)? + 1", &CqlType::Int).unwrap();
+    let mut values = ValueList::new();
+    values.push(crate::frame::Value::Bytes(&41i32.to_be_bytes()));
+    assert_eq!(shown(&doubled, &values), "42");
+}
+
+#[test]
+fn terms_have_no_columns_and_no_aggregates() {
+    let db = database();
+    assert_eq!(
+        term(&db, "max(1)", &CqlType::Int).unwrap_err().to_string(),
+        "Aggregation function are not supported in the where clause"
+    );
+    assert_eq!(
+        term(&db, "foo(1)", &CqlType::Int).unwrap_err().to_string(),
+        "Unknown function foo called"
+    );
+}
+
+#[test]
+fn a_deeply_nested_operation_is_compiled_in_time_in_proportion_to_its_length() {
+    let db = database();
+    let row = vec!["1"; 50].join(" + ");
+    let text = format!("({row}) * ({row}) + ({row})");
+    // A compiler that looks at each part again for each of its ancestors and overloads never ends.
+    assert!(term(&db, &text, &CqlType::Bigint).unwrap().is_constant());
+}
+
+#[test]
+fn an_expression_that_is_too_deep_is_refused() {
+    let db = database();
+    let row = vec!["1"; 90].join(" + ");
+    let deep = |levels: usize| (1..levels).fold(row.clone(), |text, _| format!("({text}) + {row}"));
+    assert!(term(&db, &deep(1), &CqlType::Int).is_ok());
+    assert_eq!(
+        term(&db, &deep(2), &CqlType::Int).unwrap_err().to_string(),
+        "an expression has more than 125 operators inside each other"
+    );
+    assert!(term(&db, &deep(10), &CqlType::Int).is_err());
+}

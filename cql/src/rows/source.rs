@@ -1,0 +1,175 @@
+//! What terms read of a row, found in the row's view.
+
+use super::view::RowView;
+use crate::bind::Moment;
+use crate::error::Result;
+use crate::expr::{Env, Evaluated, Source, StampKind, Term};
+use model::CqlType;
+use model::cell::Life;
+use model::ordered::{self, Reader};
+use model::row::Cell;
+use std::borrow::Cow;
+
+impl Env for RowView<'_> {
+    #[inline]
+    fn moment(&self) -> &Moment<'_> {
+        self.moment
+    }
+
+    #[inline]
+    fn once(&self, slot: usize) -> Option<&[u8]> {
+        self.once[slot].as_deref()
+    }
+
+    #[inline]
+    fn column<'e>(&'e self, source: &'e Source) -> Result<Evaluated<'e>> {
+        Ok(match source {
+            Source::Regular(slot) => {
+                Evaluated::lent_or_null(self.cell(*slot).map(|cell| cell.value))
+            }
+            Source::Clustering(index) => Evaluated::lent_or_null(self.clustering_value(*index)),
+            Source::PartitionKey(index) => Evaluated::lent(self.partition_value(*index)?),
+            Source::Static(slot) => {
+                Evaluated::lent_or_null(self.static_cell(*slot).map(|cell| cell.value))
+            }
+            _ => return self.column_made(source),
+        })
+    }
+}
+
+impl RowView<'_> {
+    /// What is put together from several cells, or from what a cell has besides its value.
+    fn column_made<'e>(&'e self, source: &'e Source) -> Result<Evaluated<'e>> {
+        let stamped = |kind: StampKind, cell: Option<Cell<'_>>| {
+            cell.and_then(|cell| stamp(kind, &cell, self.moment))
+                .map_or(Evaluated::Null, Evaluated::Bytes)
+        };
+        Ok(match source {
+            Source::Elements(column, place, ty) => {
+                Evaluated::made_or_null(collect(ty, self.elements(*column, *place))?)
+            }
+            Source::Stamp(kind, column, place) => {
+                stamped(*kind, self.elements(*column, *place).next())
+            }
+            Source::Stamps(kind, column, place) => {
+                Evaluated::made_or_null(stamps(*kind, self.elements(*column, *place), self.moment))
+            }
+            Source::StampOfField(kind, column, place, index) => {
+                let path = index.to_be_bytes();
+                let mut cells = self.elements(*column, *place);
+                stamped(*kind, cells.find(|cell| cell.path == Some(&path[..])))
+            }
+            Source::StampOfKey(kind, column, place, ty, key) => {
+                let Some(path) = self.path_of(ty, key)? else { return Ok(Evaluated::Null) };
+                let mut cells = self.elements(*column, *place);
+                stamped(*kind, cells.find(|cell| cell.path == Some(&path[..])))
+            }
+            Source::Token => Evaluated::made(self.token().to_be_bytes().to_vec()),
+            Source::Regular(_)
+            | Source::Clustering(_)
+            | Source::PartitionKey(_)
+            | Source::Static(_) => unreachable!("read without being made"),
+        })
+    }
+
+    /// The path that the element of a set or map with this key has; `None` for a null key.
+    fn path_of(&self, ty: &CqlType, key: &Term) -> Result<Option<Vec<u8>>> {
+        let key = key.eval(self)?;
+        let Some(key) = key.bytes() else { return Ok(None) };
+        let mut path = Vec::new();
+        ordered::encode(ty, key, &mut path)?;
+        Ok(Some(path))
+    }
+}
+
+/// The elements of a column as one value; `None` if there are none.
+fn collect<'r>(ty: &CqlType, cells: impl Iterator<Item = Cell<'r>>) -> Result<Option<Vec<u8>>> {
+    let mut out = vec![0; 4];
+    let mut count = 0i32;
+    if let CqlType::Udt { definition, .. } = ty {
+        let cells: Vec<Cell<'r>> = cells.collect();
+        if cells.is_empty() {
+            return Ok(None);
+        }
+        out.clear();
+        for index in 0..definition.fields.len() {
+            let path = (index as u16).to_be_bytes();
+            let field = cells.iter().find(|cell| cell.path == Some(&path[..]));
+            match field {
+                Some(cell) => put_item(&mut out, |out| {
+                    out.extend_from_slice(cell.value);
+                    Ok(())
+                })?,
+                None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            }
+        }
+        return Ok(Some(out));
+    }
+    for cell in cells {
+        count += 1;
+        let path = cell.path.unwrap_or_default();
+        let (key, has_value) = match ty {
+            CqlType::Set { element, .. } => (Some(element), false),
+            CqlType::Map { key, .. } => (Some(key), true),
+            _ => (None, true),
+        };
+        if let Some(key) = key {
+            put_item(&mut out, |out| Ok(ordered::decode(key, &mut Reader::new(path), out)?))?;
+        }
+        if has_value {
+            put_item(&mut out, |out| {
+                out.extend_from_slice(cell.value);
+                Ok(())
+            })?;
+        }
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    Ok((count > 0).then_some(out))
+}
+
+/// Appends a length and what `put` appends.
+fn put_item(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put(out)?;
+    let bytes = (out.len() - start - 4) as i32;
+    out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
+    Ok(())
+}
+
+/// When a cell was written, or for how many seconds it lives.
+fn stamp(kind: StampKind, cell: &Cell<'_>, moment: &Moment<'_>) -> Option<Cow<'static, [u8]>> {
+    match (kind, cell.life) {
+        (StampKind::Ttl, Life::Expiring(expiry)) => {
+            let left = expiry.at_s.saturating_sub(moment.now_s);
+            Some((left as i32).to_be_bytes().to_vec().into())
+        }
+        (StampKind::Ttl, _) => None,
+        _ => Some(cell.timestamp.to_be_bytes().to_vec().into()),
+    }
+}
+
+/// The same of every element: a list, or the latest of all.
+fn stamps<'r>(
+    kind: StampKind,
+    cells: impl Iterator<Item = Cell<'r>>,
+    moment: &Moment<'_>,
+) -> Option<Vec<u8>> {
+    if kind == StampKind::MaxWriteTime {
+        return cells.map(|cell| cell.timestamp).max().map(|t| t.to_be_bytes().to_vec());
+    }
+    let mut out = vec![0; 4];
+    let mut count = 0i32;
+    for cell in cells {
+        count += 1;
+        match stamp(kind, &cell, moment) {
+            Some(value) => {
+                out.extend_from_slice(&(value.len() as i32).to_be_bytes());
+                out.extend_from_slice(&value);
+            }
+            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        }
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    (count > 0).then_some(out)
+}
