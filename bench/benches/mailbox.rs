@@ -3,7 +3,7 @@
 //! `cargo bench -p messina-bench --bench mailbox`. Two processors are needed for figures that mean
 //! anything; with one, the threads take turns.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -78,7 +78,7 @@ fn ask(port: &mut Port<Item>, item: Item) {
 async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
     let Port { mut inbox, mut outbox } = port;
     let core = (outbox.bells().clone(), outbox.me());
-    let idle = Idle::new(&runtime, core, None, Rc::default(), spin).expect("an eventfd");
+    let idle = Idle::new(&runtime, core, None, Arc::default(), spin).expect("an eventfd");
     let mut last = false;
     while !last {
         idle.wait(InFlight::Nothing, || inbox.has_mail()).await;
@@ -95,7 +95,7 @@ async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
 async fn question(runtime: Runtime, port: Port<Item>, spin: Duration, rounds: u64) -> Duration {
     let Port { mut inbox, mut outbox } = port;
     let core = (outbox.bells().clone(), outbox.me());
-    let idle = Idle::new(&runtime, core, None, Rc::default(), spin).expect("an eventfd");
+    let idle = Idle::new(&runtime, core, None, Arc::default(), spin).expect("an eventfd");
     let start = Instant::now();
     for left in (1..=rounds).rev() {
         assert!(outbox.send(ShardId::new(1), [left; 4]).is_ok());

@@ -11,29 +11,26 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder, TableId};
 use model::{CqlType, Deletion, MutationBuilder, RowBuilder, Schema, SchemaChange, Token};
-use shard::Service;
 use shard::node::{Core, NodeConfig, Opened, start};
 use shard::os::cpus;
 use shard::os::epoll::{Interest, Poller};
+use shard::{Protocol, Ticket};
 
 const REQUEST_BYTES: usize = 100;
 const RUN: Duration = Duration::from_secs(3);
 
-/// Nobody asks anything: there is one shard.
-struct Alone;
+/// There is one shard, which asks nothing.
+enum Alone {}
 
-impl Service for Alone {
+impl Protocol for Alone {
     type Ask = ();
     type Answer = ();
-    fn answer(&self, (): ()) {}
-    fn adopt(&self, _: &Arc<Schema>) {}
 }
 
 struct Connection {
@@ -104,7 +101,7 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
             let whole = connection.input.len() / REQUEST_BYTES * REQUEST_BYTES;
             for request in connection.input[..whole].chunks(REQUEST_BYTES) {
                 record(request, &mut bytes);
-                shard.write(&bytes, event.key).unwrap();
+                shard.write(&bytes, Ticket::Caller(event.key as u32)).unwrap();
             }
             connection.input.drain(..whole);
         }
@@ -237,7 +234,7 @@ fn main() {
     let node = start(config, move |core: Core<Alone>| {
         let listener = listener.try_clone().unwrap();
         async move {
-            let opened = core.open(Rc::new(Alone)).await.unwrap();
+            let opened = core.open().await.unwrap();
             serve(opened, listener).await;
         }
     })

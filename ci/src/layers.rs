@@ -29,7 +29,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("messina-cql", &["messina-model"]),
     ("messina-server", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
     ("messina-tools", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
-    ("messina-bench", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
+    (
+        "messina-bench",
+        &["messina-server", "messina-cql", "messina-shard", "messina-engine", "messina-model"],
+    ),
     ("messina-ci", &[]),
     ("messina-fuzz", &["messina-cql", "messina-engine", "messina-model"]),
     ("messina-miri", &[]),
@@ -39,9 +42,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
 const RUNTIME_USERS: [&str; 3] = ["messina-engine", "messina-shard", "messina-server"];
 
 /// Files of the server that may name both `cql` and `shard`, and why.
-const MEETING_PLACES: [(&str, &str); 6] = [
+const MEETING_PLACES: [(&str, &str); 7] = [
     ("server/src/execute.rs", "turns plans into requests"),
     ("server/src/execute/", "its parts"),
+    ("server/src/manual.rs", "drives it without sockets, for `cost` and tests"),
     ("server/src/pass.rs", "decodes frames in the runtime's pass, and asks no shard anything"),
     ("server/src/pass/tests.rs", "drives it"),
     ("server/src/service.rs", "the seam itself: a request, and what wakes the pass"),

@@ -1,9 +1,9 @@
 //! Requests to answers: the one place that knows both CQL and shards.
 //!
 //! ```text
-//! request ─► session ─► statement (prepared.rs) ─► plan ─► bind ─┬─► shard.write ─► ticket ─┐
-//!                                                              ├─► shard.read_cached ─► rows │ late:
-//!                                                              └─► a task, if it must wait ──┴─► Replies
+//! request ─► session ─► statement (prepared.rs) ─► run: one match ─┬─► bind, submit ─► ticket ──────┐
+//!                                                                ├─► shard.read_cached ─► rows    │ late:
+//!                                                                └─► a task, if it must wait ─────┴─► Replies
 //! ```
 //!
 //! 1. What memory can answer is answered inside the pass, straight into the connection's buffer.
@@ -15,10 +15,12 @@
 
 mod answer;
 mod batch;
+mod call;
 mod computed;
 mod consistency;
 mod describe;
 mod handshake;
+mod node_state;
 mod peers;
 mod read;
 mod schema;
@@ -26,78 +28,60 @@ mod statement;
 mod trace;
 mod write;
 
-pub(crate) use peers::{Core, Settings};
+pub(crate) use node_state::{NodeState, Settings};
+pub(crate) use peers::Peering;
 
 use crate::service::{Outcome, Replies, Service};
 use crate::session::{Session, Stage};
 use answer::Refusal;
+use call::{Call, Flow};
+use consistency::check_serial;
+use cql::frame::ErrorCode;
 use cql::frame::header::{Flags, Header};
-use cql::frame::request::{Execute, Prepare, Query, Request};
+use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
-use cql::frame::{ErrorCode, Version};
+use cql::prepare::Statement;
 use handshake::Offer;
 use peers::Ask;
 use shard::idle::InFlight;
-use shard::{Group, Shard};
-use slab::Slab;
-use statement::Target;
-use std::cell::RefCell;
+use shard::{Group, Shard, Ticket};
+use statement::{Prepared, Target};
 use std::rc::Rc;
 use trace::Trace;
-use write::WaitingWrite;
+use write::Writes;
 
 /// Executes the requests of one core.
 pub(crate) struct Executor {
-    shard: Rc<Shard<Core>>,
-    core: Rc<Core>,
+    shard: Rc<Shard<Peering>>,
+    state: NodeState,
     offer: Offer,
-    waiting: RefCell<Slab<WaitingWrite>>,
-    completed: RefCell<Vec<(u64, engine::Result<()>)>>,
-    record: RefCell<Vec<u8>>,
-    scratch: RefCell<cql::plan::Scratch>,
+    replies: Replies,
+    writes: Writes,
 }
 
-/// A request on its way to its answer.
-pub(crate) struct Call {
-    session: Rc<Session>,
-    version: Version,
-    stream: i16,
-    trace: Option<Box<Trace>>,
+/// A statement to run, and how the client asked for it.
+#[derive(Clone, Copy)]
+struct Run<'r> {
+    statement: &'r Rc<Prepared>,
+    parameters: &'r Parameters<'r>,
+    target: Target,
 }
-
-impl Call {
-    fn envelope(&self) -> Envelope<'static> {
-        let mut envelope = Envelope::new(self.version, self.stream);
-        envelope.trace_id = self.trace.as_ref().map(|trace| trace.id);
-        envelope
-    }
-}
-
-/// How a step of execution ends: answered now, later, or refused.
-type Progress = Result<Outcome, Refusal>;
 
 impl Executor {
     /// The executor of a core whose shard is open.
-    pub(crate) fn new(shard: Rc<Shard<Core>>, core: Rc<Core>) -> Rc<Executor> {
-        core.attach(&shard);
-        let settings = core.settings();
+    pub(crate) fn new(shard: Rc<Shard<Peering>>, state: NodeState) -> Rc<Executor> {
         let offer = Offer::new(
             shard.me().index(),
             shard.sharder().shards(),
-            settings.shard_aware_port,
-            core.node().host_id,
+            state.settings().shard_aware_port,
+            state.node().host_id,
         );
-        Rc::new(Executor {
-            shard,
-            core,
-            offer,
-            waiting: RefCell::default(),
-            completed: RefCell::default(),
-            record: RefCell::default(),
-            scratch: RefCell::default(),
-        })
+        let replies = Replies::new(shard.wake());
+        Rc::new(Executor { shard, state, offer, replies, writes: Writes::default() })
     }
 
+    /// Begins a request, and ends it if that takes no waiting.
+    #[inline]
     fn begin(
         self: &Rc<Self>,
         session: &Rc<Session>,
@@ -106,154 +90,190 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Outcome {
         session.requests.set(session.requests.get() + 1);
+        let ready = session.stage.get() == Stage::Ready;
+        let flow = match request {
+            Request::Query(query) if ready => self.query(self.call(session, header), query, out),
+            Request::Prepare(prepare) if ready => {
+                self.prepare(self.call(session, header), prepare, out)
+            }
+            Request::Execute(execute) if ready => {
+                self.execute(self.call(session, header), execute, out)
+            }
+            Request::Batch(batch) if ready => self.batch(self.call(session, header), batch, out),
+            _ => {
+                self.converse(session, header, request, out);
+                return Outcome::Answered;
+            }
+        };
+        match flow {
+            Flow::Later => Outcome::Later,
+            Flow::Answered(call) => {
+                self.finish(call);
+                Outcome::Answered
+            }
+        }
+    }
+
+    /// Answers what is no statement: the handshake, and messages out of order.
+    #[cold]
+    fn converse(
+        &self,
+        session: &Rc<Session>,
+        header: &Header,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) {
         let plain = Envelope::new(header.version, header.stream);
+        let refused = |text: &str, out: &mut Vec<u8>| {
+            plain.put_error(Failure::Plain(ErrorCode::Protocol), text, out);
+        };
         match request {
             Request::Options => self.offer.put(header, out),
             Request::Startup(startup) => match handshake::startup(session, header, startup) {
                 Ok(()) => plain.put_ready(out),
-                Err(error) => put_protocol_error(&plain, &error.0, out),
+                Err(error) => refused(&error.0, out),
             },
-            _ if session.stage.get() != Stage::Ready => {
-                let opcode = request.opcode();
-                let text = format!("Unexpected message {opcode:?}, expecting STARTUP or OPTIONS");
-                put_protocol_error(&plain, &text, out);
+            Request::AuthResponse(_) if session.stage.get() == Stage::Ready => {
+                refused("Unexpected message AUTH_RESPONSE: no authentication", out);
             }
-            Request::AuthResponse(_) => {
-                put_protocol_error(
-                    &plain,
-                    "Unexpected message AUTH_RESPONSE: no authentication",
-                    out,
-                );
-            }
-            Request::Register(register) => {
+            Request::Register(register) if session.stage.get() == Stage::Ready => {
                 session.events.set(register.kinds);
                 plain.put_ready(out);
             }
-            Request::Query(query) => {
-                return self
-                    .execute(session, header, out, |call, out| self.query(call, query, out));
-            }
-            Request::Prepare(prepare) => {
-                return self
-                    .execute(session, header, out, |call, out| self.prepare(call, prepare, out));
-            }
-            Request::Execute(execute) => {
-                return self.execute(session, header, out, |call, out| {
-                    self.execute_prepared(call, execute, out)
-                });
-            }
-            Request::Batch(batch) => {
-                return self
-                    .execute(session, header, out, |call, out| self.batch(call, batch, out));
+            other => {
+                let opcode = other.opcode();
+                let text = format!("Unexpected message {opcode:?}, expecting STARTUP or OPTIONS");
+                refused(&text, out);
             }
         }
-        Outcome::Answered
     }
 
-    /// Runs one step and turns a refusal into an ERROR frame.
     #[inline]
-    fn execute(
-        &self,
-        session: &Rc<Session>,
-        header: &Header,
-        out: &mut Vec<u8>,
-        step: impl FnOnce(&mut Option<Call>, &mut Vec<u8>) -> Progress,
-    ) -> Outcome {
+    fn call(&self, session: &Rc<Session>, header: &Header) -> Call {
+        self.state.follow(&self.shard);
         let trace = header.flags.has(Flags::TRACING).then(|| {
-            let (node, me) = (self.core.node(), self.shard.me().index());
-            Box::new(Trace::begin(self.core.ids(), session.peer.ip(), node.address, me))
+            let (node, me) = (self.state.node(), self.shard.me().index());
+            Box::new(Trace::begin(self.state.ids(), session.peer.ip(), node.address, me))
         });
         let (version, stream) = (header.version, header.stream);
-        let start = out.len();
-        let mut call = Some(Call { session: session.clone(), version, stream, trace });
-        match step(&mut call, out) {
-            Ok(Outcome::Later) => return Outcome::Later,
-            Ok(_) => {}
-            Err(refusal) => {
-                out.truncate(start);
-                refusal.put(&Envelope::new(version, stream), self.core.node(), out);
-            }
-        }
-        if let Some(Call { trace: Some(trace), .. }) = call {
-            self.write_trace(*trace);
-        }
-        Outcome::Answered
+        Call { session: session.clone(), version, stream, trace }
     }
 
-    fn query(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        query: &Query<'_>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        let keyspace = self.keyspace_of(call, query.parameters.keyspace);
-        let statement = self.core.compile(query.text, keyspace.as_deref())?;
-        if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
-            trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
-            trace.event(self.core.now_us(), format!("Parsed and prepared {}", query.text));
-        }
-        self.run(call, &Rc::new(statement), &query.parameters, Target::Query, out)
-    }
-
-    fn execute_prepared(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        execute: &Execute<'_>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        let found = self.core.prepared().borrow_mut().get(execute.id);
-        let Some(statement) = found else {
-            return Err(Refusal::Unprepared(execute.id.to_vec()));
+    fn query(self: &Rc<Self>, mut call: Call, query: &Query<'_>, out: &mut Vec<u8>) -> Flow {
+        let keyspace = call.keyspace(query.parameters.keyspace);
+        let compiled = self.state.compile(&self.shard, query.text, keyspace.as_deref());
+        let statement = match compiled {
+            Ok(statement) => Rc::new(statement),
+            Err(error) => return self.refuse(call, error.into(), out),
         };
-        if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
-            trace.of(
-                "Execute CQL3 prepared query",
-                Some(&statement.text),
-                Some(&execute.parameters),
-            );
-            trace.bound(&execute.parameters.values, statement.markers());
+        if let Some(trace) = &mut call.trace {
+            trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
+            trace.event(self.state.now_us(), format!("Parsed and prepared {}", query.text));
+        }
+        let parameters = &query.parameters;
+        self.run(call, Run { statement: &statement, parameters, target: Target::Query }, out)
+    }
+
+    #[inline]
+    fn execute(self: &Rc<Self>, mut call: Call, execute: &Execute<'_>, out: &mut Vec<u8>) -> Flow {
+        let found = self.state.prepared().borrow_mut().get(execute.id);
+        let Some(statement) = found else {
+            return self.refuse(call, Refusal::Unprepared(execute.id.to_vec()), out);
+        };
+        let parameters = &execute.parameters;
+        if let Some(trace) = &mut call.trace {
+            let text = Some(statement.text.as_str());
+            trace.of("Execute CQL3 prepared query", text, Some(parameters));
+            trace.bound(&parameters.values, statement.markers());
         }
         let target = Target::Execute {
-            knows: execute.parameters.skip_metadata
+            knows: parameters.skip_metadata
                 && execute.result_metadata_id.is_none_or(|id| id == statement.result_id),
             stale: execute.result_metadata_id.is_some_and(|id| id != statement.result_id),
         };
-        self.run(call, &statement, &execute.parameters, target, out)
+        self.run(call, Run { statement: &statement, parameters, target }, out)
     }
 
-    fn prepare(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        prepare: &Prepare<'_>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        let keyspace = self.keyspace_of(call, prepare.keyspace);
-        if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
+    fn prepare(self: &Rc<Self>, mut call: Call, prepare: &Prepare<'_>, out: &mut Vec<u8>) -> Flow {
+        let keyspace = call.keyspace(prepare.keyspace);
+        if let Some(trace) = &mut call.trace {
             trace.of("Preparing CQL3 query", Some(prepare.text), None);
         }
-        let statement = self.core.compile_and_keep(prepare.text, keyspace.as_deref())?;
-        let call = call.take().expect("a call is taken once");
+        let kept = self.state.compile_and_keep(&self.shard, prepare.text, keyspace.as_deref());
+        let statement = match kept {
+            Ok(statement) => statement,
+            Err(error) => return self.refuse(call, error.into(), out),
+        };
         if self.shard.sharder().shards() == 1 {
             statement.put_prepared(&call.envelope(), out);
-            return Ok(Outcome::Answered);
+            return Flow::Answered(call);
         }
         // EXECUTE may come to any core: all know the statement before the client does.
         let (executor, text) = (self.clone(), prepare.text.to_owned());
         self.spawn(Group::Requests, call, async move |call, out| {
             let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
-            executor.shard.ask_all(ask).await;
+            executor.shard.ask_peers(ask).await;
             statement.put_prepared(&call.envelope(), out);
             Ok(())
         });
-        Ok(Outcome::Later)
+        Flow::Later
     }
 
-    /// The keyspace of unqualified names: the request's own, else what USE chose.
-    fn keyspace_of(&self, call: &Option<Call>, of_request: Option<&str>) -> Option<String> {
-        let session = &call.as_ref().expect("a call is taken once").session;
-        of_request
-            .map(str::to_owned)
-            .or_else(|| session.keyspace.borrow().as_deref().map(str::to_owned))
+    /// Runs a compiled statement: the one place that tells all kinds apart.
+    #[inline]
+    fn run(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+        if let Err(refusal) = check_serial(run.parameters) {
+            return self.refuse(call, refusal, out);
+        }
+        match &run.statement.compiled.statement {
+            Statement::Select(plan) => self.select(call, run, plan, out),
+            Statement::Write(plan) => match self.bind_write(run, plan) {
+                Ok(bound) => self.submit(call, bound, out),
+                Err(refusal) => self.refuse(call, refusal, out),
+            },
+            Statement::Batch(plan) => match self.bind_batch_text(run, plan) {
+                Ok(bound) => self.submit(call, bound, out),
+                Err(refusal) => self.refuse(call, refusal, out),
+            },
+            Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
+            Statement::Schema(tree) => self.change_schema(call, tree.clone()),
+            Statement::Truncate(table) => self.truncate(call, table, out),
+            Statement::Describe(asked) => self.describe(call, asked, run.parameters, out),
+        }
+    }
+
+    fn use_keyspace(&self, call: Call, keyspace: &str, out: &mut Vec<u8>) -> Flow {
+        if self.shard.schema().keyspace(keyspace).is_none() {
+            let refusal = Refusal::invalid(format!("Keyspace '{keyspace}' does not exist"));
+            return self.refuse(call, refusal, out);
+        }
+        call.session.keyspace.replace(Some(keyspace.into()));
+        call.envelope().put_set_keyspace(keyspace, out);
+        Flow::Answered(call)
+    }
+
+    /// Answers with an ERROR frame.
+    #[cold]
+    fn refuse(&self, call: Call, refusal: Refusal, out: &mut Vec<u8>) -> Flow {
+        refusal.put(&call.envelope(), self.state.node(), out);
+        Flow::Answered(call)
+    }
+
+    /// After the answer: writes what the request's trace has collected.
+    #[inline]
+    fn finish(&self, call: Call) {
+        if let Some(trace) = call.trace {
+            self.write_trace(&trace);
+        }
+    }
+
+    #[cold]
+    fn write_trace(&self, trace: &Trace) {
+        let now_us = self.state.now_us();
+        let record = trace.record(&self.shard.schema(), self.state.ids(), now_us);
+        if let Err(error) = self.shard.write(&record, Ticket::Unattended) {
+            tracing::warn!("a trace was not written: {error}");
+        }
     }
 
     /// Runs a task that ends in an answer, whatever happens to its connection meanwhile.
@@ -268,36 +288,21 @@ impl Executor {
             let mut out = Vec::new();
             if let Err(refusal) = work(&call, &mut out).await {
                 out.clear();
-                refusal.put(&call.envelope(), executor.core.node(), &mut out);
+                refusal.put(&call.envelope(), executor.state.node(), &mut out);
             }
-            let Call { session, trace, .. } = call;
-            executor.core.replies().push(session.id, &out);
-            if let Some(trace) = trace {
-                executor.write_trace(*trace);
-            }
+            executor.replies.push(call.session.id, &out);
+            executor.finish(call);
         });
-    }
-
-    /// Writes what a trace collected; nobody waits for it.
-    fn write_trace(&self, trace: Trace) {
-        let now_us = self.core.now_us();
-        let record = trace.record(&self.shard.schema(), self.core.ids(), now_us);
-        if let Err(error) = self.shard.write(&record, NOBODY) {
-            tracing::warn!("a trace was not written: {error}");
-        }
     }
 }
 
-/// The ticket of writes that nobody waits for.
-const NOBODY: u64 = u64::MAX >> 1;
-
 impl Service for Rc<Executor> {
     fn opened(&self, session: &Rc<Session>) {
-        self.core.sessions().borrow_mut().insert(session.id, session.clone());
+        self.state.sessions().borrow_mut().insert(session.id, session.clone());
     }
 
     fn closed(&self, session: &Rc<Session>) {
-        self.core.sessions().borrow_mut().remove(&session.id);
+        self.state.sessions().borrow_mut().remove(&session.id);
     }
 
     #[inline]
@@ -312,14 +317,17 @@ impl Service for Rc<Executor> {
     }
 
     fn turn(&self) -> bool {
-        let mail = self.shard.drain_mail();
+        let mail = self.shard.drain_mail(|asker, ask| {
+            let answer = self.answer(ask);
+            self.shard.answer(asker, answer);
+        });
         self.answer_writes();
         self.shard.publish();
         mail
     }
 
     fn has_work(&self) -> bool {
-        self.shard.has_mail() || self.shard.has_completed() || !self.core.replies().is_empty()
+        self.shard.has_mail() || self.shard.has_completed() || !self.replies.is_empty()
     }
 
     fn in_flight(&self) -> InFlight {
@@ -327,10 +335,6 @@ impl Service for Rc<Executor> {
     }
 
     fn replies(&self) -> &Replies {
-        self.core.replies()
+        &self.replies
     }
-}
-
-fn put_protocol_error(envelope: &Envelope<'_>, text: &str, out: &mut Vec<u8>) {
-    envelope.put_error(Failure::Plain(ErrorCode::Protocol), text, out);
 }

@@ -11,7 +11,7 @@
 use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, Durability};
-use crate::execute::{Core, Executor, Settings};
+use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{Door, Pass};
@@ -19,7 +19,7 @@ use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
 use shard::clock::Clock;
-use shard::node::{Core as ShardCore, NodeConfig, StartError, start};
+use shard::node::{Core, NodeConfig, StartError, start};
 use shard::os::cpus;
 use shard::os::epoll::Poller;
 use std::os::fd::AsFd;
@@ -89,17 +89,17 @@ fn log_config(config: &Config) -> LogConfig {
 }
 
 /// One core, from its start to its end.
-async fn serve(core: ShardCore<Core>, plan: Arc<Plan>) {
+async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let me = core.me();
     let door = plan.doors.lock().expect("nobody panics with it")[me.index()].take();
     let listeners = door.expect("each core starts once");
     let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();
-    let service = Core::new(settings(&plan), clock.clone());
-    let Some(opened) = core.open(service.clone()).await else { return };
+    let Some(opened) = core.open().await else { return };
     clock.at_least(opened.booted.layout.timestamp_high);
-    service.set_node(node_of(&plan.config, opened.booted.layout.host_id, &clock));
-    let executor = Executor::new(opened.shard.clone(), service);
+    let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
+    let state = NodeState::new(node, settings(&plan), clock.clone());
+    let executor = Executor::new(opened.shard.clone(), state);
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());

@@ -21,6 +21,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use shard::Runtime;
@@ -125,7 +126,7 @@ impl<S: Service> Pass<S> {
         }
     }
 
-    fn spawn_housekeeping(&self, runtime: &Runtime, wake: Rc<Notify>) {
+    fn spawn_housekeeping(&self, runtime: &Runtime, wake: Arc<Notify>) {
         let due = Rc::downgrade(&self.housekeeping);
         runtime.spawn(Group::Background, async move {
             while let Some(due) = due.upgrade() {

@@ -17,6 +17,7 @@ use shard::idle::InFlight;
 use shard::notify::Notify;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub(crate) trait Service {
 #[derive(Clone)]
 pub(crate) struct Replies {
     ready: Rc<RefCell<Ready>>,
-    wake: Rc<Notify>,
+    wake: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -82,7 +83,7 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 
 impl Replies {
     /// Answers that wake `wake` when they are ready.
-    pub(crate) fn new(wake: Rc<Notify>) -> Replies {
+    pub(crate) fn new(wake: Arc<Notify>) -> Replies {
         Replies { ready: Rc::default(), wake }
     }
 

@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Engine, Error, Job, Result};
@@ -27,7 +28,7 @@ use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES};
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
-use crate::runtime::{Runtime, sleep};
+use crate::runtime::Runtime;
 
 /// The background of one shard.
 pub(crate) struct Background {
@@ -49,7 +50,7 @@ impl Background {
     }
 
     /// Starts the shard's own tasks; `wake` is told when writes are done.
-    pub(crate) fn start(self: &Rc<Self>, wake: Rc<Notify>) {
+    pub(crate) fn start(self: &Rc<Self>, wake: Arc<Notify>) {
         self.runtime.spawn(Group::Log, self.clone().drive_log(wake));
         self.runtime.spawn(Group::Background, self.clone().keep_house());
         self.runtime.spawn(Group::Background, self.clone().start_jobs());
@@ -63,7 +64,7 @@ impl Background {
         now_s
     }
 
-    async fn drive_log(self: Rc<Self>, wake: Rc<Notify>) {
+    async fn drive_log(self: Rc<Self>, wake: Arc<Notify>) {
         let mut checked_bytes = 0;
         let mut driving = pin!(self.engine.drive_log());
         let error = poll_fn(|context| {
@@ -93,7 +94,7 @@ impl Background {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
             self.look.notify();
-            sleep(HOUSEKEEPING_INTERVAL).await;
+            self.runtime.sleep(HOUSEKEEPING_INTERVAL).await;
         }
     }
 

@@ -51,7 +51,7 @@ pub struct Idle {
     bells: Arc<[Bell]>,
     me: ShardId,
     bridge: Option<RefCell<Bridge>>,
-    wake: Rc<Notify>,
+    wake: Arc<Notify>,
     stop: Rc<Stop>,
     spin: Duration,
     rivalry: Rivalry,
@@ -71,7 +71,7 @@ impl Idle {
         runtime: &Runtime,
         (bells, me): (Arc<[Bell]>, ShardId),
         sockets: Option<BorrowedFd<'_>>,
-        wake: Rc<Notify>,
+        wake: Arc<Notify>,
         spin: Duration,
     ) -> io::Result<Idle> {
         let event = bells[me.index()].event();
@@ -95,7 +95,7 @@ impl Idle {
     }
 
     /// What tasks of this core notify when the pass has something to do.
-    pub fn wake(&self) -> Rc<Notify> {
+    pub fn wake(&self) -> Arc<Notify> {
         self.wake.clone()
     }
 

@@ -3,12 +3,14 @@
 //! ```text
 //! node     ──► start and stop of all cores            runtime ──► an executor per core
 //! boot     ──► the data directory, before any shard   groups  ──► who competes for a core
-//! shard    ──► one core: engine, port, who waits      idle    ──► spin, then sleep
+//! shard    ──► one core: engine, peers, tickets       idle    ──► spin, then sleep
+//! peers    ──► credits, mail, who waits for replies   completions ► writes that are done
 //! router   ──► to whom a request goes: the API        pace    ──► long work in short turns
 //! gather   ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
 //! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
-//! message, page, service ──► what travels             os      ──► epoll, eventfd, affinity
+//! message, page, protocol ─► what travels             os      ──► epoll, eventfd, affinity
+//! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
 //! owner    ──► token -> shard, shard -> tokens
 //! ```
 //!
@@ -19,12 +21,14 @@
 mod background;
 mod boot;
 pub mod clock;
+mod completions;
 pub mod gather;
 pub mod groups;
 mod held;
 pub mod idle;
 pub mod limits;
 pub mod mailbox;
+pub mod manual;
 pub mod message;
 pub mod node;
 pub mod notify;
@@ -32,16 +36,21 @@ pub mod os;
 pub mod owner;
 pub mod pace;
 pub mod page;
+mod peers;
+pub mod protocol;
 mod rivalry;
 mod router;
 pub mod runtime;
-pub mod service;
 pub mod shard;
+pub mod suspended;
+pub mod ticket;
 
 pub use boot::Booted;
 pub use groups::Group;
 pub use message::AlterError;
 pub use owner::{ShardId, Sharder};
+pub use peers::Asker;
+pub use protocol::Protocol;
 pub use runtime::Runtime;
-pub use service::Service;
 pub use shard::Shard;
+pub use ticket::Ticket;

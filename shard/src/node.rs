@@ -33,9 +33,10 @@ use crate::idle::Idle;
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
 use crate::notify::Notify;
 use crate::owner::{ShardId, Sharder};
+use crate::peers::Mail;
+use crate::protocol::Protocol;
 use crate::runtime::{CoreConfig, Runtime, launch};
-use crate::service::Service;
-use crate::shard::{Mail, Parts, Shard};
+use crate::shard::{Parts, Shard};
 
 /// How to run a node.
 #[derive(Clone, Debug)]
@@ -105,25 +106,25 @@ struct Shared {
 }
 
 /// One core that is about to open its shard.
-pub struct Core<S: Service> {
+pub struct Core<P: Protocol> {
     runtime: Runtime,
-    port: Port<Mail<S>>,
+    port: Port<Mail<P>>,
     booted: Option<Booted>,
     shared: Arc<Shared>,
 }
 
 /// What a core's main gets when its shard is open.
-pub struct Opened<S: Service> {
+pub struct Opened<P: Protocol> {
     /// The shard.
-    pub shard: Rc<Shard<S>>,
+    pub shard: Rc<Shard<P>>,
     /// The data directory.
     pub booted: Booted,
     /// Asked once a pass.
-    pub stopping: Stopping<S>,
+    pub stopping: Stopping<P>,
     bells: Arc<[Bell]>,
 }
 
-impl<S: Service> Opened<S> {
+impl<P: Protocol> Opened<P> {
     /// This core's sleep, which `sockets`, mail and the shard's tasks end.
     pub fn idle(&self, sockets: Option<BorrowedFd<'_>>) -> std::io::Result<Idle> {
         let shard = &self.shard;
@@ -133,21 +134,21 @@ impl<S: Service> Opened<S> {
 }
 
 /// Whether the node is to stop, and how this core does.
-pub struct Stopping<S: Service> {
+pub struct Stopping<P: Protocol> {
     shared: Arc<Shared>,
-    shard: Rc<Shard<S>>,
+    shard: Rc<Shard<P>>,
     /// On the first core.
     home: Option<Rc<Home>>,
 }
 
-impl<S: Service> Clone for Stopping<S> {
+impl<P: Protocol> Clone for Stopping<P> {
     fn clone(&self) -> Self {
         let Stopping { shared, shard, home } = self;
         Stopping { shared: shared.clone(), shard: shard.clone(), home: home.clone() }
     }
 }
 
-impl<S: Service> Stopping<S> {
+impl<P: Protocol> Stopping<P> {
     /// Whether it is. The core's bell rings when it becomes so.
     pub fn is_asked(&self) -> bool {
         self.shared.stopping.load(Ordering::Relaxed)
@@ -172,7 +173,7 @@ impl<S: Service> Stopping<S> {
     }
 }
 
-impl<S: Service> Core<S> {
+impl<P: Protocol> Core<P> {
     /// The executor it runs on.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -185,9 +186,9 @@ impl<S: Service> Core<S> {
 
     /// Opens the shard: on the first core after the data directory as a whole. `None` when that
     /// failed, which [`start`] has been told.
-    pub async fn open(self, service: Rc<S>) -> Option<Opened<S>> {
+    pub async fn open(self) -> Option<Opened<P>> {
         let shared = self.shared.clone();
-        match self.try_open(service).await {
+        match self.try_open().await {
             Ok(opened) => {
                 let _ = shared.report.send(Report::Opened);
                 Some(opened)
@@ -199,7 +200,7 @@ impl<S: Service> Core<S> {
         }
     }
 
-    async fn try_open(self, service: Rc<S>) -> engine::Result<Opened<S>> {
+    async fn try_open(self) -> engine::Result<Opened<P>> {
         let Core { runtime, port, booted, shared } = self;
         let (config, me) = (&shared.config, port.outbox.me());
         let disk = Disk::at(&config.data_dir).await?;
@@ -220,12 +221,11 @@ impl<S: Service> Core<S> {
             runtime,
             engine,
             sharder: Sharder::new(config.shards),
-            service,
             schema,
             schema_log,
             port,
             mail_slots: ring_slots(config.shards),
-            wake: Rc::new(Notify::new()),
+            wake: Arc::new(Notify::new()),
         });
         let stopping = Stopping { shared, shard: shard.clone(), home };
         Ok(Opened { shard, booted, bells, stopping })
@@ -241,13 +241,13 @@ pub struct Node {
 }
 
 /// Starts every core with `main`, and returns when all have opened their shards.
-pub fn start<S, M, F>(config: NodeConfig, main: M) -> Result<Node, StartError>
+pub fn start<P, M, F>(config: NodeConfig, main: M) -> Result<Node, StartError>
 where
-    S: Service,
-    M: Fn(Core<S>) -> F + Clone + Send + 'static,
+    P: Protocol,
+    M: Fn(Core<P>) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + 'static,
 {
-    let ports = mesh::<Mail<S>>(config.shards).map_err(StartError::Runtime)?;
+    let ports = mesh::<Mail<P>>(config.shards).map_err(StartError::Runtime)?;
     let bells = ports[0].outbox.bells().clone();
     let (report, reports) = mpsc::channel();
     let shared = Arc::new(Shared { config, stopping: AtomicBool::new(false), report });

@@ -1,18 +1,22 @@
-//! A wake-up between tasks of one core: one waiter, no allocation, nothing lost.
+//! A wake-up of one waiter: no allocation, nothing lost.
 //!
-//! A notification that finds nobody waiting is kept, and many kept are one: whoever is woken looks
-//! at everything there is to do. The waker is stored by value and replaced, never accumulated
+//! A notification that finds no one waiting is kept, and many kept are one: the one who is woken
+//! looks at everything there is to do. The waker is stored by value and replaced, never accumulated
 //! (glommio counts the wakers of a task in sixteen bits).
+//!
+//! It is used between tasks of one core. It is `Sync` because wakers are, by their type
+//! (`suspended.rs`): a notification that is kept already costs one load, which is the common case.
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// See the module. Not `Send`: cores wake one another with a [`Bell`](crate::mailbox::Bell).
+/// See the module. Cores wake one another with a [`Bell`](crate::mailbox::Bell).
 #[derive(Default)]
 pub struct Notify {
-    set: Cell<bool>,
-    waiter: RefCell<Option<Waker>>,
+    set: AtomicBool,
+    waiter: Mutex<Option<Waker>>,
 }
 
 impl Notify {
@@ -24,33 +28,44 @@ impl Notify {
     /// Wakes the waiter, now or when it comes.
     #[inline]
     pub fn notify(&self) {
-        if !self.set.replace(true)
-            && let Some(waiter) = self.waiter.take()
-        {
-            waiter.wake();
+        if !self.set.load(Ordering::Relaxed) {
+            self.notify_first();
+        }
+    }
+
+    fn notify_first(&self) {
+        if !self.set.swap(true, Ordering::SeqCst) {
+            let waiter = self.waiter().take();
+            if let Some(waiter) = waiter {
+                waiter.wake();
+            }
         }
     }
 
     /// Whether a notification is kept; takes it.
     #[inline]
     pub fn take(&self) -> bool {
-        self.set.take()
+        self.set.load(Ordering::Relaxed) && self.set.swap(false, Ordering::SeqCst)
     }
 
     /// Waits for a notification and takes it. One task waits at a time.
     pub async fn notified(&self) {
         poll_fn(|context| {
-            if self.set.take() {
+            if self.take() {
                 return Poll::Ready(());
             }
-            let mut waiter = self.waiter.borrow_mut();
-            match &mut *waiter {
+            match &mut *self.waiter() {
                 Some(waiter) => waiter.clone_from(context.waker()),
-                None => *waiter = Some(context.waker().clone()),
+                waiter => *waiter = Some(context.waker().clone()),
             }
-            Poll::Pending
+            // It may have come from another thread meanwhile.
+            if self.take() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+    }
+
+    fn waiter(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

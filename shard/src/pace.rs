@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::groups::Group;
 use crate::limits::{PAUSE_MAX, SLICE};
-use crate::runtime::{Runtime, reap, sleep};
+use crate::runtime::Runtime;
 
 /// The turns of one background task.
 pub struct Pace {
@@ -54,9 +54,9 @@ impl Pace {
         self.turn.set((now, served(&self.runtime)));
         let pause = turn.pause(self.runtime.shares(self.group));
         if pause.is_zero() {
-            reap().await
+            self.runtime.reap().await
         } else {
-            sleep(pause).await
+            self.runtime.sleep(pause).await
         }
         self.slice_began.set(Instant::now());
     }
@@ -109,7 +109,7 @@ mod tests {
     /// A computing task that breathes lets timers fire long before it ends.
     #[test]
     fn timers_fire_beside_a_computing_task() {
-        use crate::runtime::{CoreConfig, launch};
+        use crate::runtime::{CoreConfig, launch, reap, sleep};
         use std::rc::Rc;
         let core = launch(CoreConfig::new("pace", None), |runtime| async move {
             let stop = Rc::new(Cell::new(false));

@@ -3,7 +3,7 @@
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
 //! read    one owner: engine or mailbox        several: gathered (`gather.rs`)
-//! ask     a peer's service, or our own        alter, truncate, flush: every shard, and wait for all
+//! ask     the layer above on other cores      alter, truncate, flush: every shard, and wait for all
 //! ```
 //!
 //! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
@@ -20,12 +20,13 @@ use model::schema::SchemaEntry;
 use model::{MutationRef, Schema, SchemaChange, TableId};
 
 use crate::gather::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
-use crate::message::{AlterError, Alteration, Message, Reply, Request};
+use crate::message::{AlterError, Alteration, Reply, Request};
 use crate::owner::ShardId;
 use crate::page::Page;
-use crate::runtime::sleep;
-use crate::service::Service;
-use crate::shard::{OWN_TICKETS, Shard, Slot, Waiting};
+use crate::peers::{Slot, Waiting};
+use crate::protocol::Protocol;
+use crate::shard::Shard;
+use crate::ticket::Ticket;
 
 /// How long a task waits before it looks again whether a peer takes requests.
 const CREDIT_WAIT: Duration = Duration::from_millis(1);
@@ -33,15 +34,15 @@ const CREDIT_WAIT: Duration = Duration::from_millis(1);
 /// The shard that orders the changes of the schema.
 const SCHEMA_SHARD: ShardId = ShardId::new(0);
 
-impl<S: Service> Shard<S> {
-    /// Makes a record durable and readable, wherever its mutations belong. The ticket, below 2^63,
-    /// comes back from [`take_completed`](Self::take_completed). An error here is final: nothing was
-    /// done.
-    pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
-        assert!(ticket < OWN_TICKETS, "the server's tickets are below 2^63");
+impl<P: Protocol> Shard<P> {
+    /// Makes a record durable and readable, wherever its mutations belong. A caller's ticket comes
+    /// back from [`take_completed`](Self::take_completed). An error here is final: nothing was done.
+    #[inline]
+    pub fn write(&self, record: &[u8], ticket: Ticket) -> Result<()> {
+        assert!(!matches!(ticket, Ticket::Entry(_)), "entries are the shard's own");
         match self.owner_of_record(record)? {
-            Some(owner) if owner == self.me => self.engine.write(record, ticket),
-            Some(owner) => self.write_there(owner, record, Waiting::Ticket(ticket)),
+            Some(owner) if owner == self.me() => self.engine.write(record, ticket.to_bits()),
+            Some(owner) => self.write_there(owner, record, ticket),
             None => self.write_everywhere(record, ticket),
         }
     }
@@ -61,43 +62,36 @@ impl<S: Service> Shard<S> {
         owner.map(Some).ok_or_else(|| Error::invalid("a record holds a mutation"))
     }
 
-    fn write_there(
-        &self,
-        owner: ShardId,
-        record: &[u8],
-        waiting: Waiting<S::Answer>,
-    ) -> Result<()> {
-        self.spend_credit(owner)?;
-        self.send(owner, waiting, Request::Apply(record.into()));
+    fn write_there(&self, owner: ShardId, record: &[u8], ticket: Ticket) -> Result<()> {
+        self.peers.spend_credit(owner)?;
+        self.peers.send(owner, Waiting::Write(ticket), Request::Apply(record.into()));
         Ok(())
     }
 
-    fn write_everywhere(&self, record: &[u8], ticket: u64) -> Result<()> {
+    fn write_everywhere(&self, record: &[u8], ticket: Ticket) -> Result<()> {
         let parts = self.split_record(record)?;
         for (spent, (owner, _)) in parts.iter().enumerate() {
-            if *owner != self.me
-                && let Err(error) = self.spend_credit(*owner)
+            if *owner != self.me()
+                && let Err(error) = self.peers.spend_credit(*owner)
             {
                 self.return_credits(&parts[..spent]);
                 return Err(error);
             }
         }
         let batch = Waiting::Batch { ticket, parts_left: parts.len(), failed: None };
-        let batch = self.waiting.borrow_mut().insert(batch);
-        if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me) {
-            let place = self.waiting.borrow_mut().insert(Waiting::Part(batch));
-            if let Err(error) = self.engine.write(part, OWN_TICKETS + place as u64) {
-                let mut waiting = self.waiting.borrow_mut();
-                waiting.remove(place);
-                waiting.remove(batch);
-                drop(waiting);
+        let batch = self.peers.remember(batch);
+        if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me()) {
+            let entry = self.peers.remember(Waiting::Part(batch));
+            if let Err(error) = self.engine.write(part, Ticket::Entry(entry).to_bits()) {
+                self.peers.forget(entry);
+                self.peers.forget(batch);
                 self.return_credits(&parts);
                 return Err(error);
             }
         }
         for (owner, part) in parts {
-            if owner != self.me {
-                self.send(owner, Waiting::Part(batch), Request::Apply(part.into()));
+            if owner != self.me() {
+                self.peers.send(owner, Waiting::Part(batch), Request::Apply(part.into()));
             }
         }
         Ok(())
@@ -121,35 +115,19 @@ impl<S: Service> Shard<S> {
         Ok(parts)
     }
 
-    fn spend_credit(&self, peer: ShardId) -> Result<()> {
-        let credit = &mut self.credits.borrow_mut()[peer.index()];
-        *credit = credit.checked_sub(1).ok_or(Error::Overloaded("requests to another core"))?;
-        Ok(())
-    }
-
     fn return_credits(&self, parts: &[(ShardId, Vec<u8>)]) {
-        let mut credits = self.credits.borrow_mut();
-        for (owner, _) in parts.iter().filter(|(owner, _)| *owner != self.me) {
-            credits[owner.index()] += 1;
-        }
-    }
-
-    /// Sends a request whose credit is spent.
-    fn send(&self, to: ShardId, waiting: Waiting<S::Answer>, request: Request<S::Ask>) {
-        let id = self.waiting.borrow_mut().insert(waiting);
-        let id = u32::try_from(id).expect("credits bound what waits");
-        let sent = self.outbox.borrow_mut().send(to, Message::Ask { id, request });
-        assert!(sent.is_ok(), "a credit is room in the ring");
+        let others = parts.iter().filter(|(owner, _)| *owner != self.me());
+        others.for_each(|(owner, _)| self.peers.return_credit(*owner));
     }
 
     /// Asks a peer and waits for its reply, and for its mailbox if that is full.
-    async fn call(&self, to: ShardId, request: Request<S::Ask>) -> Reply<S::Answer> {
-        assert!(to != self.me, "a core does not write to itself");
-        while self.spend_credit(to).is_err() {
-            sleep(CREDIT_WAIT).await;
+    async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
+        assert!(to != self.me(), "a core does not write to itself");
+        while self.peers.spend_credit(to).is_err() {
+            self.runtime.sleep(CREDIT_WAIT).await;
         }
         let slot = Slot::new();
-        self.send(to, Waiting::Task(slot.clone()), request);
+        self.peers.send(to, Waiting::Task(slot.clone()), request);
         // The pass publishes; it may be asleep.
         self.wake().notify();
         slot.take().await
@@ -159,7 +137,7 @@ impl<S: Service> Shard<S> {
     /// which the sink starts afresh with [`read`](Self::read).
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
         match owners(command, self.sharder) {
-            Owners::One(owner) if owner == self.me => self.engine.read_cached(command, sink),
+            Owners::One(owner) if owner == self.me() => self.engine.read_cached(command, sink),
             _ => Err(Error::WouldBlock),
         }
     }
@@ -168,7 +146,7 @@ impl<S: Service> Shard<S> {
     /// keys, up to the command's limits as if one shard had everything.
     pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
         match owners(command, self.sharder) {
-            Owners::One(owner) if owner == self.me => {
+            Owners::One(owner) if owner == self.me() => {
                 let _waits = self.reading();
                 self.engine.read(command, sink).await
             }
@@ -188,7 +166,7 @@ impl<S: Service> Shard<S> {
     }
 
     async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
-        if owner == self.me {
+        if owner == self.me() {
             return self.read_here(&command).await;
         }
         match self.call(owner, Request::Read(Box::new(command))).await {
@@ -219,20 +197,17 @@ impl<S: Service> Shard<S> {
         Ok(walk.into_page())
     }
 
-    /// Asks the service of another core, or of this one.
-    pub async fn ask(&self, to: ShardId, ask: S::Ask) -> S::Answer {
-        if to == self.me {
-            return self.service.answer(ask);
-        }
-        match self.call(to, Request::Service(ask)).await {
-            Reply::Service(answer) => answer,
-            _ => unreachable!("a service is answered by a service"),
-        }
+    /// Asks the layer above on every other core; answers in the order of the cores.
+    pub async fn ask_peers(&self, ask: impl Fn() -> P::Ask) -> Vec<P::Answer> {
+        let peers = self.sharder.all().filter(|peer| *peer != self.me());
+        join(peers.map(|peer| self.ask(peer, ask()))).await
     }
 
-    /// Asks the services of all cores; answers in their order.
-    pub async fn ask_all(&self, ask: impl Fn() -> S::Ask) -> Vec<S::Answer> {
-        join(self.sharder.all().map(|shard| self.ask(shard, ask()))).await
+    async fn ask(&self, peer: ShardId, ask: P::Ask) -> P::Answer {
+        match self.call(peer, Request::Service(ask)).await {
+            Reply::Service(answer) => answer,
+            _ => unreachable!("the layer above is answered by the layer above"),
+        }
     }
 
     /// Changes the schema: when this returns, the change is durable and every core follows it.
@@ -243,7 +218,7 @@ impl<S: Service> Shard<S> {
         based_on: u64,
     ) -> Result<Arc<Schema>, AlterError> {
         let alteration = Alteration { change, based_on };
-        if self.me == SCHEMA_SHARD {
+        if self.me() == SCHEMA_SHARD {
             return self.alter_here(alteration).await;
         }
         match self.call(SCHEMA_SHARD, Request::Alter(Box::new(alteration))).await {
@@ -256,16 +231,16 @@ impl<S: Service> Shard<S> {
         &self,
         alteration: Alteration,
     ) -> Result<Arc<Schema>, AlterError> {
-        assert_eq!(self.me, SCHEMA_SHARD, "one shard orders the changes");
+        assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
         let mut log = loop {
             // One change at a time: whoever has the log holds the turn.
-            match self.schema_log.take() {
+            match self.schema.log.take() {
                 Some(log) => break log,
-                None => sleep(CREDIT_WAIT).await,
+                None => self.runtime.sleep(CREDIT_WAIT).await,
             }
         };
         let result = self.append_change(&mut log, alteration).await;
-        self.schema_log.replace(Some(log));
+        self.schema.log.replace(Some(log));
         let schema = result?;
         let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
         assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
@@ -290,7 +265,7 @@ impl<S: Service> Shard<S> {
     }
 
     async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {
-        if shard == self.me {
+        if shard == self.me() {
             self.adopt(schema);
             return Ok(());
         }
@@ -299,17 +274,16 @@ impl<S: Service> Shard<S> {
 
     pub(crate) fn adopt(&self, schema: Arc<Schema>) {
         // Two changes may arrive out of order; the later includes the earlier.
-        if schema.number <= self.schema.borrow().number {
+        if schema.number <= self.schema_number() {
             return;
         }
         self.engine.set_schema(&schema);
-        self.schema.replace(schema.clone());
-        self.service.adopt(&schema);
+        self.schema.replace(schema);
     }
 
     /// Forgets the rows of a table on every core, durably.
     pub async fn truncate(&self, table: TableId) -> Result<()> {
-        let truncate = async |shard: ShardId| match shard == self.me {
+        let truncate = async |shard: ShardId| match shard == self.me() {
             true => self.background.truncate(table).await,
             false => self.call_done(shard, Request::Truncate(table)).await,
         };
@@ -324,14 +298,14 @@ impl<S: Service> Shard<S> {
 
     /// Writes the memtables of every core to sstables.
     pub async fn flush(&self) -> Result<()> {
-        let flush = async |shard: ShardId| match shard == self.me {
+        let flush = async |shard: ShardId| match shard == self.me() {
             true => self.flush_here().await,
             false => self.call_done(shard, Request::Flush).await,
         };
         join(self.sharder.all().map(flush)).await.into_iter().collect()
     }
 
-    async fn call_done(&self, to: ShardId, request: Request<S::Ask>) -> Result<()> {
+    async fn call_done(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
         match self.call(to, request).await {
             Reply::Done(result) => result.map_err(|error| *error),
             _ => unreachable!("it is done or it is not"),

@@ -27,6 +27,7 @@ use glommio::{
 
 use crate::groups::Group;
 use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
+use crate::manual::Manual;
 use crate::os::cpus;
 use crate::pace::Pace;
 
@@ -64,8 +65,14 @@ struct Queue {
 
 /// The handle of a running core. Cheap to clone, never leaves its thread.
 #[derive(Clone)]
-pub struct Runtime {
-    queues: Rc<[Queue; Group::ALL.len()]>,
+pub struct Runtime(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    /// A thread of its own: glommio's queues.
+    Core(Rc<[Queue; Group::ALL.len()]>),
+    /// Driven by hand (`manual.rs`): all groups are one.
+    Manual(Rc<Manual>),
 }
 
 /// Starts a core: a thread that runs `main` to its end. Fails here when the thread cannot start;
@@ -95,7 +102,7 @@ where
             .make()?;
         executor.run(async move {
             let runtime = Runtime::new();
-            let requests = runtime.queue(Group::Requests).handle;
+            let requests = runtime.queue(Group::Requests).expect("a core has queues").handle;
             runtime.spawn(Group::Background, watch());
             // The first sleep registers a memory barrier with the kernel, tens of milliseconds:
             // better now than under the first request.
@@ -114,28 +121,60 @@ impl Runtime {
             let handle = executor().create_task_queue(shares, Latency::NotImportant, group.name());
             Queue { handle, dial }
         });
-        Runtime { queues: Rc::new(queues) }
+        Runtime(Kind::Core(Rc::new(queues)))
     }
 
-    fn queue(&self, group: Group) -> &Queue {
-        &self.queues[group as usize]
+    /// The handle of a runtime that is driven by hand.
+    pub(crate) fn manual(manual: Rc<Manual>) -> Runtime {
+        Runtime(Kind::Manual(manual))
+    }
+
+    /// The queue of a group; `None` where all groups are one.
+    fn queue(&self, group: Group) -> Option<&Queue> {
+        match &self.0 {
+            Kind::Core(queues) => Some(&queues[group as usize]),
+            Kind::Manual(_) => None,
+        }
     }
 
     /// Runs `future` in `group` until it ends. It starts at the next turn of that group's queue.
     pub fn spawn(&self, group: Group, future: impl Future<Output = ()> + 'static) {
-        glommio::spawn_local_into(future, self.queue(group).handle)
-            .expect("the queue lives as long as the executor")
-            .detach();
+        match &self.0 {
+            Kind::Core(queues) => {
+                glommio::spawn_local_into(future, queues[group as usize].handle)
+                    .expect("the queue lives as long as the executor")
+                    .detach();
+            }
+            Kind::Manual(manual) => manual.spawn(future),
+        }
+    }
+
+    /// Waits. Good for a millisecond and more.
+    pub async fn sleep(&self, time: Duration) {
+        match &self.0 {
+            Kind::Core(_) => sleep(time).await,
+            Kind::Manual(manual) => manual.sleep(time).await,
+        }
+    }
+
+    /// See [`reap`].
+    pub(crate) async fn reap(&self) {
+        // By hand the disk is served whenever its owner drives it.
+        if let Kind::Core(_) = &self.0 {
+            reap().await;
+        }
     }
 
     /// Changes the weight of `group` from its next turn on.
     pub fn set_shares(&self, group: Group, shares: usize) {
-        self.queue(group).dial.0.set(shares.clamp(1, 1000));
+        if let Some(queue) = self.queue(group) {
+            queue.dial.0.set(shares.clamp(1, 1000));
+        }
     }
 
     /// The weight of `group`.
     pub fn shares(&self, group: Group) -> usize {
-        self.queue(group).dial.0.get()
+        self.queue(group).map_or(group.shares(), |queue| queue.dial.0.get())
     }
 
     /// How a task of `group` that computes for long takes its turns.
@@ -145,8 +184,8 @@ impl Runtime {
 
     /// How long `group` has run on this core.
     pub fn runtime_of(&self, group: Group) -> Duration {
-        let stats = executor().task_queue_stats(self.queue(group).handle);
-        stats.map_or(Duration::ZERO, |stats| stats.runtime())
+        let stats = self.queue(group).map(|queue| executor().task_queue_stats(queue.handle));
+        stats.and_then(Result::ok).map_or(Duration::ZERO, |stats| stats.runtime())
     }
 }
 

@@ -1,148 +1,103 @@
-//! One core's shard: an engine, a port to the other cores, and what waits for either.
+//! One core's shard: an engine, its peers, and what waits for either.
 //!
 //! ```text
 //!            the pass of the server
-//!   write / read │        ▲ take_completed
+//!   write / read │        ▲ take_completed, drain_mail
 //!                ▼        │
-//!   router.rs ─ mine ─► engine ─► completed tickets ─┐
-//!             └ other's ─► outbox        inbox ──────┴─► settle: whoever waits for it
+//!   router.rs ─ mine ─► engine ─► finished tickets ──────┐
+//!             └ other's ─► peers.rs (mailbox) ─► replies ─┴─► settle: who waited for it
 //! ```
 //!
-//! A *ticket* is the server's name of a write; it comes back with the result, in a later pass. Below
-//! 2^63 it is the engine's ticket too, so that a local write costs nothing here; above are the places
-//! of `waiting`: a peer's write, a part of a batch, a question to a peer.
+//! A [`Ticket`] names a write and comes back with the result, in a later pass.
 //!
 //! Invariants
 //! 1. Every request of a peer gets exactly one reply.
-//! 2. At most `credit` requests to a peer are unanswered, half of the slots of the
-//!    ring back: a reply never finds the mailbox full.
-//! 3. No borrow is kept across an await.
+//! 2. No borrow is kept across an await.
 //!
 //! Not here: sockets and CQL (`server`), when to flush or compact (`background.rs`, the engine).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use engine::layout::SchemaLog;
 use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema};
-use slab::Slab;
 
 use crate::background::Background;
+use crate::completions::Completions;
 use crate::groups::Group;
-use crate::held::{Finished, Held};
 use crate::idle::InFlight;
-use crate::limits::MAIL_BUDGET;
-use crate::mailbox::{Inbox, Outbox, Port};
-use crate::message::{Message, Reply, Request};
+use crate::mailbox::Port;
+use crate::message::{Reply, Request};
 use crate::notify::Notify;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
-use crate::runtime::{Runtime, sleep};
-use crate::service::Service;
-
-/// What travels between the cores of a server with service `S`.
-pub type Mail<S> = Message<<S as Service>::Ask, <S as Service>::Answer>;
-
-/// The first ticket that is not the server's.
-pub(crate) const OWN_TICKETS: u64 = 1 << 63;
+use crate::peers::{Asker, Mail, Peers, Received, Waiting};
+use crate::protocol::Protocol;
+use crate::runtime::Runtime;
+use crate::ticket::Ticket;
 
 /// One core's shard. `Rc`: it never leaves its thread.
-pub struct Shard<S: Service> {
+pub struct Shard<P: Protocol> {
     pub(crate) runtime: Runtime,
     pub(crate) engine: Rc<Engine>,
     pub(crate) sharder: Sharder,
-    pub(crate) me: ShardId,
-    pub(crate) service: Rc<S>,
+    pub(crate) peers: Peers<P>,
     pub(crate) background: Rc<Background>,
-    pub(crate) schema: RefCell<Arc<Schema>>,
-    /// On the first shard; taken while a change is being written.
-    pub(crate) schema_log: RefCell<Option<SchemaLog>>,
-    pub(crate) waiting: RefCell<Slab<Waiting<S::Answer>>>,
-    pub(crate) outbox: RefCell<Outbox<Mail<S>>>,
-    /// Requests that may still be sent to each peer.
-    pub(crate) credits: RefCell<Vec<usize>>,
-    inbox: RefCell<Inbox<Mail<S>>>,
-    completed: RefCell<Vec<(u64, Result<()>)>>,
-    /// Empty, kept for its room.
-    finished: RefCell<Vec<Finished>>,
-    held: RefCell<Held>,
-    alarm_is_set: Cell<bool>,
-    wake: Rc<Notify>,
+    pub(crate) schema: CurrentSchema,
+    completions: Completions,
+    wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
 }
 
-/// Who waits for something to be done.
-pub(crate) enum Waiting<R> {
-    /// The server, for a write on one other core.
-    Ticket(u64),
-    /// The server, for a record over several owners.
-    Batch { ticket: u64, parts_left: usize, failed: Option<Error> },
-    /// A batch in this table, for one of its parts.
-    Part(usize),
-    /// A peer, for its write to be durable here.
-    Peer { from: ShardId, id: u32 },
-    /// A task of this core.
-    Task(Rc<Slot<R>>),
+/// The schema that a core follows, and on the first shard the log of its changes.
+pub(crate) struct CurrentSchema {
+    current: RefCell<Arc<Schema>>,
+    number: Cell<u64>,
+    /// Taken while a change is being written.
+    pub(crate) log: RefCell<Option<SchemaLog>>,
 }
 
-/// Where a task finds its reply.
-#[derive(Default)]
-pub(crate) struct Slot<R> {
-    reply: Cell<Option<Reply<R>>>,
-    ready: Notify,
-}
-
-impl<R> Slot<R> {
-    pub(crate) fn new() -> Rc<Slot<R>> {
-        Rc::new(Slot { reply: Cell::new(None), ready: Notify::new() })
+impl CurrentSchema {
+    fn new(schema: Arc<Schema>, log: Option<SchemaLog>) -> CurrentSchema {
+        let number = Cell::new(schema.number);
+        CurrentSchema { current: RefCell::new(schema), number, log: RefCell::new(log) }
     }
 
-    pub(crate) async fn take(&self) -> Reply<R> {
-        self.ready.notified().await;
-        self.reply.take().expect("a slot is notified with its reply")
+    /// Follows `schema` from now on.
+    pub(crate) fn replace(&self, schema: Arc<Schema>) {
+        self.number.set(schema.number);
+        self.current.replace(schema);
     }
 }
 
 /// What a shard is made of.
-pub(crate) struct Parts<S: Service> {
+pub(crate) struct Parts<P: Protocol> {
     pub(crate) runtime: Runtime,
     pub(crate) engine: Engine,
     pub(crate) sharder: Sharder,
-    pub(crate) service: Rc<S>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) schema_log: Option<SchemaLog>,
-    pub(crate) port: Port<Mail<S>>,
+    pub(crate) port: Port<Mail<P>>,
     pub(crate) mail_slots: usize,
-    pub(crate) wake: Rc<Notify>,
+    pub(crate) wake: Arc<Notify>,
 }
 
-impl<S: Service> Shard<S> {
-    pub(crate) fn new(parts: Parts<S>) -> Rc<Shard<S>> {
-        let Port { inbox, outbox } = parts.port;
-        let credits = vec![parts.mail_slots / 2; parts.sharder.shards()];
-        let (runtime, me, engine) = (parts.runtime, outbox.me(), Rc::new(parts.engine));
-        let background = Background::new(runtime.clone(), engine.clone(), me);
+impl<P: Protocol> Shard<P> {
+    pub(crate) fn new(parts: Parts<P>) -> Rc<Shard<P>> {
+        let peers = Peers::new(parts.port, parts.sharder.shards(), parts.mail_slots);
+        let (runtime, engine) = (parts.runtime, Rc::new(parts.engine));
+        let background = Background::new(runtime.clone(), engine.clone(), peers.me());
         background.start(parts.wake.clone());
         Rc::new(Shard {
             runtime,
             engine,
             sharder: parts.sharder,
-            me,
+            peers,
             background,
-            service: parts.service,
-            schema: RefCell::new(parts.schema),
-            schema_log: RefCell::new(parts.schema_log),
-            waiting: RefCell::default(),
-            outbox: RefCell::new(outbox),
-            credits: RefCell::new(credits),
-            inbox: RefCell::new(inbox),
-            completed: RefCell::default(),
-            finished: RefCell::default(),
-            held: RefCell::default(),
-            alarm_is_set: Cell::new(false),
+            schema: CurrentSchema::new(parts.schema, parts.schema_log),
+            completions: Completions::default(),
             wake: parts.wake,
             reads: Rc::default(),
         })
@@ -160,7 +115,7 @@ impl<S: Service> Shard<S> {
 
     /// Which shard this is.
     pub fn me(&self) -> ShardId {
-        self.me
+        self.peers.me()
     }
 
     /// The executor it runs on.
@@ -170,35 +125,44 @@ impl<S: Service> Shard<S> {
 
     /// The schema that this core follows.
     pub fn schema(&self) -> Arc<Schema> {
-        self.schema.borrow().clone()
+        self.schema.current.borrow().clone()
+    }
+
+    /// [`Schema::number`] of that schema: cheap to compare.
+    #[inline]
+    pub fn schema_number(&self) -> u64 {
+        self.schema.number.get()
     }
 
     /// What wakes the pass: notify it when there is something for it.
-    pub fn wake(&self) -> Rc<Notify> {
+    pub fn wake(&self) -> Arc<Notify> {
         self.wake.clone()
     }
 
     /// Whether there is mail.
     pub fn has_mail(&self) -> bool {
-        self.inbox.borrow_mut().has_mail()
+        self.peers.has_mail()
     }
 
-    /// Does what peers ask and takes their replies, up to a budget; whether there was any. Once a pass.
-    pub fn drain_mail(self: &Rc<Self>) -> bool {
-        let mut inbox = self.inbox.borrow_mut();
-        let taken = inbox.drain(MAIL_BUDGET, |from, message| match message {
-            Message::Ask { id, request } => self.serve(from, id, request),
-            Message::Answer { id, reply } => {
-                self.credits.borrow_mut()[from.index()] += 1;
-                self.settle(id as usize, reply);
-            }
-        });
-        taken > 0
+    /// Does what peers ask and takes their replies, up to a budget; whether there was any. What the
+    /// layer above is asked goes to `answer`, which calls [`answer`](Self::answer) now or later.
+    /// Once a pass.
+    pub fn drain_mail(self: &Rc<Self>, mut answer: impl FnMut(Asker, P::Ask)) -> bool {
+        self.peers.receive(|received| match received {
+            Received::Question(asker, Request::Service(ask)) => answer(asker, ask),
+            Received::Question(asker, request) => self.serve(asker, request),
+            Received::Answer(waiting, reply) => self.settle(waiting, reply),
+        })
+    }
+
+    /// Answers what a peer asked the layer above.
+    pub fn answer(&self, asker: Asker, answer: P::Answer) {
+        self.peers.reply(asker, Reply::Service(answer));
     }
 
     /// Makes what was said to the others visible to them. Once a pass, and before it sleeps.
     pub fn publish(&self) {
-        self.outbox.borrow_mut().publish();
+        self.peers.publish();
     }
 
     /// What the core waits for besides sockets and mail.
@@ -207,108 +171,76 @@ impl<S: Service> Shard<S> {
         if disk { InFlight::Disk } else { InFlight::Nothing }
     }
 
-    /// Moves the tickets that are done to `out`, with their results. Once a pass.
-    pub fn take_completed(self: &Rc<Self>, out: &mut Vec<(u64, Result<()>)>) {
-        let mut finished = self.finished.take();
-        self.engine.take_completed(&mut finished);
-        let delay_us = self.engine.write_delay_us();
-        if delay_us == 0 && self.held.borrow().is_empty() {
-            finished.drain(..).for_each(|write| self.finish(write, out));
-        } else {
-            self.finish_later(&mut finished, Duration::from_micros(delay_us.into()), out);
-        }
-        self.finished.replace(finished);
-        out.append(&mut self.completed.borrow_mut());
-    }
-
-    /// Tells whoever asked the engine for a write: the server by `out`, others by what waits for it.
-    fn finish(&self, (ticket, result): Finished, out: &mut Vec<(u64, Result<()>)>) {
-        match ticket.checked_sub(OWN_TICKETS) {
-            None => out.push((ticket, result)),
-            Some(place) => self.settle(place as usize, Reply::Done(result.map_err(Box::new))),
-        }
-    }
-
-    #[cold]
-    fn finish_later(
-        self: &Rc<Self>,
-        finished: &mut Vec<Finished>,
-        delay: Duration,
-        out: &mut Vec<(u64, Result<()>)>,
-    ) {
-        let now = Instant::now();
-        self.held.borrow_mut().hold(finished.drain(..), now, delay);
-        while let Some(write) = self.held_until(now) {
-            self.finish(write, out);
-        }
-        let Some(due_in) = self.held.borrow().due_in(now) else { return };
-        if self.alarm_is_set.replace(true) {
-            return;
-        }
-        let shard = self.clone();
-        self.runtime.spawn(Group::Requests, async move {
-            sleep(due_in).await;
-            shard.alarm_is_set.set(false);
-            shard.wake.notify();
+    /// Moves the numbers of callers' writes that are done to `out`, with their results. Once a pass.
+    pub fn take_completed(self: &Rc<Self>, out: &mut Vec<(u32, Result<()>)>) {
+        let due_in = self.completions.settle(&self.engine, |ticket, result| match ticket {
+            Ticket::Entry(entry) => {
+                let waiting = self.peers.forget(entry);
+                self.settle(waiting, Reply::Done(result.map_err(Box::new)));
+            }
+            ticket => self.completions.push(ticket, result),
         });
-    }
-
-    fn held_until(&self, now: Instant) -> Option<Finished> {
-        self.held.borrow_mut().next(now)
+        if let Some(due_in) = due_in {
+            let shard = self.clone();
+            self.runtime.spawn(Group::Requests, async move {
+                shard.runtime.sleep(due_in).await;
+                shard.completions.alarm_is_over();
+                shard.wake.notify();
+            });
+        }
+        self.completions.take(out);
     }
 
     /// Whether [`take_completed`](Self::take_completed) would find something.
     pub fn has_completed(&self) -> bool {
-        self.engine.has_completed() || !self.completed.borrow().is_empty()
+        self.engine.has_completed() || !self.completions.is_empty()
     }
 
     /// Does what a peer asks, or sees to it that it will be done.
-    fn serve(self: &Rc<Self>, from: ShardId, id: u32, request: Request<S::Ask>) {
+    fn serve(self: &Rc<Self>, asker: Asker, request: Request<P::Ask>) {
         match request {
-            Request::Apply(record) => self.serve_write(from, id, &record),
-            Request::Read(command) => self.serve_read(from, id, *command),
-            Request::Service(ask) => {
-                let answer = self.service.answer(ask);
-                self.reply(from, id, Reply::Service(answer));
-            }
+            Request::Apply(record) => self.serve_write(asker, &record),
+            Request::Read(command) => self.serve_read(asker, *command),
+            Request::Service(_) => unreachable!("the layer above answers its own questions"),
             Request::Schema(schema) => {
                 self.adopt(schema);
-                self.reply(from, id, Reply::Done(Ok(())));
+                self.peers.reply(asker, Reply::Done(Ok(())));
             }
             Request::Alter(alteration) => {
-                self.reply_later(Group::Background, from, id, |shard| async move {
+                self.reply_later(Group::Background, asker, |shard| async move {
                     Reply::Altered(shard.alter_here(*alteration).await.map_err(Box::new))
                 })
             }
             Request::Truncate(table) => {
-                self.reply_later(Group::Background, from, id, async move |shard| {
+                self.reply_later(Group::Background, asker, async move |shard| {
                     Reply::Done(shard.background.truncate(table).await.map_err(Box::new))
                 })
             }
-            Request::Flush => self.reply_later(Group::Flush, from, id, async move |shard| {
+            Request::Flush => self.reply_later(Group::Flush, asker, async move |shard| {
                 Reply::Done(shard.background.flush().await.map_err(Box::new))
             }),
         }
     }
 
-    fn serve_write(&self, from: ShardId, id: u32, record: &[u8]) {
-        let place = self.waiting.borrow_mut().insert(Waiting::Peer { from, id });
-        if let Err(error) = self.engine.write(record, OWN_TICKETS + place as u64) {
-            self.settle(place, Reply::Done(Err(Box::new(error))));
+    fn serve_write(&self, asker: Asker, record: &[u8]) {
+        let entry = self.peers.remember(Waiting::Peer(asker));
+        if let Err(error) = self.engine.write(record, Ticket::Entry(entry).to_bits()) {
+            let waiting = self.peers.forget(entry);
+            self.settle(waiting, Reply::Done(Err(Box::new(error))));
         }
     }
 
-    fn serve_read(self: &Rc<Self>, from: ShardId, id: u32, command: ReadCommand) {
+    fn serve_read(self: &Rc<Self>, asker: Asker, command: ReadCommand) {
         let mut page = Page::new();
         match self.engine.read_cached(&command, &mut page) {
             Err(Error::WouldBlock) => {}
             result => {
                 let page = result.map(|end| Box::new(page.end(end))).map_err(Box::new);
-                return self.reply(from, id, Reply::Page(page));
+                return self.peers.reply(asker, Reply::Page(page));
             }
         }
         let group = group_of(&command);
-        self.reply_later(group, from, id, |shard| async move {
+        self.reply_later(group, asker, |shard| async move {
             Reply::Page(shard.read_here(&command).await.map(Box::new).map_err(Box::new))
         });
     }
@@ -316,24 +248,18 @@ impl<S: Service> Shard<S> {
     fn reply_later<F>(
         self: &Rc<Self>,
         group: Group,
-        to: ShardId,
-        id: u32,
+        asker: Asker,
         work: impl FnOnce(Rc<Self>) -> F + 'static,
     ) where
-        F: Future<Output = Reply<S::Answer>> + 'static,
+        F: Future<Output = Reply<P::Answer>> + 'static,
     {
         let shard = self.clone();
         self.runtime.spawn(group, async move {
             let reply = work(shard.clone()).await;
-            shard.reply(to, id, reply);
+            shard.peers.reply(asker, reply);
             // The pass publishes; it may be asleep.
             shard.wake.notify();
         });
-    }
-
-    fn reply(&self, to: ShardId, id: u32, reply: Reply<S::Answer>) {
-        let sent = self.outbox.borrow_mut().send(to, Message::Answer { id, reply });
-        assert!(sent.is_ok(), "credits leave room for every reply");
     }
 
     /// Reads what is this shard's into a page, waiting for the disk where it must.
@@ -350,39 +276,19 @@ impl<S: Service> Shard<S> {
         Reading(self.reads.clone())
     }
 
-    /// Tells whoever waits in that place.
-    pub(crate) fn settle(&self, place: usize, reply: Reply<S::Answer>) {
-        let waiting = self.waiting.borrow_mut().remove(place);
+    /// Tells who waited.
+    fn settle(&self, waiting: Waiting<P::Answer>, reply: Reply<P::Answer>) {
         match waiting {
-            Waiting::Ticket(ticket) => self.complete(ticket, done(reply)),
-            Waiting::Part(batch) => self.settle_part(batch, done(reply)),
-            Waiting::Peer { from, id } => self.reply(from, id, reply),
-            Waiting::Task(slot) => {
-                slot.reply.set(Some(reply));
-                slot.ready.notify();
+            Waiting::Write(ticket) => self.completions.push(ticket, done(reply)),
+            Waiting::Part(batch) => {
+                if let Some((ticket, result)) = self.peers.part_done(batch, done(reply)) {
+                    self.completions.push(ticket, result);
+                }
             }
+            Waiting::Peer(asker) => self.peers.reply(asker, reply),
+            Waiting::Task(slot) => slot.put(reply),
             Waiting::Batch { .. } => unreachable!("a batch is settled by its parts"),
         }
-    }
-
-    fn settle_part(&self, batch: usize, result: Result<()>) {
-        let mut waiting = self.waiting.borrow_mut();
-        let Some(Waiting::Batch { ticket, parts_left, failed }) = waiting.get_mut(batch) else {
-            unreachable!("a batch waits until its last part is settled");
-        };
-        *parts_left -= 1;
-        if let Err(error) = result {
-            failed.get_or_insert(error);
-        }
-        if *parts_left == 0 {
-            let (ticket, result) = (*ticket, failed.take().map_or(Ok(()), Err));
-            waiting.remove(batch);
-            self.complete(ticket, result);
-        }
-    }
-
-    fn complete(&self, ticket: u64, result: Result<()>) {
-        self.completed.borrow_mut().push((ticket, result));
     }
 }
 

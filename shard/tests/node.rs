@@ -14,7 +14,7 @@ use engine::Result;
 use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
 use messina_shard::runtime::{reap, sleep};
-use messina_shard::{Group, Service, Shard, ShardId};
+use messina_shard::{Group, Protocol, Shard, ShardId, Ticket};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder};
@@ -22,38 +22,26 @@ use model::{
     CqlType, MutationBuilder, RowBuilder, RowRef, Schema, SchemaChange, TableId, Token, TokenRange,
 };
 
-/// Counts what it is told, and says who it is.
-#[derive(Default)]
-struct Tally {
-    me: Cell<usize>,
-    schemas: RefCell<Vec<u64>>,
-}
+/// A core is asked for a number and answers with its own and the next.
+enum Tally {}
 
-impl Service for Tally {
+impl Protocol for Tally {
     type Ask = u64;
     type Answer = (usize, u64);
-
-    fn answer(&self, ask: u64) -> (usize, u64) {
-        (self.me.get(), ask + 1)
-    }
-
-    fn adopt(&self, schema: &Arc<Schema>) {
-        self.schemas.borrow_mut().push(schema.number);
-    }
 }
 
 /// What a test does on core 0, while the passes of all cores run.
 struct Client {
     shard: Rc<Shard<Tally>>,
-    results: Rc<RefCell<BTreeMap<u64, Result<()>>>>,
-    next: Cell<u64>,
+    results: Rc<RefCell<BTreeMap<u32, Result<()>>>>,
+    next: Cell<u32>,
 }
 
 impl Client {
     /// Writes a record and waits until it is answered.
     async fn write(&self, record: &[u8]) -> Result<()> {
         let ticket = self.next.replace(self.next.get() + 1);
-        self.shard.write(record, ticket)?;
+        self.shard.write(record, Ticket::Caller(ticket))?;
         self.shard.wake().notify();
         loop {
             if let Some(result) = self.results.borrow_mut().remove(&ticket) {
@@ -81,12 +69,13 @@ impl RowSink for Keys {
 }
 
 /// A pass without sockets.
-async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u64, Result<()>>>>) {
+async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()>>>>) {
     let idle = opened.idle(None).unwrap();
     let shard = opened.shard.clone();
     let (mut done, mut stopped) = (Vec::new(), false);
     loop {
-        let busy = shard.drain_mail();
+        let me = shard.me().index();
+        let busy = shard.drain_mail(|asker, ask| shard.answer(asker, (me, ask + 1)));
         shard.take_completed(&mut done);
         let busy = busy || !done.is_empty();
         results.borrow_mut().extend(done.drain(..));
@@ -135,9 +124,7 @@ where
     let node = start(config, move |core: Core<Tally>| {
         let (test, done) = (test.clone(), done.clone());
         async move {
-            let service = Rc::new(Tally::default());
-            service.me.set(core.me().index());
-            let Some(opened) = core.open(service).await else { return };
+            let Some(opened) = core.open().await else { return };
             let results: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
             let shard = opened.shard.clone();
             if shard.me() == ShardId::new(0) {
@@ -282,7 +269,7 @@ fn schema_and_data_survive_a_restart() {
         let change = SchemaChange::DropKeyspace { name: "other".to_owned() };
         let refused = client.shard.alter(change, 2).await.unwrap_err();
         assert!(matches!(refused, AlterError::Refused(_)), "{refused}");
-        assert_eq!(client.shard.ask_all(|| 41).await, [(0, 42), (1, 42)]);
+        assert_eq!(client.shard.ask_peers(|| 41).await, [(1, 42)]);
         let mut record = Vec::new();
         (0..50).for_each(|i| put(&mut record, &key(i)));
         client.write(&record).await.unwrap();
@@ -358,7 +345,7 @@ fn a_directory_in_use_is_refused() {
     let dir = directory("in-use");
     with_node(config(dir.clone(), 1), |_| async {});
     let refused = start(config(dir, 1), |core: Core<Tally>| async move {
-        let _ = core.open(Rc::default()).await;
+        let _ = core.open().await;
     });
     assert!(refused.err().expect("it is locked").to_string().contains("another process"));
 }

@@ -4,14 +4,15 @@
 //! or not at all; parts of different cores are not atomic with each other.
 
 use super::answer::WriteKind;
+use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
-use super::statement::{Prepared, check_writable};
-use super::write::Promise;
-use super::{Call, Executor, Progress, Refusal};
+use super::statement::Prepared;
+use super::write::{BoundWrite, check_writable};
+use super::{Executor, Refusal};
 use cql::bind::Bindings;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
-use cql::plan::{BatchSize, Records};
+use cql::plan::{BatchSize, Records, WritePlan};
 use cql::prepare::Statement;
 use model::Token;
 use shard::owner::{ShardId, Sharder};
@@ -19,36 +20,24 @@ use std::rc::Rc;
 
 impl Executor {
     /// Runs a BATCH.
-    pub(super) fn batch(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        batch: &Batch<'_>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        check_serial(&batch.parameters)?;
-        if let Some(trace) = call.as_mut().and_then(|call| call.trace.as_mut()) {
+    pub(super) fn batch(&self, mut call: Call, batch: &Batch<'_>, out: &mut Vec<u8>) -> Flow {
+        if let Some(trace) = &mut call.trace {
             trace.of("Execute batch of CQL3 queries", None, Some(&batch.parameters));
         }
-        let keyspace = self.keyspace_of(call, batch.parameters.keyspace);
-        let mut statements: Vec<Rc<Prepared>> = Vec::new();
-        for item in batch.statements() {
-            let statement = match item.text {
-                BatchText::Query(text) => Rc::new(self.core.compile(text, keyspace.as_deref())?),
-                BatchText::Prepared(id) => self
-                    .core
-                    .prepared()
-                    .borrow_mut()
-                    .get(id)
-                    .ok_or_else(|| Refusal::Unprepared(id.to_vec()))?,
-            };
-            let Statement::Write(plan) = &statement.compiled.statement else {
-                return Err(Refusal::invalid(
-                    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
-                ));
-            };
-            check_writable(&plan.table.keyspace)?;
-            statements.push(statement);
+        let keyspace = call.keyspace(batch.parameters.keyspace);
+        match self.bind_batch(batch, keyspace.as_deref()) {
+            Ok(bound) => self.submit(call, bound, out),
+            Err(refusal) => self.refuse(call, refusal, out),
         }
+    }
+
+    fn bind_batch(
+        &self,
+        batch: &Batch<'_>,
+        keyspace: Option<&str>,
+    ) -> Result<BoundWrite<'_>, Refusal> {
+        check_serial(&batch.parameters)?;
+        let statements = self.statements_of(batch, keyspace)?;
         let kind = kind_of(batch.kind);
         // Counter tables cannot be made yet, so every statement is of another kind.
         if kind == BatchKind::Counter && !statements.is_empty() {
@@ -59,41 +48,81 @@ impl Executor {
         let mut replication: Vec<Replication> =
             statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
-        let level = batch.parameters.consistency;
-        let promised = WriteKind { level, name: write_type(kind) };
-        let promise = Promise { kind: promised, replication: &replication };
-        let moment = self.core.moment(&batch.parameters);
-        let warnings = statements.iter().flat_map(|one| one.compiled.warnings.clone()).collect();
-        self.write(call, promise, warnings, out, |scratch, record| {
-            self.bind_batch(kind, record, |record, size| {
-                for (statement, item) in statements.iter().zip(batch.statements()) {
-                    let Statement::Write(plan) = &statement.compiled.statement else {
-                        unreachable!("checked before")
-                    };
-                    let bindings = Bindings::new(&item.values, statement.markers(), moment)?;
-                    plan.bind_into_batch(&bindings, scratch, record, size)?;
-                }
-                Ok(())
-            })
-        })
+        let moment = self.state.moment(&batch.parameters);
+        let (mut record, mut scratch) = self.writes.buffers();
+        let mut bound = self.begin_batch(kind, &mut record);
+        for (statement, item) in statements.iter().zip(batch.statements()) {
+            let bindings = Bindings::new(&item.values, statement.markers(), moment)?;
+            let BoundBatch { record, size, .. } = &mut bound;
+            plan_of(statement)?.bind_into_batch(&bindings, &mut scratch, record, size)?;
+        }
+        let all = statements.iter().flat_map(|one| one.compiled.warnings.clone());
+        let warnings = all.chain(bound.warnings()).collect();
+        let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
+        BoundWrite { record, kind, warnings }.check(&replication)
     }
 
-    /// Lets `bind` fill the record of a batch; gives what its user should know.
-    pub(super) fn bind_batch(
+    /// The statements of a batch, each a write of a table that may be written to.
+    fn statements_of(
+        &self,
+        batch: &Batch<'_>,
+        keyspace: Option<&str>,
+    ) -> Result<Vec<Rc<Prepared>>, Refusal> {
+        let mut statements: Vec<Rc<Prepared>> = Vec::new();
+        for item in batch.statements() {
+            let statement = match item.text {
+                BatchText::Query(text) => {
+                    Rc::new(self.state.compile(&self.shard, text, keyspace)?)
+                }
+                BatchText::Prepared(id) => {
+                    let found = self.state.prepared().borrow_mut().get(id);
+                    found.ok_or_else(|| Refusal::Unprepared(id.to_vec()))?
+                }
+            };
+            check_writable(&plan_of(&statement)?.table.keyspace)?;
+            statements.push(statement);
+        }
+        Ok(statements)
+    }
+
+    /// Begins a batch of which `record` takes the mutations.
+    pub(super) fn begin_batch<'r>(
         &self,
         kind: BatchKind,
-        record: &mut Vec<u8>,
-        bind: impl FnOnce(&mut BatchRecord<'_>, &mut BatchSize) -> cql::Result<()>,
-    ) -> cql::Result<Vec<String>> {
+        record: &'r mut Vec<u8>,
+    ) -> BoundBatch<'r> {
         let sharder = self.shard.sharder();
-        let mut size = BatchSize::new(kind, self.core.settings().batch);
-        let mut record = BatchRecord { record, sharder, owner: None, is_divided: false };
-        bind(&mut record, &mut size)?;
-        let mut warnings = size.warnings();
-        if kind == BatchKind::Logged && record.is_divided {
+        let record = BatchRecord { record, sharder, owner: None, is_divided: false };
+        BoundBatch { kind, record, size: BatchSize::new(kind, self.state.settings().batch) }
+    }
+}
+
+fn plan_of(statement: &Prepared) -> Result<&WritePlan, Refusal> {
+    match &statement.compiled.statement {
+        Statement::Write(plan) => Ok(plan),
+        _ => Err(Refusal::invalid(
+            "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+        )),
+    }
+}
+
+/// A batch whose statements are being bound.
+pub(super) struct BoundBatch<'r> {
+    kind: BatchKind,
+    /// The mutations so far.
+    pub(super) record: BatchRecord<'r>,
+    /// Their number and bytes.
+    pub(super) size: BatchSize,
+}
+
+impl BoundBatch<'_> {
+    /// What the user of the batch should know.
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        let mut warnings = self.size.warnings();
+        if self.kind == BatchKind::Logged && self.record.is_divided {
             warnings.push(NOT_ATOMIC.to_owned());
         }
-        Ok(warnings)
+        warnings
     }
 }
 

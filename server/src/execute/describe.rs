@@ -3,6 +3,8 @@
 //! The paging state is the schema's version and the next row: if the schema changed in between, the
 //! client is told to start over, as Cassandra does.
 
+use super::Executor;
+use super::call::{Call, Flow};
 use crate::system::{self, Node, PARTITIONER};
 use cql::describe::{Described, describe};
 use cql::error::{Error, Result};
@@ -19,8 +21,25 @@ const SNITCH: &str = "SimpleSnitch";
 /// Version, then the index of the next row.
 const STATE_BYTES: usize = 20;
 
-/// Appends the answer to a DESCRIBE.
-pub(super) fn answer(
+impl Executor {
+    /// Runs a DESCRIBE.
+    pub(super) fn describe(
+        &self,
+        call: Call,
+        asked: &Describe,
+        parameters: &Parameters<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let current = call.session.keyspace.borrow().clone();
+        let (schema, node, envelope) = (self.shard.schema(), self.state.node(), call.envelope());
+        match answer(asked, &schema, current.as_deref(), node, parameters, &envelope, out) {
+            Ok(()) => Flow::Answered(call),
+            Err(error) => self.refuse(call, error.into(), out),
+        }
+    }
+}
+
+fn answer(
     asked: &Describe,
     schema: &Schema,
     current: Option<&str>,

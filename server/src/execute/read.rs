@@ -3,67 +3,84 @@
 //! Both ways are the same three steps: bind, read into the encoder, close the frame. The task binds
 //! again from its own copy of the values, since the request's bytes are gone by then.
 
+use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
-use super::statement::{OwnedParameters, Prepared, Target};
+use super::statement::{Prepared, Target};
 use super::trace::Trace;
-use super::{Call, Executor, Progress, Refusal};
-use crate::service::Outcome;
+use super::{Executor, Refusal, Run};
+use crate::ids::Ids;
 use crate::system;
-use cql::bind::Bindings;
+use cql::bind::{Bindings, Moment};
 use cql::frame::consistency::Consistency;
-use cql::frame::request::Parameters;
+use cql::frame::request::{Parameters, ValueList};
 use cql::frame::response::Envelope;
 use cql::plan::{BoundRead, Page, SelectPlan};
 use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
 use shard::Group;
+use shard::shard::group_of;
 use std::rc::Rc;
 
 impl Executor {
     /// Runs a SELECT.
+    #[inline]
     pub(super) fn select(
         self: &Rc<Self>,
-        call: &mut Option<Call>,
-        statement: &Rc<Prepared>,
+        call: Call,
+        run: Run<'_>,
         plan: &SelectPlan,
-        parameters: &Parameters<'_>,
-        target: Target,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> Flow {
+        let Run { statement, parameters, target } = run;
+        let moment = self.state.moment(parameters);
+        let bound = Bindings::new(&parameters.values, statement.markers(), moment)
+            .map_err(Refusal::from)
+            .and_then(|bindings| Ok((self.bind_read(run, plan, &bindings)?, bindings)));
+        let (bound, bindings) = match bound {
+            Ok(bound) => bound,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        let level = parameters.consistency;
+        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
+        match self.select_now(&select, &call.envelope(), out) {
+            Err(Refusal::Read(Error::WouldBlock, _)) => {}
+            done => {
+                if let Some(trace) = &call.trace {
+                    trace_read(trace, self.state.now_us(), plan, &bound);
+                    trace.event(self.state.now_us(), "Read from the memory of this shard");
+                }
+                return match done {
+                    Ok(()) => Flow::Answered(call),
+                    Err(refusal) => self.refuse(call, refusal, out),
+                };
+            }
+        }
+        let group = bound.command.as_ref().map_or(Group::Requests, group_of);
+        let (executor, statement) = (self.clone(), statement.clone());
+        let parameters = OwnedParameters::of(parameters, &moment);
+        self.spawn(group, call, async move |call, out| {
+            executor.select_later(call, &statement, &parameters, target, out).await
+        });
+        Flow::Later
+    }
+
+    #[inline]
+    fn bind_read(
+        &self,
+        run: Run<'_>,
+        plan: &SelectPlan,
+        bindings: &Bindings<'_>,
+    ) -> Result<BoundRead, Refusal> {
+        let Run { statement, parameters, .. } = run;
         check_read(parameters.consistency)?;
-        let moment = self.core.moment(parameters);
-        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
-        let bound = plan.bind_read(&bindings, page)?;
+        let bound = plan.bind_read(bindings, page)?;
         if let Some(command) = &bound.command {
             let level = level_of_read(parameters.consistency, &command.partitions);
             statement.replication.iter().try_for_each(|replication| replication.check(level))?;
         }
-        let envelope = call.as_ref().expect("a call is taken once").envelope();
-        let level = parameters.consistency;
-        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
-        match self.select_now(&select, &envelope, out) {
-            Err(Refusal::Read(Error::WouldBlock, _)) => {}
-            done => {
-                if let Some(trace) = call.as_ref().and_then(|call| call.trace.as_ref()) {
-                    trace_read(trace, self.core.now_us(), plan, &bound);
-                    trace.event(self.core.now_us(), "Read from the memory of this shard");
-                }
-                return done.map(|()| Outcome::Answered);
-            }
-        }
-        let group = match bound.command.as_ref().map(|command| &command.partitions) {
-            Some(Partitions::Range(_)) => Group::Streaming,
-            _ => Group::Requests,
-        };
-        let (executor, statement) = (self.clone(), statement.clone());
-        let parameters = OwnedParameters::of(parameters, &moment);
-        let call = call.take().expect("a call is taken once");
-        self.spawn(group, call, async move |call, out| {
-            executor.select_later(call, &statement, &parameters, target, out).await
-        });
-        Ok(Outcome::Later)
+        Ok(bound)
     }
 
     /// Answers from memory, or `WouldBlock`: then nothing was appended.
@@ -115,14 +132,14 @@ impl Executor {
     ) -> Result<(), Refusal> {
         let plan = statement.select().expect("only a SELECT comes here");
         let values = parameters.values.as_values(call.version);
-        let moment = parameters.moment(self.core.ids());
+        let moment = parameters.moment(self.state.ids());
         let bindings = Bindings::new(&values, statement.markers(), moment)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state.as_deref() };
         let bound = plan.bind_read(&bindings, page)?;
         let level = parameters.level;
         let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
         if let Some(trace) = &call.trace {
-            trace_read(trace, self.core.now_us(), plan, &bound);
+            trace_read(trace, self.state.now_us(), plan, &bound);
         }
         let open = statement.open_rows(&call.envelope(), target, out);
         let mut encoder = plan.encoder(&bindings, bound.encoder_limit, out)?;
@@ -148,7 +165,7 @@ impl Executor {
         open.close(rows, select.state(&end).as_deref(), out);
         if let Some(trace) = &call.trace {
             let activity = format!("Read {} rows from disk or from other shards", end.rows);
-            trace.event(self.core.now_us(), activity);
+            trace.event(self.state.now_us(), activity);
         }
         Ok(())
     }
@@ -189,5 +206,43 @@ impl Select<'_> {
     fn state(&self, end: &ReadEnd) -> Option<Vec<u8>> {
         let command = self.bound.command.as_ref()?;
         if self.bound.reads_all { None } else { self.plan.paging_state(command, end) }
+    }
+}
+
+/// What a task keeps of a request's parameters.
+struct OwnedParameters {
+    level: Consistency,
+    values: ValueList,
+    page_rows: Option<u32>,
+    paging_state: Option<Vec<u8>>,
+    timestamp_us: i64,
+    now_ms: i64,
+    now_s: u32,
+}
+
+impl OwnedParameters {
+    fn of(parameters: &Parameters<'_>, moment: &Moment<'_>) -> OwnedParameters {
+        let mut values = ValueList::new();
+        for (name, value) in parameters.values.named_iter() {
+            if parameters.values.is_named() {
+                values.push_named(name, value);
+            } else {
+                values.push(value);
+            }
+        }
+        OwnedParameters {
+            level: parameters.consistency,
+            values,
+            page_rows: parameters.page_rows,
+            paging_state: parameters.paging_state.map(<[u8]>::to_vec),
+            timestamp_us: moment.timestamp_us,
+            now_ms: moment.now_ms,
+            now_s: moment.now_s,
+        }
+    }
+
+    fn moment<'m>(&self, ids: &'m Ids) -> Moment<'m> {
+        let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
+        Moment { timestamp_us, now_ms, now_s, ids }
     }
 }

@@ -4,9 +4,10 @@
 //! If somebody else was faster, the statement is planned again on the schema that came of it.
 
 use super::answer::WriteKind;
+use super::call::{Call, Flow};
 use super::peers::Ask;
-use super::{Call, Executor, Progress, Refusal};
-use crate::service::Outcome;
+use super::write::check_writable;
+use super::{Executor, Refusal};
 use crate::system;
 use cql::ddl::{self, Ddl, Ground, Object};
 use cql::frame::consistency::Consistency;
@@ -17,7 +18,6 @@ use model::schema::{SchemaChange, Table, TableId};
 use shard::Group;
 use shard::message::AlterError;
 use std::rc::Rc;
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// How often a statement is planned again when others change the schema at the same time.
@@ -25,17 +25,12 @@ const ATTEMPTS_MAX: usize = 64;
 
 impl Executor {
     /// Runs CREATE, ALTER or DROP.
-    pub(super) fn change_schema(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        statement: Tree,
-    ) -> Progress {
+    pub(super) fn change_schema(self: &Rc<Self>, call: Call, statement: Tree) -> Flow {
         let executor = self.clone();
-        let call = call.take().expect("a call is taken once");
         self.spawn(Group::Background, call, async move |call, out| {
             executor.change_schema_later(call, &statement, out).await
         });
-        Ok(Outcome::Later)
+        Flow::Later
     }
 
     async fn change_schema_later(
@@ -51,9 +46,9 @@ impl Executor {
                 schema: &schema,
                 keyspace: current.as_deref(),
                 is_system: system::is_guarded,
-                data_center: &self.core.node().data_center,
+                data_center: &self.state.node().data_center,
                 table_id: TableId(Uuid::new_v4()),
-                now_us: self.core.now_us(),
+                now_us: self.state.now_us(),
             };
             let planned = ddl::plan(statement, &ground).expect("only the schema's come here");
             let Ddl { step, warnings } = planned?;
@@ -65,7 +60,7 @@ impl Executor {
             check_compaction(&change)?;
             match self.shard.alter(change, schema.number).await {
                 Ok(_) => {
-                    self.shard.ask_all(|| Ask::Tell(event.clone())).await;
+                    self.ask_all(|| Ask::Tell(event.clone())).await;
                     envelope.put_schema_change(&wire_event(&event), out);
                     return Ok(());
                 }
@@ -77,14 +72,11 @@ impl Executor {
     }
 
     /// Runs TRUNCATE.
-    pub(super) fn truncate(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        table: &Arc<Table>,
-    ) -> Progress {
-        super::statement::check_writable(&table.keyspace)?;
+    pub(super) fn truncate(self: &Rc<Self>, call: Call, table: &Table, out: &mut Vec<u8>) -> Flow {
+        if let Err(refusal) = check_writable(&table.keyspace) {
+            return self.refuse(call, refusal, out);
+        }
         let (executor, table) = (self.clone(), table.id);
-        let call = call.take().expect("a call is taken once");
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
             let refused = |error| Refusal::Write(error, kind);
@@ -92,7 +84,7 @@ impl Executor {
             call.envelope().put_void(out);
             Ok(())
         });
-        Ok(Outcome::Later)
+        Flow::Later
     }
 }
 

@@ -1,25 +1,16 @@
 //! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
 //! protocol version, made when first asked for.
 
-use super::answer::WriteKind;
-use super::consistency::{Replication, check_serial, check_write};
-use super::write::Promise;
-use super::{Call, Executor, Progress, Refusal, batch, describe};
-use crate::ids::Ids;
+use super::consistency::Replication;
 use crate::prepared::StatementId;
-use crate::service::Outcome;
-use crate::system;
-use cql::bind::{Bindings, Marker, Moment};
+use cql::bind::Marker;
 use cql::frame::Version;
-use cql::frame::consistency::Consistency;
-use cql::frame::request::{Parameters, ValueList};
 use cql::frame::response::result::{OpenRows, Prepared as PreparedAnswer};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::plan::SelectPlan;
 use cql::prepare::{Prepared as Compiled, Statement};
 use model::schema::Schema;
 use std::cell::OnceCell;
-use std::rc::Rc;
 
 /// Bytes a statement takes beside its text, roughly: the plan and its metadata.
 const PLAN_BYTES: usize = 2048;
@@ -170,126 +161,4 @@ impl Prepared {
 
 fn place(version: Version) -> usize {
     usize::from(version.number() - Version::V3.number())
-}
-
-/// What a task keeps of a request's parameters.
-pub(super) struct OwnedParameters {
-    pub(super) level: Consistency,
-    pub(super) values: ValueList,
-    pub(super) page_rows: Option<u32>,
-    pub(super) paging_state: Option<Vec<u8>>,
-    timestamp_us: i64,
-    now_ms: i64,
-    now_s: u32,
-}
-
-impl OwnedParameters {
-    pub(super) fn of(parameters: &Parameters<'_>, moment: &Moment<'_>) -> OwnedParameters {
-        let mut values = ValueList::new();
-        for (name, value) in parameters.values.named_iter() {
-            if parameters.values.is_named() {
-                values.push_named(name, value);
-            } else {
-                values.push(value);
-            }
-        }
-        OwnedParameters {
-            level: parameters.consistency,
-            values,
-            page_rows: parameters.page_rows,
-            paging_state: parameters.paging_state.map(<[u8]>::to_vec),
-            timestamp_us: moment.timestamp_us,
-            now_ms: moment.now_ms,
-            now_s: moment.now_s,
-        }
-    }
-
-    pub(super) fn moment<'m>(&self, ids: &'m Ids) -> Moment<'m> {
-        let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
-        Moment { timestamp_us, now_ms, now_s, ids }
-    }
-}
-
-impl Executor {
-    /// Runs a compiled statement.
-    #[inline]
-    pub(super) fn run(
-        self: &Rc<Self>,
-        call: &mut Option<Call>,
-        statement: &Rc<Prepared>,
-        parameters: &Parameters<'_>,
-        target: Target,
-        out: &mut Vec<u8>,
-    ) -> Progress {
-        check_serial(parameters)?;
-        match &statement.compiled.statement {
-            Statement::Select(plan) => self.select(call, statement, plan, parameters, target, out),
-            Statement::Write(plan) => {
-                check_writable(&plan.table.keyspace)?;
-                check_write(parameters.consistency)?;
-                let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
-                let promise = Promise { kind, replication: &statement.replication };
-                let warnings = statement.compiled.warnings.clone();
-                self.write(call, promise, warnings, out, |scratch, record| {
-                    let moment = self.core.moment(parameters);
-                    let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
-                    plan.bind_write(&bindings, scratch, record)?;
-                    Ok(Vec::new())
-                })
-            }
-            Statement::Batch(plan) => {
-                plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
-                let name = batch::write_type(plan.kind);
-                let kind = WriteKind { level: parameters.consistency, name };
-                let promise = Promise { kind, replication: &statement.replication };
-                let warnings = statement.compiled.warnings.clone();
-                self.write(call, promise, warnings, out, |scratch, record| {
-                    let moment = self.core.moment(parameters);
-                    let mut bindings =
-                        Bindings::new(&parameters.values, statement.markers(), moment)?;
-                    self.bind_batch(plan.kind, record, |record, size| {
-                        plan.bind_write(&mut bindings, scratch, record, size)
-                    })
-                })
-            }
-            Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
-            Statement::Schema(statement) => self.change_schema(call, statement.clone()),
-            Statement::Truncate(table) => self.truncate(call, table),
-            Statement::Describe(asked) => {
-                let call = call.as_ref().expect("a call is taken once");
-                let current = call.session.keyspace.borrow().clone();
-                let (schema, node) = (self.shard.schema(), self.core.node());
-                let envelope = call.envelope();
-                describe::answer(
-                    asked,
-                    &schema,
-                    current.as_deref(),
-                    node,
-                    parameters,
-                    &envelope,
-                    out,
-                )?;
-                Ok(Outcome::Answered)
-            }
-        }
-    }
-
-    fn use_keyspace(&self, call: &mut Option<Call>, keyspace: &str, out: &mut Vec<u8>) -> Progress {
-        if self.shard.schema().keyspace(keyspace).is_none() {
-            return Err(Refusal::invalid(format!("Keyspace '{keyspace}' does not exist")));
-        }
-        let call = call.as_ref().expect("a call is taken once");
-        call.session.keyspace.replace(Some(keyspace.into()));
-        call.envelope().put_set_keyspace(keyspace, out);
-        Ok(Outcome::Answered)
-    }
-}
-
-/// Computed tables and the server's own are read-only.
-pub(super) fn check_writable(keyspace: &str) -> Result<(), Refusal> {
-    if system::is_guarded(keyspace) {
-        let text = format!("{keyspace} keyspace is not user-modifiable.");
-        return Err(Refusal::Language(cql::Error::Unauthorized(text)));
-    }
-    Ok(())
 }

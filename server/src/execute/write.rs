@@ -1,101 +1,163 @@
-//! Writes: bound into one record, given to the shard under a ticket, answered when it is durable.
+//! Writes: bound into one record, submitted to the shard under a ticket, answered when it is durable.
 //!
 //! Nothing is allocated for a write that has no trace: the record, the scratch and the slab of
 //! those who wait are the core's own and are used again.
 
 use super::answer::WriteKind;
-use super::consistency::Replication;
-use super::trace::Trace;
-use super::{Call, Executor, NOBODY, Progress, Refusal};
-use crate::service::Outcome;
-use crate::session::ConnectionId;
-use cql::frame::Version;
+use super::batch;
+use super::call::{Call, Flow};
+use super::consistency::{Replication, check_write};
+use super::{Executor, Refusal, Run};
+use crate::system;
+use cql::bind::Bindings;
 use cql::frame::response::Envelope;
+use cql::plan::{BatchPlan, Scratch, WritePlan};
+use shard::Ticket;
+use slab::Slab;
+use std::cell::{RefCell, RefMut};
 
-/// Who waits for a write.
-pub(super) struct WaitingWrite {
-    to: ConnectionId,
-    version: Version,
-    stream: i16,
+/// The writes of one core between their requests and their answers.
+#[derive(Default)]
+pub(super) struct Writes {
+    waiting: RefCell<Slab<WaitingWrite>>,
+    /// Empty between passes, kept for its memory.
+    completed: RefCell<Vec<(u32, engine::Result<()>)>>,
+    record: RefCell<Vec<u8>>,
+    scratch: RefCell<Scratch>,
+}
+
+/// A write that the shard has and its client has no answer to.
+struct WaitingWrite {
+    call: Call,
     kind: WriteKind,
-    trace: Option<Box<Trace>>,
     warnings: Vec<String>,
 }
 
-/// At which level a write is asked for, and where it goes.
-pub(super) struct Promise<'p> {
+/// A write that is ready to be submitted.
+pub(super) struct BoundWrite<'w> {
+    /// Its mutations; empty when every value was unset.
+    pub(super) record: RefMut<'w, Vec<u8>>,
     /// What the client is told if it fails.
     pub(super) kind: WriteKind,
-    /// Of the keyspaces written.
-    pub(super) replication: &'p [Replication],
+    /// What the client should know beside the result.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Writes {
+    /// The buffer for the record of one write, empty, and what binding needs beside it.
+    #[inline]
+    pub(super) fn buffers(&self) -> (RefMut<'_, Vec<u8>>, RefMut<'_, Scratch>) {
+        let mut record = self.record.borrow_mut();
+        record.clear();
+        (record, self.scratch.borrow_mut())
+    }
+}
+
+impl BoundWrite<'_> {
+    /// Refuses a level that the keyspaces written to cannot keep. A write of nothing keeps all.
+    #[inline]
+    pub(super) fn check(self, replication: &[Replication]) -> Result<Self, Refusal> {
+        if !self.record.is_empty() {
+            replication.iter().try_for_each(|one| one.check(self.kind.level))?;
+        }
+        Ok(self)
+    }
 }
 
 impl Executor {
-    /// Lets `bind` fill a record, and warn of it, and makes it durable.
+    /// Binds an INSERT, UPDATE or DELETE.
     #[inline]
-    pub(super) fn write(
+    pub(super) fn bind_write(
         &self,
-        call: &mut Option<Call>,
-        promise: Promise<'_>,
-        mut warnings: Vec<String>,
-        out: &mut Vec<u8>,
-        bind: impl FnOnce(&mut cql::plan::Scratch, &mut Vec<u8>) -> cql::Result<Vec<String>>,
-    ) -> Progress {
-        let mut record = self.record.borrow_mut();
-        record.clear();
-        warnings.extend(bind(&mut self.scratch.borrow_mut(), &mut record)?);
+        run: Run<'_>,
+        plan: &WritePlan,
+    ) -> Result<BoundWrite<'_>, Refusal> {
+        let Run { statement, parameters, .. } = run;
+        check_writable(&plan.table.keyspace)?;
+        check_write(parameters.consistency)?;
+        let moment = self.state.moment(parameters);
+        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let (mut record, mut scratch) = self.writes.buffers();
+        plan.bind_write(&bindings, &mut scratch, &mut *record)?;
+        let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
+        let warnings = statement.compiled.warnings.clone();
+        BoundWrite { record, kind, warnings }.check(&statement.replication)
+    }
+
+    /// Binds a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
+    pub(super) fn bind_batch_text(
+        &self,
+        run: Run<'_>,
+        plan: &BatchPlan,
+    ) -> Result<BoundWrite<'_>, Refusal> {
+        let Run { statement, parameters, .. } = run;
+        plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
+        let moment = self.state.moment(parameters);
+        let mut bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let (mut record, mut scratch) = self.writes.buffers();
+        let mut batch = self.begin_batch(plan.kind, &mut record);
+        plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;
+        let mut warnings = statement.compiled.warnings.clone();
+        warnings.extend(batch.warnings());
+        let kind = WriteKind { level: parameters.consistency, name: batch::write_type(plan.kind) };
+        BoundWrite { record, kind, warnings }.check(&statement.replication)
+    }
+
+    /// Makes a record durable; the answer follows when it is.
+    #[inline]
+    pub(super) fn submit(&self, call: Call, bound: BoundWrite<'_>, out: &mut Vec<u8>) -> Flow {
+        let BoundWrite { record, kind, warnings } = bound;
         if record.is_empty() {
-            // Every value was unset: there is nothing to make durable.
-            let call = call.as_ref().expect("a call is taken once");
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
-            return Ok(Outcome::Answered);
+            return Flow::Answered(call);
         }
-        let kind = promise.kind;
-        promise.replication.iter().try_for_each(|replication| replication.check(kind.level))?;
-        let Call { session, version, stream, trace } = call.take().expect("a call is taken once");
-        if let Some(trace) = &trace {
+        if let Some(trace) = &call.trace {
             let activity = format!("Appending {} bytes to commitlog", record.len());
-            trace.event(self.core.now_us(), activity);
+            trace.event(self.state.now_us(), activity);
         }
-        let mut waiting = self.waiting.borrow_mut();
-        let waiter = WaitingWrite { to: session.id, version, stream, kind, trace, warnings };
-        let ticket = waiting.insert(waiter);
-        match self.shard.write(&record, ticket as u64) {
-            Ok(()) => Ok(Outcome::Later),
+        let mut waiting = self.writes.waiting.borrow_mut();
+        let place = waiting.insert(WaitingWrite { call, kind, warnings });
+        let number = u32::try_from(place).expect("the requests of a shard are bounded");
+        match self.shard.write(&record, Ticket::Caller(number)) {
+            Ok(()) => Flow::Later,
             Err(error) => {
-                waiting.remove(ticket);
-                Err(Refusal::Write(error, kind))
+                let call = waiting.remove(place).call;
+                self.refuse(call, Refusal::Write(error, kind), out)
             }
         }
     }
 
     /// Answers the writes that are done. Once a pass.
     pub(super) fn answer_writes(&self) {
-        let mut completed = self.completed.take();
+        let mut completed = self.writes.completed.take();
         self.shard.take_completed(&mut completed);
-        for (ticket, result) in completed.drain(..) {
-            if ticket == NOBODY {
-                continue;
-            }
-            let waiter = self.waiting.borrow_mut().remove(ticket as usize);
+        for (place, result) in completed.drain(..) {
+            let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
             self.answer_write(waiter, result);
         }
-        self.completed.replace(completed);
+        self.writes.completed.replace(completed);
     }
 
     #[inline]
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
-        let WaitingWrite { to, version, stream, kind, trace, warnings } = waiter;
-        let mut envelope = Envelope::new(version, stream);
-        envelope.warnings = &warnings;
-        envelope.trace_id = trace.as_ref().map(|trace| trace.id);
-        self.core.replies().put(to, |out| match result {
+        let WaitingWrite { call, kind, warnings } = waiter;
+        let envelope = Envelope { warnings: &warnings, ..call.envelope() };
+        self.replies.put(call.session.id, |out| match result {
             Ok(()) => envelope.put_void(out),
-            Err(error) => Refusal::Write(error, kind).put(&envelope, self.core.node(), out),
+            Err(error) => Refusal::Write(error, kind).put(&envelope, self.state.node(), out),
         });
-        if let Some(trace) = trace {
-            trace.event(self.core.now_us(), "Written to commitlog and memtable");
-            self.write_trace(*trace);
+        if let Some(trace) = &call.trace {
+            trace.event(self.state.now_us(), "Written to commitlog and memtable");
         }
+        self.finish(call);
     }
+}
+
+/// Computed tables and the server's own are read-only.
+pub(super) fn check_writable(keyspace: &str) -> Result<(), Refusal> {
+    if system::is_guarded(keyspace) {
+        let text = format!("{keyspace} keyspace is not user-modifiable.");
+        return Err(Refusal::Language(cql::Error::Unauthorized(text)));
+    }
+    Ok(())
 }

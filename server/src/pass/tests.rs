@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cql::frame::client::{Answer, Reply};
@@ -114,7 +115,7 @@ impl Server {
         let asked = stop.clone();
         let stop_asked = Box::new(move || asked.get());
         let service = Echo {
-            replies: Replies::new(Rc::new(Notify::new())),
+            replies: Replies::new(Arc::new(Notify::new())),
             held: RefCell::default(),
             open: Cell::new(0),
             password: false,

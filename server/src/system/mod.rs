@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! system.cql ── our own parser ──► tables of the schema, version 0
-//! SELECT … FROM system.local ──► rows(table) ──► mutations ──► a memtable ──► the ordinary read
+//! SELECT … FROM system.local ──► tables.rs: its rows ──► mutations ──► a memtable ──► the ordinary read
 //! ```
 //!
 //! Invariants: a computed table is read-only; every one of them answers, even if with no rows; what
@@ -12,15 +12,17 @@
 mod base;
 mod node;
 mod schema_rows;
+mod tables;
 mod value;
 
 pub(crate) use base::base_schema;
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 
 use crate::session::Session;
-use model::schema::{Schema, Table};
+use model::schema::{Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+pub(crate) use tables::{Needs, VirtualTable, virtual_table};
 pub(crate) use value::{Row, Value, put_row};
 
 /// The definitions, in CQL.
@@ -104,41 +106,26 @@ pub(crate) struct Facts<'f> {
     pub(crate) settings: &'f [(String, String)],
     pub(crate) clients: Vec<Client>,
     pub(crate) prepared: Vec<PreparedInfo>,
-    pub(crate) sizes: Vec<(model::TableId, TableSize)>,
+    pub(crate) sizes: BTreeMap<TableId, TableSize>,
 }
 
 impl Facts<'_> {
-    /// The record of mutations that makes up a computed table.
-    pub(crate) fn record(&self, table: &Table) -> Vec<u8> {
+    /// Adds what one core says of the sizes of tables.
+    pub(crate) fn add_sizes(&mut self, of_core: Vec<(TableId, TableSize)>) {
+        for (table, size) in of_core {
+            let sum = self.sizes.entry(table).or_default();
+            sum.bytes += size.bytes;
+            sum.partitions += size.partitions;
+        }
+    }
+
+    /// The record of mutations that makes up a virtual table.
+    pub(crate) fn record(&self, table: &Table, known: &VirtualTable) -> Vec<u8> {
         let mut record = Vec::new();
-        for row in self.rows(table) {
+        for row in (known.rows)(self) {
             value::put_row(table, &row, &value::ALWAYS, &mut record);
         }
         record
-    }
-
-    fn rows(&self, table: &Table) -> Vec<Row> {
-        let schema = self.schema;
-        match (table.keyspace.as_str(), table.name.as_str()) {
-            ("system", "local") => vec![self.node.local(schema)],
-            ("system", "versions") => vec![Node::versions()],
-            ("system", "clients") => self.clients.iter().map(scylla_client).collect(),
-            ("system", "prepared_statements") => self.prepared.iter().map(prepared).collect(),
-            ("system", "size_estimates") => self.size_estimates(false),
-            ("system", "table_estimates") => self.size_estimates(true),
-            ("system_schema", "keyspaces") => schema_rows::keyspaces(schema),
-            ("system_schema", "tables") => schema_rows::tables(schema),
-            ("system_schema", "columns") => schema_rows::columns(schema),
-            ("system_schema", "dropped_columns") => schema_rows::dropped_columns(schema),
-            ("system_schema", "types") => schema_rows::types(schema),
-            ("system_virtual_schema", "keyspaces") => schema_rows::virtual_keyspaces(schema),
-            ("system_virtual_schema", "tables") => schema_rows::virtual_tables(schema),
-            ("system_virtual_schema", "columns") => schema_rows::virtual_columns(schema),
-            ("system_views", "clients") => self.clients.iter().map(cassandra_client).collect(),
-            ("system_views", "settings") => self.settings(),
-            ("system_views", "disk_usage") => self.disk_usage(),
-            _ => Vec::new(),
-        }
     }
 
     fn settings(&self) -> Vec<Row> {
@@ -165,7 +152,7 @@ impl Facts<'_> {
     }
 
     /// One row for each of the node's ranges: Spark and Trino size their splits by them.
-    fn size_estimates(&self, with_type: bool) -> Vec<Row> {
+    fn size_estimates(&self) -> Vec<Row> {
         let mut tokens: Vec<i64> = Node::tokens().map(|token| token.0).collect();
         tokens.push(tokens[0]);
         let mut rows = Vec::new();
@@ -173,20 +160,23 @@ impl Facts<'_> {
             let share = |n: u64| i64::try_from(n / (tokens.len() as u64 - 1)).unwrap_or(i64::MAX);
             let mean = i64::try_from(size.bytes / size.partitions.max(1)).unwrap_or(i64::MAX);
             for ends in tokens.windows(2) {
-                let mut row = vec![
+                rows.push(vec![
                     ("keyspace_name", Value::text(&table.keyspace)),
                     ("table_name", Value::text(&table.name)),
                     ("range_start", Value::text(ends[0].to_string())),
                     ("range_end", Value::text(ends[1].to_string())),
                     ("mean_partition_size", Value::Bigint(mean)),
                     ("partitions_count", Value::Bigint(share(size.partitions))),
-                ];
-                if with_type {
-                    row.push(("range_type", Value::text("primary")));
-                }
-                rows.push(row);
+                ]);
             }
         }
+        rows
+    }
+
+    /// The same with the kind of range: all are the node's own.
+    fn table_estimates(&self) -> Vec<Row> {
+        let mut rows = self.size_estimates();
+        rows.iter_mut().for_each(|row| row.push(("range_type", Value::text("primary"))));
         rows
     }
 }

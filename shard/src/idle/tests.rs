@@ -15,7 +15,7 @@ async fn play(runtime: Runtime, port: Port<u32>, spin: Duration, rounds: u32) {
     let me = outbox.me();
     let peer = ShardId::new(1 - me.index());
     let idle =
-        Idle::new(&runtime, (outbox.bells().clone(), me), None, Rc::default(), spin).unwrap();
+        Idle::new(&runtime, (outbox.bells().clone(), me), None, Arc::default(), spin).unwrap();
     if me.index() == 0 {
         outbox.send(peer, 1).unwrap();
     }
@@ -71,7 +71,7 @@ fn a_socket_wakes_a_parked_core() {
         let sockets = poller.as_fd().try_clone_to_owned().unwrap();
         let sleep = (bells, me);
         let sockets = Some(sockets.as_fd());
-        let idle = Idle::new(&runtime, sleep, sockets, Rc::default(), NO_SPIN).unwrap();
+        let idle = Idle::new(&runtime, sleep, sockets, Arc::default(), NO_SPIN).unwrap();
         let mut byte = [0; 1];
         for _ in 0..200 {
             while (&near).read(&mut byte).is_err() {
@@ -96,7 +96,7 @@ fn a_socket_wakes_a_parked_core() {
 fn a_local_task_wakes_its_core() {
     let core = launch(CoreConfig::new("local", None), |runtime| async move {
         let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let wake = Rc::new(Notify::new());
+        let wake = Arc::new(Notify::new());
         let core = (bells, ShardId::new(0));
         let idle = Idle::new(&runtime, core, None, wake.clone(), NO_SPIN).unwrap();
         wake.notify();

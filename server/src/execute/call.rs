@@ -1,0 +1,47 @@
+//! A request on its way to its answer: whose it is, and how it is answered.
+//!
+//! A call is moved from step to step. The step that appends the answer gives it back, and the one
+//! that has to wait keeps it.
+
+use super::trace::Trace;
+use crate::session::Session;
+use cql::frame::Version;
+use cql::frame::response::Envelope;
+use std::rc::Rc;
+
+/// A request that is not answered yet.
+pub(super) struct Call {
+    /// The client's session.
+    pub(super) session: Rc<Session>,
+    /// The protocol version of the request's frame, and of the answer's.
+    pub(super) version: Version,
+    /// The stream id that the answer carries.
+    pub(super) stream: i16,
+    /// What the request went through, if the client asked for tracing.
+    pub(super) trace: Option<Box<Trace>>,
+}
+
+/// What became of a call.
+#[must_use = "a call that was answered is finished by `Executor::finish`"]
+pub(super) enum Flow {
+    /// The answer was appended: one frame.
+    Answered(Call),
+    /// The answer will come through `Replies`.
+    Later,
+}
+
+impl Call {
+    /// The frame of the answer.
+    #[inline]
+    pub(super) fn envelope(&self) -> Envelope<'static> {
+        let mut envelope = Envelope::new(self.version, self.stream);
+        envelope.trace_id = self.trace.as_ref().map(|trace| trace.id);
+        envelope
+    }
+
+    /// The keyspace of unqualified names: the request's own, else what USE chose.
+    pub(super) fn keyspace(&self, of_request: Option<&str>) -> Option<String> {
+        let of_session = || self.session.keyspace.borrow().as_deref().map(str::to_owned);
+        of_request.map(str::to_owned).or_else(of_session)
+    }
+}

@@ -1,0 +1,148 @@
+//! What one core knows beside its data: who this node is, its clients, the statements they prepared.
+//!
+//! Built when the shard is open, and complete from then on.
+
+use super::peers::Peering;
+use super::statement::Prepared;
+use crate::ids::Ids;
+use crate::prepared::PreparedCache;
+use crate::session::{ConnectionId, Session};
+use crate::system::Node;
+use cql::bind::Moment;
+use cql::frame::request::Parameters;
+use cql::plan::BatchThresholds;
+use hashbrown::HashMap;
+use shard::Shard;
+use shard::clock::Clock;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What the server was told at its start and executes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The shard-aware port, if it is open.
+    pub(crate) shard_aware_port: Option<u16>,
+    /// Bytes that the prepared statements of one core may take.
+    pub(crate) prepared_bytes_max: usize,
+    /// From when on batches are warned of and refused.
+    pub(crate) batch: BatchThresholds,
+    /// Names and values for `system_views.settings`.
+    pub(crate) all: Vec<(String, String)>,
+}
+
+type Sessions = HashMap<ConnectionId, Rc<Session>, foldhash::fast::RandomState>;
+
+/// One core's state. See the module.
+pub(crate) struct NodeState {
+    node: Node,
+    settings: Settings,
+    ids: Ids,
+    clock: Rc<Clock>,
+    sessions: RefCell<Sessions>,
+    prepared: RefCell<PreparedCache<Prepared>>,
+    /// Number of the schema that `prepared` was last checked against.
+    schema_number: Cell<u64>,
+}
+
+impl NodeState {
+    /// The state of a core of `node` that has no clients yet.
+    pub(crate) fn new(node: Node, settings: Settings, clock: Rc<Clock>) -> NodeState {
+        let prepared = RefCell::new(PreparedCache::new(settings.prepared_bytes_max));
+        NodeState {
+            node,
+            settings,
+            ids: Ids::new(clock.clone()),
+            clock,
+            sessions: RefCell::default(),
+            prepared,
+            schema_number: Cell::new(0),
+        }
+    }
+
+    /// Which node this is.
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// What the server was told at its start.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The ids that functions and traces of this core take.
+    pub(super) fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    /// The clients of this core.
+    pub(super) fn sessions(&self) -> &RefCell<Sessions> {
+        &self.sessions
+    }
+
+    /// The statements that EXECUTE finds on this core.
+    pub(super) fn prepared(&self) -> &RefCell<PreparedCache<Prepared>> {
+        &self.prepared
+    }
+
+    /// Forgets the statements that were compiled against tables that have changed since.
+    #[inline]
+    pub(super) fn follow(&self, shard: &Shard<Peering>) {
+        if self.schema_number.get() != shard.schema_number() {
+            self.follow_changed(shard);
+        }
+    }
+
+    #[cold]
+    fn follow_changed(&self, shard: &Shard<Peering>) {
+        let schema = shard.schema();
+        self.schema_number.set(schema.number);
+        self.prepared.borrow_mut().retain(|statement| statement.is_valid(&schema));
+    }
+
+    /// The wall clock of this pass, in microseconds.
+    pub(super) fn now_us(&self) -> i64 {
+        self.clock.wall_us()
+    }
+
+    /// When a request happens: the client's word where it gave one, else the clock, and never the
+    /// same microsecond twice.
+    #[inline]
+    pub(super) fn moment(&self, parameters: &Parameters<'_>) -> Moment<'_> {
+        let now_us = self.now_us();
+        let timestamp_us = parameters.timestamp_us.unwrap_or_else(|| self.clock.timestamp_us());
+        let now_s = match parameters.now_s {
+            Some(now_s) => u32::try_from(now_s).unwrap_or(0),
+            None => u32::try_from(now_us / 1_000_000).unwrap_or(u32::MAX),
+        };
+        Moment { timestamp_us, now_ms: now_us / 1000, now_s, ids: &self.ids }
+    }
+
+    /// Compiles a statement against the schema that this core follows.
+    pub(super) fn compile(
+        &self,
+        shard: &Shard<Peering>,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> cql::Result<Prepared> {
+        Prepared::compile(text, keyspace, &shard.schema())
+    }
+
+    /// Compiles a statement, or finds it, and keeps it for EXECUTE.
+    pub(super) fn compile_and_keep(
+        &self,
+        shard: &Shard<Peering>,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> cql::Result<Rc<Prepared>> {
+        // Qualified, or of a session without keyspace; or else of this keyspace.
+        for id in [Prepared::id_of(text, None), Prepared::id_of(text, keyspace)] {
+            if let Some(known) = self.prepared.borrow_mut().get(&id) {
+                return Ok(known);
+            }
+        }
+        let statement = Rc::new(self.compile(shard, text, keyspace)?);
+        let bytes = statement.bytes();
+        self.prepared.borrow_mut().put(statement.id, statement.clone(), bytes);
+        Ok(statement)
+    }
+}

@@ -1,0 +1,52 @@
+//! The server: CQL on every core.
+//!
+//! ```text
+//! node      ──► the process: cores start, serve, stop      config, checks, banner, signals, log
+//! pass      ──► one core's clients, over and over          connection(s), listen, load, os
+//! service   ──► the seam between sockets and execution     session
+//! execute   ──► requests to answers                        prepared, ids, system
+//! manual    ──► the same execution without sockets, on the simulated disk: tests and `cost`
+//! ```
+
+mod banner;
+mod checks;
+mod config;
+mod connection;
+mod connections;
+mod execute;
+mod ids;
+mod limits;
+mod listen;
+mod load;
+mod log;
+pub mod manual;
+mod node;
+mod os;
+mod pass;
+mod prepared;
+mod service;
+mod session;
+mod signals;
+mod system;
+
+/// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,
+/// which was said.
+pub fn main() -> i32 {
+    log::start();
+    match start() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("messina: {error}");
+            1
+        }
+    }
+}
+
+fn start() -> Result<(), String> {
+    let config::Loaded { config, mut warnings } = config::load()?;
+    checks::run(&config, &mut warnings)?;
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    node::run(&config)
+}

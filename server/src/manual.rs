@@ -1,0 +1,233 @@
+//! A server without sockets, driven by hand: the executors of all cores, on a disk of the caller's
+//! choice, in one thread.
+//!
+//! ```text
+//! take(client, bytes) ─► frames ─► Executor::request ─┬─ answered: the client's outlet
+//!                                                     └─ later
+//! turn ─► per core: tasks that were woken ─► Executor::turn ─► late answers to their outlets
+//! sent(client) ◄─ what would be sent
+//! ```
+//!
+//! Everything from the decoded frame to the encoded answer is the product's own code: `cost`
+//! measures it and tests drive it. Not here: sockets, the load limits and the order of messages,
+//! which are `connection.rs`.
+
+use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::service::{Outcome, Service};
+use crate::session::{ConnectionId, Session, Stage};
+use crate::system::{self, Node};
+use cql::frame::Version;
+use cql::frame::compress::Compression;
+use cql::frame::header::Direction;
+use cql::frame::intake::{Arrival, Intake};
+use cql::frame::outlet::Outlet;
+use cql::frame::request::Request;
+use cql::limits::FRAME_BODY_BYTES_MAX;
+use cql::plan::BatchThresholds;
+use engine::io::Disk;
+use shard::clock::Clock;
+use shard::manual::ManualNode;
+use shard::node::NodeConfig;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a core's prepared statements.
+const PREPARED_BYTES_MAX: usize = 1 << 20;
+/// Turns in which nothing is answered after which a client's request is taken for lost.
+const TURNS_MAX: usize = 100_000;
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct ManualConfig {
+    /// How many cores it has.
+    pub shards: usize,
+    /// Memory for the data of each, in bytes.
+    pub shard_memory_bytes: usize,
+    /// Bytes of a segment of the commit log.
+    pub log_segment_bytes: u32,
+}
+
+/// All cores of a server, and their clients.
+pub struct ManualServer {
+    node: ManualNode<Peering>,
+    cores: Vec<ManualCore>,
+    clients: Vec<ManualClient>,
+}
+
+struct ManualCore {
+    executor: Rc<Executor>,
+    clock: Rc<Clock>,
+}
+
+/// A client, to name it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientId(usize);
+
+struct ManualClient {
+    session: Rc<Session>,
+    shard: usize,
+    intake: Intake,
+    outlet: Outlet,
+    /// Requests without an answer.
+    waiting: usize,
+}
+
+impl ManualServer {
+    /// Opens or makes the data directory that is all of `disk`.
+    pub fn open(disk: &Disk, config: &ManualConfig) -> engine::Result<ManualServer> {
+        let mut log = engine::commitlog::Config::new(0);
+        log.segment_bytes = config.log_segment_bytes;
+        let node = ManualNode::open(
+            disk,
+            &NodeConfig {
+                shards: config.shards,
+                cpus: Vec::new(),
+                data_dir: PathBuf::from("/"),
+                shard_memory_bytes: config.shard_memory_bytes,
+                log,
+                idle_spin: Duration::ZERO,
+                base: Arc::new(system::base_schema()),
+                wall_us: Clock::new().wall_us(),
+            },
+        )?;
+        let core = |shard: &Rc<shard::Shard<Peering>>| {
+            let clock = Rc::new(Clock::new());
+            clock.at_least(node.booted().layout.timestamp_high);
+            let about = about(node.booted().layout.host_id, &clock);
+            let state = NodeState::new(about, settings(), clock.clone());
+            ManualCore { executor: Executor::new(shard.clone(), state), clock }
+        };
+        let cores = node.shards().iter().map(core).collect();
+        let server = ManualServer { node, cores, clients: Vec::new() };
+        // The first poll of a log prepares its segments.
+        server.node.manual().run_ready();
+        Ok(server)
+    }
+
+    /// A client of a core that has done its handshake in `version`, without compression.
+    pub fn connect(&mut self, shard: usize, version: Version) -> ClientId {
+        let id = ConnectionId { slot: self.clients.len() as u32, generation: 0 };
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let session = Rc::new(Session::new(id, peer));
+        session.version.set(version);
+        session.stage.set(Stage::Ready);
+        self.cores[shard].executor.opened(&session);
+        let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        intake.establish(version, Compression::None);
+        let mut outlet = Outlet::new();
+        outlet.establish(version, Compression::None);
+        self.clients.push(ManualClient { session, shard, intake, outlet, waiting: 0 });
+        ClientId(self.clients.len() - 1)
+    }
+
+    /// Takes whole frames from a client and begins their requests.
+    #[inline]
+    pub fn take(&mut self, client: ClientId, mut input: &[u8]) {
+        let ManualClient { session, shard, intake, outlet, waiting } = &mut self.clients[client.0];
+        let executor = &self.cores[*shard].executor;
+        loop {
+            let step = intake.next(input).expect("the frames are well-formed");
+            input = &input[step.used..];
+            let (header, body) = match step.arrival {
+                Arrival::Frame(header, body) => (header, body),
+                Arrival::Starved => return,
+                other => panic!("the frames are well-formed: {other:?}"),
+            };
+            let request = Request::decode(&header, body).expect("the requests are well-formed");
+            let outcome = outlet.frame(|out| executor.request(session, &header, &request, out));
+            *waiting += usize::from(outcome == Outcome::Later);
+        }
+    }
+
+    /// One turn of every core. Whether anything was done.
+    #[inline]
+    pub fn turn(&mut self) -> bool {
+        let mut busy = self.node.manual().run_ready();
+        let ManualServer { cores, clients, .. } = self;
+        for core in cores.iter() {
+            busy |= core.executor.turn();
+            core.executor.replies().deliver(|to, frame| {
+                busy = true;
+                let client = &mut clients[to.slot as usize];
+                client.waiting -= usize::from(!is_event(frame));
+                client.outlet.frame(|out| out.extend_from_slice(frame));
+            });
+        }
+        busy
+    }
+
+    /// Turns until every request of the client is answered.
+    pub fn settle(&mut self, client: ClientId) {
+        let mut turns = 0;
+        while self.clients[client.0].waiting > 0 {
+            if !self.turn() {
+                turns += 1;
+                assert!(turns < TURNS_MAX, "a request is never answered");
+                self.advance(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Moves the time, for what sleeps and for the clocks of the cores.
+    pub fn advance(&mut self, time: Duration) {
+        self.node.manual().advance(time);
+        self.cores.iter().for_each(|core| core.clock.tick());
+    }
+
+    /// Takes what would be sent to the client; hands it to `read`.
+    #[inline]
+    pub fn sent<R>(&mut self, client: ClientId, read: impl FnOnce(&[u8]) -> R) -> R {
+        let outlet = &mut self.clients[client.0].outlet;
+        outlet.seal();
+        let bytes = outlet.unsent();
+        let (length, result) = (bytes.len(), read(bytes));
+        outlet.sent(length);
+        result
+    }
+
+    /// Writes the memtables of every core to sstables.
+    pub fn flush(&mut self) {
+        for shard in self.node.shards() {
+            let shard = shard.clone();
+            let done = Rc::new(std::cell::Cell::new(false));
+            let flushed = done.clone();
+            shard.runtime().clone().spawn(shard::Group::Flush, async move {
+                shard.flush_here().await.expect("the disk has no faults");
+                flushed.set(true);
+            });
+            while !done.get() {
+                self.node.manual().run_ready();
+            }
+        }
+    }
+}
+
+/// A frame with a negative stream answers nothing.
+fn is_event(frame: &[u8]) -> bool {
+    frame[2] & 0x80 != 0
+}
+
+fn settings() -> Settings {
+    let batch = BatchThresholds::default();
+    Settings {
+        shard_aware_port: None,
+        prepared_bytes_max: PREPARED_BYTES_MAX,
+        batch,
+        all: Vec::new(),
+    }
+}
+
+fn about(host_id: uuid::Uuid, clock: &Clock) -> Node {
+    Node {
+        host_id,
+        cluster_name: "manual".to_owned(),
+        data_center: "datacenter1".to_owned(),
+        rack: "rack1".to_owned(),
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: 9042,
+        started_s: clock.wall_s() as i32,
+    }
+}

@@ -1,0 +1,78 @@
+//! The virtual tables that have rows: for each its name, what it needs of other cores, its rows.
+//!
+//! A table of `system.cql` that is not listed here is there for drivers and tools, and is empty.
+
+use super::value::Row;
+use super::{Facts, Node, cassandra_client, prepared, schema_rows, scylla_client};
+use model::schema::Table;
+
+/// What other cores must be asked for before the rows can be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: each core knows all of it.
+    Nothing,
+    /// The clients of every core.
+    Clients,
+    /// The sizes of the tables on every core.
+    Sizes,
+}
+
+/// A table that is computed when it is read.
+pub(crate) struct VirtualTable {
+    keyspace: &'static str,
+    name: &'static str,
+    /// What other cores must be asked for.
+    pub(crate) needs: Needs,
+    /// Its rows, made of the facts.
+    pub(crate) rows: fn(&Facts<'_>) -> Vec<Row>,
+}
+
+const fn table(
+    keyspace: &'static str,
+    name: &'static str,
+    needs: Needs,
+    rows: fn(&Facts<'_>) -> Vec<Row>,
+) -> VirtualTable {
+    VirtualTable { keyspace, name, needs, rows }
+}
+
+#[rustfmt::skip]
+const TABLES: [VirtualTable; 17] = [
+    table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
+    table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
+    table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
+    table("system", "size_estimates", Needs::Sizes, |f| f.size_estimates()),
+    table("system", "table_estimates", Needs::Sizes, |f| f.table_estimates()),
+    table("system", "versions", Needs::Nothing, |_| vec![Node::versions()]),
+    table("system_schema", "columns", Needs::Nothing, |f| schema_rows::columns(f.schema)),
+    table("system_schema", "dropped_columns", Needs::Nothing, |f| schema_rows::dropped_columns(f.schema)),
+    table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
+    table("system_schema", "tables", Needs::Nothing, |f| schema_rows::tables(f.schema)),
+    table("system_schema", "types", Needs::Nothing, |f| schema_rows::types(f.schema)),
+    table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
+    table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
+    table("system_views", "settings", Needs::Nothing, |f| f.settings()),
+    table("system_virtual_schema", "columns", Needs::Nothing, |f| schema_rows::virtual_columns(f.schema)),
+    table("system_virtual_schema", "keyspaces", Needs::Nothing, |f| schema_rows::virtual_keyspaces(f.schema)),
+    table("system_virtual_schema", "tables", Needs::Nothing, |f| schema_rows::virtual_tables(f.schema)),
+];
+
+/// The entry of a table that has rows.
+pub(crate) fn virtual_table(table: &Table) -> Option<&'static VirtualTable> {
+    TABLES.iter().find(|known| known.keyspace == table.keyspace && known.name == table.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::base_schema;
+
+    #[test]
+    fn every_listed_table_is_in_the_schema() {
+        let schema = base_schema();
+        for known in &TABLES {
+            let table = schema.table(known.keyspace, known.name);
+            assert!(table.is_some(), "{}.{}", known.keyspace, known.name);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The shards of a node on one thread, driven by hand: for tests and measurements without sockets.
+//!
+//! ```text
+//! ManualNode::open(disk, config) ─► boot, engines, shards: the code of a real node
+//! run_ready ─► polls the tasks that were woken     advance ─► moves the time
+//! ```
+//!
+//! Time stands still but for [`Manual::advance`], nothing happens between two calls, and on the
+//! simulated disk nothing waits: a run is a function of what its owner does.
+//!
+//! Not here: passes. The layer above drives its shards' mail and answers itself.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use engine::Engine;
+use engine::io::Disk;
+
+use crate::boot::{Booted, Home, boot};
+use crate::mailbox::{mesh, ring_slots};
+use crate::node::NodeConfig;
+use crate::notify::Notify;
+use crate::owner::Sharder;
+use crate::peers::Mail;
+use crate::protocol::Protocol;
+use crate::runtime::Runtime;
+use crate::shard::{Parts, Shard};
+use crate::suspended::Suspended;
+
+/// Tasks and a time, both moved by their owner.
+pub struct Manual {
+    tasks: Suspended<()>,
+    now: Cell<Duration>,
+    timers: RefCell<Vec<(Duration, Waker)>>,
+}
+
+impl Manual {
+    fn new() -> Rc<Manual> {
+        let tasks = Suspended::new(Arc::new(Notify::new()));
+        Rc::new(Manual { tasks, now: Cell::default(), timers: RefCell::default() })
+    }
+
+    /// Adds a task.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + 'static) {
+        self.tasks.add(future);
+    }
+
+    /// Waits until the time is moved so far.
+    pub(crate) async fn sleep(&self, time: Duration) {
+        let due = self.now.get() + time;
+        poll_fn(|context| {
+            if self.now.get() >= due {
+                return Poll::Ready(());
+            }
+            self.timers.borrow_mut().push((due, context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Polls the tasks that were woken. Whether there were any.
+    #[inline]
+    pub fn run_ready(&self) -> bool {
+        self.tasks.turn(|()| {})
+    }
+
+    /// Moves the time and wakes what has slept until then.
+    pub fn advance(&self, time: Duration) {
+        self.now.set(self.now.get() + time);
+        let (due, later) =
+            self.timers.take().into_iter().partition(|(due, _)| *due <= self.now.get());
+        self.timers.replace(later);
+        let due: Vec<(Duration, Waker)> = due;
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// All shards of a node. See the module.
+pub struct ManualNode<P: Protocol> {
+    manual: Rc<Manual>,
+    shards: Vec<Rc<Shard<P>>>,
+    booted: Booted,
+    /// Holds the directory's lock.
+    _home: Home,
+}
+
+impl<P: Protocol> ManualNode<P> {
+    /// Opens or makes the data directory on `disk`, and a shard for each of `config.shards`.
+    pub fn open(disk: &Disk, config: &NodeConfig) -> engine::Result<ManualNode<P>> {
+        let manual = Manual::new();
+        let (booted, home, schema_log) = at_once(boot(disk, config))?;
+        let mut schema_log = Some(schema_log);
+        let ports = mesh::<Mail<P>>(config.shards).expect("an eventfd a shard can be made");
+        let mut shards = Vec::new();
+        for port in ports {
+            let engine_config = config.engine_config(&booted.layout, port.outbox.me());
+            shards.push(Shard::new(Parts {
+                runtime: Runtime::manual(manual.clone()),
+                engine: at_once(Engine::open(disk, engine_config, &booted.schema))?,
+                sharder: Sharder::new(config.shards),
+                schema: booted.schema.clone(),
+                schema_log: schema_log.take(),
+                port,
+                mail_slots: ring_slots(config.shards),
+                wake: Arc::new(Notify::new()),
+            }));
+        }
+        Ok(ManualNode { manual, shards, booted, _home: home })
+    }
+
+    /// Its tasks and its time.
+    pub fn manual(&self) -> &Manual {
+        &self.manual
+    }
+
+    /// Its shards, in order.
+    pub fn shards(&self) -> &[Rc<Shard<P>>] {
+        &self.shards
+    }
+
+    /// What was found in, or made of, the data directory.
+    pub fn booted(&self) -> &Booted {
+        &self.booted
+    }
+}
+
+/// Runs a future that waits for nothing but the simulated disk, which makes no one wait.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
