@@ -11,6 +11,7 @@
 //! 2. It never spawns: whoever owns it runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
+use crate::backoff::Backoff;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position};
@@ -20,6 +21,7 @@ use crate::limits::DISK_FULL_PERCENT;
 use crate::manifest::{Manifest, View as Entry};
 use crate::read::Scratch;
 use crate::recovery::sstable_id;
+use crate::row_limits::RowLimits;
 use crate::sstable::SstableId;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::Table;
@@ -67,7 +69,8 @@ pub struct Engine {
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     /// Views of tables that are gone.
     pub(crate) doomed: RefCell<Vec<Vec<Entry>>>,
-    pub(crate) remove_retry_s: Cell<u32>,
+    pub(crate) remove_backoff: Backoff,
+    pub(crate) row_limits: Cell<RowLimits>,
     pub(crate) disk_full: Cell<bool>,
     /// A compaction is under way.
     pub(crate) compacting: Cell<bool>,
@@ -110,7 +113,8 @@ impl Engine {
             turns: Turns::default(),
             scratch: RefCell::default(),
             doomed: RefCell::default(),
-            remove_retry_s: Cell::new(0),
+            remove_backoff: Backoff::default(),
+            row_limits: Cell::default(),
             disk_full: Cell::new(false),
             compacting: Cell::new(false),
             files_made: Cell::new(0),
@@ -173,6 +177,11 @@ impl Engine {
     /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills.
     pub fn write_delay_us(&self) -> u32 {
         self.budget.delay_us()
+    }
+
+    /// Other limits of a row than those of [`limits`](crate::limits): smaller ones let a test reach them.
+    pub fn set_row_limits(&self, limits: RowLimits) {
+        self.row_limits.set(limits);
     }
 
     /// Asks how full the disk is: from 97 % on writes are refused, reads and deletions go on. Call it every second.

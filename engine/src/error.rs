@@ -51,6 +51,15 @@ pub enum Error {
     },
     /// The caller asked for something that cannot be.
     Invalid(Box<str>),
+    /// A row is too long for a compaction to write: the files that hold it stay as they are.
+    RowTooLarge {
+        /// Keyspace and table.
+        table: Box<str>,
+        /// The key of its partition, as stored.
+        key: Box<[u8]>,
+        /// Bytes of the row.
+        bytes: u64,
+    },
     /// A named limit is reached; the same request may pass later.
     Overloaded(&'static str),
     /// The answer needs the disk, and the caller asked not to wait.
@@ -117,6 +126,13 @@ impl fmt::Display for Error {
                 write!(f, "{file} is locked: another process uses this data directory")
             }
             Error::Invalid(what) => f.write_str(what),
+            Error::RowTooLarge { table, key, bytes } => {
+                write!(
+                    f,
+                    "a row of {table} has {bytes} bytes, too many to be merged: partition 0x"
+                )?;
+                key.iter().take(64).try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
             Error::Overloaded(limit) => write!(f, "overloaded: {limit}"),
             Error::WouldBlock => f.write_str("the answer needs the disk"),
             Error::DiskFull { file } => write!(f, "no space left on the disk for {file}"),

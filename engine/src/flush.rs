@@ -76,6 +76,7 @@ impl Engine {
         self.manifest.commit(&edit).await?;
         self.counters.count(|s| {
             s.flushes += 1;
+            s.large_rows += view.as_ref().map_or(0, View::large_rows);
             s.flush_bytes += view.as_ref().map_or(0, |view| view.entry.file_bytes);
         });
         if table.epoch() == epoch {

@@ -9,7 +9,6 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::JOB_RETRY_S;
 use crate::table::Table;
 use model::TableId;
 use std::rc::Rc;
@@ -31,7 +30,7 @@ impl Engine {
         if let Some(table) = self.table_to_flush(now_s) {
             return Some(Job::Flush(table));
         }
-        let removing = !self.doomed.borrow().is_empty() && self.remove_retry_s.get() <= now_s;
+        let removing = !self.doomed.borrow().is_empty() && self.remove_backoff.is_due(now_s);
         if removing {
             return Some(Job::Remove);
         }
@@ -50,9 +49,7 @@ impl Engine {
             }
             Job::Remove => {
                 let result = self.remove_doomed().await;
-                if result.is_err() {
-                    self.remove_retry_s.set(now_s + JOB_RETRY_S);
-                }
+                self.remove_backoff.ended(&result, now_s);
                 result
             }
             Job::Compact(id) => {
@@ -84,8 +81,8 @@ impl Engine {
         }
         let result = self.flush(table, pause).await;
         table.flushing.set(false);
+        table.flush_backoff.ended(&result, now_s);
         if let Err(e) = &result {
-            table.retry_at_s.set(now_s + JOB_RETRY_S);
             self.counters.count(|s| s.jobs_failed += 1);
             if matches!(e, Error::DiskFull { .. }) {
                 self.disk_full.set(true);
@@ -98,7 +95,7 @@ impl Engine {
     fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
         let tables = self.tables.borrow();
         let free = tables.iter().filter(|(_, table)| {
-            !table.flushing.get() && table.retry_at_s.get() <= now_s && !table.layers().is_empty()
+            !table.flushing.get() && table.flush_backoff.is_due(now_s) && !table.layers().is_empty()
         });
         let sealed = |table: &Table| table.layers().first().is_some_and(|layer| layer.sealed);
         let waiting = free.clone().filter(|(_, table)| sealed(table)).map(|(id, _)| *id).min();

@@ -4,6 +4,7 @@
 //! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
+mod backoff;
 mod budget;
 pub mod cache;
 pub mod codec;
@@ -25,6 +26,7 @@ mod read;
 mod recovery;
 mod remove;
 mod reshard;
+mod row_limits;
 pub mod sstable;
 mod stats;
 mod table;
@@ -36,4 +38,5 @@ pub use error::{Error, Result};
 pub use jobs::Job;
 pub use read::read_record;
 pub use reshard::{Reshard, sweep};
+pub use row_limits::RowLimits;
 pub use stats::{Stats, TableSize};

@@ -13,6 +13,10 @@ pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 /// The unit that a simulated device writes whole or not at all.
 pub const SIM_SECTOR_BYTES: usize = 512;
 
+/// A simulated life does fewer operations, by far: one that does more goes round in circles, and its files would fill
+/// the memory.
+pub const SIM_OPS_MAX: u64 = 2_000_000;
+
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
@@ -48,11 +52,37 @@ pub const INDEX_LEVELS_MAX: usize = 32;
 /// A node of a row index is closed when it has so many bytes: one device page, before compression.
 pub const INDEX_NODE_BYTES: usize = 4096;
 
-/// The largest block of an sstable before compression: far above any row that fits a mutation, far below
-/// what offsets of 31 bits can name.
-pub const BLOCK_BYTES_MAX: usize = 512 << 20;
+/// The largest block of an sstable before compression. A row is never in two blocks, so a row that the log can
+/// hold fits one; and offsets of 31 bits can name every place in it.
+pub const BLOCK_BYTES_MAX: usize = 1536 << 20;
 
-const _: () = assert!(BLOCK_BYTES_MAX > 8 * model::limits::MUTATION_BYTES_MAX);
+/// The bytes of one row, whatever number of writes has made it. A write that would pass is `Invalid`.
+pub const ROW_BYTES_MAX: u64 = 128 << 20;
+
+/// The cells of one row: elements and tombstones of collections, and one for each other column. A write that
+/// would pass is `Invalid`.
+pub const ROW_CELLS_MAX: u64 = 1 << 20;
+
+/// No cell of a row has fewer bytes: column, flags, and a path or value.
+pub const ROW_CELL_BYTES_MIN: u64 = 4;
+
+/// From here on a row is named in the statistics of its file, told to the operator, and summed up before a
+/// write to it is taken.
+pub const LARGE_ROW_BYTES: usize = 1 << 20;
+
+/// A compaction that would write a longer row fails, and leaves the files that hold it alone: only rows of
+/// before [`ROW_BYTES_MAX`] was enforced can be so long.
+pub const COMPACTED_ROW_BYTES_MAX: u64 = 512 << 20;
+
+// Twice the limit for a row that only tombstones still enter, what waits for the log, and pieces of less than a
+// large row in a hundred files.
+const _: () = assert!(
+    COMPACTED_ROW_BYTES_MAX
+        > 2 * ROW_BYTES_MAX + LOG_PENDING_BYTES_MAX as u64 + 100 * LARGE_ROW_BYTES as u64
+);
+const _: () = assert!(COMPACTED_ROW_BYTES_MAX < BLOCK_BYTES_MAX as u64);
+const _: () = assert!(BLOCK_BYTES_MAX as u64 > LOG_BYTES_MAX && BLOCK_BYTES_MAX < 1 << 31);
+const _: () = assert!(LARGE_ROW_BYTES as u64 <= ROW_CELLS_MAX * ROW_CELL_BYTES_MIN);
 const _: () = assert!(WRITE_ALIGN_BYTES.is_multiple_of(SIM_SECTOR_BYTES));
 const _: () = assert!(READ_PART_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 
@@ -140,8 +170,12 @@ const _: () = assert!(QUEUE_IDLE_BYTES_MAX < MEMORY_BYTES_MIN);
 /// Rows that a flush writes between two asks whether there is time for more.
 pub const JOB_QUANTUM_ROWS: u64 = 256;
 
-/// A job that has failed is not proposed again before this many seconds.
+/// A job that has failed is not proposed again before this many seconds, and twice as many after each failure.
 pub const JOB_RETRY_S: u32 = 2;
+/// The longest wait of a job that fails again and again.
+pub const JOB_RETRY_S_MAX: u32 = 64;
+/// After so many failures in a row that name a file, compactions leave that file alone until the next start.
+pub const JOB_QUARANTINE_FAILURES: u32 = 3;
 
 /// From here on writes are refused, so that compaction has room to free more.
 pub const DISK_FULL_PERCENT: u128 = 97;

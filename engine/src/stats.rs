@@ -29,6 +29,10 @@ pub struct Stats {
     pub compaction_bytes: u64,
     /// Flushes and other jobs that failed and will be tried again.
     pub jobs_failed: u64,
+    /// Files that compactions leave alone because they cannot be merged.
+    pub files_quarantined: u64,
+    /// Rows of a mebibyte and more that flushes have written.
+    pub large_rows: u64,
     /// Memory held by memtables now.
     pub memtable_bytes: u64,
     /// Memory held by the block cache now.

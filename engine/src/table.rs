@@ -10,9 +10,11 @@
 //! 3. A layer knows where in the log its oldest record begins: while it lives, the log keeps that.
 //! 4. Layers are flushed in order, so what the manifest says is flushed of a table is a prefix of its records.
 
+use crate::backoff::Backoff;
 use crate::commitlog::Position;
 use crate::manifest;
 use crate::memtable::Memtable;
+use crate::row_limits::is_large;
 use crate::sstable::Sstable;
 use model::mutation::MutationRef;
 use model::schema::{ColumnDrops, Table as Definition};
@@ -38,10 +40,14 @@ pub(crate) struct Table {
     epoch: Cell<u64>,
     /// A flush is under way.
     pub(crate) flushing: Cell<bool>,
-    /// A flush has failed: not again before this second.
-    pub(crate) retry_at_s: Cell<u32>,
-    /// A compaction has failed: not again before this second.
-    pub(crate) compact_at_s: Cell<u32>,
+    /// Failures of flushes.
+    pub(crate) flush_backoff: Backoff,
+    /// Failures of compactions.
+    pub(crate) compact_backoff: Backoff,
+    /// Files that no compaction can merge: they stay as they are, and are read.
+    quarantine: RefCell<Vec<manifest::ViewId>>,
+    /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
+    has_large_rows: Cell<bool>,
 }
 
 /// A memtable and its hold on the log.
@@ -80,6 +86,11 @@ impl View {
         self.entry.tokens.contains(token) && self.sstable.may_contain(token)
     }
 
+    /// How many rows of it are large by themselves.
+    pub(crate) fn large_rows(&self) -> u64 {
+        self.sstable.statistics().large_rows.len() as u64
+    }
+
     /// What it may hold of a range.
     pub(crate) fn overlap(&self, range: &TokenRange) -> Option<TokenRange> {
         self.entry.tokens.intersection(range)?.intersection(&self.sstable.statistics().tokens)
@@ -102,8 +113,10 @@ impl Table {
             views: RefCell::new(Rc::new([])),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
-            retry_at_s: Cell::new(0),
-            compact_at_s: Cell::new(0),
+            flush_backoff: Backoff::default(),
+            compact_backoff: Backoff::default(),
+            quarantine: RefCell::default(),
+            has_large_rows: Cell::new(false),
         }
     }
 
@@ -156,6 +169,9 @@ impl Table {
         let mut memtable = layer.memtable.borrow_mut();
         let before = memtable.bytes();
         memtable.insert(mutation);
+        if is_large(memtable.largest_row()) {
+            self.has_large_rows.set(true);
+        }
         Grown { before, after: memtable.bytes() }
     }
 
@@ -234,6 +250,30 @@ impl Table {
         let mut views: Vec<View> = stay.chain(add).collect();
         views.sort_by_key(|view| (std::cmp::Reverse(view.newest()), view.entry.id()));
         *self.views.borrow_mut() = views.into();
+        self.look_for_large_rows();
+    }
+
+    /// Whether writes must be looked at for what they make of a large row.
+    #[inline]
+    pub(crate) fn has_large_rows(&self) -> bool {
+        self.has_large_rows.get()
+    }
+
+    fn look_for_large_rows(&self) {
+        let in_memory =
+            self.layers().iter().any(|layer| is_large(layer.memtable.borrow().largest_row()));
+        let named = |view: &View| !view.sstable.statistics().large_rows.is_empty();
+        self.has_large_rows.set(in_memory || self.views().iter().any(named));
+    }
+
+    /// Leaves a file alone from now on: it cannot be merged.
+    pub(crate) fn put_in_quarantine(&self, id: manifest::ViewId) {
+        self.quarantine.borrow_mut().push(id);
+    }
+
+    /// Whether compactions leave a file alone.
+    pub(crate) fn is_in_quarantine(&self, id: manifest::ViewId) -> bool {
+        self.quarantine.borrow().contains(&id)
     }
 
     /// Throws away these layers, and all views; how many bytes of memory that frees.
@@ -248,6 +288,7 @@ impl Table {
             }
             !goes
         });
+        self.look_for_large_rows();
         freed
     }
 }

@@ -145,7 +145,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Every mutation is of a table that is there, and of a token that is ours. Says which range of ours.
+    /// Every mutation is of a table that is there, of a token that is ours, and makes no row too large. Says which
+    /// range of ours.
     fn check_record(&self, record: &[u8]) -> Result<u32> {
         let tables = self.tables.borrow();
         let mut range = None;
@@ -153,9 +154,10 @@ impl Engine {
             let mutation = mutation?;
             let owned = self.range_of(mutation.token);
             range = Some(owned.expect("the router sends a token to the shard that owns it"));
-            if !tables.contains_key(&mutation.table) {
+            let Some(table) = tables.get(&mutation.table) else {
                 return Err(Error::invalid(format!("there is no table {}", mutation.table)));
-            }
+            };
+            table.check_growth(&mutation, &self.row_limits.get())?;
         }
         range.ok_or_else(|| Error::invalid("a record without mutations"))
     }

@@ -122,7 +122,13 @@ impl Background {
         };
         self.runtime.clone().spawn(group, async move {
             let pace = self.runtime.pace(group);
+            let large_rows = self.engine.stats().large_rows;
             let result = self.engine.run(job.clone(), self.now_s(), || pace.turn()).await;
+            if let (Job::Flush(table), n @ 1..) =
+                (&job, self.engine.stats().large_rows - large_rows)
+            {
+                tracing::warn!(shard = %self.me, %table, rows = n, "rows of 1 MiB and more");
+            }
             if let Err(error) = self.trusted(result) {
                 tracing::warn!(shard = %self.me, ?job, %error, "failed, and will be tried again");
             }

@@ -4,7 +4,8 @@
 //! views ─► strategy ─► rewrite ─► open the outputs ─► manifest { remove, add } ─► swap ─► delete the inputs
 //! ```
 //!
-//! 1. Until the manifest names the outputs the inputs are the data; a failure removes the outputs.
+//! 1. Until the manifest names the outputs the inputs are the data; a failure before that removes the outputs.
+//!    After a failed commit they stay until the next start: the manifest may name them.
 //! 2. The swap happens without an await after the commit. Readers keep the views they took.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
 //! 4. A tombstone goes only if, when its partition is merged, no memtable and no view outside the merge holds
@@ -18,7 +19,7 @@ use super::strategy::{Strategy, Task};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
-use crate::limits::JOB_RETRY_S;
+use crate::limits::JOB_QUARANTINE_FAILURES;
 use crate::manifest::{self, Edit, ViewId};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Finished, Known, Sstable, WriterConfig};
@@ -51,7 +52,7 @@ impl Engine {
         }
         let tables = self.tables.borrow();
         let due = tables.iter().filter(|(_, table)| {
-            table.compact_at_s.get() <= now_s && plan(table, now_s, Strategy::propose).is_some()
+            table.compact_backoff.is_due(now_s) && plan(table, now_s, Strategy::propose).is_some()
         });
         due.max_by_key(|(id, table)| (table.views().len(), **id)).map(|(id, _)| *id)
     }
@@ -92,11 +93,38 @@ impl Engine {
             }
         };
         self.compacting.set(false);
-        if result.is_err() {
-            table.compact_at_s.set(now_s.saturating_add(JOB_RETRY_S));
+        table.compact_backoff.ended(&result, now_s);
+        result.map_err(|error| {
             self.counters.count(|s| s.jobs_failed += 1);
+            self.part_from(table, &plan, error)
+        })
+    }
+
+    /// Puts those inputs of a failed merge in quarantine that would make it fail again, so that the others are merged
+    /// without them; gives the error with the table's name.
+    fn part_from(&self, table: &Table, plan: &Plan, error: Error) -> Error {
+        let quarantine = |holds: &dyn Fn(&View) -> bool| {
+            let inputs = plan.inputs();
+            let found = inputs.iter().filter(|view| holds(view));
+            let count = found.map(|view| table.put_in_quarantine(view.entry.id())).count();
+            self.counters.count(|s| s.files_quarantined += count as u64);
+        };
+        match error {
+            Error::RowTooLarge { key, bytes, .. } => {
+                let token = Token::of_key(&key);
+                quarantine(&|view| view.may_contain(token));
+                let definition = table.definition();
+                let name = format!("{}.{}", definition.keyspace, definition.name);
+                Error::RowTooLarge { table: name.into(), key, bytes }
+            }
+            Error::Corrupt { ref file, .. }
+                if table.compact_backoff.failures() >= JOB_QUARANTINE_FAILURES =>
+            {
+                quarantine(&|view| file.contains(&view.entry.sstable.to_string()));
+                error
+            }
+            error => error,
         }
-        result
     }
 
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
@@ -124,7 +152,9 @@ impl Engine {
         let config = WriterConfig::of_table(&definition, 0);
         let gc_before_s = plan.gc_before_s;
         let drops = table.drops();
-        let output = Output { dir, config, fragment_bytes, now_s, gc_before_s, drops };
+        let row_bytes_max = self.row_limits.get().compacted_bytes_max;
+        let output =
+            Output { dir, config, fragment_bytes, now_s, gc_before_s, drops, row_bytes_max };
         let merged: Vec<Input> = inputs
             .iter()
             .map(|view| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens })
@@ -134,26 +164,38 @@ impl Engine {
         let finished =
             rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
         drop(merged);
-        let result = self.adopt(table, epoch, &inputs, &definition, &finished, level).await;
-        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
-            for finished in &finished {
-                let path = layout::sstable_path(definition.id.0, finished.id.0);
-                self.disk.unlink(&path).await?;
+        let outputs = self.open_outputs(&definition, &finished, level).await;
+        let result = match outputs {
+            Ok(outputs) => {
+                let _turn = self.turns.take().await;
+                self.swap(table, epoch, &inputs, outputs).await
             }
+            // Nothing names them yet.
+            Err(error) => {
+                self.unlink_outputs(&definition, &finished).await?;
+                return Err(error);
+            }
+        };
+        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
+            self.unlink_outputs(&definition, &finished).await?;
         }
         result.map(drop)
     }
 
-    /// Opens the outputs and puts them in the place of the inputs; `false` if nobody wants them any more.
-    async fn adopt(
+    async fn unlink_outputs(&self, definition: &Definition, finished: &[Finished]) -> Result<()> {
+        for finished in finished {
+            let path = layout::sstable_path(definition.id.0, finished.id.0);
+            self.disk.unlink(&path).await?;
+        }
+        Ok(())
+    }
+
+    async fn open_outputs(
         &self,
-        table: &Table,
-        epoch: u64,
-        inputs: &[View],
         definition: &Definition,
         finished: &[Finished],
         level: u8,
-    ) -> Result<bool> {
+    ) -> Result<Vec<View>> {
         let run = finished.first().map_or(Uuid::nil(), |first| first.id.0);
         let mut views = Vec::new();
         for finished in finished {
@@ -172,8 +214,7 @@ impl Engine {
             };
             views.push(View { entry, sstable });
         }
-        let _turn = self.turns.take().await;
-        self.swap(table, epoch, inputs, views).await
+        Ok(views)
     }
 
     /// Commits the change of views and makes it seen; `false` if the table was emptied since `epoch`.
@@ -242,6 +283,7 @@ fn plan(
     let facts = Facts { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
     let piece = |view: &View| Piece {
         shared: view.entry.shared,
+        busy: table.is_in_quarantine(view.entry.id()),
         ..Piece::of_view(&view.sstable, view.entry.tokens, view.entry.run, view.entry.level, &facts)
     };
     let pieces: Vec<Piece> = views.iter().map(piece).collect();

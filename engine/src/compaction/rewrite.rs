@@ -13,7 +13,7 @@
 //! 3. After an error no output is left.
 
 use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::limits::COMPACTION_STEP_BYTES;
 use crate::sstable::{
@@ -48,6 +48,8 @@ pub struct Output {
     pub gc_before_s: u32,
     /// Columns whose cells went with them.
     pub drops: Rc<ColumnDrops>,
+    /// A longer row is [`Error::RowTooLarge`].
+    pub row_bytes_max: u64,
 }
 
 /// Merges the inputs; gives the finished fragments in token order, none if nothing is left.
@@ -154,7 +156,8 @@ async fn merge(
         })
         .collect();
     let mut merged = Merge::new(cursors, false);
-    let drops = fragments.output.drops.clone();
+    let output = fragments.output;
+    let drops = output.drops.clone();
     let (mut left, mut bytes) = (Left::default(), 0);
     while merged.next_partition().await? {
         let head = merged.head();
@@ -164,11 +167,15 @@ async fn merge(
             oldest_elsewhere: oldest_elsewhere(head.token, head.key),
             drops: Some(&drops),
         };
+        check_row(head.static_row, head.key, output)?;
         let writer = fragments.writer(new_id).await?;
         bytes += head.key.len();
         left.head(&head, purge, writer);
         while merged.next().await? {
             let fragment = merged.fragment();
+            if let Fragment::Row { row, .. } = fragment {
+                check_row(Some(row), merged.head().key, output)?;
+            }
             bytes += left.fragment(&fragment, writer);
             if bytes >= COMPACTION_STEP_BYTES {
                 bytes = 0;
@@ -176,6 +183,16 @@ async fn merge(
                 pause().await;
             }
         }
+    }
+    Ok(())
+}
+
+/// Refuses a row that is too long for a file: it was merged of more writes than are taken today.
+fn check_row(row: Option<RowRef<'_>>, key: &[u8], output: &Output) -> Result<()> {
+    let bytes = row.map_or(0, |row| row.bytes().len()) as u64;
+    if bytes > output.row_bytes_max {
+        let table = output.config.table.to_string().into();
+        return Err(Error::RowTooLarge { table, key: key.into(), bytes });
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::path::RelPath;
 use super::sim_world::{Crash, Faults, Node, World};
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
-use crate::limits::SIM_SECTOR_BYTES as SECTOR;
+use crate::limits::{SIM_OPS_MAX, SIM_SECTOR_BYTES as SECTOR};
 use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -149,6 +149,7 @@ impl SimDisk {
         let mut world = self.world();
         let op = world.ops;
         world.ops += 1;
+        assert!(op < SIM_OPS_MAX, "work without an end: {op} operations, now at {path}");
         world.note(path, &[op, kind as u64, offset, len as u64]);
         if world.crashed || world.faults.crash_at_op == Some(op) {
             return Fate::Crash;

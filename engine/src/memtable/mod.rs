@@ -48,6 +48,8 @@ pub struct Memtable {
     /// Memory of partitions outside the arena, the directory and the slabs.
     heap_bytes: usize,
     rows: u64,
+    /// Bytes of the largest row there ever was.
+    largest_row: usize,
     oldest: Option<i64>,
     newest: Option<i64>,
     scratch: Scratch,
@@ -96,6 +98,12 @@ impl Memtable {
     /// How many rows, static rows not counted.
     pub fn row_count(&self) -> u64 {
         self.rows
+    }
+
+    /// Bytes of the largest row, static ones included, that there ever was here.
+    #[inline]
+    pub fn largest_row(&self) -> usize {
+        self.largest_row
     }
 
     /// Nothing here is older than this; `None` if nothing is here. Microseconds.
@@ -221,10 +229,14 @@ impl Memtable {
         let Some(row) = uncover(row, partition.deletion(), uncovered) else { return };
         let rare = partition.rare.get_or_insert_default();
         match &mut rare.static_row {
-            None => rare.static_row = Some(Slot::put(&mut self.arena, [&[], row.bytes()])),
+            None => {
+                self.largest_row = self.largest_row.max(row.bytes().len());
+                rare.static_row = Some(Slot::put(&mut self.arena, [&[], row.bytes()]));
+            }
             Some(slot) => {
                 merged.clear();
                 merge(RowRef::trusted(slot.get(&self.arena)), row, merged);
+                self.largest_row = self.largest_row.max(merged.len());
                 slot.set(&mut self.arena, [&[], merged]);
             }
         }
@@ -240,8 +252,10 @@ impl Memtable {
             let entry = partition.rows.get_mut(place).expect("it was found");
             merged.clear();
             merge(entry.row(&self.arena), row, merged);
+            self.largest_row = self.largest_row.max(merged.len());
             entry.set_row(&mut self.arena, clustering, merged);
         } else {
+            self.largest_row = self.largest_row.max(row.bytes().len());
             let entry = RowEntry::put(&mut self.arena, clustering, row.bytes());
             partition.rows.insert(place, entry);
             self.version += 1;

@@ -7,6 +7,8 @@
 //! A reader skips tags it does not know, and takes the cautious value for a tag that is missing, so
 //! later versions may say more. Integers are little-endian, of the width their field has here.
 
+use super::large::LargeRow;
+use crate::row_limits::is_large;
 use model::bytes::{Cursor, put_bytes, put_varint};
 use model::cell::{Deletion, Life};
 use model::row::RowRef;
@@ -52,6 +54,8 @@ pub struct Statistics {
     pub largest: Vec<(u64, Vec<u8>)>,
     /// When how many cells die or died: seconds and counts, ascending, neighbours joined.
     pub deaths: Vec<(u32, u64)>,
+    /// Every row that is large by itself. A file of an older version names none.
+    pub large_rows: Vec<LargeRow>,
 }
 
 impl Default for Statistics {
@@ -73,6 +77,7 @@ impl Default for Statistics {
             raw_bytes: 0,
             largest: Vec::new(),
             deaths: Vec::new(),
+            large_rows: Vec::new(),
         }
     }
 }
@@ -117,6 +122,11 @@ impl Statistics {
             put_varint(&mut value, *count);
         }
         put_field(out, 17, &value);
+        if !self.large_rows.is_empty() {
+            value.clear();
+            self.large_rows.iter().for_each(|row| row.encode(&mut value));
+            put_field(out, 18, &value);
+        }
     }
 
     /// Reads the form on disk.
@@ -157,6 +167,11 @@ impl Statistics {
                 while !value.is_empty() {
                     let at_s = u32::try_from(value.varint()?).unwrap_or(u32::MAX);
                     self.deaths.push((at_s, value.varint()?));
+                }
+            }
+            18 => {
+                while !value.is_empty() {
+                    self.large_rows.push(LargeRow::decode(&mut value)?);
                 }
             }
             _ => {}
@@ -204,6 +219,13 @@ impl Observer {
         if let Some(row) = stat {
             self.all.statics += 1;
             self.cells(row);
+        }
+    }
+
+    /// Names a row if it is large.
+    pub(super) fn size(&mut self, key: &[u8], clustering: Option<&[u8]>, row: RowRef<'_>) {
+        if is_large(row.bytes().len()) {
+            self.all.large_rows.push(LargeRow::of(key, clustering, row));
         }
     }
 

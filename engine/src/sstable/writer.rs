@@ -168,6 +168,7 @@ impl Writer {
         match *fragment {
             Fragment::Row { clustering, row } => {
                 self.observer.row(clustering, row);
+                self.observer.size(&partition.key, Some(clustering), row);
                 self.block.row(&Row { clustering, row });
             }
             Fragment::Change { position, deletion } => {
@@ -228,6 +229,9 @@ impl Writer {
         let (token, deletion, bytes) = (partition.token, partition.deletion, partition.bytes);
         self.filter.insert(token);
         self.observer.partition(token, deletion, static_row);
+        if let Some(row) = static_row {
+            self.observer.size(&partition.key, None, row);
+        }
         if self.block.count() > 0 && self.block.bytes() + bytes as usize > self.config.block_bytes {
             self.cut(self.block.count());
         }

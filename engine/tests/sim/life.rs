@@ -260,15 +260,19 @@ async fn find_out(node: &Node, world: &Shared) -> Lived {
     Ok(())
 }
 
+/// Far more pages than the rows of a world have.
+const PAGES_MAX: u64 = 10_000;
+
 /// What a scan of a table gives, shard by shard, in pages.
 async fn scan(engine: &Engine, mut command: ReadCommand, dice: &mut Dice) -> Lived<Taken> {
     let mut taken = Taken::default();
-    loop {
+    for _ in 0..PAGES_MAX {
         command.limits.page_rows = 1 + dice.below(20);
         let end = engine.read(&command, &mut taken).await?;
         let Some(resume) = end.more else { return Ok(taken) };
         command.resume = Some(resume);
     }
+    panic!("a scan of {PAGES_MAX} pages without an end");
 }
 
 async fn verify_all(node: &Node, world: &Shared, dice: &mut Dice) -> Lived {

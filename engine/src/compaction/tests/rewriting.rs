@@ -215,7 +215,15 @@ fn whole(sstable: &Rc<Sstable>) -> Input {
 
 fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
     let (dir, config, drops) = (RelPath::root(), config(), Rc::default());
-    Output { dir, config, fragment_bytes, now_s: NOW_S, gc_before_s, drops }
+    Output {
+        dir,
+        config,
+        fragment_bytes,
+        now_s: NOW_S,
+        gc_before_s,
+        drops,
+        row_bytes_max: u64::MAX,
+    }
 }
 
 /// Rewrites the inputs while the others stay, and gives what there is afterwards.

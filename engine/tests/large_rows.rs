@@ -1,0 +1,244 @@
+//! A row that many writes make large: refused before it can hurt, and no job ends the process for one that is there.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+
+use engine::io::{Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout};
+use engine::limits::ROW_BYTES_MAX;
+use engine::{Config, Engine, Error, Job, RowLimits};
+use model::cell::Life;
+use model::mutation::MutationBuilder;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use std::rc::Rc;
+use uuid::Uuid;
+
+const ID: TableId = TableId(Uuid::from_u128(7));
+const MAP: ColumnId = ColumnId(1);
+const SMALL: RowLimits =
+    RowLimits { bytes_max: 20 << 20, cells_max: 1 << 20, compacted_bytes_max: 1 << 30 };
+
+/// `CREATE TABLE t (k blob PRIMARY KEY, m map<tinyint, blob>)`
+fn schema() -> Schema {
+    let map =
+        CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
+    let table = TableBuilder::new("ks", "t", ID)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|t| t.regular("m", map))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let keyspace = SchemaChange::CreateKeyspace {
+        name: "ks".into(),
+        replication: Default::default(),
+        durable_writes: true,
+    };
+    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
+}
+
+fn config(seed: u64) -> Config {
+    Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log: engine::commitlog::Config::new(seed),
+        memory_bytes: 1 << 30,
+    }
+}
+
+/// `UPDATE t SET m[element] = <bytes> WHERE k = key`, or the DELETE of the element, or of all of them first.
+fn record(key: u8, element: u8, bytes: usize, timestamp: i64, whole: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, ID, Token::of_key(&[key]), &[key]);
+    let (value, path) = (vec![7; bytes], [element]);
+    m.row(&[], |out| {
+        let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
+        if whole {
+            row.cell(&Cell { whole: true, ..Cell::dead(MAP, timestamp - 1, 1) });
+        }
+        let cell = Cell { path: Some(&path), ..Cell::live(MAP, timestamp, &value) };
+        match bytes {
+            0 => row.cell(&Cell { life: Life::Dead { local_s: 1 }, value: &[], ..cell }),
+            _ => row.cell(&cell),
+        }
+    });
+    m.finish();
+    out
+}
+
+/// How many elements each row has.
+#[derive(Default)]
+struct Elements(Vec<(u8, usize)>);
+
+impl RowSink for Elements {
+    fn row(&mut self, p: &PartitionRef<'_>, _: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
+        self.0.push((p.key[0], row.unwrap().cells().count()));
+        Flow::More
+    }
+}
+
+async fn read(engine: &Engine) -> Vec<(u8, usize)> {
+    let command = ReadCommand {
+        table: ID,
+        partitions: Partitions::Range(TokenRange::ALL),
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(u64::MAX),
+        resume: None,
+        now_s: 1,
+    };
+    let mut elements = Elements::default();
+    engine.read(&command, &mut elements).await.unwrap();
+    elements.0.sort_unstable();
+    elements.0
+}
+
+async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(seed), &schema()).await.unwrap());
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    let host_id = Uuid::from_u128(1);
+    let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
+    layout.make_directories(disk).await.unwrap();
+    Engine::create(disk, &config(1)).await.unwrap();
+    open(disk, exec, 2).await
+}
+
+async fn write(engine: &Engine, record: &[u8]) -> engine::Result<()> {
+    loop {
+        match engine.write(record, 1) {
+            // A segment is being made.
+            Err(Error::Overloaded(_)) => yield_now().await,
+            result => break result?,
+        }
+    }
+    let mut done = Vec::new();
+    while done.is_empty() {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    done.remove(0).1
+}
+
+async fn flush(engine: &Engine) {
+    engine.flush_all(1, async || yield_now().await).await.unwrap();
+}
+
+fn on_sim(main: impl AsyncFnOnce(Disk, SimExec) + 'static) {
+    let disk = Disk::Sim(SimDisk::new(3, Faults::default()));
+    let exec = SimExec::new(3);
+    let inner = exec.clone();
+    exec.run(async move { main(disk, inner).await }).done();
+}
+
+#[test]
+fn forty_elements_of_15_megabytes_are_refused_before_the_row_is_too_large() {
+    on_sim(async |disk, exec| {
+        let engine = create(&disk, &exec).await;
+        let mut taken = 0;
+        for element in 0..40u8 {
+            match write(&engine, &record(1, element, 15_000_000, i64::from(element) + 1, false))
+                .await
+            {
+                Ok(()) => taken += 1,
+                Err(Error::Invalid(what)) => {
+                    assert!(what.contains("A row of ks.t would hold"), "{what}")
+                }
+                Err(error) => panic!("{error}"),
+            }
+            if element % 3 == 2 {
+                flush(&engine).await;
+            }
+        }
+        assert_eq!(taken, ROW_BYTES_MAX / 15_000_000);
+        // The files are merged, and another row is as it was.
+        write(&engine, &record(2, 1, 15_000_000, 99, false)).await.unwrap();
+        flush(&engine).await;
+        engine.compact_all(ID, 1, async || yield_now().await).await.unwrap();
+        assert_eq!(read(&engine).await, [(1, taken as usize), (2, 1)]);
+        assert_eq!(engine.table_size(ID).unwrap().sstables, 1);
+        assert!(engine.stats().large_rows > 0 && engine.stats().jobs_failed == 0);
+    });
+}
+
+#[test]
+fn a_row_at_its_limit_takes_deletions_and_a_new_value_for_all_of_it() {
+    on_sim(async |disk, exec| {
+        for flushes in [false, true] {
+            let disk =
+                if flushes { Disk::Sim(SimDisk::new(4, Faults::default())) } else { disk.clone() };
+            let engine = create(&disk, &exec).await;
+            engine.set_row_limits(SMALL);
+            for element in 0..2 {
+                write(&engine, &record(1, element, 9 << 20, 10, false)).await.unwrap();
+                if flushes {
+                    flush(&engine).await;
+                }
+            }
+            let refused = write(&engine, &record(1, 3, 9 << 20, 11, false)).await;
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+            write(&engine, &record(1, 0, 0, 12, false)).await.unwrap();
+            write(&engine, &record(2, 0, 9 << 20, 12, false)).await.unwrap();
+            write(&engine, &record(1, 4, 9 << 20, 13, true)).await.unwrap();
+            assert_eq!(read(&engine).await, [(1, 1), (2, 1)]);
+        }
+    });
+}
+
+#[test]
+fn elements_are_counted_too() {
+    on_sim(async |disk, exec| {
+        let engine = create(&disk, &exec).await;
+        engine.set_row_limits(RowLimits { cells_max: 3, ..SMALL });
+        for element in 0..3 {
+            write(&engine, &record(1, element, 1 << 20, 10, false)).await.unwrap();
+            flush(&engine).await;
+        }
+        let refused = write(&engine, &record(1, 9, 1, 11, false)).await.unwrap_err();
+        assert!(refused.to_string().contains("would hold 4 cells"), "{refused}");
+    });
+}
+
+/// The row that an older version let grow: a merge of its files is given up, and everything else goes on.
+#[test]
+fn a_row_that_is_too_large_already_is_left_alone_and_the_rest_goes_on() {
+    on_sim(async |disk, exec| {
+        let engine = create(&disk, &exec).await;
+        for element in 0..4 {
+            write(&engine, &record(1, element, 2 << 20, 10, false)).await.unwrap();
+            flush(&engine).await;
+        }
+        // The next start finds it, and so do its jobs.
+        let engine = open(&disk, &exec, 1000).await;
+        engine.set_row_limits(RowLimits { compacted_bytes_max: 5 << 20, ..SMALL });
+        let pause = async || yield_now().await;
+        assert_eq!(engine.next_job(1), Some(Job::Compact(ID)));
+        let failed = engine.run(Job::Compact(ID), 1, pause).await.unwrap_err();
+        assert!(failed.to_string().contains("a row of ks.t has"), "{failed}");
+        assert!(failed.to_string().contains("partition 0x01"), "{failed}");
+        assert_eq!(engine.stats().files_quarantined, 4);
+        assert_eq!(engine.next_job(1_000_000), None, "the same merge is not tried again");
+        assert_eq!(read(&engine).await, [(1, 4)]);
+        // Files beside them are flushed and merged.
+        for key in 2..6 {
+            write(&engine, &record(key, 1, 2 << 20, 11, false)).await.unwrap();
+            flush(&engine).await;
+        }
+        assert_eq!(engine.next_job(1_000_000), Some(Job::Compact(ID)));
+        engine.run(Job::Compact(ID), 1_000_000, pause).await.unwrap();
+        assert_eq!(engine.table_size(ID).unwrap().sstables, 5);
+        assert_eq!(read(&engine).await, [(1, 4), (2, 1), (3, 1), (4, 1), (5, 1)]);
+    });
+}
