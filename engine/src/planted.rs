@@ -35,6 +35,18 @@ pub enum Bug {
     PurgeEarly,
     /// A truncated table's records are replayed.
     ReplayTruncated,
+    /// Of several versions of a row a merge shows the first it meets.
+    MergeTakesOneRow,
+    /// Where a range deletion changes in one source, a merge forgets those of the others.
+    MergeForgetsDeletions,
+    /// A walk through a file that begins inside a range deletion does not say so.
+    EnterUndeleted,
+    /// The next page begins with the last row of the one before.
+    PageRepeatsRow,
+    /// A read of one row does not go back to older files.
+    SettleEarly,
+    /// Blocks of all files are cached under one number.
+    CacheMixesFiles,
 }
 
 impl Bug {
@@ -56,6 +68,16 @@ impl Bug {
     /// Those of the engine that stands on them.
     pub const OF_ENGINE: [Bug; 4] =
         [Bug::ApplyEarly, Bug::DeleteInputsEarly, Bug::PurgeEarly, Bug::ReplayTruncated];
+
+    /// Those of reads: merge, cursors, pages, cache.
+    pub const OF_READS: [Bug; 6] = [
+        Bug::MergeTakesOneRow,
+        Bug::MergeForgetsDeletions,
+        Bug::EnterUndeleted,
+        Bug::PageRepeatsRow,
+        Bug::SettleEarly,
+        Bug::CacheMixesFiles,
+    ];
 }
 
 /// Whether this bug is planted on this thread.

@@ -15,6 +15,7 @@
 
 use super::{Cursor, Fragment, Head};
 use crate::error::Result;
+use crate::planted::{Bug, planted};
 use model::Deletion;
 use model::row::{RowRef, merge};
 use std::cmp::Ordering;
@@ -171,7 +172,10 @@ impl<C: Cursor> Merge<C> {
         one.in_force = deletion;
         one.used = true;
         let here = self.lanes.iter().filter(|lane| lane.here);
-        let strongest = here.fold(Deletion::NONE, |all, lane| all.max(lane.in_force));
+        let strongest = match planted(Bug::MergeForgetsDeletions) {
+            true => deletion,
+            false => here.fold(Deletion::NONE, |all, lane| all.max(lane.in_force)),
+        };
         mem::replace(&mut self.in_force, strongest) != strongest
     }
 
@@ -183,7 +187,7 @@ impl<C: Cursor> Merge<C> {
         let mut count = 1;
         for other in self.lanes[index + 1..].iter().filter(|lane| lane.here && lane.shows) {
             let Fragment::Row { clustering: at, row } = other.cursor.fragment() else { continue };
-            if at != clustering {
+            if at != clustering || planted(Bug::MergeTakesOneRow) {
                 continue;
             }
             self.spare.clear();

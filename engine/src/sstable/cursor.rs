@@ -20,6 +20,7 @@ use super::slots::Slots;
 use super::window::Window;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
 use model::{Deletion, Token};
 use std::rc::Rc;
 
@@ -319,7 +320,7 @@ impl Cursor for SstableCursor<'_> {
                 Phase::Over => return Ok(false),
                 Phase::Before => {
                     self.phase = Phase::Inside;
-                    if self.enter(self.near_border(slice)).await? {
+                    if self.enter(self.near_border(slice)).await? && !planted(Bug::EnterUndeleted) {
                         self.shown = Shown::Entered;
                         return Ok(true);
                     }
