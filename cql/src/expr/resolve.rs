@@ -3,7 +3,7 @@
 //! As Cassandra's `FunctionResolver`: of several signatures the first that fits exactly is meant,
 //! else the only one that fits at all. Where a receiver is known, what does not give it is left out.
 
-use super::draft::{Callee, Draft, Fit, Pending, Style, type_fit};
+use super::draft::{Callee, Draft, Fit, Form, Pending, Style, type_fit};
 use super::function::{Function, Gives, Parameter, Takes};
 use super::{Signature, function};
 use crate::error::{Error, Result};
@@ -75,6 +75,9 @@ impl Overload {
         let result = match &function.gives {
             Gives::This(ty) => ty.clone(),
             Gives::First => arguments[0].clone(),
+            Gives::Element | Gives::KeySet | Gives::ValueList => {
+                of_parts(&function.gives, &arguments[0])
+            }
             Gives::Wider => wider(&arguments[0], &arguments[1]),
         };
         Overload { arguments, result }
@@ -121,7 +124,7 @@ pub(super) fn resolve(
     receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Signature> {
-    let overloads = overloads(callee, arguments, receiver, table)?;
+    let overloads = overloads(callee, arguments, table)?;
     if let [only] = &overloads[..] {
         check_only(only, callee, arguments, table)?;
         return Ok(overloads.into_iter().next().expect("there is one").signature(callee));
@@ -155,12 +158,7 @@ pub(super) fn resolve(
 }
 
 /// Every way to call a function.
-fn overloads(
-    callee: &Callee,
-    arguments: &[Draft<'_>],
-    receiver: Option<&CqlType>,
-    table: &Table,
-) -> Result<Vec<Overload>> {
+fn overloads(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Result<Vec<Overload>> {
     let function = callee.function;
     let of = |arguments: &'static [CqlType]| Overload::of(function, arguments);
     Ok(match &function.takes {
@@ -174,7 +172,7 @@ fn overloads(
             types.map(|from| of(from)).collect()
         }
         Takes::Inferred(parameters) => {
-            vec![infer(callee, parameters, arguments, receiver, table)?]
+            vec![infer(callee, parameters, arguments, table)?]
         }
         Takes::PartitionKey => {
             let key = table.partition_key().iter().map(|column| column.ty.clone());
@@ -188,7 +186,6 @@ fn infer(
     callee: &Callee,
     parameters: &[Parameter],
     arguments: &[Draft<'_>],
-    receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Overload> {
     let shown = || {
@@ -199,19 +196,55 @@ fn infer(
         let text = format!("Invalid number of arguments for function {}", shown());
         return Err(Error::invalid(text));
     }
-    let mut types = Vec::with_capacity(parameters.len());
+    let mut types: Vec<CqlType> = Vec::with_capacity(parameters.len());
     for (parameter, argument) in parameters.iter().zip(arguments) {
-        let own = argument.natural_type(&|call, to| resolve_pending(call, to, table));
-        let ty = own.or_else(|| parameter.fallback(receiver)).ok_or_else(|| {
+        let own = type_for(*parameter, argument, table);
+        let others = || arguments.iter().find_map(|other| type_for(*parameter, other, table));
+        let of_others = || others().filter(|_| *parameter == Parameter::FloatVector);
+        let ty = own.or_else(of_others).ok_or_else(|| {
             Error::invalid(format!(
                 "Cannot infer type of argument {} in call to function {}: use type casts to disambiguate",
                 argument.expr,
                 shown()
             ))
         })?;
+        if let Some(required) = parameter.refuses(&ty) {
+            return Err(Error::invalid(format!(
+                "Function system.{} requires {required}, but found argument {} of type {ty}",
+                callee.name, argument.expr
+            )));
+        }
         types.push(ty.frozen());
     }
+    let is_vector = |ty: &CqlType| matches!(ty, CqlType::Vector { .. });
+    if parameters.contains(&Parameter::FloatVector)
+        && types.windows(2).any(|pair| pair.iter().all(is_vector) && pair[0] != pair[1])
+    {
+        return Err(Error::invalid("All arguments must have the same vector dimensions"));
+    }
     Ok(Overload::of(callee.function, types))
+}
+
+/// The type an argument has for a parameter, if that can be told: a list of literals is a vector.
+fn type_for(parameter: Parameter, argument: &Draft<'_>, table: &Table) -> Option<CqlType> {
+    match (&argument.form, parameter) {
+        (Form::List(items), Parameter::FloatVector) => {
+            let dimensions = u32::try_from(items.len()).ok()?;
+            let vector = CqlType::Vector { element: Float.into(), dimensions };
+            (fit(argument, &vector, table) != Fit::No).then_some(vector)
+        }
+        _ => argument.natural_type(&|call, to| resolve_pending(call, to, table)),
+    }
+}
+
+/// The type of a result that is made of the parts of a collection.
+fn of_parts(gives: &Gives, collection: &CqlType) -> CqlType {
+    match (gives, collection) {
+        (Gives::Element, List { element, .. } | Set { element, .. }) => (**element).clone(),
+        (Gives::KeySet, Map { key, .. }) => Set { element: key.clone(), frozen: true },
+        (Gives::ValueList, Map { value, .. }) => List { element: value.clone(), frozen: true },
+        _ => unreachable!("the parameter allows no other type"),
+    }
 }
 
 /// Refuses arguments that the only way to call a function does not take.
@@ -254,7 +287,7 @@ fn no_match(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Error {
             arguments[0].expr, arguments[1].expr
         ));
     }
-    match overloads(callee, arguments, None, table) {
+    match overloads(callee, arguments, table) {
         Ok(known) => Error::invalid(format!(
             "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
             callee.shown(),

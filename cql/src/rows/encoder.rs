@@ -1,9 +1,9 @@
 //! The sink of a read: each row that comes is selected, and appended to the answer or added up.
 
-use super::aggregate::Accumulator;
 use super::view::{ClusteringValues, RowView};
 use crate::bind::{Bindings, Moment};
 use crate::error::{Error, Result};
+use crate::expr::function::Accumulator;
 use crate::expr::{Env, Selection};
 use crate::limits::RESULT_BYTES_MAX;
 use model::key;

@@ -11,11 +11,9 @@
 //! Not here: what is selected (`expr`), the frame around the rows and their metadata
 //! (`frame/response`).
 
-mod aggregate;
 mod encoder;
 mod source;
 mod view;
 
-pub use aggregate::Accumulator;
 pub use encoder::{ResultEncoder, RowOrder, Shape};
 pub use view::RowView;

@@ -84,7 +84,7 @@ pub(super) fn negate(call: &Call<'_>) -> crate::error::Result<Option<Vec<u8>>> {
 }
 
 /// The low bytes of a number: what Java leaves of it in a narrower type.
-fn wrapped(number: &BigInt, bytes: usize) -> Vec<u8> {
+pub(super) fn wrapped(number: &BigInt, bytes: usize) -> Vec<u8> {
     let fill = if number.sign() == Sign::Minus { 0xFF } else { 0 };
     let all = number.to_signed_bytes_be();
     let mut out = vec![fill; bytes];
@@ -180,7 +180,7 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
 }
 
 /// How many digits a number has.
-fn digits(number: &BigInt) -> i64 {
+pub(super) fn digits(number: &BigInt) -> i64 {
     number.magnitude().to_string().len() as i64
 }
 
@@ -214,7 +214,7 @@ fn quotient(a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
 }
 
 /// The nearest whole quotient, away from zero at a tie.
-fn divided(x: &BigInt, y: &BigInt) -> BigInt {
+pub(super) fn divided(x: &BigInt, y: &BigInt) -> BigInt {
     let (quotient, rest) = (x / y, x % y);
     if (rest.magnitude() * 2u8) < *y.magnitude() {
         return quotient;

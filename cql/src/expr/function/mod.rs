@@ -5,16 +5,21 @@
 //! Unless a row says otherwise a function of a null is null. Whatever needs the clock or a new id
 //! takes it from the [`Moment`] of the execution, and its row says that it is impure.
 //!
-//! Not here: which function a call means (`expr/resolve.rs`), the running state of aggregates
-//! (`rows/aggregate.rs`), user-defined functions (none yet).
+//! Not here: which function a call means (`expr/resolve.rs`), user-defined functions (none yet).
 
+mod aggregate;
 mod arithmetic;
 mod blob;
 mod cast;
+mod collection;
 mod json;
+mod math;
+mod real;
 mod table;
 mod time;
+mod vector;
 
+pub use aggregate::Accumulator;
 pub(super) use cast::is_castable;
 pub(crate) use cast::to_text;
 pub use json::json_text;
@@ -58,26 +63,57 @@ pub enum Takes {
     PartitionKey,
 }
 
-/// An argument whose type is its own.
+/// An argument whose type is its own, and what that must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// Of any type.
     Any,
+    /// A list, set or map.
+    Collection,
+    /// A list or set.
+    SetOrList,
+    /// A list or set of numbers.
+    NumericSetOrList,
+    /// A map.
+    Map,
+    /// A vector of floats, as long as the others of the call.
+    FloatVector,
 }
 
 impl Parameter {
-    /// As Cassandra's errors name it.
+    /// As Cassandra's errors name it in a list of parameters.
     pub(super) fn shown(self) -> &'static str {
         match self {
             Parameter::Any => "any",
+            Parameter::Collection => "collection",
+            Parameter::SetOrList | Parameter::NumericSetOrList => "numeric_set_or_list",
+            Parameter::Map => "map",
+            Parameter::FloatVector => "vector<float, n>",
         }
     }
 
-    /// The type of an argument that has none of its own.
-    pub(super) fn fallback(self, _receiver: Option<&CqlType>) -> Option<CqlType> {
-        match self {
-            Parameter::Any => None,
-        }
+    /// As Cassandra's errors say what is required; `None` if the type is right.
+    pub(super) fn refuses(self, ty: &CqlType) -> Option<&'static str> {
+        let of = match ty {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => Some(&**element),
+            _ => None,
+        };
+        let (fits, required) = match self {
+            Parameter::Any => (true, ""),
+            Parameter::Collection => (ty.is_collection(), "a collection argument"),
+            Parameter::SetOrList => (of.is_some(), "a set or list argument"),
+            Parameter::NumericSetOrList => {
+                (of.is_some_and(table::is_number), "a numeric set/list argument")
+            }
+            Parameter::Map => (matches!(ty, CqlType::Map { .. }), "a map argument"),
+            Parameter::FloatVector => {
+                let fits = matches!(
+                    ty, CqlType::Vector { element, .. } if **element == CqlType::Float
+                );
+                (fits, "a float vector argument")
+            }
+        };
+        (!fits).then_some(required)
     }
 }
 
@@ -88,6 +124,12 @@ pub enum Gives {
     This(CqlType),
     /// That of the first argument.
     First,
+    /// That of the elements of the first argument, a list or set.
+    Element,
+    /// A set of the keys of the first argument, a map.
+    KeySet,
+    /// A list of the values of the first argument, a map.
+    ValueList,
     /// That of an operator's operands, the wider of two numbers.
     Wider,
 }
@@ -115,7 +157,7 @@ pub enum Nulls {
 pub enum Body {
     /// From the arguments of one row; `None` is null.
     Scalar(fn(&Call<'_>) -> Result<Option<Vec<u8>>>),
-    /// From the arguments of all rows of a group, by `rows::Accumulator`.
+    /// From the arguments of all rows of a group, by an [`Accumulator`].
     Aggregate(Aggregate),
 }
 

@@ -5,7 +5,7 @@
 
 use super::{
     Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
-    json, time,
+    collection, json, math, time, vector,
 };
 use crate::error::Result;
 use crate::lang::ast::BinaryOp;
@@ -41,6 +41,17 @@ const NUMBER: &[&[CqlType]] = &[
     &[Varint],
     &[Decimal],
 ];
+
+const COLLECTION: Takes = Takes::Inferred(&[Parameter::Collection]);
+const SET_OR_LIST: Takes = Takes::Inferred(&[Parameter::SetOrList]);
+const NUMBERS: Takes = Takes::Inferred(&[Parameter::NumericSetOrList]);
+const MAP: Takes = Takes::Inferred(&[Parameter::Map]);
+const VECTORS: Takes = Takes::Inferred(&[Parameter::FloatVector, Parameter::FloatVector]);
+
+/// Whether a type is a number's.
+pub(super) fn is_number(ty: &CqlType) -> bool {
+    NUMBER.iter().any(|number| number[0] == *ty)
+}
 
 /// The functions that statements call by name, but those of [`BLOBS`] and [`CASTS`].
 static FUNCTIONS: &[Function] = &[
@@ -101,6 +112,24 @@ static FUNCTIONS: &[Function] = &[
         Gives::This(Text),
         json::to_json,
     ),
+    // Numbers.
+    pure(&["abs"], Takes::OneOf(NUMBER), Gives::First, math::abs),
+    pure(&["exp"], Takes::OneOf(NUMBER), Gives::First, math::exp),
+    pure(&["log"], Takes::OneOf(NUMBER), Gives::First, math::log),
+    pure(&["log10"], Takes::OneOf(NUMBER), Gives::First, math::log10),
+    pure(&["round"], Takes::OneOf(NUMBER), Gives::First, math::round),
+    // Collections.
+    pure(&["collection_count"], COLLECTION, Gives::This(Int), collection::count),
+    pure(&["collection_min"], SET_OR_LIST, Gives::Element, collection::min),
+    pure(&["collection_max"], SET_OR_LIST, Gives::Element, collection::max),
+    pure(&["collection_sum"], NUMBERS, Gives::Element, collection::sum),
+    pure(&["collection_avg"], NUMBERS, Gives::Element, collection::avg),
+    pure(&["map_keys"], MAP, Gives::KeySet, collection::map_keys),
+    pure(&["map_values"], MAP, Gives::ValueList, collection::map_values),
+    // Vectors.
+    pure(&["similarity_cosine"], VECTORS, Gives::This(Float), vector::cosine),
+    pure(&["similarity_euclidean"], VECTORS, Gives::This(Float), vector::euclidean),
+    pure(&["similarity_dot_product"], VECTORS, Gives::This(Float), vector::dot_product),
     // Aggregates.
     aggregate(&["count"], Takes::OneOf(ANY_BYTES), Gives::This(Bigint), Aggregate::Count),
     aggregate(&["min"], Takes::Inferred(&[Parameter::Any]), Gives::First, Aggregate::Min),

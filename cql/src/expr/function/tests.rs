@@ -234,3 +234,119 @@ fn dates_move_by_whole_days_and_timestamps_by_milliseconds() {
         "the operation 'timestamp + duration' failed: The duration must have a millisecond precision. Was: 1ns"
     );
 }
+
+/// Recorded from Cassandra 5.0.9.
+#[test]
+fn functions_of_numbers_have_the_type_of_their_argument() {
+    let mut db = Database::with(
+        "k int PRIMARY KEY, tn tinyint, si smallint, i int, b bigint, f float, d double, v varint, e decimal",
+    );
+    db.ok("INSERT INTO t (k, tn, si, i, b, f, d, v, e) VALUES (1, 100, 30000, 7, 5000000000, 1.5, 1e10, 123, 1.50)");
+    for (expr, value) in [
+        ("abs((int)-5)", "5"),
+        ("abs(-5.5)", "5.5"),
+        ("abs((decimal)-1.50)", "1.50"),
+        ("abs((tinyint)-128)", "-128"),
+        ("abs((bigint)-9223372036854775808)", "-9223372036854775808"),
+        ("exp(tn)", "-1"),
+        ("exp(si)", "-1"),
+        ("exp(i)", "1096"),
+        ("exp(b)", "9223372036854775807"),
+        ("exp(f)", "4.481689"),
+        ("exp(1.5)", "4.4816890703380645"),
+        ("exp(v)", "261951731874906267618898102537460000000000000000000000"),
+        ("exp(e)", "4.4816890703380648226020554601193"),
+        ("log(b)", "22"),
+        ("log(0)", "-2147483648"),
+        ("log((varint)1)", "0"),
+        ("log10(v)", "2"),
+        ("log10(d)", "10.0"),
+        ("round(2.5)", "3.0"),
+        ("round(-2.5)", "-2.0"),
+        ("round((float)-2.5)", "-2.0"),
+        ("round((decimal)-2.5)", "-3"),
+        ("round((double)0.49999999999999994)", "0.0"),
+        ("round((double)4503599627370497.5)", "4.503599627370498E15"),
+        ("round((float)1e30)", "2.1474836E9"),
+        ("round(e)", "2"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+    assert_eq!(db.err("SELECT log((decimal)0) FROM t"), "Natural log of number zero or less");
+    for (text, start) in [
+        ("SELECT abs(?) FROM t", "Ambiguous call to function abs (can be matched by"),
+        ("SELECT abs('x') FROM t", "Invalid call to function abs, none of its type signatures"),
+    ] {
+        let error = db.err(text);
+        assert!(error.starts_with(start), "{error}");
+    }
+    db.ok("INSERT INTO t (k, i, d) VALUES (2, abs(-5), exp(0))");
+    assert_eq!(db.ok("SELECT i, d FROM t WHERE k = 2"), "5, 1.0");
+}
+
+/// Recorded from Cassandra 5.0.9.
+#[test]
+fn functions_of_collections_and_vectors() {
+    let mut db = Database::with(
+        "k int PRIMARY KEY, l list<int>, s set<int>, m map<text, int>, v vector<float, 3>",
+    );
+    db.ok(
+        "INSERT INTO t (k, l, s, m, v) VALUES (1, [1, 2, 3], {1, 2}, {'a': 1, 'b': 2}, [1, 2, 3])",
+    );
+    for (expr, value) in [
+        ("collection_count(l), collection_count(s), collection_count(m)", "3, 2, 2"),
+        ("collection_min(l), collection_max(s)", "1, 2"),
+        ("collection_sum(l), collection_avg(s)", "6, 1"),
+        ("collection_sum((list<tinyint>)[100, 100])", "-56"),
+        ("collection_avg((list<decimal>)[1, 2.5, 3])", "2.2"),
+        ("collection_avg((list<decimal>)[1, 2, 2])", "1"),
+        ("collection_avg([1.5, 2.0])", "1.75"),
+        ("collection_min((list<int>)[]), collection_sum((list<int>)[])", "null, 0"),
+        ("map_keys(m), map_values(m)", "[\"a\", \"b\"], [1, 2]"),
+        ("similarity_cosine([1, 2], [3, 4])", "0.99193496"),
+        ("similarity_euclidean(v, [1, 2, 5])", "0.2"),
+        ("similarity_dot_product(v, [1, 2, 5])", "10.5"),
+        ("similarity_cosine(v, null)", "null"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+    for (expr, error) in [
+        (
+            "collection_sum(m)",
+            "Function system.collection_sum requires a numeric set/list argument, but found argument m of type map<text, int>",
+        ),
+        (
+            "collection_count(k)",
+            "Function system.collection_count requires a collection argument, but found argument k of type int",
+        ),
+        (
+            "map_keys(?)",
+            "Cannot infer type of argument ? in call to function system.map_keys(map): use type casts to disambiguate",
+        ),
+        ("similarity_cosine(v, [1, 2])", "All arguments must have the same vector dimensions"),
+        (
+            "similarity_cosine(v, [0, 0, 0])",
+            "Function system.similarity_cosine doesn't support all-zero vectors.",
+        ),
+        (
+            "similarity_cosine(k, k)",
+            "Function system.similarity_cosine requires a float vector argument, but found argument k of type int",
+        ),
+    ] {
+        assert_eq!(db.err(&format!("SELECT {expr} FROM t")), error, "{expr}");
+    }
+}
+
+/// The sum was divided once; Cassandra rounds after each value.
+#[test]
+fn the_average_of_decimals_moves_with_each_value() {
+    let mut db = Database::with("k int, c int, e decimal, PRIMARY KEY (k, c)");
+    for (c, e) in ["1", "2", "2"].iter().enumerate() {
+        db.ok(&format!("INSERT INTO t (k, c, e) VALUES (1, {c}, {e})"));
+    }
+    for (c, e) in ["1.0", "2", "2.25"].iter().enumerate() {
+        db.ok(&format!("INSERT INTO t (k, c, e) VALUES (2, {c}, {e})"));
+    }
+    assert_eq!(db.ok("SELECT avg(e), sum(e) FROM t WHERE k = 1"), "1, 5");
+    assert_eq!(db.ok("SELECT avg(e), sum(e) FROM t WHERE k = 2"), "1.75, 5.25");
+}

@@ -1,11 +1,12 @@
 //! The running state of an aggregate over the rows of a group.
 //!
-//! Sums of fixed-width integers wrap as Java's do; averages are made of exact sums and truncate
-//! for integers. Nulls are passed over.
+//! Sums of fixed-width integers wrap as Java's do; averages of them are made of exact sums and
+//! truncate, those of decimals move with each value. Nulls are passed over.
 
+use super::arithmetic::wrapped;
+use super::{Aggregate, Signature};
 use crate::error::{Error, Result};
-use crate::expr::Signature;
-use crate::expr::function::Aggregate;
+
 use crate::literal::Decimal;
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
@@ -25,9 +26,15 @@ pub struct Accumulator {
 impl Accumulator {
     /// Before the first row.
     pub fn new(signature: &Signature) -> Accumulator {
+        let aggregate = signature.aggregate().expect("scalars have no state");
+        Self::of(aggregate, signature.arguments.first().cloned().unwrap_or(CqlType::Bigint))
+    }
+
+    /// Before the first value of a type.
+    pub(super) fn of(aggregate: Aggregate, ty: CqlType) -> Accumulator {
         Accumulator {
-            aggregate: signature.aggregate().expect("scalars have no state"),
-            ty: signature.arguments.first().cloned().unwrap_or(CqlType::Bigint),
+            aggregate,
+            ty,
             count: 0,
             best: None,
             integers: BigInt::ZERO,
@@ -82,10 +89,15 @@ impl Accumulator {
             CqlType::Decimal => {
                 let number =
                     Decimal::from_bytes(value).ok_or(model::Error::Malformed("decimal"))?;
-                let (a, b, scale) = self.decimals.aligned(&number).ok_or_else(|| {
+                let (known, number, scale) = self.decimals.aligned(&number).ok_or_else(|| {
                     Error::invalid("the sum of these decimals has too many digits")
                 })?;
-                self.decimals = Decimal { unscaled: a + b, scale };
+                // As Cassandra: each value moves the average, which is rounded each time.
+                let unscaled = match self.aggregate {
+                    Aggregate::Avg => &known + half_even(&(number - &known), self.count),
+                    _ => known + number,
+                };
+                self.decimals = Decimal { unscaled, scale };
             }
             _ => self.integers += BigInt::from_signed_bytes_be(value),
         }
@@ -109,38 +121,26 @@ impl Accumulator {
         match self.ty {
             CqlType::Float => ((self.floats / by as f64) as f32).to_be_bytes().to_vec(),
             CqlType::Double => (self.floats / by as f64).to_be_bytes().to_vec(),
-            CqlType::Decimal if by == 1 => self.decimals.to_bytes(),
-            CqlType::Decimal => self.average_decimal(by).to_bytes(),
+            CqlType::Decimal => self.decimals.to_bytes(),
             CqlType::Varint => (&self.integers / by).to_signed_bytes_be(),
-            _ => {
-                let number = &self.integers / by;
-                let fill = if number.sign() == Sign::Minus { 0xFF } else { 0 };
-                let all = number.to_signed_bytes_be();
-                let bytes = self.ty.fixed_bytes().unwrap_or(8);
-                let mut out = vec![fill; bytes];
-                let kept = all.len().min(bytes);
-                out[bytes - kept..].copy_from_slice(&all[all.len() - kept..]);
-                out
-            }
+            _ => wrapped(&(&self.integers / by), self.ty.fixed_bytes().unwrap_or(8)),
         }
     }
+}
 
-    /// Rounded half to even at the scale of the sum, as Cassandra does.
-    fn average_decimal(&self, by: u64) -> Decimal {
-        let by = BigInt::from(by);
-        let quotient = &self.decimals.unscaled / &by;
-        let twice: BigInt = (&self.decimals.unscaled % &by) * 2;
-        let odd = quotient.bit(0);
-        let up = match twice.magnitude().cmp(by.magnitude()) {
-            std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Equal => odd,
-            std::cmp::Ordering::Greater => true,
-        };
-        let step = match (up, self.decimals.unscaled.sign()) {
-            (false, _) => 0,
-            (true, Sign::Minus) => -1,
-            (true, _) => 1,
-        };
-        Decimal { unscaled: quotient + step, scale: self.decimals.scale }
+/// The quotient as a whole number, rounded half to even.
+fn half_even(number: &BigInt, by: u64) -> BigInt {
+    let by = BigInt::from(by);
+    let quotient = number / &by;
+    let twice: BigInt = (number % &by) * 2;
+    let up = match twice.magnitude().cmp(by.magnitude()) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => quotient.bit(0),
+        std::cmp::Ordering::Greater => true,
+    };
+    match (up, number.sign()) {
+        (false, _) => quotient,
+        (true, Sign::Minus) => quotient - 1,
+        (true, _) => quotient + 1,
     }
 }
