@@ -36,7 +36,7 @@ pub const COMPACTION_STEP_BYTES: usize = 64 << 10;
 /// it saves in reads, a larger one would hold up the shard while it is decompressed.
 pub const BLOCK_TARGET_BYTES_MIN: usize = 1 << 10;
 /// See [`BLOCK_TARGET_BYTES_MIN`].
-pub const BLOCK_TARGET_BYTES_MAX: usize = 256 << 10;
+pub const BLOCK_TARGET_BYTES_MAX: usize = model::limits::CHUNK_BYTES_MAX;
 
 /// A partition of fewer blocks has no row index: halving its blocks takes three reads at most.
 pub const WIDE_BLOCKS_MIN: u64 = 8;

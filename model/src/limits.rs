@@ -18,6 +18,9 @@ pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);
 /// Longest TTL, in seconds: twenty years.
 pub const TTL_S_MAX: i32 = 20 * 365 * 24 * 60 * 60;
+/// Largest block of a table's files before compression, in bytes: a larger one would hold up the shard while it is
+/// decompressed.
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Largest vector dimension.
 pub const VECTOR_DIMENSIONS_MAX: u32 = 16_000;
 

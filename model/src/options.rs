@@ -1,23 +1,56 @@
-//! The options of a table, with Cassandra's names and defaults.
+//! The options of a table, as values: each read and refused in one place, in Cassandra's words.
 //!
-//! They are kept whole so that DESCRIBE gives back what CREATE was given; which of them do
-//! something here is for whoever reads them. Validation of option texts is the language's.
+//! ```text
+//! WITH name = given ─► list (a row for each option: read, show, effect) ─► TableOptions ─► engine, DESCRIBE,
+//!                                                                          system_schema, docs/options.md
+//! ```
+//!
+//! 1. `list` is the one list of options: statements, DESCRIBE, `system_schema`, the schema log, the warnings and the
+//!    table in the documents all walk it.
+//! 2. A map option is a value with its numbers, and keeps what was given for those who ask.
+//! 3. An option that does nothing says so (`effect`): in a warning, and in the documents.
+//!
+//! Not here: options of keyspaces (`cql`), what is done with the numbers (`engine`).
 
-use serde::{Deserialize, Serialize};
+mod caching;
+mod compaction;
+mod compression;
+mod effect;
+mod given;
+mod list;
+mod refusal;
+mod retry;
+mod sub_options;
+
+#[cfg(test)]
+mod tests;
+
+pub use caching::{CACHING, CachedRows, Caching};
+pub use compaction::{
+    COMMON, Class, Compaction, Leveled, OVERLAPPING, Scaling, SizeTiered, Strategy, TimeWindow,
+    Unified,
+};
+pub use compression::{Algorithm, COMPRESSION, Compression};
+pub use effect::{Effect, SubOption};
+pub use given::{Given, boolean};
+pub use list::{FOREIGN, OPTIONS, TableOption, Value};
+pub use refusal::{Refusal, Result};
+pub use retry::Retry;
+
 use std::collections::BTreeMap;
 
 /// Everything after WITH, apart from CLUSTERING ORDER.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are CQL's own option names")]
 pub struct TableOptions {
-    pub additional_write_policy: String,
+    pub additional_write_policy: Retry,
     pub allow_auto_snapshot: bool,
     pub bloom_filter_fp_chance: f64,
-    pub caching: BTreeMap<String, String>,
+    pub caching: Caching,
     pub cdc: bool,
     pub comment: String,
-    pub compaction: BTreeMap<String, String>,
-    pub compression: BTreeMap<String, String>,
+    pub compaction: Compaction,
+    pub compression: Compression,
     pub crc_check_chance: f64,
     /// Seconds; 0 is none.
     pub default_time_to_live: i32,
@@ -29,32 +62,39 @@ pub struct TableOptions {
     pub memtable: String,
     pub memtable_flush_period_in_ms: i32,
     pub min_index_interval: i32,
-    pub read_repair: String,
-    pub speculative_retry: String,
+    pub read_repair: ReadRepair,
+    pub speculative_retry: Retry,
 }
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+/// The option `read_repair`: whether a read waits until replicas agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are CQL's own values")]
+pub enum ReadRepair {
+    Blocking,
+    None,
+}
+
+impl ReadRepair {
+    /// The value as CQL writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReadRepair::Blocking => "BLOCKING",
+            ReadRepair::None => "NONE",
+        }
+    }
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
         TableOptions {
-            additional_write_policy: "99p".to_owned(),
+            additional_write_policy: Retry::default(),
             allow_auto_snapshot: true,
             bloom_filter_fp_chance: 0.01,
-            caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
+            caching: Caching::default(),
             cdc: false,
             comment: String::new(),
-            compaction: map(&[
-                ("class", "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"),
-                ("max_threshold", "32"),
-                ("min_threshold", "4"),
-            ]),
-            compression: map(&[
-                ("chunk_length_in_kb", "4"),
-                ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
-            ]),
+            compaction: Compaction::default(),
+            compression: Compression::default(),
             crc_check_chance: 1.0,
             default_time_to_live: 0,
             extensions: BTreeMap::new(),
@@ -64,8 +104,70 @@ impl Default for TableOptions {
             memtable: "default".to_owned(),
             memtable_flush_period_in_ms: 0,
             min_index_interval: 128,
-            read_repair: "BLOCKING".to_owned(),
-            speculative_retry: "99p".to_owned(),
+            read_repair: ReadRepair::Blocking,
+            speculative_retry: Retry::default(),
         }
+    }
+}
+
+impl TableOptions {
+    /// Sets an option as a statement gives it; what is to be said about it goes to `warnings`.
+    pub fn set(&mut self, name: &str, given: &Given, warnings: &mut Vec<String>) -> Result<()> {
+        if let Some(option) = TableOption::of(name) {
+            (option.read)(self, given)?;
+            option.warn(self, warnings);
+            return Ok(());
+        }
+        match FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
+            Some((_, Effect::Refused(why))) => {
+                Refusal::config(format!("Option '{name}' is not supported: {why}"))
+            }
+            Some((_, Effect::Kept(why) | Effect::LeftOut(why))) => {
+                warnings.push(format!("Option '{name}' is left out: {why}"));
+                Ok(())
+            }
+            Some((_, Effect::Works)) | None => {
+                Err(Refusal::Syntax(format!("Unknown property '{name}'")))
+            }
+        }
+    }
+
+    /// Sets an option as the schema log gives it. What an earlier build took and this one refuses comes back as a
+    /// reason, and the default stands; `None` if there is no such option.
+    pub fn restore(
+        &mut self,
+        name: &str,
+        given: &Given,
+    ) -> Option<std::result::Result<(), Refusal>> {
+        let refused = match (name, given) {
+            ("compaction", Given::Map(map)) => {
+                let (compaction, refused) = Compaction::stored(map);
+                self.compaction = compaction;
+                refused
+            }
+            ("compression", Given::Map(map)) => {
+                let (compression, refused) = Compression::stored(map);
+                self.compression = compression;
+                refused
+            }
+            _ => (TableOption::of(name)?.read)(self, given).err(),
+        };
+        Some(refused.map_or(Ok(()), Err))
+    }
+
+    /// What must hold of the options together.
+    pub fn check(&self) -> Result<()> {
+        if self.max_index_interval < self.min_index_interval {
+            return Refusal::config(format!(
+                "max_index_interval must be greater than or equal to min_index_interval ({}) (got {})",
+                self.min_index_interval, self.max_index_interval
+            ));
+        }
+        Ok(())
+    }
+
+    /// All options with their values, in the order of DESCRIBE.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        OPTIONS.iter().map(|option| (option.name, (option.show)(self)))
     }
 }

@@ -15,21 +15,24 @@
 
 mod change;
 mod drops;
+mod log;
 mod table;
 
 pub use change::{SchemaChange, SchemaEntry};
 pub use drops::ColumnDrops;
-pub use table::{Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId};
+pub use log::{FORMAT, Unreadable, decode, encode};
+pub use table::{
+    Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,
+};
 
 use crate::types::UserType;
 use hashbrown::HashMap;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// One keyspace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Keyspace {
     /// Its name, as stored.
     pub name: String,

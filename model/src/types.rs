@@ -9,13 +9,12 @@
 use crate::limits::{TYPE_DEPTH_MAX, VECTOR_DIMENSIONS_MAX};
 use crate::ordered;
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 /// A type of a column, a bind marker, a term.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the variants are CQL's own names")]
 pub enum CqlType {
     Ascii,
@@ -69,7 +68,7 @@ pub enum CqlType {
 }
 
 /// What CREATE TYPE defines.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserType {
     /// Where it lives.
     pub keyspace: String,
@@ -79,7 +78,6 @@ pub struct UserType {
     pub fields: Vec<(String, CqlType)>,
     /// Whether an ordered value says where its fields end, so that fields may be added while keys
     /// hold the type (`ordered.rs`). False only for types made before there was such an end.
-    #[serde(default)]
     pub ended: bool,
 }
 

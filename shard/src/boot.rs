@@ -17,7 +17,7 @@ use std::sync::Arc;
 use engine::io::{DirLock, Disk};
 use engine::layout::{Found, Layout, SchemaLog};
 use engine::{Error, Reshard, Result};
-use model::schema::SchemaEntry;
+use model::schema::{self, Unreadable};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
@@ -112,18 +112,21 @@ async fn first(disk: &Disk, config: &NodeConfig, host_id: Uuid) -> Result<Layout
     Ok(layout)
 }
 
-/// The bytes of an entry in the schema's log.
-pub(crate) fn encode(entry: &SchemaEntry) -> Vec<u8> {
-    serde_json::to_vec(entry).expect("an entry is plain data")
-}
-
 /// The schema after all entries of the log.
 fn replay(base: &Schema, entries: &[(u64, Vec<u8>)]) -> Result<Schema> {
     let mut schema = base.clone();
     for (number, payload) in entries {
         let damaged = |what: String| Error::corrupt("schema", 0, format!("entry {number}: {what}"));
-        let entry: SchemaEntry =
-            serde_json::from_slice(payload).map_err(|error| damaged(error.to_string()))?;
+        let mut warnings = Vec::new();
+        let entry = schema::decode(payload, &mut warnings).map_err(|error| match error {
+            Unreadable::Newer(found) => {
+                Error::Newer { file: "schema".into(), found, known: schema::FORMAT }
+            }
+            Unreadable::Damaged(what) => damaged(what),
+        })?;
+        for warning in warnings {
+            tracing::warn!("schema entry {number}: {warning}");
+        }
         if entry.number != *number {
             return Err(damaged(format!("it says that it is number {}", entry.number)));
         }

@@ -259,7 +259,7 @@ impl<P: Protocol> Shard<P> {
         let version = uuid::Uuid::new_v4();
         let entry = SchemaEntry { number: schema.number + 1, version, change };
         let next = schema.apply(&entry).map_err(AlterError::Refused)?;
-        let number = log.append(&crate::boot::encode(&entry)).await.map_err(AlterError::Store)?;
+        let number = log.append(&model::schema::encode(&entry)).await.map_err(AlterError::Store)?;
         assert_eq!(number, entry.number, "the log and the schema count alike");
         Ok(Arc::new(next))
     }

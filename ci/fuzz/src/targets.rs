@@ -12,6 +12,7 @@ use cql::frame::request::Request;
 use model::mutation::MutationRef;
 use model::ordered;
 use model::row::RowRef;
+use model::schema::{Schema, SchemaChange};
 use model::types::CqlType;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "parser", run: parser, seeds: STATEMENTS },
     Target { name: "values", run: values, seeds: VALUES },
     Target { name: "rows", run: rows, seeds: ROWS },
+    Target { name: "schema", run: schema, seeds: SCHEMA },
     Target { name: "log", run: storage::log, seeds: DAMAGES },
     Target { name: "manifest", run: storage::manifest, seeds: DAMAGES },
     Target { name: "sstable", run: storage::sstable, seeds: DAMAGES },
@@ -67,6 +69,12 @@ const ROWS: &[&[u8]] = &[
       \x01\x07\0\0\0\0\0\0\0\x02\0\0",
 ];
 
+const SCHEMA: &[&[u8]] = &[
+    br#"{"format":2,"number":1,"version":"00000000-0000-0000-0000-000000000009","change":{"CreateKeyspace":{"name":"ks","replication":{"class":"SimpleStrategy"},"durable_writes":false}}}"#,
+    br#"{"number":4,"version":"2fa122f0-6a61-42ae-97e7-73d0e678c369","change":{"CreateTable":{"id":"084ec0ac-caac-4ef2-a0dc-4cf8ed89c0a2","keyspace":"ks","name":"t","options":{"comment":"","compaction":{"class":"LeveledCompactionStrategy","fanout_size":"4"},"extensions":{"a":[1,255]},"crc_check_chance":1.0},"dropped":[],"columns":[{"id":0,"name":"k","ty":"Int","kind":"PartitionKey","position":0,"descending":false},{"id":1,"name":"v","ty":{"Map":{"key":"Text","value":{"Tuple":["Int"]},"frozen":true}},"kind":"Regular","position":0,"descending":false}],"partition_key_count":1,"clustering_count":0,"next_column":2}}}"#,
+    br#"{"format":2,"number":2,"version":"2fa122f0-6a61-42ae-97e7-73d0e678c369","change":{"AlterType":{"definition":{"keyspace":"ks","name":"u","fields":[["a",{"Udt":{"definition":{"keyspace":"ks","name":"i","fields":[]},"frozen":true}}]]},"tables":[]}}}"#,
+];
+
 /// File, place, what: see `storage.rs`.
 const DAMAGES: &[&[u8]] = &[
     b"\x00\x00\x00\x00\x80",
@@ -75,6 +83,21 @@ const DAMAGES: &[&[u8]] = &[
     b"\x00\x00\x30\x00\x00",
     b"\x00\x01\x23\x45\x67\x01\x01\x02\x03\x04",
 ];
+
+/// An entry of the schema log: what is read is written and read again the same, and can be applied or refused.
+fn schema(input: &[u8]) {
+    let Ok(entry) = model::schema::decode(input, &mut Vec::new()) else { return };
+    let mut warnings = Vec::new();
+    let again = model::schema::decode(&model::schema::encode(&entry), &mut warnings);
+    assert!(again.is_ok_and(|again| again == entry), "an entry changes when it is written again");
+    let keyspace = SchemaChange::CreateKeyspace {
+        name: "ks".to_owned(),
+        replication: Default::default(),
+        durable_writes: true,
+    };
+    let schema = Schema::of_changes([keyspace]).expect("a new keyspace");
+    let _ = schema.apply(&entry);
+}
 
 /// Bytes of a connection: bare in each version, and as segments.
 fn frame(input: &[u8]) {

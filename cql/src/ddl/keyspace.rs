@@ -108,7 +108,14 @@ fn read(ground: &Ground<'_>, name: &str, properties: &Properties) -> Result<Want
                 wanted.replication = Some(checked);
             }
             ("durable_writes", PropertyValue::Text(text)) => {
-                wanted.durable_writes = Some(super::options::boolean("durable_writes", text)?);
+                let durable = model::options::boolean("durable_writes", text)?;
+                if !durable {
+                    wanted.warnings.push(
+                        "Option 'durable_writes' is kept and has no effect: every write is durable"
+                            .to_owned(),
+                    );
+                }
+                wanted.durable_writes = Some(durable);
             }
             ("replication", PropertyValue::Text(_)) => {
                 return Err(Error::Syntax(

@@ -2,6 +2,7 @@
 //!
 //! Run in order, what `DESCRIBE SCHEMA` prints gives back the same schema.
 
+use model::options::Value;
 use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table};
 use model::types::{Name, UserType};
 use std::collections::BTreeMap;
@@ -125,33 +126,26 @@ fn clustering_order(table: &Table) -> String {
     table.clustering().iter().map(order).collect::<Vec<_>>().join(", ")
 }
 
-fn option_texts(table: &Table) -> Vec<String> {
-    let o = &table.options;
-    let hex = |bytes: &Vec<u8>| bytes.iter().fold("0x".to_owned(), |s, b| s + &format!("{b:02x}"));
-    let extensions: Vec<String> = o
-        .extensions
-        .iter()
-        .map(|(key, value)| format!("{}: {}", quoted(key), hex(value)))
-        .collect();
-    vec![
-        format!("additional_write_policy = {}", quoted(&o.additional_write_policy)),
-        format!("allow_auto_snapshot = {}", o.allow_auto_snapshot),
-        format!("bloom_filter_fp_chance = {:?}", o.bloom_filter_fp_chance),
-        format!("caching = {}", map(&o.caching)),
-        format!("cdc = {}", o.cdc),
-        format!("comment = {}", quoted(&o.comment)),
-        format!("compaction = {}", map(&o.compaction)),
-        format!("compression = {}", map(&o.compression)),
-        format!("memtable = {}", quoted(&o.memtable)),
-        format!("crc_check_chance = {:?}", o.crc_check_chance),
-        format!("default_time_to_live = {}", o.default_time_to_live),
-        format!("extensions = {{{}}}", extensions.join(", ")),
-        format!("gc_grace_seconds = {}", o.gc_grace_seconds),
-        format!("incremental_backups = {}", o.incremental_backups),
-        format!("max_index_interval = {}", o.max_index_interval),
-        format!("memtable_flush_period_in_ms = {}", o.memtable_flush_period_in_ms),
-        format!("min_index_interval = {}", o.min_index_interval),
-        format!("read_repair = {}", quoted(&o.read_repair)),
-        format!("speculative_retry = {}", quoted(&o.speculative_retry)),
-    ]
+fn option_texts(table: &Table) -> impl Iterator<Item = String> {
+    table.options.pairs().map(|(name, value)| format!("{name} = {}", shown(value)))
+}
+
+/// An option's value as CQL writes it.
+fn shown(value: Value<'_>) -> String {
+    match value {
+        Value::Text(text) => quoted(&text),
+        Value::Boolean(value) => value.to_string(),
+        Value::Double(value) => format!("{value:?}"),
+        Value::Int(value) => value.to_string(),
+        Value::Map(pairs) => map(&pairs),
+        Value::Blobs(pairs) => {
+            let hex = |bytes: &[u8]| {
+                bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+            };
+            let pair =
+                |(key, bytes): (&String, &Vec<u8>)| format!("{}: {}", quoted(key), hex(bytes));
+            let pairs: Vec<String> = pairs.iter().map(pair).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl Engine {
         }
         let tables = self.tables.borrow();
         let due = tables.iter().filter(|(_, table)| {
-            table.compact_backoff.is_due(now_s) && plan(table, now_s, Strategy::propose).is_some()
+            table.compact_backoff.is_due(now_s) && next_plan(table, now_s).is_some()
         });
         due.max_by_key(|(id, table)| (table.views().len(), **id)).map(|(id, _)| *id)
     }
@@ -64,7 +64,7 @@ impl Engine {
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let plan = plan(table, now_s, Strategy::propose);
+        let plan = next_plan(table, now_s);
         self.compact_alone(table, plan, now_s, pause).await
     }
 
@@ -130,7 +130,7 @@ impl Engine {
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
         let _turn = self.turns.take().await;
-        let Some(plan) = plan(table, now_s, Strategy::propose) else { return Ok(()) };
+        let Some(plan) = next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
@@ -264,18 +264,23 @@ impl Engine {
     }
 }
 
+/// What the strategy of a table proposes now.
+fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
+    plan(table, now_s, |strategy, pieces, facts| strategy.propose(pieces, facts))
+}
+
 /// What the strategy of a table says of its views.
 fn plan(
     table: &Table,
     now_s: u32,
-    ask: impl Fn(&Strategy, &[Piece], &Facts) -> Option<Task>,
+    ask: impl Fn(&Strategy<'_>, &[Piece], &Facts) -> Option<Task>,
 ) -> Option<Plan> {
     let views = table.views();
     if views.is_empty() {
         return None;
     }
     let definition = table.definition();
-    let strategy = Strategy::of(&definition.options).unwrap_or_default();
+    let strategy = Strategy::of(&definition.options.compaction);
     let grace_s = u32::try_from(definition.options.gc_grace_seconds).unwrap_or(0);
     let gc_before_s = now_s.saturating_sub(grace_s);
     let layers = table.layers();

@@ -6,11 +6,9 @@
 //! 2. Else, when level 0 has four runs, they are merged with what they meet in level 1.
 //! 3. A task whose pieces are partly busy waits.
 
-use super::options::Options;
 use super::piece::{Piece, free_runs};
 use super::strategy::{Task, Why, merge};
-use crate::error::Result;
-use model::TokenRange;
+use model::{TokenRange, options};
 
 /// Level 0 is merged when it has so many runs, and at most so many at once.
 const LEVEL_0_RUNS: usize = 4;
@@ -18,25 +16,13 @@ const LEVEL_0_RUNS_MAX: usize = 32;
 /// Beyond, a level holds more than any disk.
 const LEVELS_MAX: u8 = 9;
 
-/// The options.
-#[derive(Clone, Debug)]
-pub(super) struct Leveled {
-    piece_bytes: u64,
-    fanout: u64,
-}
+/// Proposes level by level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leveled<'o>(pub(super) &'o options::Leveled);
 
-impl Leveled {
-    /// Cassandra's names, defaults and bounds.
-    pub(super) fn of(options: &mut Options<'_>) -> Result<Leveled> {
-        let megabytes = options.integer("sstable_size_in_mb", 160, 1..=1 << 20)?;
-        let fanout = options.integer("fanout_size", 10, 2..=1000)?;
-        // Here a piece always moves by being merged, and that also purges.
-        options.text("single_sstable_uplevel");
-        Ok(Leveled { piece_bytes: megabytes << 20, fanout })
-    }
-
+impl Leveled<'_> {
     pub(super) fn fragment_bytes(&self) -> u64 {
-        self.piece_bytes
+        self.0.sstable_bytes
     }
 
     /// The first level that holds so many bytes.
@@ -45,7 +31,7 @@ impl Leveled {
     }
 
     fn level_bytes_max(&self, level: u8) -> u64 {
-        self.piece_bytes.saturating_mul(self.fanout.saturating_pow(level.into()))
+        self.0.sstable_bytes.saturating_mul(self.0.fanout.saturating_pow(level.into()))
     }
 
     pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
@@ -68,7 +54,7 @@ impl Leveled {
             u128::from(all) * 1000 / u128::from(own.map_or(1, |&index| pieces[index].bytes.max(1)))
         };
         let inputs = candidates.min_by_key(cost)?;
-        Some(merge(inputs, level + 1, self.piece_bytes, Why::Shape))
+        Some(merge(inputs, level + 1, self.0.sstable_bytes, Why::Shape))
     }
 
     fn propose_level_0(&self, pieces: &[Piece]) -> Option<Task> {
@@ -80,7 +66,7 @@ impl Leveled {
         }
         let chosen = runs.iter().take(LEVEL_0_RUNS_MAX);
         let chosen = chosen.flat_map(|run| run.pieces.iter().copied()).collect();
-        Some(merge(with_next_level(pieces, chosen, 0)?, 1, self.piece_bytes, Why::Shape))
+        Some(merge(with_next_level(pieces, chosen, 0)?, 1, self.0.sstable_bytes, Why::Shape))
     }
 }
 

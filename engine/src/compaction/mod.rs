@@ -14,7 +14,6 @@
 
 mod job;
 mod leveled;
-mod options;
 mod piece;
 mod rewrite;
 mod size_tiered;

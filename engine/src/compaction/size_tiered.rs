@@ -5,43 +5,16 @@
 //! 2. Of the buckets with at least `min_threshold` runs the one of the smallest runs is merged, at most
 //!    `max_threshold` of them: that lowers the number of files most for the bytes it writes.
 
-use super::options::Options;
 use super::piece::{Piece, Run, free_runs};
 use super::strategy::{Task, Why, merge};
-use crate::error::{Error, Result};
 use crate::limits::FRAGMENT_BYTES_MAX;
+use model::options;
 
-/// The options.
-#[derive(Clone, Debug)]
-pub(super) struct SizeTiered {
-    min_threshold: usize,
-    pub(super) max_threshold: usize,
-    bucket_low: f64,
-    bucket_high: f64,
-    small_bytes: u64,
-}
+/// Proposes by size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizeTiered<'o>(pub(super) &'o options::SizeTiered);
 
-impl SizeTiered {
-    /// Cassandra's names, defaults and bounds.
-    pub(super) fn of(options: &mut Options<'_>) -> Result<SizeTiered> {
-        let min_threshold = options.integer("min_threshold", 4, 2..=i32::MAX as u64)? as usize;
-        let max_threshold = options.integer("max_threshold", 32, 2..=i32::MAX as u64)? as usize;
-        if min_threshold > max_threshold {
-            return Err(Error::invalid(format!(
-                "min_threshold ({min_threshold}) cannot be greater than max_threshold ({max_threshold})"
-            )));
-        }
-        let bucket_low = options.number("bucket_low", 0.5, 0.0..=f64::MAX)?;
-        let bucket_high = options.number("bucket_high", 1.5, 0.0..=f64::MAX)?;
-        if bucket_high <= bucket_low {
-            return Err(Error::invalid(format!(
-                "bucket_high value ({bucket_high}) is less than or equal to the bucket_low value ({bucket_low})"
-            )));
-        }
-        let small_bytes = options.integer("min_sstable_size", 50 << 20, 0..=u64::MAX)?;
-        Ok(SizeTiered { min_threshold, max_threshold, bucket_low, bucket_high, small_bytes })
-    }
-
+impl SizeTiered<'_> {
     pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
         let inputs = self.bucket(&free_runs(pieces))?;
         Some(merge(inputs, 0, FRAGMENT_BYTES_MAX, Why::Shape))
@@ -62,16 +35,16 @@ impl SizeTiered {
                 None => buckets.push((run.bytes, vec![run])),
             }
         }
-        let full = |(_, runs): &&(u64, Vec<&Run>)| runs.len() >= self.min_threshold;
+        let full = |(_, runs): &&(u64, Vec<&Run>)| runs.len() >= self.0.min_threshold as usize;
         let (_, runs) =
             buckets.iter().filter(full).min_by_key(|(bytes, runs)| bytes / runs.len() as u64)?;
-        let chosen = runs.iter().take(self.max_threshold);
+        let chosen = runs.iter().take(self.0.max_threshold as usize);
         Some(chosen.flat_map(|run| run.pieces.iter().copied()).collect())
     }
 
     fn fits(&self, run: &Run, mean: u64) -> bool {
         let (bytes, mean_bytes) = (run.bytes as f64, mean as f64);
-        (mean_bytes * self.bucket_low < bytes && bytes < mean_bytes * self.bucket_high)
-            || (run.bytes < self.small_bytes && mean < self.small_bytes)
+        (mean_bytes * self.0.bucket_low < bytes && bytes < mean_bytes * self.0.bucket_high)
+            || (run.bytes < self.0.small_bytes && mean < self.0.small_bytes)
     }
 }

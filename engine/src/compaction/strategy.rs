@@ -5,14 +5,12 @@
 //! straddle owners are rewritten, each part by its owner.
 
 use super::leveled::Leveled;
-use super::options::Options;
 use super::piece::{Facts, Piece, free_runs};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
-use crate::error::{Error, Result};
 use crate::limits::FRAGMENT_BYTES_MAX;
-use model::options::TableOptions;
+use model::options::{Compaction, Strategy as Shape};
 
 /// What to do with some pieces, by their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,62 +45,20 @@ pub enum Why {
 }
 
 /// A table's strategy.
-#[derive(Clone, Debug)]
-pub struct Strategy {
-    shape: Shape,
-    enabled: bool,
-    tombstone_threshold: f64,
+#[derive(Clone, Copy, Debug)]
+pub struct Strategy<'o> {
+    options: &'o Compaction,
 }
 
-impl Default for Strategy {
-    /// Size tiers with Cassandra's defaults.
-    fn default() -> Strategy {
-        Strategy::of(&TableOptions::default()).expect("the default options are good")
-    }
-}
-
-/// What tells the strategies apart.
-#[derive(Clone, Debug)]
-enum Shape {
-    SizeTiered(SizeTiered),
-    TimeWindow(TimeWindow),
-    Leveled(Leveled),
-    Unified(Unified),
-}
-
-impl Strategy {
-    /// The strategy that the table's options name; `Invalid` for what is unknown or out of bounds.
-    pub fn of(options: &TableOptions) -> Result<Strategy> {
-        let mut options = Options::new(&options.compaction);
-        let tombstone_threshold = options.number("tombstone_threshold", 0.2, 0.0..=1.0)?;
-        let enabled = match options.text("enabled").map(str::to_ascii_lowercase).as_deref() {
-            None | Some("true") => true,
-            Some("false") => false,
-            Some(other) => {
-                let what = format!("enabled should either be 'true' or 'false', not '{other}'");
-                return Err(Error::invalid(what));
-            }
-        };
-        let shape = match options.class() {
-            "SizeTieredCompactionStrategy" | "IncrementalCompactionStrategy" | "" => {
-                Shape::SizeTiered(SizeTiered::of(&mut options)?)
-            }
-            "TimeWindowCompactionStrategy" => Shape::TimeWindow(TimeWindow::of(&mut options)?),
-            "LeveledCompactionStrategy" => Shape::Leveled(Leveled::of(&mut options)?),
-            "UnifiedCompactionStrategy" => Shape::Unified(Unified::of(&mut options)?),
-            other => {
-                return Err(Error::invalid(format!(
-                    "Unable to find compaction strategy class '{other}'"
-                )));
-            }
-        };
-        options.finish()?;
-        Ok(Strategy { shape, enabled, tombstone_threshold })
+impl<'o> Strategy<'o> {
+    /// The strategy that a table's options ask for.
+    pub fn of(options: &'o Compaction) -> Strategy<'o> {
+        Strategy { options }
     }
 
     /// What should be done next, if anything.
     pub fn propose(&self, pieces: &[Piece], facts: &Facts) -> Option<Task> {
-        if !self.enabled {
+        if !self.options.enabled() {
             return None;
         }
         let dead: Vec<usize> =
@@ -110,11 +66,11 @@ impl Strategy {
         if !dead.is_empty() {
             return Some(Task::Drop { pieces: dead });
         }
-        let shaped = match &self.shape {
-            Shape::SizeTiered(shape) => shape.propose(pieces),
-            Shape::TimeWindow(shape) => shape.propose(pieces),
-            Shape::Leveled(shape) => shape.propose(pieces),
-            Shape::Unified(shape) => shape.propose(pieces),
+        let shaped = match self.options.strategy() {
+            Shape::SizeTiered(shape) => SizeTiered(shape).propose(pieces),
+            Shape::TimeWindow(shape) => TimeWindow(shape).propose(pieces),
+            Shape::Leveled(shape) => Leveled(shape).propose(pieces),
+            Shape::Unified(shape) => Unified(shape).propose(pieces),
         };
         shaped.or_else(|| self.tombstones(pieces, facts)).or_else(|| self.owners(pieces))
     }
@@ -123,17 +79,19 @@ impl Strategy {
     pub fn major(&self, pieces: &[Piece]) -> Option<Task> {
         let runs = free_runs(pieces);
         let pieces: Vec<usize> = runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
-        let level = match &self.shape {
-            Shape::Leveled(shape) => shape.level_of(runs.iter().map(|run| run.bytes).sum()),
+        let level = match self.options.strategy() {
+            Shape::Leveled(shape) => {
+                Leveled(shape).level_of(runs.iter().map(|run| run.bytes).sum())
+            }
             _ => 0,
         };
         (!pieces.is_empty()).then(|| merge(pieces, level, self.fragment_bytes(), Why::Shape))
     }
 
     fn fragment_bytes(&self) -> u64 {
-        match &self.shape {
-            Shape::Leveled(shape) => shape.fragment_bytes(),
-            Shape::Unified(shape) => shape.fragment_bytes(),
+        match self.options.strategy() {
+            Shape::Leveled(shape) => Leveled(shape).fragment_bytes(),
+            Shape::Unified(shape) => Unified(shape).fragment_bytes(),
             Shape::SizeTiered(_) | Shape::TimeWindow(_) => FRAGMENT_BYTES_MAX,
         }
     }
@@ -143,7 +101,7 @@ impl Strategy {
         let worth = |&index: &usize| {
             let piece = &pieces[index];
             !piece.busy
-                && piece.dead_part > self.tombstone_threshold
+                && piece.dead_part > self.options.tombstone_threshold()
                 && nothing_older(pieces, index, facts)
         };
         let by_part = |a: &usize, b: &usize| pieces[*a].dead_part.total_cmp(&pieces[*b].dead_part);

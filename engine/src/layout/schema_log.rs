@@ -1,14 +1,14 @@
 //! The schema as a log of versioned entries: every change of it, in order, from the beginning.
 //!
-//! An entry's payload is the caller's (one change in JSON); its number is the schema's version after it. There is
-//! one writer, and all shards apply what it has written. Not here: what a change means (`model::schema`).
+//! An entry's payload is the caller's (`model/src/schema/FORMAT.md`); its number is the schema's version after it.
+//! There is one writer, and all shards apply what it has written. Not here: what a change means (`model::schema`).
 
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
 use crate::journal::{Appended, Journal, Kind};
 use crate::limits::SCHEMA_BYTES_MIN;
 
-const KIND: Kind = Kind { magic: b"MESSSCHM", version: 1, bytes_min: SCHEMA_BYTES_MIN };
+const KIND: Kind = Kind { magic: b"MESSSCHM", version: 2, bytes_min: SCHEMA_BYTES_MIN };
 
 /// The schema's log, being written.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use engine::io::{Dice, Disk, SimExec};
 use engine::layout::{self, Found, Layout};
 use engine::{Config, Engine, Error, Reshard, sweep};
 use messina_engine as engine;
+use model::options::Compression;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::schema::{SchemaChange, Table, TableBuilder};
@@ -47,7 +48,7 @@ fn definition(number: usize, id: TableId, gc_grace_s: i32) -> Table {
     table.options.gc_grace_seconds = gc_grace_s;
     table.options.bloom_filter_fp_chance = 0.5;
     if number == 2 {
-        table.options.compression.clear();
+        table.options.compression = Compression::none();
     }
     table
 }

@@ -7,13 +7,12 @@ use super::table::check_name;
 use super::{Keyspace, Schema, Table};
 use crate::types::UserType;
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// One step from a schema to the next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SchemaChange {
     /// CREATE KEYSPACE.
     CreateKeyspace {
@@ -68,7 +67,7 @@ pub enum SchemaChange {
 }
 
 /// A change with the version it leads to: one record of the schema log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SchemaEntry {
     /// One more than the entry before.
     pub number: u64,

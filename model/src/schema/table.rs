@@ -4,13 +4,13 @@ use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::types::{CqlType, UserType};
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// What tells tables apart for as long as their data exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub Uuid);
 
 impl fmt::Display for TableId {
@@ -20,11 +20,11 @@ impl fmt::Display for TableId {
 }
 
 /// What a cell says instead of a column's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
 
 /// The part a column plays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColumnKind {
     /// Decides the partition.
     PartitionKey,
@@ -37,7 +37,7 @@ pub enum ColumnKind {
 }
 
 /// One column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its id for ever.
     pub id: ColumnId,
@@ -54,7 +54,7 @@ pub struct Column {
 }
 
 /// A column that was, for `system_schema.dropped_columns`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DroppedColumn {
     /// What it was.
     pub column: Column,
@@ -63,7 +63,7 @@ pub struct DroppedColumn {
 }
 
 /// One table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Its id for ever.
     pub id: TableId,
@@ -81,7 +81,54 @@ pub struct Table {
     pub(super) next_column: u16,
 }
 
+/// What a table is made of, as the schema log holds it.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields of a table")]
+pub struct TableParts {
+    pub id: TableId,
+    pub keyspace: String,
+    pub name: String,
+    pub options: TableOptions,
+    pub dropped: Vec<DroppedColumn>,
+    pub columns: Vec<Column>,
+    /// The id that the next column will have.
+    pub next_column: u16,
+}
+
 impl Table {
+    /// The table of these parts; `Invalid` says what of them no table has.
+    pub fn of_parts(parts: TableParts) -> Result<Table> {
+        let TableParts { id, keyspace, name, options, dropped, columns, next_column } = parts;
+        let all = || columns.iter().chain(dropped.iter().map(|dropped| &dropped.column));
+        for column in all() {
+            check_name("Column", &column.name)?;
+            column.ty.check_limits()?;
+            if column.id.0 >= next_column || usize::from(next_column) > COLUMNS_MAX {
+                return Err(Error::invalid(format!("column {} has no id of its own", column.name)));
+            }
+        }
+        // A column that came back is among the dropped ones too.
+        let was: Vec<&Column> = dropped.iter().map(|dropped| &dropped.column).collect();
+        if repeats(&columns.iter().collect::<Vec<_>>()) || repeats(&was) {
+            return Err(Error::invalid("two columns have one id or one name"));
+        }
+        let mut table = TableBuilder::new(&keyspace, &name, id).options(options).table;
+        (table.dropped, table.columns, table.next_column) = (dropped, columns, next_column);
+        table.sort();
+        let in_order = |columns: &[Column]| {
+            columns.iter().zip(0..).all(|(column, at): (_, u16)| column.position == at)
+        };
+        if !in_order(table.partition_key()) || !in_order(table.clustering()) {
+            return Err(Error::invalid("the positions of key columns leave gaps"));
+        }
+        TableBuilder { table }.build()
+    }
+
+    /// The id that the next column will have.
+    pub fn next_column(&self) -> u16 {
+        self.next_column
+    }
+
     /// All columns in SELECT * order.
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -239,6 +286,13 @@ impl Table {
         self.partition_key_count = count(ColumnKind::PartitionKey);
         self.clustering_count = count(ColumnKind::Clustering);
     }
+}
+
+/// Whether two of the columns have one id or one name.
+fn repeats(columns: &[&Column]) -> bool {
+    let ids: BTreeSet<u16> = columns.iter().map(|column| column.id.0).collect();
+    let names: BTreeSet<&str> = columns.iter().map(|column| &*column.name).collect();
+    ids.len() < columns.len() || names.len() < columns.len()
 }
 
 /// Refuses a name that is empty, too long, or could not be part of a file name's directory.

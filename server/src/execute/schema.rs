@@ -13,8 +13,7 @@ use cql::ddl::{self, Ddl, Ground, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::lang::ast::Statement as Tree;
-use engine::compaction::Strategy;
-use model::schema::{SchemaChange, Table, TableId};
+use model::schema::{Table, TableId};
 use shard::Group;
 use shard::message::AlterError;
 use std::rc::Rc;
@@ -57,7 +56,6 @@ impl Executor {
                 envelope.put_void(out);
                 return Ok(());
             };
-            check_compaction(&change)?;
             match self.shard.alter(change, schema.number).await {
                 Ok(_) => {
                     self.ask_all(|| Ask::Tell(event.clone())).await;
@@ -86,16 +84,6 @@ impl Executor {
         });
         Flow::Later
     }
-}
-
-/// The engine has the last word on the options of compaction: what it cannot heed is not kept.
-fn check_compaction(change: &SchemaChange) -> Result<(), Refusal> {
-    let (SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table)) = change else {
-        return Ok(());
-    };
-    let refused = |error: engine::Error| cql::Error::Config(error.to_string());
-    Strategy::of(&table.options).map_err(refused)?;
-    Ok(())
 }
 
 /// The event in the words of the protocol.

@@ -5,6 +5,7 @@
 
 use super::value::{Row, Value};
 use super::{VIRTUAL, is_virtual};
+use model::options;
 use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
 use std::sync::Arc;
 
@@ -31,35 +32,32 @@ pub(super) fn tables(schema: &Schema) -> Vec<Row> {
 }
 
 fn table(table: &Table) -> Row {
-    let options = &table.options;
     let flags = if table.is_counter() { vec!["compound", "counter"] } else { vec!["compound"] };
     let flags = flags.into_iter().map(str::to_owned).collect();
-    vec![
+    let mut row = vec![
         ("keyspace_name", Value::text(&table.keyspace)),
         ("table_name", Value::text(&table.name)),
-        ("additional_write_policy", Value::text(&options.additional_write_policy)),
-        ("allow_auto_snapshot", Value::Boolean(options.allow_auto_snapshot)),
-        ("bloom_filter_fp_chance", Value::Double(options.bloom_filter_fp_chance)),
-        ("caching", Value::Map(options.caching.clone())),
-        ("cdc", Value::Boolean(options.cdc)),
-        ("comment", Value::text(&options.comment)),
-        ("compaction", Value::Map(options.compaction.clone())),
-        ("compression", Value::Map(options.compression.clone())),
-        ("crc_check_chance", Value::Double(options.crc_check_chance)),
         ("dclocal_read_repair_chance", Value::Double(0.0)),
-        ("default_time_to_live", Value::Int(options.default_time_to_live)),
-        ("extensions", Value::Map(Default::default())),
         ("flags", Value::Set(flags)),
-        ("gc_grace_seconds", Value::Int(options.gc_grace_seconds)),
         ("id", Value::Uuid(table.id.0)),
-        ("incremental_backups", Value::Boolean(options.incremental_backups)),
-        ("max_index_interval", Value::Int(options.max_index_interval)),
-        ("memtable_flush_period_in_ms", Value::Int(options.memtable_flush_period_in_ms)),
-        ("min_index_interval", Value::Int(options.min_index_interval)),
-        ("read_repair", Value::text(&options.read_repair)),
         ("read_repair_chance", Value::Double(0.0)),
-        ("speculative_retry", Value::text(&options.speculative_retry)),
-    ]
+    ];
+    // As in Cassandra: null, unless a memtable was named.
+    let named = |name: &str| name != "memtable" || table.options.memtable != "default";
+    let options = table.options.pairs().filter(|(name, _)| named(name));
+    row.extend(options.map(|(name, value)| (name, option(value))));
+    row
+}
+
+fn option(value: options::Value<'_>) -> Value {
+    match value {
+        options::Value::Text(text) => Value::text(&*text),
+        options::Value::Boolean(value) => Value::Boolean(value),
+        options::Value::Double(value) => Value::Double(value),
+        options::Value::Int(value) => Value::Int(value),
+        options::Value::Map(map) => Value::Map(map.into_owned()),
+        options::Value::Blobs(map) => Value::BlobMap(map.clone()),
+    }
 }
 
 /// `system_schema.columns`

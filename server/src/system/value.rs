@@ -29,6 +29,7 @@ pub(crate) enum Value {
     List(Vec<String>),
     Set(BTreeSet<String>),
     Map(BTreeMap<String, String>),
+    BlobMap(BTreeMap<String, Vec<u8>>),
 }
 
 impl Value {
@@ -53,6 +54,10 @@ impl Value {
             Value::Map(pairs) => {
                 let flat = pairs.iter().flat_map(|(k, v)| [k.as_bytes(), v.as_bytes()]);
                 let CqlType::Map { .. } = ty else { panic!("a map for a column of type {ty}") };
+                collection(pairs.len(), flat)
+            }
+            Value::BlobMap(pairs) => {
+                let flat = pairs.iter().flat_map(|(k, v)| [k.as_bytes(), v.as_slice()]);
                 collection(pairs.len(), flat)
             }
         }

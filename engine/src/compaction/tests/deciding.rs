@@ -3,8 +3,7 @@
 //! `MESSINA_BLESS=1` writes the answers that were given into the files.
 
 use super::super::*;
-use crate::error::Result;
-use model::options::TableOptions;
+use model::options::{Class, Compaction};
 use model::{Token, TokenRange};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,18 +11,18 @@ use uuid::Uuid;
 
 /// A world: the strategy, what is known, the pieces by name.
 struct World {
-    strategy: Result<Strategy>,
+    compaction: Compaction,
     facts: Facts,
     names: Vec<String>,
     pieces: Vec<Piece>,
 }
 
-fn strategy(words: &[&str]) -> Result<Strategy> {
-    let mut compaction: BTreeMap<String, String> =
-        words[1..].iter().map(|word| pair(word)).collect();
-    compaction.insert("class".to_owned(), words[0].to_owned());
-    let options = TableOptions { compaction, ..TableOptions::default() };
-    Strategy::of(&options)
+fn compaction(words: &[&str]) -> Compaction {
+    let mut given: BTreeMap<String, String> = words[1..].iter().map(|word| pair(word)).collect();
+    let is_named = |class: &Class| format!("{class:?}") == words[0];
+    let class = Class::ALL.into_iter().find(is_named).expect("a strategy");
+    given.insert("class".to_owned(), class.name().to_owned());
+    Compaction::parse(&given).expect("sound options")
 }
 
 fn pair(word: &str) -> (String, String) {
@@ -83,12 +82,12 @@ fn piece(index: usize, words: &[&str]) -> Piece {
 fn world(text: &str) -> World {
     let mut facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
     let mut world =
-        World { strategy: strategy(&[""]), facts, names: Vec::new(), pieces: Vec::new() };
+        World { compaction: Compaction::default(), facts, names: Vec::new(), pieces: Vec::new() };
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
             "#" => {}
-            "strategy" => world.strategy = strategy(&words[1..]),
+            "strategy" => world.compaction = compaction(&words[1..]),
             "facts" => {
                 let of: BTreeMap<String, String> = words[1..].iter().map(|w| pair(w)).collect();
                 let number = |name: &str| of.get(name).map(|n| n.parse::<i64>().expect("a number"));
@@ -111,11 +110,7 @@ fn answer(world: &World) -> String {
         let names: Vec<&str> = pieces.iter().map(|&index| world.names[index].as_str()).collect();
         names.join(" ")
     };
-    let strategy = match &world.strategy {
-        Err(error) => return format!("{error}\n"),
-        Ok(strategy) => strategy,
-    };
-    match strategy.propose(&world.pieces, &world.facts) {
+    match Strategy::of(&world.compaction).propose(&world.pieces, &world.facts) {
         None => "nothing\n".to_owned(),
         Some(Task::Drop { pieces }) => format!("drop {}\n", named(&pieces)),
         Some(Task::Merge { pieces, level, fragment_bytes, why }) => {
@@ -168,7 +163,7 @@ fn what_all_strategies_do() {
 
 /// Flushes of one size, each followed by whatever the strategy proposes; gives the runs that are left and
 /// how often each byte was written.
-fn grow(strategy: &Strategy, flushes: u64, flush_bytes: u64) -> (usize, f64) {
+fn grow(compaction: &Compaction, flushes: u64, flush_bytes: u64) -> (usize, f64) {
     let facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
     let (mut pieces, mut written): (Vec<Piece>, u64) = (Vec::new(), 0);
     for number in 0..flushes {
@@ -177,7 +172,7 @@ fn grow(strategy: &Strategy, flushes: u64, flush_bytes: u64) -> (usize, f64) {
         pieces.push(flushed);
         written += flush_bytes;
         let mut steps = 0;
-        while let Some(task) = strategy.propose(&pieces, &facts) {
+        while let Some(task) = Strategy::of(compaction).propose(&pieces, &facts) {
             let Task::Merge { pieces: inputs, level, fragment_bytes, .. } = task else {
                 panic!("{task:?}")
             };
@@ -226,14 +221,13 @@ fn merged(
 
 #[test]
 fn every_strategy_comes_to_rest_with_few_runs_and_bounded_writes() {
-    let of = |words: &[&str]| strategy(words).expect("a strategy");
-    let tiered = grow(&of(&["SizeTieredCompactionStrategy", "min_sstable_size=0"]), 1024, 64 << 20);
+    let of = |words: &[&str]| compaction(words);
+    let tiered = grow(&of(&["SizeTiered", "min_sstable_size=0"]), 1024, 64 << 20);
     assert!(tiered.0 <= 16 && tiered.1 < 6.5, "{tiered:?}");
-    let unified = grow(&of(&["UnifiedCompactionStrategy"]), 1024, 64 << 20);
+    let unified = grow(&of(&["Unified"]), 1024, 64 << 20);
     assert!(unified.0 <= 16 && unified.1 < 7.0, "{unified:?}");
-    let leveled =
-        grow(&of(&["UnifiedCompactionStrategy", "scaling_parameters=L10"]), 300, 64 << 20);
+    let leveled = grow(&of(&["Unified", "scaling_parameters=L10"]), 300, 64 << 20);
     assert!(leveled.0 <= 4 && leveled.1 < 30.0, "{leveled:?}");
-    let levels = grow(&of(&["LeveledCompactionStrategy"]), 300, 64 << 20);
+    let levels = grow(&of(&["Leveled"]), 300, 64 << 20);
     assert!(levels.1 < 15.0, "{levels:?}");
 }

@@ -1,0 +1,445 @@
+//! What stands in the log, field by field, and the way there and back.
+//!
+//! The names here are the format: one that is changed makes old logs unreadable, and `FORMAT.md`'s example fails.
+
+use super::FORMAT;
+use crate::options::{Given, TableOptions, Value};
+use crate::schema::{
+    Column, ColumnId, ColumnKind, DroppedColumn, SchemaChange, SchemaEntry, Table, TableId,
+    TableParts,
+};
+use crate::types::{CqlType, UserType};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+type Texts = BTreeMap<String, String>;
+type Result<T> = std::result::Result<T, String>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntryForm {
+    #[serde(default = "super::first_format")]
+    format: u32,
+    number: u64,
+    version: Uuid,
+    change: ChangeForm,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+enum ChangeForm {
+    CreateKeyspace { name: String, replication: Texts, durable_writes: bool },
+    AlterKeyspace { name: String, replication: Texts, durable_writes: bool },
+    DropKeyspace { name: String },
+    CreateTable(TableForm),
+    AlterTable(TableForm),
+    DropTable { keyspace: String, name: String },
+    CreateType(UserTypeForm),
+    AlterType { definition: UserTypeForm, tables: Vec<TableForm> },
+    DropType { keyspace: String, name: String },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableForm {
+    id: Uuid,
+    keyspace: String,
+    name: String,
+    options: BTreeMap<String, OptionForm>,
+    dropped: Vec<DroppedForm>,
+    columns: Vec<ColumnForm>,
+    next_column: u16,
+    // Format 1 has two counts that follow from the columns.
+    #[serde(default, rename = "partition_key_count", skip_serializing)]
+    _partition_key_count: u64,
+    #[serde(default, rename = "clustering_count", skip_serializing)]
+    _clustering_count: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DroppedForm {
+    column: ColumnForm,
+    dropped_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnForm {
+    id: u16,
+    name: String,
+    ty: TypeForm,
+    kind: KindForm,
+    position: u16,
+    descending: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+enum KindForm {
+    PartitionKey,
+    Clustering,
+    Static,
+    Regular,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserTypeForm {
+    keyspace: String,
+    name: String,
+    fields: Vec<(String, TypeForm)>,
+    /// Absent in format 1, and then false.
+    #[serde(default)]
+    ended: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+enum TypeForm {
+    Ascii,
+    Bigint,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    Float,
+    Inet,
+    Int,
+    Smallint,
+    Text,
+    Time,
+    Timestamp,
+    Timeuuid,
+    Tinyint,
+    Uuid,
+    Varint,
+    List { element: Box<TypeForm>, frozen: bool },
+    Set { element: Box<TypeForm>, frozen: bool },
+    Map { key: Box<TypeForm>, value: Box<TypeForm>, frozen: bool },
+    Tuple(Vec<TypeForm>),
+    Udt { definition: Box<UserTypeForm>, frozen: bool },
+    Vector { element: Box<TypeForm>, dimensions: u32 },
+}
+
+/// An option's value. Bytes are `0x..` texts; format 1 has arrays of numbers.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum OptionForm {
+    Boolean(bool),
+    Int(i64),
+    Double(f64),
+    Text(String),
+    Map(BTreeMap<String, SubOptionForm>),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SubOptionForm {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl EntryForm {
+    pub(super) fn of(entry: &SchemaEntry) -> EntryForm {
+        let change = ChangeForm::of(&entry.change);
+        EntryForm { format: FORMAT, number: entry.number, version: entry.version, change }
+    }
+
+    pub(super) fn entry(self, warnings: &mut Vec<String>) -> Result<SchemaEntry> {
+        let change = self.change.change(warnings)?;
+        Ok(SchemaEntry { number: self.number, version: self.version, change })
+    }
+}
+
+impl ChangeForm {
+    fn of(change: &SchemaChange) -> ChangeForm {
+        match change.clone() {
+            SchemaChange::CreateKeyspace { name, replication, durable_writes } => {
+                ChangeForm::CreateKeyspace { name, replication, durable_writes }
+            }
+            SchemaChange::AlterKeyspace { name, replication, durable_writes } => {
+                ChangeForm::AlterKeyspace { name, replication, durable_writes }
+            }
+            SchemaChange::DropKeyspace { name } => ChangeForm::DropKeyspace { name },
+            SchemaChange::CreateTable(table) => ChangeForm::CreateTable(TableForm::of(&table)),
+            SchemaChange::AlterTable(table) => ChangeForm::AlterTable(TableForm::of(&table)),
+            SchemaChange::DropTable { keyspace, name } => ChangeForm::DropTable { keyspace, name },
+            SchemaChange::CreateType(ty) => ChangeForm::CreateType(UserTypeForm::of(&ty)),
+            SchemaChange::AlterType { definition, tables } => {
+                let tables = tables.iter().map(TableForm::of).collect();
+                ChangeForm::AlterType { definition: UserTypeForm::of(&definition), tables }
+            }
+            SchemaChange::DropType { keyspace, name } => ChangeForm::DropType { keyspace, name },
+        }
+    }
+
+    fn change(self, warnings: &mut Vec<String>) -> Result<SchemaChange> {
+        Ok(match self {
+            ChangeForm::CreateKeyspace { name, replication, durable_writes } => {
+                SchemaChange::CreateKeyspace { name, replication, durable_writes }
+            }
+            ChangeForm::AlterKeyspace { name, replication, durable_writes } => {
+                SchemaChange::AlterKeyspace { name, replication, durable_writes }
+            }
+            ChangeForm::DropKeyspace { name } => SchemaChange::DropKeyspace { name },
+            ChangeForm::CreateTable(form) => {
+                SchemaChange::CreateTable(Box::new(form.table(warnings)?))
+            }
+            ChangeForm::AlterTable(form) => {
+                SchemaChange::AlterTable(Box::new(form.table(warnings)?))
+            }
+            ChangeForm::DropTable { keyspace, name } => SchemaChange::DropTable { keyspace, name },
+            ChangeForm::CreateType(form) => SchemaChange::CreateType(form.checked()?),
+            ChangeForm::AlterType { definition, tables } => {
+                let tables = tables.into_iter().map(|form| form.table(warnings));
+                let tables = tables.collect::<Result<_>>()?;
+                SchemaChange::AlterType { definition: definition.checked()?, tables }
+            }
+            ChangeForm::DropType { keyspace, name } => SchemaChange::DropType { keyspace, name },
+        })
+    }
+}
+
+impl TableForm {
+    fn of(table: &Table) -> TableForm {
+        let options = table.options.pairs();
+        let dropped = |dropped: &DroppedColumn| DroppedForm {
+            column: ColumnForm::of(&dropped.column),
+            dropped_at: dropped.dropped_at,
+        };
+        TableForm {
+            id: table.id.0,
+            keyspace: table.keyspace.clone(),
+            name: table.name.clone(),
+            options: options
+                .map(|(name, value)| (name.to_owned(), OptionForm::of(value)))
+                .collect(),
+            dropped: table.dropped.iter().map(dropped).collect(),
+            columns: table.columns().iter().map(ColumnForm::of).collect(),
+            next_column: table.next_column(),
+            _partition_key_count: 0,
+            _clustering_count: 0,
+        }
+    }
+
+    fn table(self, warnings: &mut Vec<String>) -> Result<Table> {
+        let name = format!("{}.{}", self.keyspace, self.name);
+        let mut options = TableOptions::default();
+        for (option, form) in self.options {
+            match options.restore(&option, &form.given()) {
+                None => return Err(format!("table {name} has an option '{option}' that this build does not know")),
+                Some(Ok(())) => {}
+                Some(Err(refusal)) => warnings.push(format!(
+                    "table {name}: option '{option}' of an earlier build is refused, and its default holds: {refusal}"
+                )),
+            }
+        }
+        let dropped = self.dropped.into_iter().map(|dropped| DroppedColumn {
+            column: dropped.column.column(),
+            dropped_at: dropped.dropped_at,
+        });
+        Table::of_parts(TableParts {
+            id: TableId(self.id),
+            keyspace: self.keyspace,
+            name: self.name,
+            options,
+            dropped: dropped.collect(),
+            columns: self.columns.into_iter().map(ColumnForm::column).collect(),
+            next_column: self.next_column,
+        })
+        .map_err(|error| format!("table {name}: {error}"))
+    }
+}
+
+impl ColumnForm {
+    fn of(column: &Column) -> ColumnForm {
+        let kind = match column.kind {
+            ColumnKind::PartitionKey => KindForm::PartitionKey,
+            ColumnKind::Clustering => KindForm::Clustering,
+            ColumnKind::Static => KindForm::Static,
+            ColumnKind::Regular => KindForm::Regular,
+        };
+        ColumnForm {
+            id: column.id.0,
+            name: column.name.clone(),
+            ty: TypeForm::of(&column.ty),
+            kind,
+            position: column.position,
+            descending: column.descending,
+        }
+    }
+
+    fn column(self) -> Column {
+        let kind = match self.kind {
+            KindForm::PartitionKey => ColumnKind::PartitionKey,
+            KindForm::Clustering => ColumnKind::Clustering,
+            KindForm::Static => ColumnKind::Static,
+            KindForm::Regular => ColumnKind::Regular,
+        };
+        Column {
+            id: ColumnId(self.id),
+            name: self.name,
+            ty: self.ty.ty(),
+            kind,
+            position: self.position,
+            descending: self.descending,
+        }
+    }
+}
+
+impl UserTypeForm {
+    fn of(ty: &UserType) -> UserTypeForm {
+        let field = |(name, ty): &(String, CqlType)| (name.clone(), TypeForm::of(ty));
+        UserTypeForm {
+            keyspace: ty.keyspace.clone(),
+            name: ty.name.clone(),
+            fields: ty.fields.iter().map(field).collect(),
+            ended: ty.ended,
+        }
+    }
+
+    fn checked(self) -> Result<UserType> {
+        let ty = self.user_type();
+        let limits = ty.fields.iter().try_for_each(|(_, field)| field.check_limits());
+        limits.map_err(|error| format!("type {}.{}: {error}", ty.keyspace, ty.name))?;
+        Ok(ty)
+    }
+
+    fn user_type(self) -> UserType {
+        let fields = self.fields.into_iter().map(|(name, form)| (name, form.ty()));
+        let (fields, ended) = (fields.collect(), self.ended);
+        UserType { keyspace: self.keyspace, name: self.name, fields, ended }
+    }
+}
+
+impl TypeForm {
+    fn of(ty: &CqlType) -> TypeForm {
+        let boxed = |ty: &CqlType| Box::new(TypeForm::of(ty));
+        match ty {
+            CqlType::Ascii => TypeForm::Ascii,
+            CqlType::Bigint => TypeForm::Bigint,
+            CqlType::Blob => TypeForm::Blob,
+            CqlType::Boolean => TypeForm::Boolean,
+            CqlType::Counter => TypeForm::Counter,
+            CqlType::Date => TypeForm::Date,
+            CqlType::Decimal => TypeForm::Decimal,
+            CqlType::Double => TypeForm::Double,
+            CqlType::Duration => TypeForm::Duration,
+            CqlType::Float => TypeForm::Float,
+            CqlType::Inet => TypeForm::Inet,
+            CqlType::Int => TypeForm::Int,
+            CqlType::Smallint => TypeForm::Smallint,
+            CqlType::Text => TypeForm::Text,
+            CqlType::Time => TypeForm::Time,
+            CqlType::Timestamp => TypeForm::Timestamp,
+            CqlType::Timeuuid => TypeForm::Timeuuid,
+            CqlType::Tinyint => TypeForm::Tinyint,
+            CqlType::Uuid => TypeForm::Uuid,
+            CqlType::Varint => TypeForm::Varint,
+            CqlType::List { element, frozen } => {
+                TypeForm::List { element: boxed(element), frozen: *frozen }
+            }
+            CqlType::Set { element, frozen } => {
+                TypeForm::Set { element: boxed(element), frozen: *frozen }
+            }
+            CqlType::Map { key, value, frozen } => {
+                TypeForm::Map { key: boxed(key), value: boxed(value), frozen: *frozen }
+            }
+            CqlType::Tuple(parts) => TypeForm::Tuple(parts.iter().map(TypeForm::of).collect()),
+            CqlType::Udt { definition, frozen } => {
+                let definition = Box::new(UserTypeForm::of(definition));
+                TypeForm::Udt { definition, frozen: *frozen }
+            }
+            CqlType::Vector { element, dimensions } => {
+                TypeForm::Vector { element: boxed(element), dimensions: *dimensions }
+            }
+        }
+    }
+
+    fn ty(self) -> CqlType {
+        match self {
+            TypeForm::Ascii => CqlType::Ascii,
+            TypeForm::Bigint => CqlType::Bigint,
+            TypeForm::Blob => CqlType::Blob,
+            TypeForm::Boolean => CqlType::Boolean,
+            TypeForm::Counter => CqlType::Counter,
+            TypeForm::Date => CqlType::Date,
+            TypeForm::Decimal => CqlType::Decimal,
+            TypeForm::Double => CqlType::Double,
+            TypeForm::Duration => CqlType::Duration,
+            TypeForm::Float => CqlType::Float,
+            TypeForm::Inet => CqlType::Inet,
+            TypeForm::Int => CqlType::Int,
+            TypeForm::Smallint => CqlType::Smallint,
+            TypeForm::Text => CqlType::Text,
+            TypeForm::Time => CqlType::Time,
+            TypeForm::Timestamp => CqlType::Timestamp,
+            TypeForm::Timeuuid => CqlType::Timeuuid,
+            TypeForm::Tinyint => CqlType::Tinyint,
+            TypeForm::Uuid => CqlType::Uuid,
+            TypeForm::Varint => CqlType::Varint,
+            TypeForm::List { element, frozen } => {
+                CqlType::List { element: Arc::new(element.ty()), frozen }
+            }
+            TypeForm::Set { element, frozen } => {
+                CqlType::Set { element: Arc::new(element.ty()), frozen }
+            }
+            TypeForm::Map { key, value, frozen } => {
+                CqlType::Map { key: Arc::new(key.ty()), value: Arc::new(value.ty()), frozen }
+            }
+            TypeForm::Tuple(parts) => CqlType::Tuple(parts.into_iter().map(TypeForm::ty).collect()),
+            TypeForm::Udt { definition, frozen } => {
+                CqlType::Udt { definition: Arc::new(definition.user_type()), frozen }
+            }
+            TypeForm::Vector { element, dimensions } => {
+                CqlType::Vector { element: Arc::new(element.ty()), dimensions }
+            }
+        }
+    }
+}
+
+impl OptionForm {
+    fn of(value: Value<'_>) -> OptionForm {
+        match value {
+            Value::Text(text) => OptionForm::Text(text.into_owned()),
+            Value::Boolean(value) => OptionForm::Boolean(value),
+            Value::Double(value) => OptionForm::Double(value),
+            Value::Int(value) => OptionForm::Int(value.into()),
+            Value::Map(map) => {
+                let pairs = map.into_owned().into_iter();
+                OptionForm::Map(pairs.map(|(key, text)| (key, SubOptionForm::Text(text))).collect())
+            }
+            Value::Blobs(map) => {
+                let pairs = map.iter();
+                let text = |bytes: &Vec<u8>| SubOptionForm::Text(hex(bytes));
+                OptionForm::Map(pairs.map(|(key, bytes)| (key.clone(), text(bytes))).collect())
+            }
+        }
+    }
+
+    fn given(self) -> Given {
+        match self {
+            OptionForm::Boolean(value) => Given::Text(value.to_string()),
+            OptionForm::Int(value) => Given::Text(value.to_string()),
+            OptionForm::Double(value) => Given::Text(value.to_string()),
+            OptionForm::Text(text) => Given::Text(text),
+            OptionForm::Map(map) => {
+                let text = |form| match form {
+                    SubOptionForm::Text(text) => text,
+                    SubOptionForm::Bytes(bytes) => hex(&bytes),
+                };
+                Given::Map(map.into_iter().map(|(key, form)| (key, text(form))).collect())
+            }
+        }
+    }
+}
+
+/// `0x..`
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}

@@ -1,0 +1,179 @@
+//! The log's entries: there and back, as specified, and refused by name.
+
+use super::*;
+use crate::options::{Class, Compaction, Given};
+use crate::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use crate::types::{CqlType, UserType};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A small table, as ALTER TABLE leaves it.
+fn table() -> Table {
+    let mut table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
+        .partition_key("p", CqlType::Int)
+        .and_then(|t| t.clustering("c", CqlType::Timeuuid, true))
+        .and_then(|t| t.regular("v", CqlType::Text))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    table.drop_column("v", 1_700_000_000_000_000).unwrap();
+    let list = CqlType::List { element: Arc::new(CqlType::Text), frozen: false };
+    table.add_column("l", list, ColumnKind::Regular).unwrap();
+    let mut options = crate::options::TableOptions::default();
+    options.set("comment", &Given::Text("it's".to_owned()), &mut Vec::new()).unwrap();
+    let bytes = BTreeMap::from([("e".to_owned(), "0x00ff".to_owned())]);
+    options.set("extensions", &Given::Map(bytes), &mut Vec::new()).unwrap();
+    options.compaction = Compaction::of_class(Class::Leveled);
+    table.options = options;
+    table
+}
+
+fn user_type() -> UserType {
+    let fields = vec![("a".to_owned(), CqlType::Duration)];
+    let inner = UserType { ended: false, ..UserType::new("ks", "inner", fields) };
+    let boxed = |ty: CqlType| Arc::new(ty);
+    let set = CqlType::Set { element: boxed(CqlType::Inet), frozen: true };
+    let fields = vec![
+        ("udt", CqlType::Udt { definition: Arc::new(inner), frozen: true }),
+        ("map", CqlType::Map { key: boxed(CqlType::Varint), value: boxed(set), frozen: true }),
+        ("tuple", CqlType::Tuple([CqlType::Float, CqlType::Blob].into())),
+        ("vector", CqlType::Vector { element: boxed(CqlType::Double), dimensions: 3 }),
+    ];
+    let fields = fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
+    UserType::new("ks", "u", fields)
+}
+
+/// A change of every kind.
+fn changes() -> Vec<SchemaChange> {
+    let replication = BTreeMap::from([("class".to_owned(), "SimpleStrategy".to_owned())]);
+    let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
+    let (copy, durable_writes) = (replication.clone(), false);
+    vec![
+        SchemaChange::CreateKeyspace { name: keyspace.clone(), replication, durable_writes },
+        SchemaChange::AlterKeyspace { name: keyspace.clone(), replication: copy, durable_writes },
+        SchemaChange::CreateTable(Box::new(table())),
+        SchemaChange::AlterTable(Box::new(table())),
+        SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() },
+        SchemaChange::CreateType(user_type()),
+        SchemaChange::AlterType { definition: user_type(), tables: vec![table()] },
+        SchemaChange::DropType { keyspace: keyspace.clone(), name },
+        SchemaChange::DropKeyspace { name: keyspace },
+    ]
+}
+
+fn entry(change: SchemaChange) -> SchemaEntry {
+    SchemaEntry { number: 3, version: Uuid::from_u128(9), change }
+}
+
+fn text(change: SchemaChange) -> String {
+    String::from_utf8(encode(&entry(change))).unwrap()
+}
+
+fn damage(bytes: &str) -> String {
+    match decode(bytes.as_bytes(), &mut Vec::new()) {
+        Err(Unreadable::Damaged(what)) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_change_comes_back() {
+    for change in changes() {
+        let mut warnings = Vec::new();
+        let back = decode(&encode(&entry(change.clone())), &mut warnings);
+        assert_eq!(back, Ok(entry(change)));
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+}
+
+#[test]
+fn the_bytes_are_as_specified() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/FORMAT.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let (before, example) = document.rsplit_once("```json\n").unwrap();
+    let given = text(SchemaChange::AlterTable(Box::new(table())));
+    if std::env::var_os("MESSINA_BLESS").is_some() {
+        let lines = given.replace(",\"", ",\n\"");
+        std::fs::write(path, format!("{before}```json\n{lines}\n```\n")).unwrap();
+        return;
+    }
+    let specified: String = example.trim_end_matches("```\n").lines().collect();
+    assert_eq!(given, specified);
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let whole = text(SchemaChange::CreateTable(Box::new(table())));
+    for (from, to, what) in [
+        ("\"name\":\"t\"", "\"nome\":\"t\"", "unknown field `nome`"),
+        ("\"next_column\":4", "\"next_column\":3", "column l has no id of its own"),
+        ("\"Timeuuid\"", "\"Timeuuuid\"", "unknown variant `Timeuuuid`"),
+        ("\"PartitionKey\"", "\"Clustering\"", "table ks.t:"),
+        ("\"id\":3", "\"id\":0", "two columns have one id"),
+        ("\"comment\":", "\"commment\":", "table ks.t has an option 'commment'"),
+        ("\"CreateTable\"", "\"CreateView\"", "unknown variant `CreateView`"),
+        ("\"number\":3,", "", "missing field `number`"),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        let found = damage(&whole.replacen(from, to, 1));
+        assert!(found.contains(what), "{found}");
+    }
+    for cut in 0..whole.len() {
+        assert!(decode(&whole.as_bytes()[..cut], &mut Vec::new()).is_err(), "{cut}");
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused_by_number() {
+    let newer = r#"{"format":3,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(3)));
+}
+
+/// What the shape of a struct decided before: an option or a field that an old log lacks.
+#[test]
+fn an_option_that_is_missing_has_its_default() {
+    let whole = text(SchemaChange::CreateTable(Box::new(table())));
+    let without = whole.replacen("\"gc_grace_seconds\":864000,", "", 1);
+    assert_ne!(without, whole);
+    let back = decode(without.as_bytes(), &mut Vec::new());
+    assert_eq!(back, Ok(entry(SchemaChange::CreateTable(Box::new(table())))));
+}
+
+#[test]
+fn an_option_that_is_refused_today_is_said() {
+    let whole = text(SchemaChange::CreateTable(Box::new(table())));
+    let class = "org.apache.cassandra.db.compaction.LeveledCompactionStrategy";
+    let pair = format!("\"class\":\"{class}\"");
+    let decoded = |more: &str| {
+        let mut warnings = Vec::new();
+        let changed = whole.replacen(&pair, &format!("{pair},{more}"), 1);
+        let entry = decode(changed.as_bytes(), &mut warnings).unwrap();
+        let SchemaChange::CreateTable(table) = entry.change else { panic!("a table") };
+        (table.options.compaction.clone(), warnings)
+    };
+    let (compaction, warnings) = decoded("\"no_longer\":\"x\",\"fanout_size\":\"4\"");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(compaction.pairs().get("no_longer").map(String::as_str), Some("x"));
+    let crate::options::Strategy::Leveled(leveled) = compaction.strategy() else { panic!() };
+    assert_eq!(leveled.fanout, 4);
+    let (compaction, warnings) = decoded("\"fanout_size\":\"-4\"");
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].contains("table ks.t: option 'compaction'"), "{warnings:?}");
+    let default = Compaction::of_class(Class::Leveled);
+    assert_eq!(compaction.strategy(), default.strategy());
+}
+
+/// Bytes that ef9011a wrote (`server/testdata/kept`).
+#[test]
+fn an_entry_of_the_first_format_is_read() {
+    let entry = r#"{"number":4,"version":"2fa122f0-6a61-42ae-97e7-73d0e678c369","change":{"CreateTable":{"id":"084ec0ac-caac-4ef2-a0dc-4cf8ed89c0a2","keyspace":"gone","name":"t","options":{"additional_write_policy":"99p","allow_auto_snapshot":true,"bloom_filter_fp_chance":0.01,"caching":{"keys":"ALL","rows_per_partition":"NONE"},"cdc":false,"comment":"","compaction":{"class":"org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy","max_threshold":"32","min_threshold":"4"},"compression":{"chunk_length_in_kb":"4","class":"org.apache.cassandra.io.compress.LZ4Compressor"},"crc_check_chance":1.0,"default_time_to_live":0,"extensions":{"a":[1,255]},"gc_grace_seconds":864000,"incremental_backups":true,"max_index_interval":2048,"memtable":"default","memtable_flush_period_in_ms":0,"min_index_interval":128,"read_repair":"BLOCKING","speculative_retry":"99p"},"dropped":[],"columns":[{"id":0,"name":"k","ty":"Int","kind":"PartitionKey","position":0,"descending":false},{"id":1,"name":"v","ty":"Text","kind":"Regular","position":0,"descending":false}],"partition_key_count":1,"clustering_count":0,"next_column":2}}}"#;
+    let mut warnings = Vec::new();
+    let read = decode(entry.as_bytes(), &mut warnings).unwrap();
+    let SchemaChange::CreateTable(table) = read.change else { panic!("a table") };
+    assert_eq!((table.partition_key().len(), table.columns().len()), (1, 2));
+    assert_eq!(table.options.extensions["a"], [1, 255]);
+    let mut options = table.options.clone();
+    options.extensions.clear();
+    assert_eq!(options, crate::options::TableOptions::default());
+    assert!(warnings.is_empty());
+}
