@@ -1,7 +1,7 @@
 //! What a core does when a pass found nothing: look again for a while, then sleep.
 //!
 //! ```text
-//! nothing to do ─► disk at work? ─no─► spin: look, let others run, look .. up to `spin`
+//! nothing to do ─► disk at work? ─no─► gaps short? ─► spin: look, let others run, .. up to `spin`
 //!                       │                                   │ still nothing
 //!                       └──yes──────────────────────────────┴─► sleep until one of
 //!                            a socket is ready   (epoll ─► bridge ─► eventfd)
@@ -11,6 +11,9 @@
 //!
 //! Why not to spin on a core that others want (the clients of a test machine, another server): it takes from them the
 //! time in which they would make the work that is waited for (`rivalry.rs`).
+//!
+//! Why not to spin when little comes: a spin costs the whole gap, a sleep some ten microseconds
+//! (`gaps.rs`).
 //!
 //! Why not to spin while the disk works: the executor takes completions from its rings only when
 //! no task is runnable. A pass that kept yielding would add milliseconds to every commit.
@@ -28,6 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::gaps::Gaps;
 use crate::groups::Group;
 use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
 use crate::mailbox::Bell;
@@ -54,6 +58,7 @@ pub struct Idle {
     wake: Arc<Notify>,
     stop: Rc<Stop>,
     spin: Duration,
+    gaps: Gaps,
     rivalry: Rivalry,
     last_reap: Cell<Instant>,
 }
@@ -91,7 +96,8 @@ impl Idle {
         });
         let last_reap = Cell::new(Instant::now());
         let bridge = bridge.map(RefCell::new);
-        Ok(Idle { bells, me, bridge, wake, stop, spin, rivalry: Rivalry::new(), last_reap })
+        let (gaps, rivalry) = (Gaps::default(), Rivalry::new());
+        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, rivalry, last_reap })
     }
 
     /// What tasks of this core notify when the pass has something to do.
@@ -120,9 +126,17 @@ impl Idle {
     /// After a pass that found nothing: returns when there is something, or may be. `has_work`
     /// looks at sockets and mailbox without waiting. Everything sent must be published before.
     pub async fn wait(&self, in_flight: InFlight, mut has_work: impl FnMut() -> bool) {
-        if in_flight == InFlight::Nothing && self.spin(&mut has_work).await {
-            return;
+        let began = Instant::now();
+        if in_flight == InFlight::Disk {
+            return self.sleep(has_work).await;
         }
+        if !self.gaps.are_short() || !self.spin(began, &mut has_work).await {
+            self.sleep(has_work).await;
+        }
+        self.gaps.note(began.elapsed());
+    }
+
+    async fn sleep(&self, mut has_work: impl FnMut() -> bool) {
         self.bell().park();
         if !has_work() {
             if let Some(bridge) = &self.bridge {
@@ -133,8 +147,7 @@ impl Idle {
         self.bell().awake();
     }
 
-    async fn spin(&self, has_work: &mut impl FnMut() -> bool) -> bool {
-        let start = Instant::now();
+    async fn spin(&self, start: Instant, has_work: &mut impl FnMut() -> bool) -> bool {
         if self.rivalry.is_on(start) {
             return false;
         }

@@ -5,7 +5,8 @@
 //! boot     ──► the data directory, before any shard   groups  ──► who competes for a core
 //! shard    ──► one core: engine, peers, tickets       idle    ──► spin, then sleep
 //! peers    ──► credits, mail, who waits for replies   completions ► writes that are done
-//! router   ──► to whom a request goes: the API        pace    ──► long work in short turns
+//! router   ──► to whom a request goes: the API        gaps    ──► whether spinning pays
+//!                                                     pace    ──► long work in short turns
 //! gather   ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
 //! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
@@ -22,6 +23,7 @@ mod background;
 mod boot;
 pub mod clock;
 mod completions;
+mod gaps;
 pub mod gather;
 pub mod groups;
 mod held;

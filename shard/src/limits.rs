@@ -21,9 +21,15 @@ pub const JOB_CHECK_BYTES: u64 = 256 << 10;
 /// How often a shard looks after what no event tells of: free space, jobs that failed.
 pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a core looks for work before it sleeps. Longer spins turn into the latency of whoever
-/// shares the core.
-pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(100);
+/// How long a core looks for work before it sleeps, while looking pays (`gaps.rs`). Longer spins
+/// turn into the latency of others who share the core.
+pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// The mean gap between works up to which a core looks for the next one: what falling asleep and
+/// being woken costs, with the delay of the wake-up, which a sleeping core measures as well.
+pub const GAP_SPINS_MAX: Duration = Duration::from_micros(25);
+/// A longer gap counts as one of this length, so that a busy moment is noticed soon after it.
+pub const GAP_COUNTED_MAX: Duration = Duration::from_micros(500);
 
 /// How often a core asks whether others want it.
 pub const RIVALRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -65,6 +71,8 @@ const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixt
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);
+const _: () = assert!(GAP_SPINS_MAX.as_micros() <= IDLE_SPIN_DEFAULT.as_micros());
+const _: () = assert!(GAP_SPINS_MAX.as_micros() * 8 < GAP_COUNTED_MAX.as_micros());
 const _: () = assert!(REAP_INTERVAL.as_micros() <= REAP_INTERVAL_QUIET.as_micros());
 const _: () =
     assert!(SLICE.as_micros() * 10 <= PAUSE_MAX.as_micros(), "a tenth of the core is exact");
