@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! request ─► session ─► statement (prepared.rs) ─► run: one match ─┬─► bind, submit ─► ticket ──────┐
-//!                                                                ├─► shard.read_cached ─► rows    │ late:
-//!                                                                └─► a task, if it must wait ─────┴─► Replies
+//!                                                                ├─► select: rows from memory     │ late:
+//!                                                                └─► suspended, forwarded, a task ┴─► Replies
 //! ```
 //!
 //! 1. What memory can answer is answered inside the pass, straight into the connection's buffer.
 //! 2. A write waits as a ticket in a slab; its answer is made when the log has it.
-//! 3. Everything else (disk, other cores, schema) becomes a task that ends in `Replies`.
+//! 3. A read of another core's partition is that core's to answer; its frame is passed on.
+//! 4. A read that waits for the disk is an entry in a slab and goes on where it stopped.
+//! 5. Long work (ranges, changes of the schema) is a task of its group.
 //!
 //! Invariants: exactly one answer for every request; an error leaves no bytes of a half-made
 //! answer; no borrow is kept across an await.
@@ -25,6 +27,8 @@ mod peers;
 mod read;
 mod schema;
 mod statement;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod write;
 
@@ -43,9 +47,13 @@ use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
 use handshake::Offer;
 use peers::Ask;
+use read::Finished;
 use shard::idle::InFlight;
-use shard::{Group, Shard, Ticket};
+use shard::suspended::Suspended;
+use shard::{Group, Incoming, Shard, Ticket};
+use slab::Slab;
 use statement::{Prepared, Target};
+use std::cell::RefCell;
 use std::rc::Rc;
 use trace::Trace;
 use write::Writes;
@@ -57,6 +65,12 @@ pub(crate) struct Executor {
     offer: Offer,
     replies: Replies,
     writes: Writes,
+    /// Requests that other cores answer.
+    forwarded: RefCell<Slab<Call>>,
+    /// Reads that wait for the disk or for several cores.
+    suspended: Suspended<Finished>,
+    /// For the key of one partition.
+    key: RefCell<Vec<u8>>,
 }
 
 /// A statement to run, and how the client asked for it.
@@ -77,7 +91,9 @@ impl Executor {
             state.node().host_id,
         );
         let replies = Replies::new(shard.wake());
-        Rc::new(Executor { shard, state, offer, replies, writes: Writes::default() })
+        let suspended = Suspended::new(shard.wake());
+        let (writes, forwarded, key) = Default::default();
+        Rc::new(Executor { shard, state, offer, replies, writes, forwarded, suspended, key })
     }
 
     /// Begins a request, and ends it if that takes no waiting.
@@ -186,11 +202,7 @@ impl Executor {
             trace.of("Execute CQL3 prepared query", text, Some(parameters));
             trace.bound(&parameters.values, statement.markers());
         }
-        let target = Target::Execute {
-            knows: parameters.skip_metadata
-                && execute.result_metadata_id.is_none_or(|id| id == statement.result_id),
-            stale: execute.result_metadata_id.is_some_and(|id| id != statement.result_id),
-        };
+        let target = Target::of(execute, &statement);
         self.run(call, Run { statement: &statement, parameters, target }, out)
     }
 
@@ -317,17 +329,21 @@ impl Service for Rc<Executor> {
     }
 
     fn turn(&self) -> bool {
-        let mail = self.shard.drain_mail(|asker, ask| {
-            let answer = self.answer(ask);
-            self.shard.answer(asker, answer);
+        let mail = self.shard.drain_mail(|incoming| match incoming {
+            Incoming::Question(asker, ask) => self.answer(asker, ask),
+            Incoming::Answer(number, answer) => self.take_answer(number, &answer),
         });
+        let resumed = self.resume();
         self.answer_writes();
         self.shard.publish();
-        mail
+        mail || resumed
     }
 
     fn has_work(&self) -> bool {
-        self.shard.has_mail() || self.shard.has_completed() || !self.replies.is_empty()
+        self.shard.has_mail()
+            || self.shard.has_completed()
+            || self.suspended.has_woken()
+            || !self.replies.is_empty()
     }
 
     fn in_flight(&self) -> InFlight {

@@ -109,8 +109,9 @@ impl ManualServer {
 
     /// A client of a core that has done its handshake in `version`, without compression.
     pub fn connect(&mut self, shard: usize, version: Version) -> ClientId {
-        let id = ConnectionId { slot: self.clients.len() as u32, generation: 0 };
-        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let slot = u16::try_from(self.clients.len()).expect("a test has few clients");
+        let id = ConnectionId { slot: slot.into(), generation: 0 };
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, slot));
         let session = Rc::new(Session::new(id, peer));
         session.version.set(version);
         session.stage.set(Stage::Ready);

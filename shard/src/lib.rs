@@ -51,7 +51,7 @@ pub use boot::Booted;
 pub use groups::Group;
 pub use message::AlterError;
 pub use owner::{ShardId, Sharder};
-pub use peers::Asker;
+pub use peers::{Asker, Incoming};
 pub use protocol::Protocol;
 pub use runtime::Runtime;
 pub use shard::Shard;

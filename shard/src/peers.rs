@@ -54,8 +54,18 @@ pub(crate) enum Waiting<R> {
     Part(u32),
     /// A peer, for its write to be durable here.
     Peer(Asker),
+    /// The layer above, for the answer to a question under a number of its choice.
+    Caller(u32),
     /// A task of this core.
     Task(Rc<Slot<R>>),
+}
+
+/// What the layer above has received.
+pub enum Incoming<P: Protocol> {
+    /// A peer asks; [`answer`](crate::Shard::answer) it now or later.
+    Question(Asker, P::Ask),
+    /// The answer to what was asked under this number.
+    Answer(u32, P::Answer),
 }
 
 /// Where a task finds its reply.

@@ -203,6 +203,15 @@ impl<P: Protocol> Shard<P> {
         join(peers.map(|peer| self.ask(peer, ask()))).await
     }
 
+    /// Asks the layer above on one other core. The answer comes out of
+    /// [`drain_mail`](Self::drain_mail) under `number`. `Overloaded`: nothing was sent.
+    #[inline]
+    pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
+        self.peers.spend_credit(peer)?;
+        self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
+        Ok(())
+    }
+
     async fn ask(&self, peer: ShardId, ask: P::Ask) -> P::Answer {
         match self.call(peer, Request::Service(ask)).await {
             Reply::Service(answer) => answer,

@@ -33,7 +33,7 @@ use crate::message::{Reply, Request};
 use crate::notify::Notify;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
-use crate::peers::{Asker, Mail, Peers, Received, Waiting};
+use crate::peers::{Asker, Incoming, Mail, Peers, Received, Waiting};
 use crate::protocol::Protocol;
 use crate::runtime::Runtime;
 use crate::ticket::Ticket;
@@ -144,12 +144,17 @@ impl<P: Protocol> Shard<P> {
         self.peers.has_mail()
     }
 
-    /// Does what peers ask and takes their replies, up to a budget; whether there was any. What the
-    /// layer above is asked goes to `answer`, which calls [`answer`](Self::answer) now or later.
-    /// Once a pass.
-    pub fn drain_mail(self: &Rc<Self>, mut answer: impl FnMut(Asker, P::Ask)) -> bool {
+    /// Does what peers ask and takes their replies, up to a budget; whether there was any. What is
+    /// for the layer above goes to `take`. Once a pass.
+    #[inline]
+    pub fn drain_mail(self: &Rc<Self>, mut take: impl FnMut(Incoming<P>)) -> bool {
         self.peers.receive(|received| match received {
-            Received::Question(asker, Request::Service(ask)) => answer(asker, ask),
+            Received::Question(asker, Request::Service(ask)) => {
+                take(Incoming::Question(asker, ask));
+            }
+            Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
+                take(Incoming::Answer(number, answer));
+            }
             Received::Question(asker, request) => self.serve(asker, request),
             Received::Answer(waiting, reply) => self.settle(waiting, reply),
         })
@@ -287,6 +292,7 @@ impl<P: Protocol> Shard<P> {
             }
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
             Waiting::Task(slot) => slot.put(reply),
+            Waiting::Caller(_) => unreachable!("the layer above is answered by the layer above"),
             Waiting::Batch { .. } => unreachable!("a batch is settled by its parts"),
         }
     }

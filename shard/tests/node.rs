@@ -14,7 +14,7 @@ use engine::Result;
 use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
 use messina_shard::runtime::{reap, sleep};
-use messina_shard::{Group, Protocol, Shard, ShardId, Ticket};
+use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder};
@@ -75,7 +75,10 @@ async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()
     let (mut done, mut stopped) = (Vec::new(), false);
     loop {
         let me = shard.me().index();
-        let busy = shard.drain_mail(|asker, ask| shard.answer(asker, (me, ask + 1)));
+        let busy = shard.drain_mail(|incoming| match incoming {
+            Incoming::Question(asker, ask) => shard.answer(asker, (me, ask + 1)),
+            Incoming::Answer(number, _) => panic!("question {number} was asked by a task"),
+        });
         shard.take_completed(&mut done);
         let busy = busy || !done.is_empty();
         results.borrow_mut().extend(done.drain(..));

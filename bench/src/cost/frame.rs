@@ -1,157 +1,118 @@
-//! A prepared statement from frame to frame, as a core of the server executes it, less the sockets:
+//! A prepared statement from frame to frame, executed by a core of the server itself, less the
+//! sockets:
 //!
 //! ```text
-//! bytes ─► frame ─► EXECUTE ─► statement by id ─► bind ─► engine ─► rows or VOID ─► frame ─► bytes
+//! bytes ─► frame ─► EXECUTE ─► the server's executor, shard and engine ─► frame ─► bytes
 //! ```
 
-use super::shard::{Driver, Shape};
-use cql::bind::{Bindings, Ids, Moment};
-use cql::frame::compress::Compression;
-use cql::frame::header::{Direction, Flags};
-use cql::frame::intake::{Arrival, Intake};
-use cql::frame::outlet::Outlet;
-use cql::frame::request::{Execute, Parameters, Request, ValueList};
-use cql::frame::response::{Columns, Description, Envelope};
+use super::shard::{MEMORY_BYTES, Shape};
+use cql::frame::client::{Answer, Reply};
+use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
+use cql::frame::request::{Execute, Parameters, Prepare, Query, Request, ValueList};
 use cql::frame::{Consistency, Value, Version};
-use cql::limits::FRAME_BODY_BYTES_MAX;
-use cql::plan::{Page, Scratch};
-use cql::prepare::{Prepared, Statement, prepare};
-use engine::Engine;
-use hashbrown::HashMap;
+use engine::io::{Disk, Faults, SimDisk};
+use server::manual::{ClientId, ManualConfig, ManualServer};
 
 /// What drivers speak most.
 const VERSION: Version = Version::V4;
-const READ: [u8; 16] = [1; 16];
-const WRITE: [u8; 16] = [2; 16];
 
-/// Neither statement asks for an id.
-struct NoIds;
-
-impl Ids for NoIds {
-    fn timeuuid(&self) -> [u8; 16] {
-        unreachable!("the statements call no functions")
-    }
-
-    fn uuid(&self) -> [u8; 16] {
-        unreachable!("the statements call no functions")
-    }
+/// One core of a server, one client of it, and the two statements it has prepared.
+pub struct Desk {
+    server: ManualServer,
+    client: ClientId,
+    read: Vec<u8>,
+    write: Vec<u8>,
 }
 
-/// One connection of one core, and the two statements it has prepared.
-pub struct Desk<'e> {
-    engine: &'e Engine,
-    statements: HashMap<[u8; 16], (Prepared, Columns), foldhash::fast::RandomState>,
-    intake: Intake,
-    outlet: Outlet,
-    scratch: Scratch,
-    record: Vec<u8>,
-    /// The streams that wait for the log, by ticket.
-    waiting: Vec<i16>,
-}
-
-impl<'e> Desk<'e> {
-    /// A desk for records of this shape.
-    pub fn new(engine: &'e Engine, shape: &Shape) -> Desk<'e> {
-        let columns: Vec<String> = (1..=shape.columns).map(|c| format!("c{c}")).collect();
-        let columns = columns.join(", ");
-        let marks = ", ?".repeat(usize::from(shape.columns));
-        let read = format!("SELECT {columns} FROM ks.cf WHERE key = ?");
-        let write = format!("INSERT INTO ks.cf (key, {columns}) VALUES (?{marks})");
-        let compiled = |text: &str| {
-            let prepared = prepare(text, &shape.schema(), None).expect("the table has these");
-            let columns = match &prepared.statement {
-                Statement::Select(plan) => plan.result_columns(VERSION),
-                _ => Columns::none(),
-            };
-            (prepared, columns)
+impl Desk {
+    /// A server with an empty table for records of this shape.
+    pub fn new(shape: &Shape) -> Desk {
+        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+        let config = ManualConfig {
+            shards: 1,
+            shard_memory_bytes: MEMORY_BYTES,
+            log_segment_bytes: engine::commitlog::Config::new(1).segment_bytes,
         };
-        let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
-        intake.establish(VERSION, Compression::None);
-        let mut outlet = Outlet::new();
-        outlet.establish(VERSION, Compression::None);
-        Desk {
-            engine,
-            statements: [(READ, compiled(&read)), (WRITE, compiled(&write))].into_iter().collect(),
-            intake,
-            outlet,
-            scratch: Scratch::default(),
-            record: Vec::new(),
-            waiting: Vec::new(),
+        let mut server = ManualServer::open(&disk, &config).expect("the disk has no faults");
+        let client = server.connect(0, VERSION);
+        let mut desk = Desk { server, client, read: Vec::new(), write: Vec::new() };
+        let each = |column: &dyn Fn(u16) -> String, between: &str| {
+            (1..=shape.columns).map(column).collect::<Vec<_>>().join(between)
+        };
+        let columns = each(&|c| format!("c{c}"), ", ");
+        let definitions = each(&|c| format!("c{c} blob"), ", ");
+        let marks = each(&|_| "?".to_owned(), ", ");
+        desk.query(
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        );
+        desk.query(&format!("CREATE TABLE ks.cf (key blob PRIMARY KEY, {definitions})"));
+        desk.read = desk.prepare(&format!("SELECT {columns} FROM ks.cf WHERE key = ?"));
+        desk.write =
+            desk.prepare(&format!("INSERT INTO ks.cf (key, {columns}) VALUES (?, {marks})"));
+        desk
+    }
+
+    fn query(&mut self, text: &str) {
+        let parameters = Parameters::plain(Consistency::One, VERSION);
+        let answer = self.ask(&Request::Query(Query { text, parameters }));
+        match reply(&answer) {
+            Reply::SchemaChange(..) => {}
+            other => panic!("{text}: {other:?}"),
         }
     }
 
-    /// Takes the frames of `input` in turn, answers the reads, and gives the writes to the engine.
-    pub fn take(&mut self, mut input: &[u8], now: i64) {
-        loop {
-            let step = self.intake.next(input).expect("the frames are well-formed");
-            input = &input[step.used..];
-            let (header, body) = match step.arrival {
-                Arrival::Frame(header, body) => (header, body),
-                Arrival::Starved => return,
-                other => panic!("the frames are well-formed: {other:?}"),
-            };
-            let request = Request::decode(&header, body).expect("the requests are well-formed");
-            let Request::Execute(execute) = request else { panic!("only EXECUTE is sent") };
-            let (prepared, columns) = &self.statements[execute.id];
-            let parameters = &execute.parameters;
-            let now_s = u32::try_from(now).expect("a count of operations");
-            let moment = Moment { timestamp_us: now, now_ms: now, now_s, ids: &NoIds };
-            let bindings = Bindings::new(&parameters.values, &prepared.markers, moment);
-            let bindings = bindings.expect("as many values as markers");
-            match &prepared.statement {
-                Statement::Select(plan) => self.outlet.frame(|out| {
-                    let page = Page { rows: parameters.page_rows, state: None };
-                    let bound = plan.bind_read(&bindings, page).expect("a whole key");
-                    let envelope = Envelope::new(VERSION, header.stream);
-                    let open = envelope.open_rows(columns, Description::Skipped, out);
-                    let encoder = plan.encoder(&bindings, bound.encoder_limit, out);
-                    let mut encoder = encoder.expect("no function is called");
-                    let command = bound.command.as_ref().expect("a key was given");
-                    self.engine.read_cached(command, &mut encoder).expect("it is in memory");
-                    let rows = encoder.finish().expect("no function is called");
-                    assert!(rows == 1, "the record is there");
-                    open.close(rows, None, out);
-                }),
-                Statement::Write(plan) => {
-                    self.record.clear();
-                    let bound = plan.bind_write(&bindings, &mut self.scratch, &mut self.record);
-                    bound.expect("the values fit");
-                    self.engine.write(&self.record, self.waiting.len() as u64).expect("room");
-                    self.waiting.push(header.stream);
-                }
-                _ => unreachable!("one reads, one writes"),
-            }
+    fn prepare(&mut self, text: &str) -> Vec<u8> {
+        let answer = self.ask(&Request::Prepare(Prepare { text, keyspace: None }));
+        match reply(&answer) {
+            Reply::Prepared(prepared) => prepared.id.to_vec(),
+            other => panic!("{text}: {other:?}"),
         }
     }
 
-    /// Makes the writes durable and answers them.
-    pub fn commit(&mut self, driver: &mut Driver<'_>) {
-        driver.commit(self.engine, self.waiting.len());
-        for stream in self.waiting.drain(..) {
-            self.outlet.frame(|out| Envelope::new(VERSION, stream).put_void(out));
-        }
+    fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
+        let mut frame = Vec::new();
+        request.put(VERSION, 0, Flags(0), &mut frame);
+        self.take(&frame);
+        self.settle();
+        self.server.sent(self.client, <[u8]>::to_vec)
+    }
+
+    /// Takes the frames of `input` in turn: reads are answered, writes given to the log.
+    #[inline]
+    pub fn take(&mut self, input: &[u8]) {
+        self.server.take(self.client, input);
+    }
+
+    /// Turns until everything taken is answered.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.server.settle(self.client);
     }
 
     /// Takes what would be sent; says how many bytes.
+    #[inline]
     pub fn send(&mut self) -> usize {
-        self.outlet.seal();
-        let bytes = self.outlet.unsent().len();
-        self.outlet.sent(bytes);
-        bytes
+        self.server.sent(self.client, <[u8]>::len)
+    }
+
+    /// The frame of a client that reads record `number`.
+    pub fn read_frame(&self, shape: &Shape, number: u64, out: &mut Vec<u8>) {
+        execute(&self.read, &[&shape.key(number)], out);
+    }
+
+    /// The frame of a client that writes all columns of record `number`.
+    pub fn write_frame(&self, shape: &Shape, number: u64, out: &mut Vec<u8>) {
+        let (key, value) = (shape.key(number), shape.value(number));
+        let mut values = vec![key.as_slice()];
+        values.resize(1 + usize::from(shape.columns), value.as_slice());
+        execute(&self.write, &values, out);
     }
 }
 
-/// The frame of a client that reads record `number`.
-pub fn read_frame(shape: &Shape, number: u64, out: &mut Vec<u8>) {
-    execute(&READ, &[&shape.key(number)], out);
-}
-
-/// The frame of a client that writes all columns of record `number`.
-pub fn write_frame(shape: &Shape, number: u64, out: &mut Vec<u8>) {
-    let (key, value) = (shape.key(number), shape.value(number));
-    let mut values = vec![key.as_slice()];
-    values.resize(1 + usize::from(shape.columns), value.as_slice());
-    execute(&WRITE, &values, out);
+fn reply(frame: &[u8]) -> Reply<'_> {
+    let header = Header::decode(frame, Direction::Response).ok().flatten().expect("a whole frame");
+    Answer::decode(&header, &frame[HEADER_BYTES..]).expect("a well-formed answer").reply
 }
 
 fn execute(id: &[u8], values: &[&[u8]], out: &mut Vec<u8>) {

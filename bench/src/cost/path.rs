@@ -1,7 +1,7 @@
 //! The paths whose cost is counted.
 
 use super::allocations;
-use super::frame::{Desk, read_frame, write_frame};
+use super::frame::Desk;
 use super::measured_region;
 use super::shard::{Shape, at_once, with_engine, with_log_file};
 use engine::Engine;
@@ -192,46 +192,55 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
 }
 
 fn statement_read(shape: &Shape, operations: u64) -> Counted {
-    with_engine(shape, |engine, driver| {
-        load(engine, driver, shape);
-        let mut desk = Desk::new(engine, shape);
-        let frame = |number| {
-            let mut frame = Vec::new();
-            read_frame(shape, number, &mut frame);
-            frame
-        };
-        let frames: Vec<Vec<u8>> = (0..LOADED).map(frame).collect();
-        let mut read = |turn: u64| {
-            desk.take(black_box(&frames[strewn(turn) as usize]), 1);
-            black_box(desk.send());
-        };
-        (0..WARMUP).for_each(&mut read);
-        counted(operations, || (0..operations).for_each(&mut read))
-    })
+    let mut desk = loaded(shape);
+    let frame = |number| {
+        let mut frame = Vec::new();
+        desk.read_frame(shape, number, &mut frame);
+        frame
+    };
+    let frames: Vec<Vec<u8>> = (0..LOADED).map(frame).collect();
+    let mut read = |turn: u64| {
+        desk.take(black_box(&frames[strewn(turn) as usize]));
+        let bytes = black_box(desk.send());
+        assert!(bytes > shape.column_bytes, "the record is there");
+    };
+    (0..WARMUP).for_each(&mut read);
+    counted(operations, || (0..operations).for_each(&mut read))
 }
 
 fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
-    with_engine(shape, |engine, driver| {
-        load(engine, driver, shape);
-        let all = WARMUP + operations;
-        let inputs: Vec<Vec<u8>> = (0..all / together)
-            .map(|batch| {
-                let (mut input, turns) = (Vec::new(), batch * together..(batch + 1) * together);
-                turns.for_each(|turn| write_frame(shape, strewn(turn), &mut input));
-                input
-            })
-            .collect();
-        let mut desk = Desk::new(engine, shape);
-        let mut write = |batch: usize| {
-            desk.take(black_box(&inputs[batch]), 2 + batch as i64);
-            desk.commit(driver);
-            black_box(desk.send());
-        };
-        let warm = (WARMUP / together) as usize;
-        (0..warm).for_each(&mut write);
-        let last = warm + (operations / together) as usize;
-        counted(operations, || (warm..last).for_each(&mut write))
-    })
+    let mut desk = loaded(shape);
+    let all = WARMUP + operations;
+    let inputs: Vec<Vec<u8>> = (0..all / together)
+        .map(|batch| {
+            let (mut input, turns) = (Vec::new(), batch * together..(batch + 1) * together);
+            turns.for_each(|turn| desk.write_frame(shape, strewn(turn), &mut input));
+            input
+        })
+        .collect();
+    let mut write = |batch: usize| {
+        desk.take(black_box(&inputs[batch]));
+        desk.settle();
+        black_box(desk.send());
+    };
+    let warm = (WARMUP / together) as usize;
+    (0..warm).for_each(&mut write);
+    let last = warm + (operations / together) as usize;
+    counted(operations, || (warm..last).for_each(&mut write))
+}
+
+/// A server that has every record.
+fn loaded(shape: &Shape) -> Desk {
+    let mut desk = Desk::new(shape);
+    for batch in 0..LOADED / LOAD_BATCH {
+        let mut input = Vec::new();
+        let numbers = batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH;
+        numbers.for_each(|number| desk.write_frame(shape, number, &mut input));
+        desk.take(&input);
+        desk.settle();
+        desk.send();
+    }
+    desk
 }
 
 /// The block writes that `engine_write` makes, without the engine.

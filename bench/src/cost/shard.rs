@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// The table.
 pub const TABLE: TableId = TableId(Uuid::from_u128(7));
 /// Enough for everything that is written, so that nothing is flushed meanwhile.
-const MEMORY_BYTES: usize = 2 << 30;
+pub(super) const MEMORY_BYTES: usize = 2 << 30;
 
 /// Large enough for every write of a count.
 const LOG_FILE_BYTES: u64 = 256 << 20;

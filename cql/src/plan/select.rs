@@ -143,6 +143,23 @@ impl SelectPlan {
         ResultEncoder::new(shape, bindings, out)
     }
 
+    /// The token of the one partition that is read; `None` where there may be several, or none.
+    /// `scratch` is for bytes of the key.
+    #[inline]
+    pub fn token(&self, bindings: &Bindings<'_>, scratch: &mut Vec<u8>) -> Option<Token> {
+        let PartitionChoice::Keys { columns, token: None } = &self.filter.partitions else {
+            return None;
+        };
+        let (mut token, mut count) = (None, 0);
+        let each = for_each_key(columns, &self.table, bindings, scratch, |key| {
+            count += 1;
+            token = Some(Token::of_key(key));
+            Ok(())
+        });
+        // What is wrong with the key, binding the whole read says.
+        token.filter(|_| each.is_ok() && count == 1)
+    }
+
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
         let rows = &self.filter.rows;
         if rows.is_all() {

@@ -51,7 +51,7 @@ impl Executor {
             match answer {
                 Answer::Clients(of_core) => facts.clients.extend(of_core),
                 Answer::Sizes(of_core) => facts.add_sizes(of_core),
-                Answer::Done => unreachable!("only facts are asked for"),
+                Answer::Done | Answer::Frame(_) => unreachable!("only facts are asked for"),
             }
         }
         facts.record(table, known)

@@ -1,11 +1,13 @@
-//! What the cores of a node ask each other beside data, and what they answer at once.
+//! What the cores of a node ask each other beside data, and how they answer: closed enums of plain
+//! data that could cross a wire.
 
 use super::Executor;
 use crate::system::{self, Client, TableSize};
 use cql::ddl;
 use cql::frame::response::Event;
 use model::TableId;
-use shard::Protocol;
+use shard::{Asker, Protocol};
+use std::rc::Rc;
 
 /// What cores ask each other.
 #[derive(Clone, Debug)]
@@ -21,8 +23,15 @@ pub(crate) enum Ask {
         /// Its text.
         text: String,
     },
-    /// Tell those who want to hear.
-    Tell(ddl::Event),
+    /// Tell the clients that want to hear.
+    Tell(Box<ddl::Event>),
+    /// Run a SELECT of which this core has the only partition.
+    Select {
+        /// The client's request: QUERY or EXECUTE as a frame, uncompressed.
+        frame: Box<[u8]>,
+        /// The keyspace of unqualified names.
+        keyspace: Option<Box<str>>,
+    },
 }
 
 /// What they answer.
@@ -34,6 +43,8 @@ pub(crate) enum Answer {
     Sizes(Vec<(TableId, TableSize)>),
     /// To `Prepare` and `Tell`.
     Done,
+    /// To `Select`: the frame that answers the client.
+    Frame(Vec<u8>),
 }
 
 /// The questions and answers of this module, to the shard that carries them.
@@ -48,14 +59,24 @@ impl Executor {
     /// Asks every core, this one included.
     pub(super) async fn ask_all(&self, ask: impl Fn() -> Ask) -> Vec<Answer> {
         let mut answers = self.shard.ask_peers(&ask).await;
-        answers.push(self.answer(ask()));
+        answers.extend(self.answer_now(ask()));
         answers
     }
 
-    /// Answers a peer, or itself.
-    pub(super) fn answer(&self, ask: Ask) -> Answer {
+    /// Answers a peer, now or when the disk has answered.
+    #[inline]
+    pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
         self.state.follow(&self.shard);
-        match ask {
+        if let Ask::Select { frame, keyspace } = ask {
+            return self.select_for_peer(asker, &frame, keyspace.as_deref());
+        }
+        let answer = self.answer_now(ask).expect("only a SELECT waits");
+        self.shard.answer(asker, answer);
+    }
+
+    /// Answers what this core knows by itself.
+    fn answer_now(&self, ask: Ask) -> Option<Answer> {
+        Some(match ask {
             Ask::Clients => {
                 let me = self.shard.me().index() as i32;
                 let sessions = self.state.sessions().borrow();
@@ -75,7 +96,8 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-        }
+            Ask::Select { .. } => return None,
+        })
     }
 
     fn tell(&self, event: &ddl::Event) {

@@ -1,68 +1,275 @@
-//! Reads: from memory inside the pass, else in a task.
+//! SELECT: answered inside the pass if this core has it all in memory, else suspended or forwarded.
 //!
-//! Both ways are the same three steps: bind, read into the encoder, close the frame. The task binds
-//! again from its own copy of the values, since the request's bytes are gone by then.
+//! ```text
+//! one partition, another core's ─► forward ─► the owner selects, and answers with the client's frame
+//! in memory here ────────────────► straight into the connection's buffer
+//! on disk, or of several cores ──► suspended (`shard/src/suspended.rs`): goes on where it stopped
+//! a range of partitions ─────────► a task of the group for long work
+//! ```
+//!
+//! What is forwarded is the client's request itself, and what comes back is the answer's frame, so
+//! either could cross a wire. What is suspended keeps its bound command and a copy of its values.
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
+use super::peers::{Answer, Ask};
 use super::statement::{Prepared, Target};
 use super::trace::Trace;
 use super::{Executor, Refusal, Run};
 use crate::ids::Ids;
 use crate::system;
 use cql::bind::{Bindings, Moment};
+use cql::frame::Version;
 use cql::frame::consistency::Consistency;
-use cql::frame::request::{Parameters, ValueList};
+use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
+use cql::frame::request::{Execute, Parameters, Query, Request, ValueList};
 use cql::frame::response::Envelope;
 use cql::plan::{BoundRead, Page, SelectPlan};
+use cql::prepare::Statement;
 use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
-use shard::Group;
 use shard::shard::group_of;
+use shard::{Asker, Group, ShardId};
 use std::rc::Rc;
+
+/// What the buffer of a suspended read's answer begins with.
+const FRAME_BYTES: usize = 2048;
+
+/// Who is answered.
+pub(super) enum Destination {
+    /// A client of this core.
+    Client(Call),
+    /// Another core, which forwarded its client's request.
+    Peer(Asker),
+}
+
+/// A read that is done: the frame of its answer.
+pub(super) struct Finished {
+    to: Destination,
+    frame: Vec<u8>,
+}
+
+/// A read that could not end inside the pass.
+struct Pending {
+    statement: Rc<Prepared>,
+    parameters: OwnedParameters,
+    bound: BoundRead,
+    target: Target,
+}
 
 impl Executor {
     /// Runs a SELECT.
     #[inline]
     pub(super) fn select(
         self: &Rc<Self>,
-        call: Call,
+        mut call: Call,
         run: Run<'_>,
         plan: &SelectPlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let Run { statement, parameters, target } = run;
-        let moment = self.state.moment(parameters);
-        let bound = Bindings::new(&parameters.values, statement.markers(), moment)
-            .map_err(Refusal::from)
-            .and_then(|bindings| Ok((self.bind_read(run, plan, &bindings)?, bindings)));
-        let (bound, bindings) = match bound {
-            Ok(bound) => bound,
-            Err(refusal) => return self.refuse(call, refusal, out),
+        let moment = self.state.moment(run.parameters);
+        let markers = run.statement.markers();
+        let bindings = match Bindings::new(&run.parameters.values, markers, moment) {
+            Ok(bindings) => bindings,
+            Err(error) => return self.refuse(call, error.into(), out),
         };
-        let level = parameters.consistency;
-        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
-        match self.select_now(&select, &call.envelope(), out) {
-            Err(Refusal::Read(Error::WouldBlock, _)) => {}
-            done => {
-                if let Some(trace) = &call.trace {
-                    trace_read(trace, self.state.now_us(), plan, &bound);
-                    trace.event(self.state.now_us(), "Read from the memory of this shard");
+        if let Some(owner) = self.other_owner(plan, &bindings, &call) {
+            call = match self.forward(owner, call, run) {
+                Ok(()) => return Flow::Later,
+                // Its mailbox is full: a suspended read waits until it is not.
+                Err(call) => call,
+            };
+        }
+        let trace = call.trace.as_deref();
+        match self.select_now(run, plan, &bindings, &call.envelope(), trace, out) {
+            Ok(None) => Flow::Answered(call),
+            Ok(Some(bound)) => self.suspend(call, run, &moment, bound, out),
+            Err(refusal) => self.refuse(call, refusal, out),
+        }
+    }
+
+    /// The other core that has all that is read, if one has.
+    #[inline]
+    fn other_owner(
+        &self,
+        plan: &SelectPlan,
+        bindings: &Bindings<'_>,
+        call: &Call,
+    ) -> Option<ShardId> {
+        let sharder = self.shard.sharder();
+        // A traced request is run where its trace is.
+        if sharder.shards() == 1
+            || call.trace.is_some()
+            || system::is_computed(&plan.table.keyspace)
+        {
+            return None;
+        }
+        let token = plan.token(bindings, &mut self.key.borrow_mut())?;
+        Some(sharder.shard_of(token)).filter(|owner| *owner != self.shard.me())
+    }
+
+    /// Hands a request over to the core that owns what it reads. The call comes back if that core
+    /// takes no more requests.
+    #[inline]
+    fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
+        let (frame, keyspace) = frame_of(&call, run);
+        let mut forwarded = self.forwarded.borrow_mut();
+        let entry = forwarded.vacant_entry();
+        let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
+        match self.shard.ask_later(owner, Ask::Select { frame, keyspace }, number) {
+            Ok(()) => {
+                entry.insert(call);
+                Ok(())
+            }
+            Err(_) => Err(call),
+        }
+    }
+
+    /// Takes the answer to a forwarded request.
+    #[inline]
+    pub(super) fn take_answer(&self, number: u32, answer: &Answer) {
+        let call = self.forwarded.borrow_mut().remove(number as usize);
+        let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
+        self.replies.push(call.session.id, frame);
+        self.finish(call);
+    }
+
+    /// Runs the SELECT of another core's client.
+    #[inline]
+    pub(super) fn select_for_peer(
+        self: &Rc<Self>,
+        asker: Asker,
+        frame: &[u8],
+        keyspace: Option<&str>,
+    ) {
+        let header = Header::decode(frame, Direction::Request);
+        let header = header.ok().flatten().expect("a peer forwards whole frames");
+        let request = Request::decode(&header, &frame[HEADER_BYTES..]);
+        let request = request.expect("a peer forwards what it has decoded itself");
+        let envelope = Envelope::new(header.version, header.stream);
+        let mut out = Vec::with_capacity(FRAME_BYTES);
+        match self.select_request(&request, keyspace, &envelope, &mut out) {
+            Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
+            Ok(Some(pending)) => {
+                let answer = (header.version, header.stream);
+                let work = self.clone().finish_select(Destination::Peer(asker), answer, pending);
+                if let Some(finished) = self.suspended.start(work) {
+                    self.deliver(finished);
                 }
-                return match done {
-                    Ok(()) => Flow::Answered(call),
-                    Err(refusal) => self.refuse(call, refusal, out),
-                };
+            }
+            Err(refusal) => {
+                refusal.put(&envelope, self.state.node(), &mut out);
+                self.shard.answer(asker, Answer::Frame(out));
             }
         }
+    }
+
+    fn select_request(
+        &self,
+        request: &Request<'_>,
+        keyspace: Option<&str>,
+        envelope: &Envelope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Pending>, Refusal> {
+        let (statement, parameters, target) = match request {
+            Request::Query(query) => {
+                let statement = self.state.compile(&self.shard, query.text, keyspace)?;
+                (Rc::new(statement), &query.parameters, Target::Query)
+            }
+            Request::Execute(execute) => {
+                let found = self.state.prepared().borrow_mut().get(execute.id);
+                let found = found.ok_or_else(|| Refusal::Unprepared(execute.id.to_vec()))?;
+                let target = Target::of(execute, &found);
+                (found, &execute.parameters, target)
+            }
+            _ => unreachable!("a peer forwards QUERY and EXECUTE"),
+        };
+        let run = Run { statement: &statement, parameters, target };
+        let Statement::Select(plan) = &statement.compiled.statement else {
+            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
+        };
+        let moment = self.state.moment(parameters);
+        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let bound = self.select_now(run, plan, &bindings, envelope, None, out)?;
+        Ok(bound.map(|bound| {
+            let parameters = OwnedParameters::of(parameters, &moment);
+            Pending { statement: statement.clone(), parameters, bound, target }
+        }))
+    }
+
+    /// Goes on with a read that has to wait.
+    fn suspend(
+        self: &Rc<Self>,
+        call: Call,
+        run: Run<'_>,
+        moment: &Moment<'_>,
+        bound: BoundRead,
+        out: &mut Vec<u8>,
+    ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
-        let (executor, statement) = (self.clone(), statement.clone());
-        let parameters = OwnedParameters::of(parameters, &moment);
-        self.spawn(group, call, async move |call, out| {
-            executor.select_later(call, &statement, &parameters, target, out).await
-        });
-        Flow::Later
+        let parameters = OwnedParameters::of(run.parameters, moment);
+        let (statement, target) = (run.statement.clone(), run.target);
+        let pending = Pending { statement, parameters, bound, target };
+        let answer = (call.version, call.stream);
+        let work = self.clone().finish_select(Destination::Client(call), answer, pending);
+        if group != Group::Requests {
+            let executor = self.clone();
+            self.shard.runtime().spawn(group, async move {
+                let finished = work.await;
+                executor.deliver(finished);
+            });
+            return Flow::Later;
+        }
+        match self.suspended.start(work) {
+            Some(Finished { to: Destination::Client(call), frame }) => {
+                out.extend_from_slice(&frame);
+                Flow::Answered(call)
+            }
+            Some(_) => unreachable!("it is a client's"),
+            None => Flow::Later,
+        }
+    }
+
+    /// Goes on with the suspended reads whose disk or peers have answered. Once a pass.
+    pub(super) fn resume(&self) -> bool {
+        self.suspended.turn(|finished| self.deliver(finished))
+    }
+
+    fn deliver(&self, finished: Finished) {
+        let Finished { to, frame } = finished;
+        match to {
+            Destination::Client(call) => {
+                self.replies.push(call.session.id, &frame);
+                self.finish(call);
+            }
+            Destination::Peer(asker) => {
+                self.shard.answer(asker, Answer::Frame(frame));
+                // The pass publishes; it may be asleep.
+                self.shard.wake().notify();
+            }
+        }
+    }
+
+    /// Reads to the end of the page, however long it takes.
+    async fn finish_select(
+        self: Rc<Self>,
+        to: Destination,
+        (version, stream): (Version, i16),
+        pending: Pending,
+    ) -> Finished {
+        let mut frame = Vec::with_capacity(FRAME_BYTES);
+        let trace = match &to {
+            Destination::Client(call) => call.trace.as_deref(),
+            Destination::Peer(_) => None,
+        };
+        let mut envelope = Envelope::new(version, stream);
+        envelope.trace_id = trace.map(|trace| trace.id);
+        if let Err(refusal) = self.select_later(&envelope, trace, pending, &mut frame).await {
+            frame.clear();
+            refusal.put(&envelope, self.state.node(), &mut frame);
+        }
+        Finished { to, frame }
     }
 
     #[inline]
@@ -83,92 +290,136 @@ impl Executor {
         Ok(bound)
     }
 
-    /// Answers from memory, or `WouldBlock`: then nothing was appended.
+    /// Answers from memory. If that does not suffice nothing was appended: the bound read.
     #[inline]
     fn select_now(
         &self,
-        select: &Select<'_>,
+        run: Run<'_>,
+        plan: &SelectPlan,
+        bindings: &Bindings<'_>,
+        envelope: &Envelope<'_>,
+        trace: Option<&Trace>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<BoundRead>, Refusal> {
+        let bound = self.bind_read(run, plan, bindings)?;
+        let start = out.len();
+        let answered = self.answer_from_memory(run, plan, bindings, &bound, envelope, out);
+        if let Err(refusal) = answered {
+            out.truncate(start);
+            return match refusal {
+                Refusal::Read(Error::WouldBlock, _) => Ok(Some(bound)),
+                refusal => Err(refusal),
+            };
+        }
+        if let Some(trace) = trace {
+            trace_read(trace, self.state.now_us(), plan, &bound);
+            trace.event(self.state.now_us(), "Read from the memory of this shard");
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn answer_from_memory(
+        &self,
+        run: Run<'_>,
+        plan: &SelectPlan,
+        bindings: &Bindings<'_>,
+        bound: &BoundRead,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        let start = out.len();
-        let (plan, bound) = (select.plan, select.bound);
-        let answer = |out: &mut Vec<u8>| {
-            let open = select.statement.open_rows(envelope, select.target, out);
-            let mut encoder = plan.encoder(select.bindings, bound.encoder_limit, out)?;
-            let end = match &bound.command {
-                None => ReadEnd::default(),
-                Some(command) if system::is_computed(&plan.table.keyspace) => {
-                    let Some(record) = self.computed_now(&plan.table) else {
-                        return Err(select.refusal(Error::WouldBlock));
-                    };
-                    read_record(&plan.table, &record, command, &mut encoder)
-                        .map_err(|error| select.refusal(error))?
-                }
-                Some(command) => self
-                    .shard
-                    .read_cached(command, &mut encoder)
-                    .map_err(|error| select.refusal(error))?,
-            };
-            // An aggregate over more than one page goes on in a task.
-            if bound.reads_all && end.more.is_some() {
-                return Err(select.refusal(Error::WouldBlock));
+        let refused = |error| Refusal::Read(error, run.parameters.consistency);
+        let open = run.statement.open_rows(envelope, run.target, out);
+        let mut encoder = plan.encoder(bindings, bound.encoder_limit, out)?;
+        let end = match &bound.command {
+            None => ReadEnd::default(),
+            Some(command) if system::is_computed(&plan.table.keyspace) => {
+                let Some(record) = self.computed_now(&plan.table) else {
+                    return Err(refused(Error::WouldBlock));
+                };
+                read_record(&plan.table, &record, command, &mut encoder).map_err(refused)?
             }
-            let rows = encoder.finish()?;
-            open.close(rows, select.state(&end).as_deref(), out);
-            Ok(())
+            Some(command) => self.shard.read_cached(command, &mut encoder).map_err(refused)?,
         };
-        answer(out).inspect_err(|_| out.truncate(start))
+        // An aggregate over more than one page goes on elsewhere.
+        if bound.reads_all && end.more.is_some() {
+            return Err(refused(Error::WouldBlock));
+        }
+        let rows = encoder.finish()?;
+        open.close(rows, paging_state(plan, bound, &end).as_deref(), out);
+        Ok(())
     }
 
-    /// Answers however long it takes.
     async fn select_later(
         &self,
-        call: &Call,
-        statement: &Prepared,
-        parameters: &OwnedParameters,
-        target: Target,
+        envelope: &Envelope<'_>,
+        trace: Option<&Trace>,
+        pending: Pending,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        let Pending { statement, parameters, mut bound, target } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
-        let values = parameters.values.as_values(call.version);
-        let moment = parameters.moment(self.state.ids());
-        let bindings = Bindings::new(&values, statement.markers(), moment)?;
-        let page = Page { rows: parameters.page_rows, state: parameters.paging_state.as_deref() };
-        let bound = plan.bind_read(&bindings, page)?;
-        let level = parameters.level;
-        let select = Select { statement, plan, bindings: &bindings, bound: &bound, target, level };
-        if let Some(trace) = &call.trace {
+        if let Some(trace) = trace {
             trace_read(trace, self.state.now_us(), plan, &bound);
         }
-        let open = statement.open_rows(&call.envelope(), target, out);
+        let values = parameters.values.as_values(envelope.version);
+        let moment = parameters.moment(self.state.ids());
+        let bindings = Bindings::new(&values, statement.markers(), moment)?;
+        let open = statement.open_rows(envelope, target, out);
         let mut encoder = plan.encoder(&bindings, bound.encoder_limit, out)?;
         let mut end = ReadEnd::default();
-        if let Some(mut command) = bound.command.clone() {
+        if let Some(command) = &mut bound.command {
             let computed = match system::is_computed(&plan.table.keyspace) {
                 true => Some(self.computed(&plan.table).await),
                 false => None,
             };
             loop {
                 let read = match &computed {
-                    Some(record) => read_record(&plan.table, record, &command, &mut encoder),
-                    None => self.shard.read(&command, &mut encoder).await,
+                    Some(record) => read_record(&plan.table, record, command, &mut encoder),
+                    None => self.shard.read(command, &mut encoder).await,
                 };
-                end = read.map_err(|error| select.refusal(error))?;
-                command.resume = end.more.clone();
-                if !bound.reads_all || command.resume.is_none() {
+                end = read.map_err(|error| Refusal::Read(error, parameters.level))?;
+                if !bound.reads_all || end.more.is_none() {
                     break;
                 }
+                command.resume = end.more.clone();
             }
         }
         let rows = encoder.finish()?;
-        open.close(rows, select.state(&end).as_deref(), out);
-        if let Some(trace) = &call.trace {
+        open.close(rows, paging_state(plan, &bound, &end).as_deref(), out);
+        if let Some(trace) = trace {
             let activity = format!("Read {} rows from disk or from other shards", end.rows);
             trace.event(self.state.now_us(), activity);
         }
         Ok(())
     }
+}
+
+/// What the client sends for the next page, if there is one.
+fn paging_state(plan: &SelectPlan, bound: &BoundRead, end: &ReadEnd) -> Option<Vec<u8>> {
+    let command = bound.command.as_ref()?;
+    if bound.reads_all { None } else { plan.paging_state(command, end) }
+}
+
+/// The request of a call once more, as a frame, and the keyspace of its unqualified names.
+fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
+    let Run { statement, parameters, target } = run;
+    let parameters = *parameters;
+    let (request, keyspace) = match target {
+        Target::Query => {
+            let query = Query { text: &statement.text, parameters };
+            (Request::Query(query), statement.keyspace.as_deref())
+        }
+        Target::Execute { stale, .. } => {
+            let known: &[u8] = if stale { &[] } else { &statement.result_id };
+            let id = &statement.id;
+            let execute = Execute { id, result_metadata_id: Some(known), parameters };
+            (Request::Execute(execute), None)
+        }
+    };
+    let mut frame = Vec::with_capacity(HEADER_BYTES + 64 + parameters.values.encoded_bytes());
+    request.put(call.version, call.stream, Flags(0), &mut frame);
+    (frame.into(), keyspace.map(Box::from))
 }
 
 /// Tells a trace what is going to be read.
@@ -186,35 +437,10 @@ fn trace_read(trace: &Trace, now_us: i64, plan: &SelectPlan, bound: &BoundRead) 
     );
 }
 
-/// A SELECT that is being answered.
-struct Select<'s> {
-    statement: &'s Prepared,
-    plan: &'s SelectPlan,
-    bindings: &'s Bindings<'s>,
-    bound: &'s BoundRead,
-    target: Target,
-    level: Consistency,
-}
-
-impl Select<'_> {
-    /// What the client is told of an error of storage.
-    fn refusal(&self, error: Error) -> Refusal {
-        Refusal::Read(error, self.level)
-    }
-
-    /// What the client sends for the next page, if there is one.
-    fn state(&self, end: &ReadEnd) -> Option<Vec<u8>> {
-        let command = self.bound.command.as_ref()?;
-        if self.bound.reads_all { None } else { self.plan.paging_state(command, end) }
-    }
-}
-
-/// What a task keeps of a request's parameters.
+/// What a suspended read keeps of its request's parameters.
 struct OwnedParameters {
     level: Consistency,
     values: ValueList,
-    page_rows: Option<u32>,
-    paging_state: Option<Vec<u8>>,
     timestamp_us: i64,
     now_ms: i64,
     now_s: u32,
@@ -233,8 +459,6 @@ impl OwnedParameters {
         OwnedParameters {
             level: parameters.consistency,
             values,
-            page_rows: parameters.page_rows,
-            paging_state: parameters.paging_state.map(<[u8]>::to_vec),
             timestamp_us: moment.timestamp_us,
             now_ms: moment.now_ms,
             now_s: moment.now_s,

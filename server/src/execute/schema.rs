@@ -58,7 +58,7 @@ impl Executor {
             };
             match self.shard.alter(change, schema.number).await {
                 Ok(_) => {
-                    self.ask_all(|| Ask::Tell(event.clone())).await;
+                    self.ask_all(|| Ask::Tell(Box::new(event.clone()))).await;
                     envelope.put_schema_change(&wire_event(&event), out);
                     return Ok(());
                 }

@@ -5,6 +5,7 @@ use super::consistency::Replication;
 use crate::prepared::StatementId;
 use cql::bind::Marker;
 use cql::frame::Version;
+use cql::frame::request::Execute;
 use cql::frame::response::result::{OpenRows, Prepared as PreparedAnswer};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::plan::SelectPlan;
@@ -44,6 +45,19 @@ pub(super) enum Target {
         /// The client has an old description (v5).
         stale: bool,
     },
+}
+
+impl Target {
+    /// How EXECUTE asks for the result of the statement that it names.
+    #[inline]
+    pub(super) fn of(execute: &Execute<'_>, statement: &Prepared) -> Target {
+        let known = execute.result_metadata_id;
+        Target::Execute {
+            knows: execute.parameters.skip_metadata
+                && known.is_none_or(|id| id == statement.result_id),
+            stale: known.is_some_and(|id| id != statement.result_id),
+        }
+    }
 }
 
 impl Prepared {

@@ -1,0 +1,269 @@
+//! Requests to answers on whole cores, without sockets and on the simulated disk.
+
+use crate::manual::{ClientId, ManualConfig, ManualServer};
+use cql::frame::client::{Answer, Reply, Rows};
+use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
+use cql::frame::request::{
+    Batch, BatchKind, Execute, Parameters, Prepare, Query, Request, ValueList,
+};
+use cql::frame::{Consistency, Value, Version};
+use engine::io::{Disk, Faults, SimDisk};
+
+const VERSION: Version = Version::V4;
+
+/// A server, and one client of its first core.
+struct Bench {
+    server: ManualServer,
+    client: ClientId,
+    stream: i16,
+}
+
+/// An answer, as a line for each row.
+fn shown(answer: &Answer<'_>) -> String {
+    match &answer.reply {
+        Reply::Void => "void".to_owned(),
+        Reply::Rows(rows) => shown_rows(rows),
+        Reply::SetKeyspace(name) => format!("keyspace {name}"),
+        Reply::SchemaChange(change, kind, keyspace, name) => {
+            format!("{change} {kind} {keyspace} {}", name.unwrap_or_default())
+        }
+        Reply::Error { text, .. } => format!("error: {text}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn shown_rows(rows: &Rows<'_>) -> String {
+    let columns = rows.metadata.column_count;
+    let values: Vec<String> = rows.cells().map(|cell| shown_value(cell.unwrap())).collect();
+    let lines: Vec<String> = values.chunks(columns).map(|row| row.join(" ")).collect();
+    let more = rows.metadata.paging_state.map(|_| "more".to_owned());
+    lines.into_iter().chain(more).collect::<Vec<_>>().join(", ")
+}
+
+fn shown_value(value: Option<&[u8]>) -> String {
+    match value {
+        None => "null".to_owned(),
+        Some(bytes) => match <[u8; 4]>::try_from(bytes) {
+            Ok(int) => i32::from_be_bytes(int).to_string(),
+            Err(_) => match <[u8; 8]>::try_from(bytes) {
+                Ok(bigint) => i64::from_be_bytes(bigint).to_string(),
+                Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+            },
+        },
+    }
+}
+
+impl Bench {
+    fn new(shards: usize) -> Bench {
+        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+        let config = ManualConfig {
+            shards,
+            shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
+            log_segment_bytes: 1 << 20,
+        };
+        let mut server = ManualServer::open(&disk, &config).unwrap();
+        let client = server.connect(0, VERSION);
+        let mut bench = Bench { server, client, stream: 0 };
+        let keyspace = "CREATE KEYSPACE ks WITH replication = \
+                        {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        assert_eq!(bench.query(keyspace), "CREATED KEYSPACE ks ");
+        let table = "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))";
+        assert_eq!(bench.query(table), "CREATED TABLE ks t");
+        bench
+    }
+
+    /// Sends a request and gives the bytes of its answer, header included.
+    fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
+        self.begin(request);
+        self.server.settle(self.client);
+        self.server.sent(self.client, <[u8]>::to_vec)
+    }
+
+    fn begin(&mut self, request: &Request<'_>) {
+        self.stream += 1;
+        let mut frame = Vec::new();
+        request.put(VERSION, self.stream, Flags(0), &mut frame);
+        self.server.take(self.client, &frame);
+    }
+
+    fn show(&mut self, request: &Request<'_>) -> String {
+        let frame = self.ask(request);
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        assert_eq!(header.stream, self.stream, "the answer to this request");
+        assert_eq!(header.body_bytes as usize, frame.len() - HEADER_BYTES, "one frame");
+        shown(&Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap())
+    }
+
+    fn query(&mut self, text: &str) -> String {
+        let parameters = Parameters::plain(Consistency::One, VERSION);
+        self.show(&Request::Query(Query { text, parameters }))
+    }
+
+    fn prepare(&mut self, text: &str) -> Vec<u8> {
+        let frame = self.ask(&Request::Prepare(Prepare { text, keyspace: None }));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        match Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap().reply {
+            Reply::Prepared(prepared) => prepared.id.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn execute(&mut self, id: &[u8], values: &[i32]) -> String {
+        let mut list = ValueList::new();
+        values.iter().for_each(|value| list.push(Value::Bytes(&value.to_be_bytes())));
+        let parameters = Parameters {
+            values: list.as_values(VERSION),
+            page_rows: Some(2),
+            ..Parameters::plain(Consistency::One, VERSION)
+        };
+        self.show(&Request::Execute(Execute { id, result_metadata_id: None, parameters }))
+    }
+}
+
+/// A client of one core reads and writes what any core owns: by text, by id, in memory, on disk.
+#[test]
+fn every_partition_is_reached_from_one_core() {
+    for shards in [1, 2, 3] {
+        let mut bench = Bench::new(shards);
+        let write = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        let read = bench.prepare("SELECT v FROM ks.t WHERE k = ? AND c = ?");
+        for k in 0..40 {
+            assert_eq!(bench.execute(&write, &[k, 1, k * 10]), "void");
+        }
+        for stored in ["memory", "disk", "the block cache"] {
+            for k in 0..40 {
+                let expected = (k * 10).to_string();
+                assert_eq!(bench.execute(&read, &[k, 1]), expected, "{shards} shards, {stored}");
+                let text = format!("SELECT v FROM ks.t WHERE k = {k} AND c = 1");
+                assert_eq!(bench.query(&text), expected, "{shards} shards, {stored}");
+            }
+            assert_eq!(bench.execute(&read, &[99, 1]), "", "no such row");
+            if stored == "memory" {
+                bench.server.flush();
+            }
+        }
+    }
+}
+
+/// Pages of a partition on another core continue where they ended.
+#[test]
+fn pages_and_their_ends_come_from_the_owner() {
+    for shards in [1, 3] {
+        let mut bench = Bench::new(shards);
+        let write = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        let read = bench.prepare("SELECT c FROM ks.t WHERE k = ?");
+        for k in 0..6 {
+            (0..3).for_each(|c| assert_eq!(bench.execute(&write, &[k, c, 0]), "void"));
+        }
+        for k in 0..6 {
+            assert_eq!(bench.execute(&read, &[k]), "0, 1, more", "{shards} shards");
+        }
+        let all = "SELECT count(*) FROM ks.t";
+        assert_eq!(bench.query(all), "18");
+        assert_eq!(
+            bench.query("SELECT v FROM ks.t WHERE k IN (0, 1, 2, 3) AND c = 2"),
+            "0, 0, 0, 0"
+        );
+    }
+}
+
+/// What is wrong is told in the same words, whichever core finds it.
+#[test]
+fn errors_are_the_same_from_every_core() {
+    let mut alone = Bench::new(1);
+    let mut many = Bench::new(3);
+    for text in [
+        "SELECT nothing FROM ks.t WHERE k = 1",
+        "SELECT v FROM ks.t WHERE k = 'x'",
+        "SELECT v FROM ks.t WHERE v = 1",
+        "SELECT v FROM ks.missing WHERE k = 1",
+        "USE missing",
+        "TRUNCATE system.local",
+        "INSERT INTO system.local (key) VALUES ('x')",
+        "SELECT blob_as_int(int_as_blob(v)) FROM ks.t WHERE k = 1 LIMIT 0",
+    ] {
+        let expected = alone.query(text);
+        assert!(expected.starts_with("error: "), "{text}: {expected}");
+        assert_eq!(many.query(text), expected);
+    }
+    let unknown = [7; 16];
+    assert!(many.execute(&unknown, &[1]).starts_with("error: Prepared query with ID 0707"));
+}
+
+/// A statement that was prepared against a table that has changed is not run with its old plan, on
+/// whichever core it lands.
+#[test]
+fn a_changed_table_makes_its_statements_unknown() {
+    for shards in [1, 3] {
+        let mut bench = Bench::new(shards);
+        let read = bench.prepare("SELECT * FROM ks.t WHERE k = ? AND c = ?");
+        (0..9).for_each(|k| assert_eq!(bench.execute(&read, &[k, 1]), ""));
+        assert_eq!(bench.query("ALTER TABLE ks.t ADD w int"), "UPDATED TABLE ks t");
+        for k in 0..9 {
+            let answer = bench.execute(&read, &[k, 1]);
+            assert!(answer.starts_with("error: Prepared query with ID"), "{answer}");
+        }
+        let again = bench.prepare("SELECT * FROM ks.t WHERE k = ? AND c = ?");
+        assert_eq!(again, read, "the id is that of the text");
+        (0..9).for_each(|k| assert_eq!(bench.execute(&again, &[k, 1]), ""));
+    }
+}
+
+/// Requests that wait are answered one by one, each once, and none holds another up.
+#[test]
+fn many_requests_wait_at_once() {
+    let mut bench = Bench::new(2);
+    let write = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, 0, ?)");
+    let read = bench.prepare("SELECT v FROM ks.t WHERE k = ?");
+    (0..50).for_each(|k| assert_eq!(bench.execute(&write, &[k, k]), "void"));
+    bench.server.flush();
+    let first = bench.stream + 1;
+    for k in 0..50_i32 {
+        let mut list = ValueList::new();
+        list.push(Value::Bytes(&k.to_be_bytes()));
+        let values = list.as_values(VERSION);
+        let parameters = Parameters { values, ..Parameters::plain(Consistency::One, VERSION) };
+        bench.begin(&Request::Execute(Execute { id: &read, result_metadata_id: None, parameters }));
+    }
+    bench.server.settle(bench.client);
+    let bytes = bench.server.sent(bench.client, <[u8]>::to_vec);
+    let (mut rest, mut answered) = (bytes.as_slice(), std::collections::BTreeMap::new());
+    while !rest.is_empty() {
+        let header = Header::decode(rest, Direction::Response).unwrap().unwrap();
+        let (frame, next) = rest.split_at(HEADER_BYTES + header.body_bytes as usize);
+        let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+        answered.insert(i32::from(header.stream - first), shown(&answer));
+        rest = next;
+    }
+    let expected = (0..50).map(|k| (k, k.to_string())).collect();
+    assert_eq!(answered, expected);
+}
+
+/// A batch over partitions of several cores is written whole, and read back from any of them.
+#[test]
+fn a_batch_reaches_all_owners() {
+    let mut bench = Bench::new(3);
+    let inserts: Vec<String> =
+        (0..12).map(|k| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 0, {k});")).collect();
+    let text = format!("BEGIN UNLOGGED BATCH {} APPLY BATCH", inserts.concat());
+    assert_eq!(bench.query(&text), "void");
+    for k in 0..12 {
+        assert_eq!(bench.query(&format!("SELECT v FROM ks.t WHERE k = {k}")), k.to_string());
+    }
+    let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
+    let batch = Batch::new(BatchKind::Logged, &[], parameters, VERSION, &mut items);
+    assert_eq!(bench.show(&Request::Batch(batch)), "void", "a batch of nothing is done at once");
+}
+
+/// Virtual tables are computed on the core that is asked, with what the others know.
+#[test]
+fn virtual_tables_gather_what_all_cores_know() {
+    let mut bench = Bench::new(3);
+    for shard in 1..3 {
+        bench.server.connect(shard, VERSION);
+    }
+    assert_eq!(bench.query("SELECT count(*) FROM system.clients"), "3");
+    let of_table = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'";
+    assert_eq!(bench.query(of_table), "t");
+    assert_eq!(bench.query("SELECT key FROM system.local"), "local");
+}
