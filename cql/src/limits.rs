@@ -2,6 +2,8 @@
 //!
 //! A limit is checked before the bytes it limits are allocated or walked.
 
+use model::limits::TYPE_DEPTH_MAX;
+
 /// The largest frame body, counted uncompressed. Cassandra's `native_transport_max_frame_size`.
 pub const FRAME_BODY_BYTES_MAX: u32 = 16 << 20;
 
@@ -21,16 +23,20 @@ const _: () = assert!(HANDSHAKE_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
 // A frame always needs fewer than 2^31 bytes, so lengths fit the protocol's signed integers.
 const _: () = assert!(FRAME_BODY_BYTES_MAX < i32::MAX as u32);
 
-/// Longest statement, in bytes.
-pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
-/// Deepest nesting of expressions, types and parentheses. It also bounds the stack a tree needs.
-pub const NESTING_MAX: u8 = 12;
+/// Longest statement, in bytes: as much as a frame holds.
+pub const STATEMENT_BYTES_MAX: usize = FRAME_BODY_BYTES_MAX as usize;
+/// Most tokens of a statement: they take twelve bytes each while it is parsed, and what is made of
+/// them not many more.
+pub const TOKENS_MAX: usize = 1 << 21;
+/// Deepest nesting of expressions and parentheses. It also bounds the stack a tree needs.
+pub const NESTING_MAX: u8 = TYPE_DEPTH_MAX as u8;
+/// Deepest nesting of a type as written, where each `frozen<>` is a level of its own.
+pub const TYPE_NESTING_MAX: u8 = 2 * NESTING_MAX;
 /// Most operators in one row of a sum or a product: each is a level of the tree.
 pub const OPERATORS_MAX: usize = 100;
 /// Deepest tree of an expression, in operators and parentheses inside each other: it bounds the
 /// stack that compiling and evaluating one needs.
-pub const EXPRESSION_DEPTH_MAX: usize = 125;
-const _: () = assert!(OPERATORS_MAX + NESTING_MAX as usize <= EXPRESSION_DEPTH_MAX);
+pub const EXPRESSION_DEPTH_MAX: usize = OPERATORS_MAX + NESTING_MAX as usize;
 /// Most relations of a `WHERE`.
 pub const RELATIONS_MAX: usize = 100;
 /// Most combinations of the values of several `IN`s.
@@ -61,8 +67,8 @@ pub const UNLOGGED_BATCH_WARN_PARTITIONS: usize = 10;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 
-// A frame always holds a statement of any allowed length.
-const _: () = assert!(STATEMENT_BYTES_MAX < FRAME_BODY_BYTES_MAX as usize);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;
+
+const _: () = assert!(TYPE_DEPTH_MAX < 64, "twice as many levels are counted in a byte");

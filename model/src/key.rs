@@ -24,18 +24,21 @@ pub fn put_partition_key<'v>(
 ) -> Result<()> {
     let start = out.len();
     let single = values.len() == 1;
+    let mut bytes = 0;
     for value in values {
-        let count = u16::try_from(value.len()).map_err(|_| too_long(value.len()))?;
+        bytes += value.len();
         if single {
             out.extend_from_slice(value);
         } else {
-            out.extend_from_slice(&count.to_be_bytes());
+            // A length that does not fit is refused below.
+            out.extend_from_slice(&(value.len() as u16).to_be_bytes());
             out.extend_from_slice(value);
             out.push(0);
         }
     }
     match out.len() - start {
         0 => Err(Error::invalid("Key may not be empty")),
+        _ if bytes > KEY_BYTES_MAX => Err(too_long(bytes)),
         count if count > KEY_BYTES_MAX => Err(too_long(count)),
         _ => Ok(()),
     }

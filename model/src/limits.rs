@@ -8,8 +8,11 @@ pub const KEY_BYTES_MAX: usize = 65_535;
 pub const NAME_BYTES_MAX: usize = 192;
 /// Longest name of a column, in bytes: it is a `[string]` on the wire, and no part of a path.
 pub const COLUMN_NAME_BYTES_MAX: usize = 65_535;
-/// Deepest nesting of a type.
-pub const TYPE_DEPTH_MAX: u32 = 12;
+/// Deepest nesting of a type: it bounds the stack of whatever walks types and their values.
+pub const TYPE_DEPTH_MAX: u32 = 48;
+/// Levels that a user type counts for: the schema log writes two of JSON for a type and five for a
+/// user type, and reads at most 128.
+pub const USER_TYPE_LEVELS: u32 = 3;
 /// Most columns of one table over its life; column ids are never reused.
 pub const COLUMNS_MAX: usize = 16_384;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.
@@ -26,4 +29,5 @@ pub const VECTOR_DIMENSIONS_MAX: u32 = 16_000;
 
 const _: () =
     assert!(CELL_BYTES_MAX + KEY_BYTES_MAX < MUTATION_BYTES_MAX, "a cell fits a mutation");
+const _: () = assert!(2 * TYPE_DEPTH_MAX + 16 < 128, "the schema log reads what it wrote");
 const _: () = assert!(COLUMNS_MAX < u16::MAX as usize, "column ids are u16");

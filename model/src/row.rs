@@ -2,19 +2,30 @@
 //! through log, memtable, sstable and cache, and copied from there into the reply.
 //!
 //! ```text
-//! row  := flags:u8 timestamp:i64 [ttl_s:u32 at_s:u32] [deleted:i64 local_s:u32] cell*
-//! cell := column:u16 flags:u8 [timestamp:i64] [ttl_s:u32 at_s:u32 | local_s:u32] [path] [value]
-//! path, value := length:varint bytes                                integers little-endian
+//! row  := flags:u8 timestamp:i64 [ttl_s:u32 at_s:u32] [deleted:i64 local_s:u32] [as written] cell*
+//! cell := column:u16 flags:u8 [timestamp:i64] [ttl_s:u32 at_s:u32 | local_s:u32] [path] [written]
+//!         [value]
+//! path, written, value := length:varint bytes                       integers little-endian
+//! as written := at:i64 length:varint (length:varint bytes)*         one for each clustering column
+//!                                                                   whose type `has_scale`
 //!
 //! row flags   1 MARKER    an INSERT was here: the row lives even without cells
 //!             2 EXPIRES   ... until at_s
 //!             4 DELETED   a row tombstone
 //!             8 MORTAL    some cell or the marker expires or is a tombstone
+//!            16 WRITTEN   wire forms of clustering values follow, and when they were written
 //! cell flags  1 OWN       has a timestamp of its own; else the row's
 //!             2 EXPIRES   4 DEAD (no value)   8 PATH (an element of a collection)
 //!               (an expiring cell with ttl_s 0 is spent: expired, its value dropped)
 //!            16 WHOLE     with DEAD: a tombstone over the whole collection
+//!            32 WRITTEN   with PATH: the wire form of the element or key, if the path gives another
 //! ```
+//!
+//! A decimal in a key is equal to others of another scale: `1.5` and `1.50` are one row and one
+//! element, and their ordered bytes are the same. What was written is kept beside these bytes. It
+//! is no part of what makes rows and elements equal. Of a row the form written first stays, of an
+//! element that of the cell that wins, as in Cassandra. Rows and elements that were written before
+//! there were such forms come back as their ordered bytes give them, without trailing zeros.
 //!
 //! Invariants
 //! 1. Cells ascend by (column, WHOLE first, path) and no two share that key.
@@ -30,28 +41,34 @@ mod current;
 mod merge;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use build::{RowBuilder, RowHead};
 pub use current::in_current_form;
 pub use merge::{Purge, compact, merge, visible};
+pub use written::{ClusteringReader, Written};
 
 use crate::bytes::Cursor;
 use crate::cell::{Deletion, Expiry, Life};
+use crate::ordered::{self, Reader};
 use crate::schema::ColumnId;
+use crate::types::CqlType;
 use crate::{Error, Result};
 
 const MARKER: u8 = 1;
 const MARKER_EXPIRES: u8 = 2;
 const DELETED: u8 = 4;
 const MORTAL: u8 = 8;
-const ROW_FLAGS: u8 = 15;
+const WRITTEN: u8 = 16;
+const ROW_FLAGS: u8 = 31;
 
 const OWN_TIMESTAMP: u8 = 1;
 const EXPIRES: u8 = 2;
 const DEAD: u8 = 4;
 const PATH: u8 = 8;
 const WHOLE: u8 = 16;
-const CELL_FLAGS: u8 = 31;
+const PATH_WRITTEN: u8 = 32;
+const CELL_FLAGS: u8 = 63;
 
 /// One cell, as it stands in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +81,8 @@ pub struct Cell<'a> {
     pub life: Life,
     /// Which element of a collection, in order-preserving form; `None` for a plain cell.
     pub path: Option<&'a [u8]>,
+    /// The wire form of what the path stands for, if it is not the one that the path gives.
+    pub written: Option<&'a [u8]>,
     /// A tombstone over all older elements of the collection.
     pub whole: bool,
     /// The value in CQL wire form; empty for a tombstone.
@@ -73,13 +92,24 @@ pub struct Cell<'a> {
 impl<'a> Cell<'a> {
     /// A live cell without TTL.
     pub fn live(column: ColumnId, timestamp: i64, value: &'a [u8]) -> Self {
-        Cell { column, timestamp, life: Life::Live, path: None, whole: false, value }
+        Cell { column, timestamp, life: Life::Live, path: None, written: None, whole: false, value }
     }
 
     /// A tombstone over one cell.
     pub fn dead(column: ColumnId, timestamp: i64, local_s: u32) -> Self {
         let life = Life::Dead { local_s };
-        Cell { column, timestamp, life, path: None, whole: false, value: &[] }
+        Cell { column, timestamp, life, path: None, written: None, whole: false, value: &[] }
+    }
+
+    /// Appends the wire form of the element or key of this type that the path stands for.
+    pub fn put_element(&self, ty: &CqlType, out: &mut Vec<u8>) -> Result<()> {
+        match self.written {
+            Some(written) => {
+                out.extend_from_slice(written);
+                Ok(())
+            }
+            None => ordered::decode(ty, &mut Reader::new(self.path.unwrap_or_default()), out),
+        }
     }
 
     /// Whether the cell may stand right after `last`: in another column, or in the same collection.
@@ -111,7 +141,8 @@ impl<'a> RowRef<'a> {
     /// A row whose bytes nobody has vouched for: walks it once.
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let row = RowRef { bytes };
-        let (head, mut cursor) = read_head(bytes)?;
+        let (head, written, mut cursor) = read_head(bytes)?;
+        written.map_or(Ok(()), |written| written.checked())?;
         let mut last: Option<Cell<'_>> = None;
         while !cursor.is_empty() {
             let cell = read_cell(&mut cursor, head.timestamp)?;
@@ -135,10 +166,20 @@ impl<'a> RowRef<'a> {
         read_head(self.bytes).expect("a checked row").0
     }
 
+    /// The clustering values as they were written, if they are kept.
+    #[inline]
+    pub fn written(&self) -> Option<Written<'a>> {
+        let flags = self.bytes.first().copied().unwrap_or_default();
+        if flags & WRITTEN == 0 {
+            return None;
+        }
+        read_head(self.bytes).expect("a checked row").1
+    }
+
     /// The cells in order.
     #[inline]
     pub fn cells(&self) -> Cells<'a> {
-        let (head, cursor) = read_head(self.bytes).expect("a checked row");
+        let (head, _, cursor) = read_head(self.bytes).expect("a checked row");
         Cells { cursor, timestamp: head.timestamp }
     }
 
@@ -203,7 +244,7 @@ impl<'a> Iterator for Cells<'a> {
 }
 
 #[inline]
-fn read_head(bytes: &[u8]) -> Result<(RowHead, Cursor<'_>)> {
+fn read_head(bytes: &[u8]) -> Result<(RowHead, Option<Written<'_>>, Cursor<'_>)> {
     let mut cursor = Cursor::new(bytes);
     let flags = cursor.u8()?;
     if flags & !ROW_FLAGS != 0 || flags & (MARKER | MARKER_EXPIRES) == MARKER_EXPIRES {
@@ -222,7 +263,12 @@ fn read_head(bytes: &[u8]) -> Result<(RowHead, Cursor<'_>)> {
     } else {
         Deletion { timestamp: cursor.i64()?, local_s: cursor.u32()? }
     };
-    Ok((RowHead { timestamp, marker, deletion }, cursor))
+    let written = if flags & WRITTEN == 0 {
+        None
+    } else {
+        Some(Written { at: cursor.i64()?, values: cursor.bytes()? })
+    };
+    Ok((RowHead { timestamp, marker, deletion }, written, cursor))
 }
 
 #[inline]
@@ -233,6 +279,7 @@ fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>
         || flags & (EXPIRES | DEAD) == EXPIRES | DEAD
         || flags & (DEAD | WHOLE) == WHOLE
         || flags & (PATH | WHOLE) == PATH | WHOLE
+        || flags & (PATH | PATH_WRITTEN) == PATH_WRITTEN
     {
         return Err(Error::Malformed("cell flags"));
     }
@@ -245,6 +292,7 @@ fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>
         Life::Live
     };
     let path = if flags & PATH == 0 { None } else { Some(cursor.bytes()?) };
+    let written = if flags & PATH_WRITTEN == 0 { None } else { Some(cursor.bytes()?) };
     let value = if flags & DEAD == 0 { cursor.bytes()? } else { &[] };
-    Ok(Cell { column, timestamp, life, path, whole: flags & WHOLE != 0, value })
+    Ok(Cell { column, timestamp, life, path, written, whole: flags & WHOLE != 0, value })
 }

@@ -6,7 +6,7 @@
 //!
 //! Not here: literals (`cql`), the order-preserving form (`ordered.rs`).
 
-use crate::limits::{TYPE_DEPTH_MAX, VECTOR_DIMENSIONS_MAX};
+use crate::limits::{TYPE_DEPTH_MAX, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX};
 use crate::ordered;
 use crate::{Error, Result};
 use std::cmp::Ordering;
@@ -199,6 +199,11 @@ impl CqlType {
         }
     }
 
+    /// Whether values that compare equal may look different: decimals, and what is made of them.
+    pub fn has_scale(&self) -> bool {
+        *self == CqlType::Decimal || self.parts().into_iter().any(CqlType::has_scale)
+    }
+
     /// Bytes of every non-empty value of a scalar, if they are always as many.
     pub fn fixed_bytes(&self) -> Option<usize> {
         Some(match self {
@@ -221,7 +226,8 @@ impl CqlType {
     }
 
     fn check_depth(&self, left: u32) -> Result<()> {
-        let left = left.checked_sub(1).ok_or_else(|| {
+        let levels = if let CqlType::Udt { .. } = self { USER_TYPE_LEVELS } else { 1 };
+        let left = left.checked_sub(levels).ok_or_else(|| {
             Error::invalid(format!("type nested deeper than {TYPE_DEPTH_MAX} levels"))
         })?;
         match self {

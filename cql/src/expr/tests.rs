@@ -131,7 +131,7 @@ fn an_expression_that_is_too_deep_is_refused() {
     assert!(term(&db, &deep(1), &CqlType::Int).is_ok());
     assert_eq!(
         term(&db, &deep(2), &CqlType::Int).unwrap_err().to_string(),
-        "an expression has more than 125 operators inside each other"
+        "an expression has more than 148 operators inside each other"
     );
     assert!(term(&db, &deep(10), &CqlType::Int).is_err());
 }

@@ -8,9 +8,7 @@ use super::header::{Flags, Header, Opcode, Version};
 use super::reader::{Reader, StringList, StringMultimap};
 use super::response::metadata::{GLOBAL_TABLE, METADATA_CHANGED, MORE_PAGES, NO_METADATA};
 use super::response::result;
-
-/// How deep types of types may go. A server that sends more is not one.
-const TYPE_DEPTH_MAX: u32 = 32;
+use model::limits::TYPE_DEPTH_MAX;
 
 /// An answer with what came around it.
 #[derive(Debug, Clone, Copy)]

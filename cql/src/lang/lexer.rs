@@ -9,16 +9,21 @@
 use super::keyword::Keyword;
 use super::syntax_error::SyntaxError;
 use super::token::{Kind, Token};
+use crate::limits::TOKENS_MAX;
 
 /// The tokens of `text`, ended by one `Kind::End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
     let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
-    let mut tokens = Vec::with_capacity(text.len() / 5 + 2);
+    let mut tokens = Vec::with_capacity((text.len() / 5 + 2).min(TOKENS_MAX));
     loop {
         let token = lexer.next()?;
         tokens.push(token);
         if token.kind == Kind::End {
             return Ok(tokens);
+        }
+        if tokens.len() > TOKENS_MAX {
+            let text = format!("the statement has more than {TOKENS_MAX} words and marks");
+            return Err(SyntaxError::plain(text));
         }
     }
 }

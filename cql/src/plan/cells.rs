@@ -18,7 +18,7 @@ use crate::expr::{Evaluated, Term};
 use crate::frame::Value;
 use model::CqlType;
 use model::cell::{Expiry, Life};
-use model::ordered;
+use model::ordered::{self, Reader};
 use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
@@ -107,13 +107,13 @@ pub(super) fn put_cells(
 impl Stamp<'_> {
     fn cell<'c>(&self, column: ColumnId, path: Option<&'c [u8]>, value: &'c [u8]) -> Cell<'c> {
         let life = self.expiry.map_or(Life::Live, Life::Expiring);
-        Cell { column, timestamp: self.timestamp, life, path, whole: false, value }
+        Cell { life, path, ..Cell::live(column, self.timestamp, value) }
     }
 
     fn dead<'c>(&self, column: ColumnId, path: Option<&'c [u8]>) -> Cell<'c> {
         let life = Life::Dead { local_s: self.now_s };
         let whole = path.is_none();
-        Cell { column, timestamp: self.timestamp, life, path, whole, value: &[] }
+        Cell { life, path, whole, ..Cell::live(column, self.timestamp, &[]) }
     }
 }
 
@@ -122,7 +122,20 @@ impl Stamp<'_> {
 struct Elements {
     /// The timestamp up to which all older elements go.
     cleared: Option<i64>,
-    items: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    items: Vec<(Path, Option<Vec<u8>>)>,
+}
+
+/// Where an element is.
+struct Path {
+    bytes: Vec<u8>,
+    /// The wire form of what the bytes stand for, if decoding them gives another one.
+    written: Option<Vec<u8>>,
+}
+
+impl From<Vec<u8>> for Path {
+    fn from(bytes: Vec<u8>) -> Path {
+        Path { bytes, written: None }
+    }
 }
 
 /// Appends what happens to the elements of a column.
@@ -141,14 +154,17 @@ fn put_elements(
         row.cell(&Cell { timestamp, ..stamp.dead(cell.column, None) });
     }
     // Of several writes to one element the last stays, and rows have their cells in order.
-    elements.items.sort_by(|a, b| a.0.cmp(&b.0));
+    elements.items.sort_by(|a, b| a.0.bytes.cmp(&b.0.bytes));
     let items = &elements.items;
-    for (index, (path, value)) in items.iter().enumerate() {
-        if items.get(index + 1).is_some_and(|(next, _)| next == path) {
+    for (index, (Path { bytes: path, written }, value)) in items.iter().enumerate() {
+        if items.get(index + 1).is_some_and(|(next, _)| next.bytes == *path) {
             continue;
         }
         match value {
-            Some(value) => row.cell(&stamp.cell(cell.column, Some(path), value)),
+            Some(value) => {
+                let written = written.as_deref();
+                row.cell(&Cell { written, ..stamp.cell(cell.column, Some(path), value) });
+            }
             None => row.cell(&stamp.dead(cell.column, Some(path))),
         }
     }
@@ -189,7 +205,7 @@ impl Elements {
                 return Ok(());
             }
             CellOp::SetField(index, term) => {
-                return self.put(index.to_be_bytes().to_vec(), term, bindings);
+                return self.put(index.to_be_bytes().to_vec().into(), term, bindings);
             }
         };
         match term.eval(bindings)? {
@@ -199,7 +215,7 @@ impl Elements {
     }
 
     /// Writes one element.
-    fn put(&mut self, path: Vec<u8>, term: &Term, bindings: &Bindings<'_>) -> Result<()> {
+    fn put(&mut self, path: Path, term: &Term, bindings: &Bindings<'_>) -> Result<()> {
         match term.eval(bindings)? {
             Evaluated::Bytes(value) => self.items.push((path, Some(value.into_owned()))),
             Evaluated::Null => self.items.push((path, None)),
@@ -227,14 +243,15 @@ impl Elements {
             CqlType::List { .. } => {
                 let uuid = ids.timeuuid();
                 for (index, item) in collection_elements(value)?.enumerate() {
-                    self.items.push((list_path(&uuid, end, index as u32), Some(item?.to_vec())));
+                    let path = list_path(&uuid, end, index as u32);
+                    self.items.push((path.into(), Some(item?.to_vec())));
                 }
             }
             CqlType::Udt { .. } => {
                 for (index, field) in tuple_fields(value).enumerate() {
                     if let Some(field) = field? {
                         let path = (index as u16).to_be_bytes().to_vec();
-                        self.items.push((path, Some(field.to_vec())));
+                        self.items.push((path.into(), Some(field.to_vec())));
                     }
                 }
             }
@@ -287,14 +304,19 @@ fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {
     path
 }
 
-fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Vec<u8>> {
-    let mut path = Vec::with_capacity(value.len() + 4);
-    ordered::encode(ty, value, &mut path)?;
-    Ok(path)
+fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Path> {
+    let mut bytes = Vec::with_capacity(value.len() + 4);
+    ordered::encode(ty, value, &mut bytes)?;
+    if !ty.has_scale() {
+        return Ok(bytes.into());
+    }
+    let mut given = Vec::with_capacity(value.len());
+    ordered::decode(ty, &mut Reader::new(&bytes), &mut given)?;
+    Ok(Path { bytes, written: (given != value).then(|| value.to_vec()) })
 }
 
 /// The path of the element with this key.
-fn key_path(ty: &CqlType, key: Option<&[u8]>, column: &str) -> Result<Vec<u8>> {
+fn key_path(ty: &CqlType, key: Option<&[u8]>, column: &str) -> Result<Path> {
     let Some(key) = key else {
         return Err(Error::invalid(format!("Invalid null map key for column {column}")));
     };

@@ -7,7 +7,7 @@ use crate::expr::{Evaluated, Selection, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
 use crate::limits::{PAGE_BYTES, UNPAGED_ROWS};
-use crate::restrict::{PartitionChoice, Where, for_each_key};
+use crate::restrict::{PartitionChoice, RowKey, Where, for_each_key};
 use crate::rows::{ResultEncoder, RowOrder, Shape};
 use model::read::{Limits, Partitions, Slice};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
@@ -166,9 +166,9 @@ impl SelectPlan {
             return Ok(vec![Slice::all()]);
         }
         if rows.is_rows(&self.table) {
-            let mut key = Vec::with_capacity(32);
-            if rows.put_one_row(&self.table, bindings, &mut key)? {
-                return Ok(vec![Slice::row(key)]);
+            let mut key = RowKey::default();
+            if rows.one_row(&self.table, bindings, &mut key)? {
+                return Ok(vec![Slice::row(key.clustering)]);
             }
         }
         rows.slices(&self.table, bindings)

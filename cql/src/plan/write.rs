@@ -8,11 +8,11 @@ use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::restrict::{Choice, RowChoice, for_each_key};
+use crate::restrict::{Choice, RowChoice, RowKey, for_each_key};
 use model::cell::{Deletion, Expiry, Life};
 use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
 use model::mutation::RangeTombstone;
-use model::row::{RowBuilder, RowHead};
+use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Records for Vec<u8> {
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: Vec<u8>,
-    clustering: Vec<u8>,
+    row: RowKey,
 }
 
 /// What happens to the rows a statement names.
@@ -107,12 +107,12 @@ impl WritePlan {
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
         let stamp = self.stamp(bindings)?;
-        let Scratch { key, clustering } = scratch;
+        let Scratch { key, row } = scratch;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
-            self.put_mutation(key, token, &stamp, bindings, clustering, record)?;
+            self.put_mutation(key, token, &stamp, bindings, row, record)?;
             let bytes = record.len() - start;
             check_bytes(bytes)?;
             each(token, bytes)
@@ -125,7 +125,7 @@ impl WritePlan {
         token: Token,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
-        clustering: &mut Vec<u8>,
+        row: &mut RowKey,
         record: &mut Vec<u8>,
     ) -> Result<()> {
         let statics = writes_anything(&self.static_cells, bindings);
@@ -160,12 +160,12 @@ impl WritePlan {
             _ => false,
         };
         if rows {
-            clustering.clear();
-            if self.rows.put_one_row(&self.table, bindings, clustering)? {
-                self.put_row(&mut mutation, clustering, stamp, bindings)?;
+            if self.rows.one_row(&self.table, bindings, row)? {
+                row.check_bytes()?;
+                self.put_row(&mut mutation, row, stamp, bindings)?;
             } else {
                 let mut bytes = 0;
-                for row in self.rows.prefixes(&self.table, bindings)? {
+                for row in self.rows.rows(&self.table, bindings)? {
                     bytes += self.put_row(&mut mutation, &row, stamp, bindings)?;
                     check_bytes(bytes)?;
                 }
@@ -179,7 +179,7 @@ impl WritePlan {
     fn put_row(
         &self,
         mutation: &mut MutationBuilder<'_>,
-        clustering: &[u8],
+        key: &RowKey,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<usize> {
@@ -189,9 +189,12 @@ impl WritePlan {
             RowChange::DeleteRows => head.deletion = stamp.deletion(),
             _ => {}
         }
-        mutation.row(clustering, |out| {
+        mutation.row(&key.clustering, |out| {
             let start = out.len();
             let mut row = RowBuilder::begin(out, &head);
+            if !key.written.is_empty() && self.change != RowChange::DeleteRows {
+                row.written(Written { at: stamp.timestamp, values: &key.written });
+            }
             put_cells(&self.row_cells, stamp, bindings, &mut row)?;
             Ok(out.len() - start)
         })

@@ -535,3 +535,117 @@ fn groups_are_limited_by_partition() {
         "0, 0\n0, 2\n1, 1"
     );
 }
+
+/// The answers of Apache Cassandra 5.0.9 for values of 65,536 bytes, and of 65,535 twice.
+#[test]
+fn clustering_values_that_no_row_can_have_find_none_and_cannot_be_written() {
+    let mut db = Database::with("k text, c text, d text, v int, PRIMARY KEY (k, c, d)");
+    db.ok("INSERT INTO t (k, c, d, v) VALUES ('a', 'z', 'z', 1)");
+    let (long, half) = ("x".repeat(65_536), "y".repeat(65_535));
+    let mut run = |text: &str, values: [&str; 3]| {
+        let values = values.map(|value| Value::Bytes(value.as_bytes()));
+        let count = text.matches('?').count();
+        db.run(text, &bound(&values[..count])).map_err(|error| error.to_string())
+    };
+    let nothing = Ok(String::new());
+    for (text, values) in [
+        ("SELECT v FROM t WHERE k = ? AND c = ?", ["a", &long[..], ""]),
+        ("SELECT v FROM t WHERE k = ? AND c = ? AND d = ?", ["a", &long, "a"]),
+        ("SELECT v FROM t WHERE k = ? AND c = ? AND d = ?", ["a", &half, &half]),
+        ("SELECT v FROM t WHERE k = ? AND c IN (?, 'b')", ["a", &long, ""]),
+        ("SELECT v FROM t WHERE k = ? AND (c, d) = (?, ?)", ["a", &half, &half]),
+        ("SELECT v FROM t WHERE k = ? AND c < ?", ["a", &long, ""]),
+        ("DELETE FROM t WHERE k = ? AND c = ?", ["a", &long, ""]),
+        ("DELETE FROM t WHERE k = ? AND c < ?", ["a", &long, ""]),
+    ] {
+        assert_eq!(run(text, values), nothing, "{text}");
+    }
+    assert_eq!(run("SELECT v FROM t WHERE k = ? AND c > ?", ["a", &long, ""]), Ok("1".into()));
+    let too_long =
+        |bytes: usize| Err(format!("Key length of {bytes} is longer than maximum of 65535"));
+    for (text, values, bytes) in [
+        ("INSERT INTO t (k, c, d, v) VALUES (?, ?, ?, 1)", ["a", &long[..], "a"], 65_537),
+        ("INSERT INTO t (k, c, d, v) VALUES (?, ?, ?, 1)", ["a", &half, "a"], 65_536),
+        ("INSERT INTO t (k, c, d, v) VALUES (?, ?, ?, 1)", ["a", &half, &half], 131_070),
+        ("INSERT INTO t (k, c, d, v) VALUES (?, ?, ?, 1)", [&long, "a", "a"], 65_536),
+        ("UPDATE t SET v = 1 WHERE k = ? AND c = ? AND d = ?", ["a", &long, "a"], 65_537),
+        ("UPDATE t SET v = 1 WHERE k = ? AND c = ? AND d IN (?)", ["a", &long, "a"], 65_537),
+        ("DELETE FROM t WHERE k = ? AND c = ? AND d = ?", ["a", &long, "a"], 65_537),
+        ("DELETE FROM t WHERE k = ?", [&long, "", ""], 65_536),
+        ("SELECT * FROM t WHERE k = ?", [&long, "", ""], 65_536),
+    ] {
+        assert_eq!(run(text, values), too_long(bytes), "{text}");
+    }
+}
+
+/// As Apache Cassandra 5.0.9 keeps them: of a row the form written first, of an element the last.
+#[test]
+fn decimals_in_keys_and_elements_keep_their_scale() {
+    let mut db = Database::with("k int, c decimal, v int, PRIMARY KEY (k, c)");
+    for (scale, value) in [("1.50", 1), ("1.5", 2), ("1.500", 3)] {
+        db.ok(&format!("INSERT INTO t (k, c, v) VALUES (1, {scale}, {value})"));
+        assert_eq!(db.ok("SELECT c, v FROM t"), format!("1.50, {value}"));
+    }
+    db.ok("UPDATE t SET v = 9 WHERE k = 1 AND c IN (1.50000)");
+    assert_eq!(db.ok("SELECT c, v FROM t WHERE k = 1 AND c = 1.5"), "1.50, 9");
+    for number in ["0.00", "1E+5", "1.0E-3"] {
+        db.ok(&format!("INSERT INTO t (k, c) VALUES (2, {number})"));
+    }
+    assert_eq!(db.ok("SELECT c FROM t WHERE k = 2"), "0.00\n0.0010\n1E+5");
+    db.ok("CREATE TABLE u (k int, c frozen<tuple<decimal, int>>, d text, PRIMARY KEY (k, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)");
+    db.ok("INSERT INTO u (k, c, d) VALUES (1, (2.0, 1), 'x')");
+    assert_eq!(db.ok("SELECT c, d FROM u WHERE k = 1 AND c = (2, 1)"), "[2.0, 1], \"x\"");
+    db.ok("CREATE TABLE s (k int PRIMARY KEY, s set<decimal>, m map<decimal, int>)");
+    for (number, value) in [("1.50", 1), ("1.5", 2), ("1.500", 3)] {
+        db.ok(&format!("UPDATE s SET s = s + {{{number}}}, m[{number}] = {value} WHERE k = 1"));
+        let expected = format!("[{number}], {{\"{number}\": {value}}}");
+        assert_eq!(db.ok("SELECT s, m FROM s"), expected);
+    }
+    db.ok("UPDATE s USING TIMESTAMP 1 SET s = s + {1.5000}, m[1.5000] = 4 WHERE k = 1");
+    assert_eq!(db.ok("SELECT s, m FROM s"), "[1.500], {\"1.500\": 3}");
+    assert_eq!(db.ok("SELECT m[1.5] FROM s WHERE k = 1"), "3");
+    assert_eq!(db.ok("SELECT k FROM s WHERE s CONTAINS 1.50 ALLOW FILTERING"), "1");
+    db.ok("UPDATE s SET s = s - {1.5} WHERE k = 1");
+    assert_eq!(db.ok("SELECT s FROM s"), "null");
+}
+
+/// `frozen<>` is no level of a type, and what drivers' tests nest is accepted.
+#[test]
+fn types_nest_as_deep_as_tests_do_and_no_deeper_than_the_stack() {
+    let nested = |levels: usize, open: &str, close: &str, inner: &str| {
+        format!("{}{inner}{}", open.repeat(levels), close.repeat(levels))
+    };
+    let mut db = Database::new();
+    for (index, (open, close)) in
+        [("frozen<list<", ">>"), ("frozen<tuple<", ">>"), ("frozen<map<int, ", ">>")]
+            .iter()
+            .enumerate()
+    {
+        let ty = nested(40, open, close, "int");
+        db.ok(&format!("CREATE TABLE t{index} (k int PRIMARY KEY, v {ty})"));
+        let refused = db.err(&format!(
+            "CREATE TABLE u (k int PRIMARY KEY, v {})",
+            nested(48, open, close, "int")
+        ));
+        assert!(refused.contains("nested deeper than 48 levels"), "{refused}");
+    }
+    let value = nested(40, "[", "]", "7");
+    db.ok(&format!("INSERT INTO t0 (k, v) VALUES (1, {value})"));
+    assert_eq!(db.ok("SELECT v FROM t0"), value);
+    // A value that claims more levels than its type has is read by the type.
+    let mut hostile = Vec::new();
+    for level in (0..100_000i32).rev() {
+        hostile.extend_from_slice(&1i32.to_be_bytes());
+        hostile.extend_from_slice(&(8 * level).to_be_bytes());
+    }
+    let text = "INSERT INTO t0 (k, v) VALUES (1, ?)";
+    assert!(db.run(text, &bound(&[Value::Bytes(&hostile)])).is_err());
+    db.ok("CREATE TYPE y0 (a int)");
+    for level in 1..15 {
+        db.ok(&format!("CREATE TYPE y{level} (a frozen<y{}>)", level - 1));
+    }
+    assert!(
+        db.err("CREATE TYPE y15 (a frozen<y14>, b frozen<tuple<tuple<tuple<y14>>>>)")
+            .contains("nested deeper")
+    );
+}

@@ -16,7 +16,7 @@ mod rows;
 pub use filter::FilterTemplate;
 pub(crate) use partition::for_each_key;
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
-pub use rows::{RowChoice, RowPart};
+pub use rows::{RowChoice, RowKey, RowPart};
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};

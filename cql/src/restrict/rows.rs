@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use model::limits::KEY_BYTES_MAX;
 use model::ordered::{AFTER, encode_component};
 use model::read::Slice;
+use model::row::Written;
 use model::schema::{Column, ColumnKind, Table};
 use std::borrow::Cow;
 
@@ -168,14 +169,15 @@ impl RowChoice {
         })
     }
 
-    /// Appends the clustering key of the one row that is named, if one single row is.
-    pub fn put_one_row(
+    /// The one row that is named, if one single row is. A read may ask for any; for a write the key
+    /// is still to be checked.
+    pub fn one_row(
         &self,
         table: &Table,
         bindings: &Bindings<'_>,
-        out: &mut Vec<u8>,
+        key: &mut RowKey,
     ) -> Result<bool> {
-        let mut bytes = 0;
+        key.clear();
         for part in &self.parts {
             let RowPart::Choice { first, values: Choice::One(Values::Each(terms)), .. } = part
             else {
@@ -183,17 +185,22 @@ impl RowChoice {
             };
             for (term, column) in terms.iter().zip(&table.clustering()[*first..]) {
                 let value = term.eval(bindings)?;
-                let value = value.required(&column.name)?;
-                bytes += value.len();
-                put_component(column, value, out)?;
+                key.put(column, value.required(&column.name)?)?;
             }
         }
-        check_bytes(bytes)?;
         Ok(true)
     }
 
+    /// The rows that are named, all of their columns by value: sorted, each once.
+    pub fn rows(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<RowKey>> {
+        let rows = self.prefixes(table, bindings)?;
+        rows.iter().try_for_each(RowKey::check_bytes)?;
+        Ok(rows)
+    }
+
     /// The clustering keys, or their prefixes, that the parts by value name: sorted, each once.
-    pub fn prefixes(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Vec<u8>>> {
+    /// They may be longer than any row's key: a read finds nothing there.
+    fn prefixes(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<RowKey>> {
         let mut lists = Vec::new();
         for part in &self.parts {
             if let RowPart::Choice { first, count, values } = part {
@@ -202,27 +209,29 @@ impl RowChoice {
             }
         }
         check_product(lists.iter().map(|(_, values)| values.len()), "clustering-key")?;
-        let mut prefixes = vec![Vec::new()];
+        let mut prefixes = vec![RowKey::default()];
         for (columns, all) in &lists {
             let mut longer = Vec::with_capacity(prefixes.len() * all.len());
             for prefix in &prefixes {
                 for values in all {
                     let mut key = prefix.clone();
-                    put_components(columns, values, &mut key)?;
+                    for (column, value) in columns.iter().zip(values) {
+                        key.put(column, value)?;
+                    }
                     longer.push(key);
                 }
             }
             prefixes = longer;
         }
-        prefixes.sort();
-        prefixes.dedup();
+        prefixes.sort_by(|a, b| a.clustering.cmp(&b.clustering));
+        prefixes.dedup_by(|b, a| a.clustering == b.clustering);
         Ok(prefixes)
     }
 
     /// The stretches of clustering keys that are named: sorted, disjoint, none of them empty.
     pub fn slices(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
         let prefixes = self.prefixes(table, bindings)?;
-        let mut slices: Vec<Slice> = prefixes.iter().map(|prefix| whole(prefix)).collect();
+        let mut slices: Vec<Slice> = prefixes.iter().map(|key| whole(&key.clustering)).collect();
         for part in &self.parts {
             let RowPart::Slice { first, lower, upper } = part else { continue };
             let columns = &table.clustering()[*first..];
@@ -231,6 +240,7 @@ impl RowChoice {
                 let values = bound.values.eval(columns, bindings)?;
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {
+                    let prefix = &prefix.clustering;
                     put_pieces(prefix, columns, &values, above, bound.inclusive, &mut pieces)?;
                 }
                 slices = intersection(&slices, &joined(pieces));
@@ -247,22 +257,40 @@ enum Side {
     Below,
 }
 
-/// Refuses a clustering key, or a part of one, that is too long.
-fn check_bytes(bytes: usize) -> Result<()> {
-    if bytes <= KEY_BYTES_MAX {
-        return Ok(());
+/// A row's place in its partition.
+#[derive(Clone, Debug, Default)]
+pub struct RowKey {
+    /// The clustering key, or a prefix of one.
+    pub clustering: Vec<u8>,
+    /// The values as written, where the clustering key does not keep that (`Written`).
+    pub written: Vec<u8>,
+    /// Bytes of the values in wire form.
+    bytes: usize,
+}
+
+impl RowKey {
+    fn clear(&mut self) {
+        self.clustering.clear();
+        self.written.clear();
+        self.bytes = 0;
     }
-    Err(Error::invalid(format!("Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}")))
-}
 
-fn put_component(column: &Column, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    check_bytes(value.len())?;
-    Ok(encode_component(&column.ty, column.descending, value, out)?)
-}
+    /// Appends the value of the next column.
+    fn put(&mut self, column: &Column, value: &[u8]) -> Result<()> {
+        self.bytes += value.len();
+        Written::put(column, value, &mut self.written);
+        Ok(encode_component(&column.ty, column.descending, value, &mut self.clustering)?)
+    }
 
-fn put_components(columns: &[Column], values: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
-    check_bytes(values.iter().map(|value| value.len()).sum())?;
-    columns.iter().zip(values).try_for_each(|(column, value)| put_component(column, value, out))
+    /// Refuses a key that is too long to be a row's.
+    pub fn check_bytes(&self) -> Result<()> {
+        let bytes = self.bytes;
+        if bytes <= KEY_BYTES_MAX {
+            return Ok(());
+        }
+        let text = format!("Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}");
+        Err(Error::Invalid(text))
+    }
 }
 
 /// Everything with the prefix.
@@ -284,7 +312,7 @@ fn put_pieces(
     let mut at = prefix.to_vec();
     for (column, value) in columns.iter().zip(values) {
         let before = at.clone();
-        put_component(column, value, &mut at)?;
+        encode_component(&column.ty, column.descending, value, &mut at)?;
         // Storage runs downwards where the column descends.
         if (side == Side::Above) != column.descending {
             pieces.push(Slice { start: whole(&at).end, end: whole(&before).end });

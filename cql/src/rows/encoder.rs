@@ -187,7 +187,8 @@ impl<'a> ResultEncoder<'a> {
     ) -> Result<Flow> {
         let wanted = &self.selection.wanted;
         let columns = &self.table.clustering()[..wanted.clustering];
-        self.clustering.decode(columns, clustering)?;
+        let written = row.and_then(|row| row.written());
+        self.clustering.decode(columns, clustering, written)?;
         if let Some(mut grouping) = self.grouping.take() {
             let flow = self.take_into(&mut grouping, partition, clustering, row);
             self.grouping = Some(grouping);

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::expr::{Env, Evaluated, Source, StampKind, Term};
 use model::CqlType;
 use model::cell::Life;
-use model::ordered::{self, Reader};
+use model::ordered;
 use model::row::Cell;
 use std::borrow::Cow;
 
@@ -107,14 +107,13 @@ fn collect<'r>(ty: &CqlType, cells: impl Iterator<Item = Cell<'r>>) -> Result<Op
     }
     for cell in cells {
         count += 1;
-        let path = cell.path.unwrap_or_default();
         let (key, has_value) = match ty {
             CqlType::Set { element, .. } => (Some(element), false),
             CqlType::Map { key, .. } => (Some(key), true),
             _ => (None, true),
         };
         if let Some(key) = key {
-            put_item(&mut out, |out| Ok(ordered::decode(key, &mut Reader::new(path), out)?))?;
+            put_item(&mut out, |out| Ok(cell.put_element(key, out)?))?;
         }
         if has_value {
             put_item(&mut out, |out| {

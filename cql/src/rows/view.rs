@@ -4,9 +4,8 @@ use crate::bind::Moment;
 use crate::error::Result;
 use crate::expr::{InStatic, Wanted};
 use model::key::partition_key_value;
-use model::ordered::Reader;
 use model::read::PartitionRef;
-use model::row::{Cell, RowRef};
+use model::row::{Cell, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
 
 /// How many cells are kept without allocating.
@@ -72,14 +71,19 @@ pub(super) struct ClusteringValues {
 
 impl ClusteringValues {
     /// Decodes the first `count` columns of a clustering key.
-    pub(super) fn decode(&mut self, columns: &[Column], key: Option<&[u8]>) -> Result<()> {
+    pub(super) fn decode(
+        &mut self,
+        columns: &[Column],
+        key: Option<&[u8]>,
+        written: Option<Written<'_>>,
+    ) -> Result<()> {
         self.bytes.clear();
         self.spans.clear();
         let Some(key) = key else { return Ok(()) };
-        let mut reader = Reader::new(key);
+        let mut reader = ClusteringReader::new(key, written);
         for column in columns {
             let start = self.bytes.len();
-            reader.component(&column.ty, column.descending, &mut self.bytes)?;
+            reader.next(column, &mut self.bytes)?;
             self.spans.push((start, self.bytes.len()));
         }
         Ok(())

@@ -3,7 +3,8 @@
 //! The builder asserts the order of cells, since a row out of order would be read wrongly forever.
 
 use super::{
-    Cell, DEAD, DELETED, EXPIRES, MARKER, MARKER_EXPIRES, MORTAL, OWN_TIMESTAMP, PATH, WHOLE,
+    Cell, DEAD, DELETED, EXPIRES, MARKER, MARKER_EXPIRES, MORTAL, OWN_TIMESTAMP, PATH,
+    PATH_WRITTEN, WHOLE, WRITTEN, Written,
 };
 use crate::bytes::put_bytes;
 use crate::cell::{Deletion, Expiry, Life};
@@ -62,6 +63,14 @@ impl<'o> RowBuilder<'o> {
         RowBuilder { out, start, timestamp: head.timestamp, last: None }
     }
 
+    /// Keeps the clustering values as they were written. Before all cells.
+    pub fn written(&mut self, written: Written<'_>) {
+        assert!(self.last.is_none() && self.out[self.start] & WRITTEN == 0, "once, before cells");
+        self.out[self.start] |= WRITTEN;
+        self.out.extend_from_slice(&written.at.to_le_bytes());
+        put_bytes(self.out, written.values);
+    }
+
     /// Appends a cell; cells come in ascending order.
     #[inline]
     pub fn cell(&mut self, cell: &Cell<'_>) {
@@ -93,6 +102,10 @@ impl<'o> RowBuilder<'o> {
         if let Some(path) = cell.path {
             flags |= PATH;
             put_bytes(self.out, path);
+            if let Some(written) = cell.written {
+                flags |= PATH_WRITTEN;
+                put_bytes(self.out, written);
+            }
         }
         if cell.whole {
             assert!(flags & (DEAD | PATH) == DEAD, "a whole collection only dies");

@@ -16,6 +16,9 @@ pub fn in_current_form<'a>(
 ) -> Result<RowRef<'a>> {
     scratch.clear();
     let mut out = RowBuilder::begin(scratch, &row.head());
+    if let Some(written) = row.written() {
+        out.written(written);
+    }
     for cell in row.cells() {
         let ty = table.column_by_id(cell.column).and_then(|column| value_type(&column.ty, &cell));
         match ty {

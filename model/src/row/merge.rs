@@ -5,7 +5,7 @@
 //! gone, and so are cells that went with their column. [`compact`] is compaction's: expired cells
 //! lose their value, tombstones old enough and cells of dropped columns are purged.
 
-use super::{Cell, Cells, RowBuilder, RowHead, RowRef};
+use super::{Cell, Cells, RowBuilder, RowHead, RowRef, Written};
 use crate::cell::{Deletion, Expiry, Life, reconcile, reconcile_markers};
 use crate::schema::{ColumnDrops, ColumnId};
 use std::cmp::Ordering;
@@ -16,6 +16,9 @@ pub fn merge(a: RowRef<'_>, b: RowRef<'_>, out: &mut Vec<u8>) {
     let (ha, hb) = (a.head(), b.head());
     let deletion = ha.deletion.max(hb.deletion);
     let mut row = RowBuilder::begin(out, &merge_heads(&ha, &hb, deletion));
+    if let Some(written) = Written::first(a.written(), b.written()) {
+        row.written(written);
+    }
     let cells = MergedCells { a: a.cells().peekable(), b: b.cells().peekable() };
     let mut covering = Covering::of(deletion);
     for cell in cells {
@@ -87,7 +90,8 @@ impl<'a> Iterator for MergedCells<'a> {
             Ordering::Equal => {
                 let (a, b) = (self.a.next()?, self.b.next()?);
                 let a_wins =
-                    reconcile((a.timestamp, a.life, a.value), (b.timestamp, b.life, b.value));
+                    reconcile((a.timestamp, a.life, a.value), (b.timestamp, b.life, b.value))
+                        .then_with(|| a.written.cmp(&b.written));
                 Some(if a_wins.is_ge() { a } else { b })
             }
         }
@@ -118,6 +122,9 @@ pub fn visible<'a>(
     scratch.clear();
     let head = RowHead { timestamp: head.timestamp, marker, deletion: Deletion::NONE };
     let mut out = RowBuilder::begin(scratch, &head);
+    if let Some(written) = row.written() {
+        out.written(written);
+    }
     let mut covering = Covering::of(deletion);
     for cell in row.cells() {
         if !covering.covers(&cell) && !cell.life.is_dead(now_s) && !hidden(&cell) {
@@ -184,6 +191,9 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut
         head.deletion = Deletion::NONE;
     }
     let mut builder = RowBuilder::begin(out, &head);
+    if let Some(written) = row.written() {
+        builder.written(written);
+    }
     let mut covering = Covering::of(deletion);
     for mut cell in row.cells() {
         if covering.covers(&cell) {

@@ -23,11 +23,19 @@ fn any_row() -> impl Strategy<Value = Vec<u8>> {
         if at_s > 6 { Life::Live } else { Life::Expiring(Expiry { ttl_s, at_s }) }
     }));
     let deletion = prop::option::of((0..4i64, 1..9u32));
-    (0..6i64, marker, deletion, prop::collection::vec(cell, 0..6)).prop_map(
-        |(timestamp, marker, deletion, cells)| {
+    let written = prop::option::of((0..3i64, 0..3u8));
+    (0..6i64, marker, deletion, prop::collection::vec(cell, 0..6), written).prop_map(
+        |(timestamp, marker, deletion, cells, written)| {
             let deletion = deletion
                 .map_or(Deletion::NONE, |(timestamp, local_s)| Deletion { timestamp, local_s });
-            build(&RowHead { timestamp, marker, deletion }, &cells)
+            let row = build(&RowHead { timestamp, marker, deletion }, &cells);
+            let Some((at, value)) = written else { return row };
+            let (mut one, mut both) = (Vec::new(), Vec::new());
+            let head = RowRef::trusted(&row).head();
+            let bare = RowHead::bare(head.timestamp);
+            RowBuilder::begin(&mut one, &bare).written(Written { at, values: &[1, value] });
+            merge(RowRef::trusted(&row), RowRef::trusted(&one), &mut both);
+            both
         },
     )
 }
@@ -48,6 +56,7 @@ fn build(head: &RowHead, cells: &[Spec]) -> Vec<u8> {
             timestamp,
             life,
             path: (collection && !whole).then_some(std::slice::from_ref(&path)),
+            written: (collection && !whole && value > 0).then_some(std::slice::from_ref(&value)),
             whole,
             value: if matches!(life, Life::Dead { .. }) {
                 &[]
@@ -215,4 +224,38 @@ fn when_a_cell_is_compacted_does_not_decide_who_wins() {
         visible(RowRef::trusted(&both), Deletion::NONE, 20, &ColumnDrops::default(), &mut scratch)
             .unwrap();
     assert_eq!(seen.cells().map(|cell| cell.value).collect::<Vec<_>>(), [b"a"]);
+}
+
+#[test]
+fn what_was_written_first_stays_with_the_row_whatever_comes_later() {
+    let row = |at: i64, values: &[u8], timestamp: i64| {
+        let mut out = Vec::new();
+        let mut row = RowBuilder::begin(&mut out, &RowHead::bare(timestamp));
+        row.written(Written { at, values });
+        row.cell(&Cell::live(ColumnId(1), timestamp, b"v"));
+        out
+    };
+    let (first, second) = (row(1, &[1, 7], 1), row(2, &[1, 6], 2));
+    for (a, b) in [(&first, &second), (&second, &first)] {
+        let mut both = Vec::new();
+        merge(RowRef::trusted(a), RowRef::trusted(b), &mut both);
+        let both = RowRef::checked(&both).expect("a row");
+        assert_eq!(both.written(), Some(Written { at: 1, values: &[1, 7] }));
+        assert_eq!(both.cells().next().map(|cell| cell.timestamp), Some(2));
+        let (mut kept, mut scratch) = (Vec::new(), Vec::new());
+        assert!(compact(both, Deletion::NONE, &Purge::NOTHING, &mut kept));
+        assert_eq!(RowRef::trusted(&kept).written(), both.written());
+        let covering = Deletion { timestamp: 0, local_s: 0 };
+        let seen =
+            visible(both, covering, 5, &ColumnDrops::default(), &mut scratch).expect("a live row");
+        assert_eq!(seen.written(), both.written());
+    }
+    // The worked example of the format.
+    assert_eq!(
+        first,
+        [16, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 7, 1, 0, 0, 1, b'v']
+    );
+    let mut damaged = first.clone();
+    damaged[18] = 9;
+    assert!(RowRef::checked(&damaged).is_err(), "a value longer than all values");
 }

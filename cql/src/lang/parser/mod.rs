@@ -237,8 +237,17 @@ impl Parser<'_> {
 
     /// Runs `rule` one level deeper; the levels are limited.
     fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= NESTING_MAX {
-            let problem = format!("nested more than {NESTING_MAX} levels deep");
+        self.nested_up_to(NESTING_MAX, rule)
+    }
+
+    /// Runs `rule` one level deeper, unless that were more than `levels`.
+    fn nested_up_to<T>(
+        &mut self,
+        levels: u8,
+        rule: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if self.depth >= levels {
+            let problem = format!("nested more than {levels} levels deep");
             return Err(SyntaxError::pointed(self.text, self.token(), &problem, &[]));
         }
         self.depth += 1;

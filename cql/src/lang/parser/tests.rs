@@ -2,6 +2,7 @@
 
 use super::super::ast::*;
 use super::*;
+use crate::limits::TOKENS_MAX;
 use proptest::prelude::*;
 
 fn statement(text: &str) -> Statement {
@@ -202,6 +203,14 @@ fn errors_show_the_place_and_the_nearest_word() {
 }
 
 #[test]
+fn a_statement_of_many_megabytes_is_parsed() {
+    let long = "x".repeat(15 << 20);
+    statement(&format!("INSERT INTO t (k, v) VALUES (1, '{long}')"));
+    let many = "1, ".repeat(500_000);
+    statement(&format!("INSERT INTO t (k, v) VALUES (1, [{many} 2])"));
+}
+
+#[test]
 fn depth_and_size_are_limited() {
     for text in [
         format!("SELECT {}a{} FROM t", "(".repeat(100_000), ")".repeat(100_000)),
@@ -213,6 +222,11 @@ fn depth_and_size_are_limited() {
         format!("SELECT * FROM t WHERE a = 1{}", " AND a = 1".repeat(10_000)),
         format!("CREATE TABLE t (a {}int)", "list<".repeat(100_000)),
         format!("SELECT * FROM t WHERE a IN ({}", "?,".repeat(70_000)),
+        format!("SELECT a FROM t WHERE k = {}1{}", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("CREATE TABLE t (a {}int)", "frozen<".repeat(100_000)),
+        format!("CREATE TABLE t (a {}int)", "frozen<tuple<".repeat(100_000)),
+        format!("SELECT a FROM t WHERE k = (map<int, {}int) 1", "list<".repeat(100_000)),
+        ",".repeat(TOKENS_MAX + 1),
         " ".repeat(STATEMENT_BYTES_MAX + 1),
     ] {
         let error = parse(&text).unwrap_err().to_string();

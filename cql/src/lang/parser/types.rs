@@ -4,6 +4,7 @@ use super::super::ast::TypeName;
 use super::super::keyword::Class;
 use super::expr::Columns;
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
+use crate::limits::TYPE_NESTING_MAX;
 
 impl Parser<'_> {
     pub(super) fn type_name(&mut self) -> Result<TypeName> {
@@ -28,7 +29,7 @@ impl Parser<'_> {
         }
         self.advance();
         self.expect(Kind::Less)?;
-        let found = self.nested(|p| p.parametric_type(word))?;
+        let found = self.nested_up_to(TYPE_NESTING_MAX, |p| p.parametric_type(word))?;
         self.expect(Kind::Greater)?;
         Ok(found)
     }
