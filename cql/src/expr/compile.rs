@@ -6,6 +6,7 @@
 
 use super::draft::{Callee, Draft, Form, Pending, Style};
 use super::function::{self, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
+use super::name::undefined;
 use super::resolve::resolve;
 use super::row::{InStatic, Source, StampKind, Wanted};
 use super::selection::{Selected, Selection};
@@ -14,7 +15,6 @@ use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
 use crate::limits::EXPRESSION_DEPTH_MAX;
-use crate::restrict::undefined;
 use crate::types::resolve_type;
 use model::CqlType;
 use model::schema::{Column, ColumnKind, Schema, Table};

@@ -20,6 +20,7 @@ mod compile;
 mod draft;
 mod env;
 pub mod function;
+mod name;
 mod resolve;
 mod row;
 mod selection;
@@ -32,6 +33,7 @@ pub use collection::{normalized, put_list, sorted_map, sorted_set};
 pub use compile::{Compiler, Receiver};
 pub use env::{Env, Evaluated};
 pub use function::Signature;
+pub(crate) use name::undefined;
 pub use row::{InStatic, Source, StampKind, Wanted};
 pub use selection::{Selected, Selection};
 

@@ -3,16 +3,19 @@
 //! Which kinds of literal a type takes, and what is said of those it does not, is Cassandra's:
 //! `Constants.Literal` and the `fromString` of its types. Errors are recorded from version 5.0.9.
 //!
-//! Not here: collections and tuples, which are terms of terms (`term`).
+//! Not here: collections and tuples, which are terms of terms (`expr`).
 
 mod duration;
 mod number;
 mod show;
+mod text;
 mod time;
 
 pub use duration::{Duration, put_signed_vint, signed_vint};
 pub use number::{Decimal, put_decimal};
 pub use show::value_literal;
+pub(crate) use text::timestamp_text;
+pub use text::{hex, to_text};
 pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_days, days_of_civil};
 
 use crate::error::{Error, Result};
@@ -52,6 +55,7 @@ pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {
 /// The type a literal has where nothing else says: in an operation, in a `SELECT`.
 pub fn natural_type(literal: &Literal) -> Option<CqlType> {
     Some(match literal.kind {
+        LiteralKind::String if literal.text.is_ascii() => CqlType::Ascii,
         LiteralKind::String => CqlType::Text,
         LiteralKind::Integer => match literal.text.parse::<i64>() {
             Ok(number) if i32::try_from(number).is_ok() => CqlType::Int,

@@ -2,7 +2,7 @@
 //!
 //! The inverse of this folder's parsing, with Cassandra's spacing: `toCQLLiteral` of its types.
 
-use crate::expr::function::{hex, to_text};
+use super::{hex, to_text};
 use crate::lang::keyword::quoted;
 use model::CqlType;
 use model::types::{collection_elements, tuple_fields};

@@ -2,7 +2,7 @@
 
 use super::{Choice, TupleForm, Values, list_of, tuple_of};
 use crate::error::{Error, Result};
-use crate::expr::{Compiler, Receiver, Term};
+use crate::expr::{Compiler, Receiver, Term, undefined};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
 use crate::lang::keyword::quoted;
 use model::CqlType;
@@ -279,25 +279,6 @@ impl Gathered {
 
 fn find(name: &str, compiler: &Compiler<'_>) -> Result<Column> {
     compiler.table.column(name).cloned().ok_or_else(|| undefined(name, compiler.table))
-}
-
-/// A name that is no column.
-#[cold]
-pub(crate) fn undefined(name: &str, table: &model::Table) -> Error {
-    let nearest = table
-        .columns()
-        .iter()
-        .map(|column| (strsim::osa_distance(name, &column.name), &column.name))
-        .min()
-        .filter(|(distance, _)| *distance <= 2 && *distance < name.len());
-    let hint = nearest.map(|(_, name)| format!("\nDid you mean {}?", quoted(name)));
-    Error::invalid(format!(
-        "Undefined column name {} in table {}.{}{}",
-        quoted(name),
-        table.keyspace,
-        table.name,
-        hint.unwrap_or_default()
-    ))
 }
 
 fn receiver(column: &Column) -> Receiver {

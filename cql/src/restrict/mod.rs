@@ -20,11 +20,11 @@ pub use rows::{RowChoice, RowKey, RowPart};
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+pub(crate) use crate::expr::undefined;
 use crate::expr::{Compiler, Evaluated, Term};
 use crate::lang::ast::{Expr, Relation};
 pub use gather::Bound;
 use gather::Gathered;
-pub(crate) use gather::undefined;
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 use model::types::{collection_elements, tuple_fields};

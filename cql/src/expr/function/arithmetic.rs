@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::lang::ast::BinaryOp;
 use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{
-    Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil,
+    Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil, to_text,
 };
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
@@ -54,7 +54,7 @@ fn outcome(
             }))
         }
         CqlType::Decimal => {
-            let (Some(a), Some(b)) = (decimal(left), decimal(right)) else { return Ok(None) };
+            let (Some(a), Some(b)) = (operand(left), operand(right)) else { return Ok(None) };
             of_decimal(op, &a, &b).map(|number| Some(number.to_bytes()))
         }
         CqlType::Varint => {
@@ -117,13 +117,21 @@ pub(super) fn float((ty, value): (&CqlType, &[u8])) -> Option<f64> {
     }
 }
 
-/// A number of any type, as a decimal.
+/// A number of any type, as a decimal: a float has the digits it is shown with.
 pub(super) fn decimal((ty, value): (&CqlType, &[u8])) -> Option<Decimal> {
     match ty {
         CqlType::Decimal => Decimal::from_bytes(value),
-        CqlType::Float => Decimal::parse(&f32_of(value)?.to_string()),
-        CqlType::Double => Decimal::parse(&f64_of(value)?.to_string()),
+        CqlType::Float | CqlType::Double => Decimal::parse(&to_text(ty, value).ok()?),
         _ => Some(Decimal { unscaled: integer((ty, value))?, scale: 0 }),
+    }
+}
+
+/// An operand beside a decimal. As in Cassandra it goes by way of a double, unless it has more
+/// digits than that anyway: so 3 is 3.0, and the result has a digit more.
+fn operand((ty, value): (&CqlType, &[u8])) -> Option<Decimal> {
+    match ty {
+        CqlType::Decimal | CqlType::Varint => decimal((ty, value)),
+        _ => decimal((&CqlType::Double, &float((ty, value))?.to_be_bytes())),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Values as the bytes they are, and bytes as values; the token of a key.
 
-use super::{Call, hex};
+use super::Call;
 use crate::error::{Error, Result};
+use crate::literal::hex;
 use model::Token;
 
 /// `int_as_blob` and its like.

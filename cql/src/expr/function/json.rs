@@ -1,8 +1,8 @@
 //! `to_json`: a value of any type as JSON text.
 
 use super::Call;
-use super::cast::{timestamp_text, to_text};
 use crate::error::Result;
+use crate::literal::{timestamp_text, to_text};
 use model::CqlType;
 use model::types::{collection_elements, tuple_fields, vector_elements};
 

@@ -21,7 +21,6 @@ mod vector;
 
 pub use aggregate::Accumulator;
 pub(super) use cast::is_castable;
-pub(crate) use cast::to_text;
 pub use json::json_text;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
@@ -191,18 +190,6 @@ pub struct Signature {
     pub arguments: Vec<CqlType>,
     /// The type of its result.
     pub result: CqlType,
-}
-
-/// `0xcafe`.
-pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 + 2 * bytes.len());
-    text.push_str("0x");
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).expect("four bits are a digit"));
-        }
-    }
-    text
 }
 
 /// One call of a scalar function.

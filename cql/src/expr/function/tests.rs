@@ -350,3 +350,46 @@ fn the_average_of_decimals_moves_with_each_value() {
     assert_eq!(db.ok("SELECT avg(e), sum(e) FROM t WHERE k = 1"), "1, 5");
     assert_eq!(db.ok("SELECT avg(e), sum(e) FROM t WHERE k = 2"), "1.75, 5.25");
 }
+
+/// Recorded from Cassandra 5.0.9.
+#[test]
+fn an_operand_beside_a_decimal_goes_by_way_of_a_double() {
+    let mut db = Database::with("k int PRIMARY KEY, i int, b bigint, v varint, f float, e decimal");
+    db.ok("INSERT INTO t (k, i, b, v, f, e) VALUES (1, 7, 5000000000, 123, 0.1, 1.50)");
+    for (expr, value) in [
+        ("e * i", "10.500"),
+        ("i * e", "10.500"),
+        ("e * b", "7.500E+9"),
+        ("e * v", "184.50"),
+        ("e * f", "0.1500000022351741800"),
+        ("e + 9223372036854775807", "9223372036854776001.50"),
+        ("e / i", "0.21428571428571428571428571428571"),
+        ("CAST(b AS decimal)", "5000000000"),
+        ("CAST(f AS decimal)", "0.1"),
+        ("CAST((double)100 AS decimal)", "100.0"),
+        ("CAST((float)1e10 AS decimal)", "1.0E+10"),
+        ("CAST((float)100 AS varint)", "100"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
+    }
+}
+
+#[test]
+fn a_string_of_ascii_characters_is_ascii() {
+    let mut db = Database::with("k int PRIMARY KEY, s text, a ascii");
+    for (text, ty) in [
+        ("a + 'z'", "ascii"),
+        ("a + 'é'", "text"),
+        ("s + 'z'", "text"),
+        ("'p' + a", "ascii"),
+        ("min('e')", "ascii"),
+        ("min('é')", "text"),
+    ] {
+        let text = format!("SELECT {text} FROM t");
+        let prepared = crate::prepare::prepare(&text, &db.schema, Some("ks")).expect(&text);
+        let crate::prepare::Statement::Select(plan) = prepared.statement else { panic!("{text}") };
+        assert_eq!(plan.columns[0].ty.to_string(), ty, "{text}");
+    }
+    db.ok("INSERT INTO t (k, s, a) VALUES (1, 'a' + 'b', 'c' + 'd')");
+    assert_eq!(db.ok("SELECT s, a FROM t"), "\"ab\", \"cd\"");
+}

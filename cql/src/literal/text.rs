@@ -1,0 +1,106 @@
+//! Scalars as text, as Cassandra shows them: the other way of `from_text`.
+
+use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
+use crate::error::{Error, Result};
+use model::CqlType;
+use num_bigint::BigInt;
+use std::net::IpAddr;
+
+/// A scalar as text, as Cassandra shows it.
+pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
+    let broken = || Error::invalid(format!("{} is not a value of type {ty}", hex(value)));
+    fn array<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
+        value.try_into().ok()
+    }
+    let text = match ty {
+        CqlType::Ascii | CqlType::Text => {
+            std::str::from_utf8(value).map_err(|_| broken())?.to_owned()
+        }
+        CqlType::Blob => hex(value),
+        CqlType::Boolean => (value != [0]).to_string(),
+        CqlType::Float => {
+            java_float(f32::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
+        }
+        CqlType::Double => {
+            java_float(f64::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
+        }
+        CqlType::Decimal => Decimal::from_bytes(value).ok_or_else(broken)?.to_string(),
+        CqlType::Uuid | CqlType::Timeuuid => {
+            uuid::Uuid::from_bytes(array(value).ok_or_else(broken)?).to_string()
+        }
+        CqlType::Inet => match (array::<4>(value), array::<16>(value)) {
+            (Some(four), _) => IpAddr::from(four).to_string(),
+            (_, Some(sixteen)) => IpAddr::from(sixteen).to_string(),
+            _ => return Err(broken()),
+        },
+        CqlType::Date => {
+            let days = u32::from_be_bytes(array(value).ok_or_else(broken)?);
+            civil_of_days(i64::from(days) - EPOCH_DAYS_BIAS).to_string()
+        }
+        CqlType::Time => time_text(i64::from_be_bytes(array(value).ok_or_else(broken)?)),
+        CqlType::Timestamp => {
+            let millis = i64::from_be_bytes(array(value).ok_or_else(broken)?);
+            timestamp_text(millis, 'T')
+        }
+        CqlType::Duration => Duration::from_bytes(value).ok_or_else(broken)?.to_string(),
+        _ if value.is_empty() => return Err(broken()),
+        _ => BigInt::from_signed_bytes_be(value).to_string(),
+    };
+    Ok(text)
+}
+
+/// `2026-11-21T12:34:56.789Z`.
+pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
+    let date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    let time = millis.rem_euclid(MILLIS_OF_DAY);
+    let (seconds, millis) = (time / 1000, time % 1000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{date}{separator}{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
+}
+
+/// `12:34:56.123456789`.
+fn time_text(nanos: i64) -> String {
+    let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{nanos:09}")
+}
+
+/// As Java's `toString`: plain between `small` and `large`, else `1.5E10`.
+fn java_float<F>(number: F, small: F, large: F) -> String
+where
+    F: Copy
+        + PartialOrd
+        + Default
+        + std::fmt::Debug
+        + std::fmt::LowerExp
+        + std::ops::Neg<Output = F>,
+{
+    let zero = F::default();
+    let size = if number < zero { -number } else { number };
+    let plain = size == zero || (size >= small && size < large);
+    let shown = format!("{number:?}");
+    if shown == "inf" || shown == "-inf" {
+        return shown.replace("inf", "Infinity");
+    }
+    if plain || shown == "NaN" {
+        return shown;
+    }
+    let (mantissa, exponent) = format!("{number:e}")
+        .split_once('e')
+        .map(|(mantissa, exponent)| (mantissa.to_owned(), exponent.to_owned()))
+        .expect("the format has an exponent");
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    format!("{mantissa}{point}E{exponent}")
+}
+
+/// `0xcafe`.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("0x");
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(digit.into(), 16).expect("four bits are a digit"));
+        }
+    }
+    text
+}
