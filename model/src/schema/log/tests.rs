@@ -177,3 +177,31 @@ fn an_entry_of_the_first_format_is_read() {
     assert_eq!(options, crate::options::TableOptions::default());
     assert!(warnings.is_empty());
 }
+
+/// What CREATE accepts must be readable when the server starts: JSON is read 128 levels deep.
+#[test]
+fn the_deepest_type_that_is_allowed_is_read_back() {
+    let user = |ty: CqlType| {
+        let definition = Arc::new(UserType::new("ks", "u", vec![("a".to_owned(), ty)]));
+        CqlType::Udt { definition, frozen: true }
+    };
+    let list = |ty: CqlType| CqlType::List { element: Arc::new(ty), frozen: true };
+    let tuple = |ty: CqlType| CqlType::Tuple([ty].into());
+    let wraps: [&dyn Fn(CqlType) -> CqlType; 4] = [&user, &list, &tuple, &|ty| user(list(ty))];
+    for wrap in wraps {
+        let mut ty = CqlType::Int;
+        let mut levels = 0;
+        while wrap(ty.clone()).check_limits().is_ok() {
+            ty = wrap(ty);
+            levels += 1;
+        }
+        assert!(levels >= 11, "{levels} levels of {ty}");
+        let mut deep = table();
+        deep.add_column("deep", ty, ColumnKind::Regular).unwrap();
+        deep.drop_column("deep", 5).unwrap();
+        let fields = vec![("a".to_owned(), CqlType::Int)];
+        let (definition, tables) = (UserType::new("ks", "v", fields), vec![deep]);
+        let written = entry(SchemaChange::AlterType { definition, tables });
+        assert_eq!(decode(&encode(&written), &mut Vec::new()), Ok(written));
+    }
+}
