@@ -127,13 +127,21 @@ impl Idle {
     /// looks at sockets and mailbox without waiting. Everything sent must be published before.
     pub async fn wait(&self, in_flight: InFlight, mut has_work: impl FnMut() -> bool) {
         let began = Instant::now();
-        if in_flight == InFlight::Disk {
-            return self.sleep(has_work).await;
+        let may_spin = in_flight == InFlight::Nothing && self.gaps.are_short();
+        if may_spin && self.spin(began, &mut has_work).await {
+            self.gaps.note(began.elapsed());
+            return;
         }
-        if !self.gaps.are_short() || !self.spin(began, &mut has_work).await {
-            self.sleep(has_work).await;
+        self.sleep(has_work).await;
+        let now = Instant::now();
+        if in_flight == InFlight::Nothing {
+            self.gaps.note(now - began);
         }
-        self.gaps.note(began.elapsed());
+        // A core that slept so long has turned to its rings: turning to them again right after the
+        // next pass would cost more system calls than a small request.
+        if now - began >= REAP_INTERVAL {
+            self.last_reap.set(now);
+        }
     }
 
     async fn sleep(&self, mut has_work: impl FnMut() -> bool) {
