@@ -2,7 +2,7 @@
 //!
 //! Every key is one of
 //! - a setting of ours (`SETTINGS`), applied;
-//! - a promise we cannot keep, such as authentication: asking for it is an error;
+//! - a promise that cannot be kept (`promises.rs`): an error if it is about safety, else a warning of its own;
 //! - a setting of Cassandra or ScyllaDB that does not concern us (`known_names.txt`): one warning
 //!   names them all;
 //! - unknown: an error with the nearest name.
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::flags::SyncMode;
-use super::{Choices, quantity};
+use super::{Choices, promises, quantity};
 
 /// Names of settings of Cassandra 5.0 and ScyllaDB 2026, sorted.
 const KNOWN_NAMES: &str = include_str!("known_names.txt");
@@ -22,7 +22,7 @@ const KNOWN_NAMES: &str = include_str!("known_names.txt");
 /// A value of the file, as far as settings need it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Yaml {
+pub(super) enum Yaml {
     Nothing(()),
     Truth(bool),
     Whole(i64),
@@ -37,14 +37,11 @@ type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
 
 /// The settings that have an effect, by every name they go by.
 const SETTINGS: &[(&str, Apply)] = &[
-    ("authenticator", |v, _| only(v, "AllowAllAuthenticator", "authentication")),
-    ("authorizer", |v, _| only(v, "AllowAllAuthorizer", "authorization")),
     ("batch_size_fail_threshold", |v, c| put(&mut c.batch_fail_bytes, size(v, 1))),
     ("batch_size_fail_threshold_in_kb", |v, c| put(&mut c.batch_fail_bytes, size(v, KIB))),
     ("batch_size_warn_threshold", |v, c| put(&mut c.batch_warn_bytes, size(v, 1))),
     ("batch_size_warn_threshold_in_kb", |v, c| put(&mut c.batch_warn_bytes, size(v, KIB))),
     ("broadcast_rpc_address", |v, c| put(&mut c.broadcast_address, address(v))),
-    ("client_encryption_options", |v, _| no_encryption(v)),
     ("cluster_name", |v, c| put(&mut c.cluster_name, text(v))),
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
@@ -55,7 +52,6 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("native_shard_aware_transport_port", |v, c| put(&mut c.shard_aware_port, port(v))),
     ("native_transport_max_concurrent_connections", |v, c| put(&mut c.connections_max, count(v))),
     ("native_transport_port", |v, c| put(&mut c.port, port(v))),
-    ("partitioner", |v, _| only(v, "Murmur3Partitioner", "another partitioner")),
     ("rack", |v, c| put(&mut c.rack, text(v))),
     ("rpc_address", |v, c| put(&mut c.listen, address(v))),
     ("shards", |v, c| put(&mut c.shards, count(v))),
@@ -84,6 +80,10 @@ pub(super) fn read(text: &str, warnings: &mut Vec<String>) -> Result<Choices, St
         }
         if let Some((_, apply)) = SETTINGS.iter().find(|(setting, _)| setting == name) {
             apply(value, &mut choices).map_err(at)?;
+        } else if let Some((_, judge, _)) = promises::REFUSED.iter().find(|(n, ..)| n == name) {
+            judge(value).map_err(at)?;
+        } else if let Some(why) = promises::warning(name) {
+            warnings.push(format!("the setting {name} has no effect: {why}"));
         } else if KNOWN_NAMES.lines().any(|known| known == name) {
             unused.push(name.as_str());
         } else {
@@ -123,7 +123,7 @@ fn put<T>(choice: &mut Option<T>, value: Result<T, String>) -> Result<(), String
     Ok(())
 }
 
-fn text(value: &Yaml) -> Result<String, String> {
+pub(super) fn text(value: &Yaml) -> Result<String, String> {
     match value {
         Yaml::Text(text) if !text.is_empty() => Ok(text.clone()),
         Yaml::Whole(number) => Ok(number.to_string()),
@@ -175,28 +175,6 @@ fn directory(value: &Yaml) -> Result<PathBuf, String> {
             _ => Err("exactly one data directory is supported: combine disks below it".to_owned()),
         },
         one => Ok(PathBuf::from(text(one)?)),
-    }
-}
-
-/// A setting of which only one value can be honoured; anything else would be a false promise.
-fn only(value: &Yaml, class: &str, what: &str) -> Result<(), String> {
-    // Newer files write `class_name: X` below the key.
-    let name = match value {
-        Yaml::Map(map) => map.get("class_name").map_or_else(|| text(value), text)?,
-        value => text(value)?,
-    };
-    if name.rsplit('.').next() == Some(class) {
-        return Ok(());
-    }
-    Err(format!("`{name}`: {what} is not supported yet, only {class} is"))
-}
-
-fn no_encryption(value: &Yaml) -> Result<(), String> {
-    let Yaml::Map(map) = value else { return Err("a map is wanted".to_owned()) };
-    match map.get("enabled") {
-        None | Some(Yaml::Truth(false)) => Ok(()),
-        Some(Yaml::Text(no)) if no == "false" => Ok(()),
-        Some(_) => Err("client encryption is not supported yet".to_owned()),
     }
 }
 
@@ -253,11 +231,61 @@ mod tests {
     }
 
     #[test]
+    fn a_promise_about_safety_is_refused_and_its_absence_is_not() {
+        for text in [
+            "transparent_data_encryption_options: {enabled: true}",
+            "server_encryption_options: {internode_encryption: all}",
+            "audit: table",
+            "audit_logging_options: {enabled: true}",
+            "native_transport_port_ssl: 9142",
+            "role_manager: com.example.LdapRoleManager",
+            "network_authorizer: CassandraNetworkAuthorizer",
+            "user_info_encryption: {enabled: true}",
+            "kmip_hosts: {one: {hosts: a}}",
+        ] {
+            let (name, _) = text.split_once(':').unwrap();
+            let refused = refusal(text);
+            assert!(refused.starts_with(&format!("line 1: {name}: ")), "{refused}");
+            assert!(refused.contains("not supported yet"), "{refused}");
+        }
+        // As the rivals' own files have them.
+        let text = "transparent_data_encryption_options: {enabled: false, chunk_length_kb: 64}\n\
+                    server_encryption_options: {internode_encryption: none, keystore: a}\n\
+                    audit: none\naudit_logging_options: {enabled: false}\n\
+                    role_manager: {class_name: CassandraRoleManager}\n\
+                    network_authorizer: {class_name: AllowAllNetworkAuthorizer}\n\
+                    cidr_authorizer: {class_name: AllowAllCIDRAuthorizer}\n";
+        let mut warnings = Vec::new();
+        assert!(read(text, &mut warnings).is_ok());
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_timeout_that_is_not_kept_is_named_with_the_reason() {
+        let mut warnings = Vec::new();
+        let text =
+            "read_request_timeout: 5000ms\nwrite_request_timeout_in_ms: 2000\nnum_tokens: 1\n";
+        assert!(read(text, &mut warnings).is_ok());
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(warnings[0].starts_with("the setting read_request_timeout has no effect: "));
+        assert_eq!(warnings[2], "settings without effect here: num_tokens");
+    }
+
+    #[test]
     fn known_names_are_sorted_and_none_is_ours_alone() {
         let names: Vec<_> = KNOWN_NAMES.lines().collect();
         assert!(names.is_sorted());
         let own = ["data_center", "memory", "rack", "shards"];
         let strange = SETTINGS.iter().map(|(name, _)| *name).filter(|name| !names.contains(name));
         assert_eq!(strange.collect::<Vec<_>>(), own);
+        for (name, ..) in promises::REFUSED {
+            assert!(names.contains(&name), "{name}");
+        }
+        for (pattern, _) in promises::WARNED {
+            let fits = |name: &&str| {
+                promises::warning(name).is_some() && name.ends_with(pattern.trim_start_matches('*'))
+            };
+            assert!(names.iter().any(fits), "{pattern}");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod batch;
 mod file;
 mod flags;
 mod machine;
+mod promises;
 pub(crate) mod quantity;
 
 use std::fmt::{self, Display, Formatter};
