@@ -154,6 +154,12 @@ impl Engine {
         }
     }
 
+    /// Segments of the log that hold something no sstable has.
+    pub fn log_segments(&self) -> u32 {
+        let positions = self.log.positions();
+        1 + positions.appended.segment().saturating_sub(positions.flushed.segment())
+    }
+
     /// What a table holds.
     pub fn table_size(&self, id: TableId) -> Result<TableSize> {
         let table = self.table(id)?;

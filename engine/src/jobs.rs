@@ -74,6 +74,30 @@ impl Engine {
         Ok(())
     }
 
+    /// Ends the active memtable of a table, so that [`flush_sealed`](Self::flush_sealed) writes what it holds now.
+    pub fn seal(&self, id: TableId) {
+        if let Ok(table) = self.table(id) {
+            table.seal();
+        }
+    }
+
+    /// Writes the sealed memtables of a table; `false` if another flush of it is under way: ask again.
+    pub async fn flush_sealed(
+        &self,
+        id: TableId,
+        now_s: u32,
+        pause: impl AsyncFn(),
+    ) -> Result<bool> {
+        let Ok(table) = self.table(id) else { return Ok(true) };
+        while table.layers().first().is_some_and(|layer| layer.sealed) {
+            if table.flushing.get() {
+                return Ok(false);
+            }
+            self.flush_alone(&table, now_s, &pause).await?;
+        }
+        Ok(true)
+    }
+
     /// One flush of a table at a time.
     async fn flush_alone(&self, table: &Table, now_s: u32, pause: &impl AsyncFn()) -> Result<()> {
         if table.flushing.replace(true) {

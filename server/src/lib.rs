@@ -5,9 +5,11 @@
 //! pass      ──► one core's clients, over and over          connection(s), listen, load, os
 //! service   ──► the seam between sockets and execution     session
 //! execute   ──► requests to answers                        prepared, ids, system
+//! admin     ──► what an operator asks over a socket in the data directory
 //! manual    ──► the same execution without sockets, on the simulated disk: tests and `cost`
 //! ```
 
+mod admin;
 mod banner;
 mod checks;
 mod config;

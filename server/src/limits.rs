@@ -53,6 +53,15 @@ pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
 /// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
 
+/// Admin connections at a time; one more is refused.
+pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 8;
+/// Bytes of an admin request: a command and two names.
+pub(crate) const ADMIN_REQUEST_BYTES_MAX: usize = 256;
+/// How long an admin request may take to come.
+pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an operator may take to read the answer.
+pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

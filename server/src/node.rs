@@ -8,6 +8,7 @@
 //! Ports are bound before any data is touched, so that a taken port is told at once, and opened
 //! only when every shard is ready: nobody is let in to wait.
 
+use crate::admin;
 use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, Durability};
@@ -40,7 +41,9 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     signals.wait().map_err(|error| format!("signals: {error}"))?;
     banner::tell_stopping();
     tracing::info!("stopping: what is in flight is answered, then memory is flushed");
-    node.stop().map_err(explain)
+    node.stop().map_err(explain)?;
+    admin::remove(&config.data_dir);
+    Ok(())
 }
 
 fn explain(error: StartError) -> String {
@@ -97,6 +100,11 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };
     clock.at_least(opened.booted.layout.timestamp_high);
+    if me.index() == 0
+        && let Err(error) = admin::serve(&plan.config.data_dir, &opened.shard)
+    {
+        tracing::warn!("no admin socket, so messina-admin finds no server: {error}");
+    }
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
     let state = NodeState::new(node, settings(&plan), clock.clone());
     let executor = Executor::new(opened.shard.clone(), state);

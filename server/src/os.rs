@@ -1,11 +1,13 @@
-//! The few system calls that std does not wrap: listeners that share a port, limits, free space.
+//! The few system calls that std does not wrap: listeners that share a port, who is at the other
+//! end of a socket, limits, free space.
 #![expect(unsafe_code, reason = "socket options, rlimits and statvfs(3) have no wrapper in std")]
 
 use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::limits::LISTEN_BACKLOG;
@@ -94,6 +96,29 @@ fn set_option<T>(
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
 }
 
+/// The user whose process connected, as the kernel saw it at that moment.
+pub(crate) fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let (value, length) = ((&raw mut peer).cast(), &raw mut bytes);
+    // SAFETY: the kernel writes at most `bytes` bytes, one `ucred`.
+    checked(unsafe { libc::getsockopt(stream.as_raw_fd(), level, name, value, length) })?;
+    Ok(peer.uid)
+}
+
+/// The user this process acts as.
+pub(crate) fn own_user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The same stream, read and written by the executor of this thread.
+pub(crate) fn into_runtime(stream: UnixStream) -> glommio::net::UnixStream {
+    // SAFETY: the descriptor is ours, and moves into the stream, which closes it.
+    unsafe { glommio::net::UnixStream::from_raw_fd(stream.into_raw_fd()) }
+}
+
 /// Raises the limit of open files to what we may have, and says what it is now.
 pub(crate) fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -118,6 +143,12 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peer_of_a_socket_is_known() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(peer_user(&one).unwrap(), own_user());
+    }
 
     #[test]
     fn limits_and_space_are_told() {

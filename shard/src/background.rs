@@ -24,7 +24,7 @@ use engine::{Engine, Error, Job, Result};
 use model::TableId;
 
 use crate::groups::Group;
-use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES};
+use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT};
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
@@ -143,13 +143,45 @@ impl Background {
         self.trusted(self.engine.flush_all(self.now_s(), || pace.turn()).await)
     }
 
+    /// Writes what some tables hold in memory now to sstables.
+    pub(crate) async fn flush_tables(&self, tables: &[TableId]) -> Result<()> {
+        tables.iter().for_each(|table| self.engine.seal(*table));
+        let pace = self.runtime.pace(Group::Flush);
+        for table in tables {
+            let flush = async || {
+                let done = self.engine.flush_sealed(*table, self.now_s(), || pace.turn()).await;
+                self.trusted(done)
+            };
+            while !flush().await? {
+                self.runtime.sleep(JOB_WAIT).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges all sstables of each of some tables into one.
+    pub(crate) async fn compact_tables(&self, tables: &[TableId]) -> Result<()> {
+        let pace = self.runtime.pace(Group::Compaction);
+        for table in tables {
+            let compact = async || {
+                let done = self.engine.compact_all(*table, self.now_s(), || pace.turn()).await;
+                self.trusted(done)
+            };
+            while !compact().await? {
+                self.runtime.sleep(JOB_WAIT).await;
+            }
+            self.look.notify();
+        }
+        Ok(())
+    }
+
     /// Empties a table.
     pub(crate) async fn truncate(&self, table: TableId) -> Result<()> {
         self.trusted(self.engine.truncate(table).await)
     }
 
     /// The result, unless it says that nothing can be trusted any more.
-    fn trusted(&self, result: Result<()>) -> Result<()> {
+    fn trusted<T>(&self, result: Result<T>) -> Result<T> {
         match result {
             Err(error @ Error::Poisoned(_)) => die(self.me, "the log or the manifest", &error),
             result => result,

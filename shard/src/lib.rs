@@ -9,6 +9,7 @@
 //!                                                     pace    ──► long work in short turns
 //! gather   ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
+//! upkeep   ──► what an operator asks of all cores
 //! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
 //! message, page, protocol ─► what travels             os      ──► epoll, eventfd, affinity
 //! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
@@ -46,6 +47,7 @@ pub mod runtime;
 pub mod shard;
 pub mod suspended;
 pub mod ticket;
+pub mod upkeep;
 
 pub use boot::Booted;
 pub use groups::Group;

@@ -15,6 +15,7 @@ use engine::Error;
 use model::{ReadCommand, Schema, SchemaChange, TableId};
 
 use crate::page::Page;
+use crate::upkeep::{ShardStatus, Upkeep};
 
 /// A request or the reply to one.
 #[derive(Debug)]
@@ -48,8 +49,8 @@ pub enum Request<A> {
     Alter(Box<Alteration>),
     /// Forget the rows of a table.
     Truncate(TableId),
-    /// Write all memtables to sstables.
-    Flush,
+    /// Something an operator asks of every core.
+    Upkeep(Upkeep),
     /// Something of the layer above.
     Service(A),
 }
@@ -57,12 +58,14 @@ pub enum Request<A> {
 /// What comes back.
 #[derive(Debug)]
 pub enum Reply<R> {
-    /// To `Apply`, `Schema`, `Truncate` and `Flush`.
+    /// To `Apply`, `Schema` and `Truncate`.
     Done(Result<(), Box<Error>>),
     /// To `Read`.
     Page(Result<Box<Page>, Box<Error>>),
     /// To `Alter`: the schema after it, which every core has.
     Altered(Result<Arc<Schema>, Box<AlterError>>),
+    /// To `Upkeep`.
+    Upkeep(Result<Box<ShardStatus>, Box<Error>>),
     /// To `Service`.
     Service(R),
 }

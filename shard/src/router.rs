@@ -3,7 +3,7 @@
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
 //! read    one owner: engine or mailbox        several: gathered (`gather.rs`)
-//! ask     the layer above on other cores      alter, truncate, flush: every shard, and wait for all
+//! ask     the layer above on other cores      alter, truncate, upkeep: every shard, wait for all
 //! ```
 //!
 //! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
@@ -121,7 +121,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// Asks a peer and waits for its reply, and for its mailbox if that is full.
-    async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
+    pub(crate) async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
         assert!(to != self.me(), "a core does not write to itself");
         while self.peers.spend_credit(to).is_err() {
             self.runtime.sleep(CREDIT_WAIT).await;
@@ -305,15 +305,6 @@ impl<P: Protocol> Shard<P> {
         self.background.flush().await
     }
 
-    /// Writes the memtables of every core to sstables.
-    pub async fn flush(&self) -> Result<()> {
-        let flush = async |shard: ShardId| match shard == self.me() {
-            true => self.flush_here().await,
-            false => self.call_done(shard, Request::Flush).await,
-        };
-        join(self.sharder.all().map(flush)).await.into_iter().collect()
-    }
-
     async fn call_done(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
         match self.call(to, request).await {
             Reply::Done(result) => result.map_err(|error| *error),
@@ -328,7 +319,7 @@ fn malformed(error: model::Error) -> Error {
 }
 
 /// Waits for all of a few futures at once; results in their order.
-async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {

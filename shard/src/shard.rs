@@ -221,9 +221,12 @@ impl<P: Protocol> Shard<P> {
                     Reply::Done(shard.background.truncate(table).await.map_err(Box::new))
                 })
             }
-            Request::Flush => self.reply_later(Group::Flush, asker, async move |shard| {
-                Reply::Done(shard.background.flush().await.map_err(Box::new))
-            }),
+            Request::Upkeep(upkeep) => {
+                self.reply_later(Group::Background, asker, async move |shard| {
+                    let status = shard.upkeep_here(&upkeep).await;
+                    Reply::Upkeep(status.map(Box::new).map_err(Box::new))
+                })
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use engine::Result;
 use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
 use messina_shard::runtime::{reap, sleep};
+use messina_shard::upkeep::Upkeep;
 use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
@@ -249,13 +250,23 @@ fn memory_is_flushed_and_tables_are_truncated() {
             let keys = Partitions::Keys(vec![(Token::of_key(&key(i)), key(i).into())]);
             assert_eq!(client.keys_of(&command(keys, 10)).await, [key(i)]);
         }
-        client.shard.flush().await.unwrap();
+        let only = Upkeep::Flush([table().id].into());
+        let statuses = client.shard.upkeep(&only).await.unwrap();
         assert_eq!(client.shard.engine().stats().memtable_bytes, 0);
+        assert!(statuses.iter().all(|status| status.stats.memtable_bytes == 0));
+        assert!(statuses.iter().any(|status| status.tables[0].1.sstables > 1), "{statuses:?}");
         let scan = command(Partitions::Range(TokenRange::ALL), u64::from(written) + 1);
         let scan = ReadCommand { limits: Limits::none(1 << 30), ..scan };
         assert_eq!(client.keys_of(&scan).await.len(), written as usize);
+        let merge = Upkeep::Compact([table().id].into());
+        let statuses = client.shard.upkeep(&merge).await.unwrap();
+        let sstables: Vec<u64> = statuses.iter().map(|s| s.tables[0].1.sstables).collect();
+        assert_eq!(sstables, [1, 1]);
+        assert_eq!(client.keys_of(&scan).await.len(), written as usize);
         client.shard.truncate(table().id).await.unwrap();
         assert_eq!(client.keys_of(&scan).await.len(), 0);
+        let statuses = client.shard.upkeep(&Upkeep::Status).await.unwrap();
+        assert!(statuses.iter().all(|status| status.tables[0].1.sstables == 0));
     });
 }
 
@@ -310,7 +321,7 @@ fn another_number_of_shards_keeps_all_data() {
             (0..ROWS / 2).for_each(|i| put(&mut record, &key(half * ROWS / 2 + i)));
             client.write(&record).await.unwrap();
             if half == 0 {
-                client.shard.flush().await.unwrap();
+                client.shard.upkeep(&Upkeep::Flush([table().id].into())).await.unwrap();
             }
         }
     });

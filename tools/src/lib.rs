@@ -5,10 +5,12 @@
 //! workload     which operation is next    proof    what a read must satisfy
 //! client       connections, the loop      journal  what was acknowledged, on disk
 //! measure      latencies, CPU             report   JSON and one offline page
+//! admin        asks a running server over its admin socket
 //! ```
 //!
 //! Deciding (`popularity`, `workload`, `proof`) has no I/O and no clock; `client` has both.
 
+pub mod admin;
 pub mod client;
 pub mod command;
 pub mod console;

@@ -68,11 +68,20 @@ impl Engine {
         self.compact_alone(table, plan, now_s, pause).await
     }
 
-    /// Merges all files of a table into one run, as an operator asks. Does nothing while the shard compacts.
-    pub async fn compact_all(&self, id: TableId, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
-        let table = self.table(id)?;
+    /// Merges all files of a table into one run, as an operator asks; `false` if the shard is compacting: ask again.
+    pub async fn compact_all(
+        &self,
+        id: TableId,
+        now_s: u32,
+        pause: impl AsyncFn(),
+    ) -> Result<bool> {
+        if self.compacting.get() {
+            return Ok(false);
+        }
+        // A table that was dropped has nothing to merge.
+        let Ok(table) = self.table(id) else { return Ok(true) };
         let plan = plan(&table, now_s, |strategy, pieces, _| strategy.major(pieces));
-        self.compact_alone(&table, plan, now_s, &pause).await
+        self.compact_alone(&table, plan, now_s, &pause).await.map(|()| true)
     }
 
     async fn compact_alone(

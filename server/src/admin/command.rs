@@ -1,0 +1,198 @@
+//! What can be asked on the admin socket, and the text that answers it.
+//!
+//! ```text
+//! flush [KEYSPACE [TABLE]]      write what is in memory to sstables
+//! compact [KEYSPACE [TABLE]]    merge the sstables of each table into one
+//! status                        shards and tables, in two blocks of lines with tabs
+//! ```
+//!
+//! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
+//! closed; names are as `system_schema` has them.
+
+use std::fmt::Write;
+
+use engine::TableSize;
+use model::{Schema, TableId};
+use shard::Shard;
+use shard::upkeep::{ShardStatus, Upkeep};
+
+use crate::execute::Peering;
+use crate::system;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Memtables to sstables.
+    Flush(Scope),
+    /// Sstables to one sstable.
+    Compact(Scope),
+    /// How shards and tables are.
+    Status,
+}
+
+/// Which tables: those of all keyspaces, of one, or one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    keyspace: Option<String>,
+    table: Option<String>,
+}
+
+impl Command {
+    /// Reads a request's line.
+    pub(super) fn parse(line: &str) -> Result<Command, String> {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next().unwrap_or_default();
+        let mut word = || words.next().map(str::to_owned);
+        let scope = Scope { keyspace: word(), table: word() };
+        let command = match name {
+            "flush" => Command::Flush(scope),
+            "compact" => Command::Compact(scope),
+            "status" if scope == Scope::default() => Command::Status,
+            "status" => return Err("status takes no arguments".to_owned()),
+            _ => return Err("flush, compact and status are the commands".to_owned()),
+        };
+        match words.next() {
+            None => Ok(command),
+            Some(_) => Err("a keyspace and a table at most".to_owned()),
+        }
+    }
+
+    /// Asks all shards; the whole answer.
+    pub(super) async fn run(self, shard: &Shard<Peering>) -> String {
+        let schema = shard.schema();
+        let upkeep = match &self {
+            Command::Flush(scope) => scope.tables(&schema).map(|t| Upkeep::Flush(t.into())),
+            Command::Compact(scope) => scope.tables(&schema).map(|t| Upkeep::Compact(t.into())),
+            Command::Status => Ok(Upkeep::Status),
+        };
+        let upkeep = match upkeep {
+            Ok(upkeep) => upkeep,
+            Err(why) => return refusal(&why),
+        };
+        match shard.upkeep(&upkeep).await {
+            Ok(statuses) if self == Command::Status => report(&schema, &statuses),
+            Ok(_) => "ok\n".to_owned(),
+            Err(error) => refusal(&error.to_string()),
+        }
+    }
+}
+
+impl Scope {
+    /// The tables that hold data on disk, of those that are meant.
+    fn tables(&self, schema: &Schema) -> Result<Vec<TableId>, String> {
+        let means = |of: &Option<String>, name: &str| of.as_deref().is_none_or(|of| of == name);
+        if let Some(name) = &self.keyspace
+            && !schema.tables().any(|table| table.keyspace == *name)
+            && schema.keyspace(name).is_none()
+        {
+            return Err(format!("Keyspace [{name}] does not exist."));
+        }
+        let meant: Vec<TableId> = schema
+            .tables()
+            .filter(|table| means(&self.keyspace, &table.keyspace))
+            .filter(|table| means(&self.table, &table.name))
+            .filter(|table| !system::is_computed(&table.keyspace))
+            .map(|table| table.id)
+            .collect();
+        match (&self.keyspace, &self.table) {
+            (Some(keyspace), Some(table)) if meant.is_empty() => {
+                Err(format!("Unknown keyspace/cf pair ({keyspace}.{table})"))
+            }
+            _ => Ok(meant),
+        }
+    }
+}
+
+/// The answer to what is not done.
+pub(super) fn refusal(why: &str) -> String {
+    format!("error: {}\n", why.replace('\n', " "))
+}
+
+/// One line a shard, then one line a table.
+fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
+    let mut text = "shard\twrites\treads\tflushes\tcompactions\tmemtable bytes\tcache bytes\t\
+                    log segments\n"
+        .to_owned();
+    for ShardStatus { shard, stats, log_segments, .. } in statuses {
+        let line = [
+            stats.writes,
+            stats.reads,
+            stats.flushes,
+            stats.compactions,
+            stats.memtable_bytes,
+            stats.cache_bytes,
+            u64::from(*log_segments),
+        ];
+        put_line(&mut text, &shard.index().to_string(), &line);
+    }
+    text.push_str("\ntable\tpartitions\tmemtable bytes\tmemtable rows\tsstables\tbytes\n");
+    let stored = schema.tables().filter(|table| !system::is_computed(&table.keyspace));
+    for table in stored {
+        let size = total(statuses, table.id);
+        let line =
+            [size.partitions, size.memtable_bytes, size.memtable_rows, size.sstables, size.bytes];
+        put_line(&mut text, &format!("{}.{}", table.keyspace, table.name), &line);
+    }
+    text.push_str("ok\n");
+    text
+}
+
+fn put_line(text: &mut String, name: &str, numbers: &[u64]) {
+    text.push_str(name);
+    for number in numbers {
+        write!(text, "\t{number}").expect("a string takes all that is written");
+    }
+    text.push('\n');
+}
+
+/// What all shards together hold of a table.
+fn total(statuses: &[ShardStatus], id: TableId) -> TableSize {
+    let mut sum = TableSize::default();
+    let of_table = |status: &ShardStatus| status.tables.iter().find(|(of, _)| *of == id).copied();
+    for (_, size) in statuses.iter().filter_map(of_table) {
+        sum.bytes += size.bytes;
+        sum.partitions += size.partitions;
+        sum.memtable_bytes += size.memtable_bytes;
+        sum.memtable_rows += size.memtable_rows;
+        sum.sstables += size.sstables;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(keyspace: Option<&str>, table: Option<&str>) -> Scope {
+        Scope { keyspace: keyspace.map(str::to_owned), table: table.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_line_is_a_command_or_is_refused() {
+        assert_eq!(Command::parse("status\r"), Ok(Command::Status));
+        assert_eq!(Command::parse("flush"), Ok(Command::Flush(Scope::default())));
+        assert_eq!(Command::parse(" flush  ks "), Ok(Command::Flush(scope(Some("ks"), None))));
+        let both = scope(Some("Ks"), Some("t"));
+        assert_eq!(Command::parse("compact Ks t"), Ok(Command::Compact(both)));
+        for bad in ["", "  ", "FLUSH", "stop", "flush a b c", "status ks", "\0", "flush\0"] {
+            assert!(Command::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn tables_that_are_not_there_are_refused_by_name() {
+        let schema = system::base_schema();
+        let all = Scope::default().tables(&schema).unwrap();
+        let system = scope(Some("system"), None).tables(&schema).unwrap();
+        assert!(system.iter().all(|id| all.contains(id)));
+        let refused = |s: Scope| s.tables(&schema).unwrap_err();
+        assert_eq!(refused(scope(Some("nope"), None)), "Keyspace [nope] does not exist.");
+        let pair = "Unknown keyspace/cf pair (system_schema.nope)";
+        assert_eq!(refused(scope(Some("system_schema"), Some("nope"))), pair);
+    }
+
+    #[test]
+    fn an_answer_has_no_line_too_many() {
+        assert_eq!(refusal("a\nok\n"), "error: a ok \n");
+    }
+}

@@ -1,0 +1,88 @@
+//! The admin socket as an operator meets it, and as somebody hostile does.
+
+mod rig;
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rig::{Client, Server, data_dir};
+
+/// Asks on the admin socket as it stands in the data directory; the whole answer.
+fn ask_admin(data_dir: &Path, request: &[u8]) -> String {
+    let mut socket = UnixStream::connect(data_dir.join("admin.sock")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // A request that is refused early may not be taken whole.
+    let _ = socket.write_all(request);
+    let mut answer = Vec::new();
+    // What was not read of it resets the connection behind the answer.
+    let _ = socket.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn an_operator_flushes_compacts_and_asks() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    let line = |name: &str| {
+        let status = ask_admin(dir.path(), b"status\n");
+        assert!(status.ends_with("\nok\n"), "{status}");
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split('\t').skip(1).map(|n| n.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    for round in 1..=3 {
+        client.query(&format!("INSERT INTO k.t (p, v) VALUES (1, {round})"));
+        assert_eq!(line("k.t")[2], 1, "a row in memory");
+        assert_eq!(ask_admin(dir.path(), b"flush k t\n"), "ok\n");
+        assert_eq!(line("k.t")[1..4], [0, 0, round], "nothing in memory, one sstable more");
+    }
+    assert_eq!(ask_admin(dir.path(), b"compact k\n"), "ok\n");
+    assert_eq!(line("k.t")[3], 1, "one sstable");
+    assert!(line("0")[0] >= 3, "writes of the shard");
+    assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
+    assert_eq!(ask_admin(dir.path(), b"flush\n"), "ok\n");
+    assert_eq!(ask_admin(dir.path(), b"flush x\n"), "error: Keyspace [x] does not exist.\n");
+    let admin = dir.path().join("admin.sock");
+    assert_eq!(std::fs::metadata(&admin).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(server.stop(), Some(0));
+    assert!(!admin.exists(), "a server that ended leaves no socket");
+}
+
+#[test]
+fn hostile_admin_requests_are_refused_and_harm_nobody() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let unread = "error: a request is one line of at most 256 bytes\n";
+    for request in [&[b'x'; 100_000][..], &[0xff; 20], b"flush k", b"\xff\xfe\n"] {
+        let mut socket = UnixStream::connect(dir.path().join("admin.sock")).unwrap();
+        let _ = socket.write_all(request);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        let _ = socket.read_to_string(&mut answer);
+        // The answer to a flood may be lost with the flood.
+        assert!(answer == unread || (answer.is_empty() && request.len() > 256), "{answer:?}");
+    }
+    for request in [&b"\n"[..], b"drop k\n", b"status of you\n", b"flush a b c\nstatus\n"] {
+        assert!(ask_admin(dir.path(), request).starts_with("error: "), "{request:?}");
+    }
+    // Those who connect and say nothing hold a bounded number of places, for a bounded time.
+    let idle: Vec<UnixStream> =
+        (0..20).map(|_| UnixStream::connect(dir.path().join("admin.sock")).unwrap()).collect();
+    let busy = (0..100).any(|_| ask_admin(dir.path(), b"status\n").starts_with("error: too many"));
+    assert!(busy, "places are bounded");
+    drop(idle);
+    let served = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        ask_admin(dir.path(), b"status\n").ends_with("ok\n")
+    });
+    assert!(served, "places come back");
+    assert_eq!(Client::ready(&server).query("SELECT key FROM system.local"), "1 rows");
+    assert_eq!(server.stop(), Some(0));
+}

@@ -1,0 +1,81 @@
+//! What an operator asks of all cores: flush, compact, and how they are.
+//!
+//! ```text
+//! upkeep(Flush(tables)) ─► every shard: seal, write its memtables ──┐
+//! upkeep(Compact(tables)) ─► every shard: merge its sstables ───────┼─► its status afterwards
+//! upkeep(Status) ─► every shard ────────────────────────────────────┘
+//! ```
+//!
+//! Invariant: when a flush returns, what was acknowledged before it was asked is in sstables; a
+//! flush or compaction that is under way already is waited for, never taken for this one.
+//!
+//! Not here: who may ask (the server's admin socket).
+
+use std::sync::Arc;
+
+use engine::{Result, Stats, TableSize};
+use model::TableId;
+
+use crate::message::{Reply, Request};
+use crate::owner::ShardId;
+use crate::protocol::Protocol;
+use crate::router::join;
+use crate::shard::Shard;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Write what these tables hold in memory to sstables.
+    Flush(Arc<[TableId]>),
+    /// Merge all sstables of each of these tables into one.
+    Compact(Arc<[TableId]>),
+    /// Nothing but the status.
+    Status,
+}
+
+/// One shard, as it is now.
+#[derive(Clone, Debug)]
+pub struct ShardStatus {
+    /// Which shard.
+    pub shard: ShardId,
+    /// What its engine has counted since it was opened.
+    pub stats: Stats,
+    /// Segments of its commit log that hold something no sstable has.
+    pub log_segments: u32,
+    /// What each table of its schema holds.
+    pub tables: Vec<(TableId, TableSize)>,
+}
+
+impl<P: Protocol> Shard<P> {
+    /// Asks every core; their statuses afterwards, in their order.
+    pub async fn upkeep(&self, upkeep: &Upkeep) -> Result<Vec<ShardStatus>> {
+        let ask = async |shard: ShardId| match shard == self.me() {
+            true => self.upkeep_here(upkeep).await,
+            false => match self.call(shard, Request::Upkeep(upkeep.clone())).await {
+                Reply::Upkeep(result) => result.map(|status| *status).map_err(|error| *error),
+                _ => unreachable!("upkeep is answered with a status"),
+            },
+        };
+        join(self.sharder.all().map(ask)).await.into_iter().collect()
+    }
+
+    pub(crate) async fn upkeep_here(&self, upkeep: &Upkeep) -> Result<ShardStatus> {
+        match upkeep {
+            Upkeep::Flush(tables) => self.background.flush_tables(tables).await?,
+            Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
+            Upkeep::Status => {}
+        }
+        Ok(self.status())
+    }
+
+    fn status(&self) -> ShardStatus {
+        let schema = self.schema();
+        let size = |id: TableId| Some((id, self.engine.table_size(id).ok()?));
+        ShardStatus {
+            shard: self.me(),
+            stats: self.engine.stats(),
+            log_segments: self.engine.log_segments(),
+            tables: schema.tables().filter_map(|table| size(table.id)).collect(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `messina-admin`: asks the running server of a data directory, over its admin socket.
+//!
+//! ```text
+//! messina-admin --data-dir DIR flush [KEYSPACE [TABLE]]
+//! messina-admin --data-dir DIR compact [KEYSPACE [TABLE]]
+//! messina-admin --data-dir DIR status
+//! ```
+//!
+//! One line goes, lines come back, the last of them is `ok` or begins with `error: `. An answer
+//! that ends otherwise was cut, and is an error.
+//!
+//! Not here: what the commands do (`server/src/admin`).
+
+use crate::error::{Error, Result};
+use clap::{Parser, Subcommand};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// The socket's name in the data directory.
+const NAME: &str = "admin.sock";
+
+/// Asks a running Messina server on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "messina-admin", version)]
+pub struct Flags {
+    /// The server's data directory
+    #[arg(long, value_name = "DIR", default_value = "messina-data")]
+    pub data_dir: PathBuf,
+    /// What to ask
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be asked.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write what is in memory to sstables
+    Flush(Scope),
+    /// Merge the sstables of each table into one; flush first to have everything in it
+    Compact(Scope),
+    /// Show the shards and the tables
+    Status,
+}
+
+/// Which tables: all, those of a keyspace, or one.
+#[derive(Debug, clap::Args)]
+pub struct Scope {
+    /// Only this keyspace
+    pub keyspace: Option<String>,
+    /// Only this table of it
+    pub table: Option<String>,
+}
+
+impl Command {
+    fn line(&self) -> Result<String> {
+        let (name, scope) = match self {
+            Command::Flush(scope) => ("flush", Some(scope)),
+            Command::Compact(scope) => ("compact", Some(scope)),
+            Command::Status => ("status", None),
+        };
+        let names = scope.into_iter().flat_map(|s| s.keyspace.iter().chain(&s.table));
+        let mut line = name.to_owned();
+        for name in names {
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                return Err(Error::Invalid(format!("{name:?} is not the name of a table")));
+            }
+            line.extend([" ", name]);
+        }
+        line.push('\n');
+        Ok(line)
+    }
+}
+
+/// Asks, and returns what is to be printed.
+pub fn ask(flags: &Flags) -> Result<String> {
+    let line = flags.command.line()?;
+    let mut stream = connect(&flags.data_dir)?;
+    let mut answer = String::new();
+    let talk = stream.write_all(line.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    talk.map_err(Error::io("asking the server"))?;
+    judge(&answer)
+}
+
+/// By the directory's descriptor: the address of a socket has 108 bytes, and a path may be longer.
+fn connect(data_dir: &Path) -> Result<UnixStream> {
+    let shown = data_dir.join(NAME);
+    let folder = File::open(data_dir).map_err(Error::io(format!("{}", data_dir.display())))?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(NAME);
+    UnixStream::connect(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            Error::Lost(format!("no server runs on {}", data_dir.display()))
+        }
+        _ => Error::Io { doing: format!("{}", shown.display()), source: error },
+    })
+}
+
+/// The lines before `ok`, their columns aligned.
+fn judge(answer: &str) -> Result<String> {
+    if let Some(why) = answer.strip_prefix("error: ") {
+        return Err(Error::Invalid(why.trim_end().to_owned()));
+    }
+    let lines: Vec<&str> = answer.lines().collect();
+    let Some((&"ok", lines)) = lines.split_last() else {
+        return Err(Error::Protocol("an answer without an end".to_owned()));
+    };
+    Ok(lines.split(|line| line.is_empty()).map(align).collect::<Vec<_>>().join("\n"))
+}
+
+/// A block of lines with tabs as a table: the first column to the left, numbers to the right.
+fn align(lines: &[&str]) -> String {
+    let rows: Vec<Vec<&str>> = lines.iter().map(|line| line.split('\t').collect()).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.len()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_shown_in_columns() {
+        let answer = "shard\twrites\n0\t5\n\ntable\trows\na.long_name\t12345\nok\n";
+        let shown = "shard  writes\n0           5\n\ntable         rows\na.long_name  12345\n";
+        assert_eq!(judge(answer).unwrap(), shown);
+        assert_eq!(judge("ok\n").unwrap(), "");
+    }
+
+    #[test]
+    fn refusals_and_cut_answers_are_errors() {
+        let refused = judge("error: Keyspace [x] does not exist.\n").unwrap_err();
+        assert_eq!(refused.to_string(), "Keyspace [x] does not exist.");
+        for cut in ["", "shard\tw", "shard\twrites\n0\t5\n"] {
+            assert!(matches!(judge(cut), Err(Error::Protocol(_))), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_bring_a_second_line() {
+        let scope = |name: &str| Scope { keyspace: Some(name.to_owned()), table: None };
+        assert_eq!(Command::Flush(scope("Ks_1")).line().unwrap(), "flush Ks_1\n");
+        for bad in ["", "a b", "a\nflush", "k.t"] {
+            assert!(Command::Compact(scope(bad)).line().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `messina-admin`: asks a running server. `messina-admin --help` says how.
+
+use clap::Parser;
+use messina_tools::admin::{Flags, ask};
+use messina_tools::error::Error;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match ask(&Flags::parse()) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("messina-admin: {error}");
+            ExitCode::from(match error {
+                Error::Invalid(_) => 2,
+                Error::Lost(_) => 3,
+                _ => 1,
+            })
+        }
+    }
+}
