@@ -14,6 +14,7 @@ mod conformance;
 mod documents;
 mod drivers;
 mod evidence;
+mod golden;
 mod kill9;
 mod kit;
 mod layers;
@@ -75,6 +76,19 @@ enum Task {
     },
     /// Data written with two shards, read with one, three and two.
     Shards,
+    /// Statements in every state of storage, answered as Apache Cassandra answers.
+    Golden {
+        /// Topics to run; all of them if none is named.
+        topics: Vec<String>,
+        /// Write the answers of the server at --port into the suite.
+        #[arg(long, requires = "port")]
+        record: bool,
+        /// The folder with messina and messina-admin, if it is not the release build's.
+        #[arg(long)]
+        programs: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
     /// The public conformance suite, compared with Apache Cassandra's outcomes.
     Conformance {
         /// A checkout of the suite's repository.
@@ -142,6 +156,17 @@ fn main() -> ExitCode {
         Task::Shards => {
             tier::build_release(&repository, &mut report);
             tier::shards(&repository, &mut report);
+        }
+        Task::Golden { topics, record, programs, target } => {
+            let address = target.address();
+            if address.is_none() && programs.is_none() {
+                tier::build_release(&repository, &mut report);
+            }
+            let programs = programs.unwrap_or_else(golden::release);
+            let choice = golden::Choice { topics, record, programs, plant: None };
+            report.step("golden", "cargo ci golden", |log| {
+                golden::run(&repository, &choice, address, log)
+            });
         }
         Task::Conformance { suite, area, write, target } => {
             let choice = conformance::Choice { suite, areas: area, write };

@@ -52,8 +52,20 @@ impl Server {
         shards: u32,
         log: &Log,
     ) -> Result<Self, String> {
+        let release = repository.root().join("target/release");
+        Self::start_from((repository, &release), data, shards, &[], log)
+    }
+
+    /// The same with the programs of another folder, and more flags.
+    pub(crate) fn start_from(
+        (repository, programs): (&Repository, &Path),
+        data: &Path,
+        shards: u32,
+        more: &[String],
+        log: &Log,
+    ) -> Result<Self, String> {
         let (port, shard_aware_port) = free_ports()?;
-        let program = repository.program("messina");
+        let program = programs.join("messina");
         let output = data.with_extension("output");
         fs::write(&output, "").map_err(|error| format!("{}: {error}", output.display()))?;
         let open = || fs::File::options().append(true).open(&output);
@@ -66,6 +78,7 @@ impl Server {
             .args(["--shards", &shards.to_string(), "--memory", &memory])
             .args(["--port", &port.to_string()])
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
+            .args(more)
             .stdout(out)
             .stderr(err);
         log.note(&format!("$ {command:?}"));

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
-use crate::{documents, drivers, evidence, kill9, kit, layers, shards, tidy};
+use crate::{documents, drivers, evidence, golden as statements, kill9, kit, layers, shards, tidy};
 
 /// Kills in `full`.
 pub(crate) const KILL_CYCLES: u64 = 10;
@@ -66,6 +66,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     miri(repository, report);
     build_release(repository, report);
     simulator(repository, report, effort.crash_points);
+    golden(repository, report);
     shards(repository, report);
     kill9(repository, report, effort.kill_cycles, None);
     drivers::run(repository, report, &effort.clients, None);
@@ -114,6 +115,12 @@ pub(crate) fn miri(repository: &Repository, report: &mut Report) {
         command.env_remove("CARGO").env("MIRIFLAGS", "-Zmiri-many-seeds=0..4");
         run_tests(log, &mut command)
     });
+}
+
+/// Statements in every state of storage, answered as Apache Cassandra answers.
+fn golden(repository: &Repository, report: &mut Report) {
+    let choice = statements::Choice { programs: statements::release(), ..Default::default() };
+    report.step("golden", "cargo ci golden", |log| statements::run(repository, &choice, None, log));
 }
 
 /// The crash tests notice each bug that is planted for them.

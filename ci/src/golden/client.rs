@@ -1,0 +1,109 @@
+//! A blocking connection to a CQL server: one request, one answer, both kept as they came.
+//!
+//! The protocol's client side is the `cql` crate's, as the load tool has it; what an answer means is
+//! read in `answer.rs`.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use cql::frame::client::{Answer, Reply};
+use cql::frame::compress::Compression;
+use cql::frame::header::Direction;
+use cql::frame::intake::{Arrival, Intake};
+use cql::frame::outlet::Outlet;
+use cql::frame::request::{AuthResponse, Request, Startup};
+use cql::frame::{Flags, Reader, Version, writer};
+
+use crate::server::Address;
+
+/// A server that takes longer for one statement hangs; Cassandra takes seconds for a DROP.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// No answer of the suite comes near.
+const ANSWER_BYTES_MAX: u32 = 64 << 20;
+
+/// A connection after STARTUP.
+pub(super) struct Connection {
+    stream: TcpStream,
+    /// The protocol version that it speaks.
+    pub(super) version: Version,
+    intake: Intake,
+    outlet: Outlet,
+    input: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, and logs in as `cassandra` should the server ask.
+    pub(super) fn open(address: &Address, version: Version) -> Result<Connection, String> {
+        let target = (address.host.as_str(), address.port);
+        let stream = TcpStream::connect(target).map_err(|e| format!("connecting: {e}"))?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
+            .map_err(|e| format!("connecting: {e}"))?;
+        let intake = Intake::new(Direction::Response, ANSWER_BYTES_MAX);
+        let outlet = Outlet::new();
+        let mut connection = Connection { stream, version, intake, outlet, input: Vec::new() };
+        connection.start()?;
+        Ok(connection)
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let mut options = Vec::new();
+        writer::string_map(&mut options, [("CQL_VERSION", "3.0.0")].into_iter());
+        let options = Reader::new(&options).string_map().map_err(|e| format!("{e:?}"))?;
+        let startup = Request::Startup(Startup { options });
+        let asks = self.call(&startup, |answer| matches!(answer.reply, Reply::Authenticate(_)))?;
+        self.intake.establish(self.version, Compression::None);
+        self.outlet.establish(self.version, Compression::None);
+        if asks {
+            let token = Some(&b"\0cassandra\0cassandra"[..]);
+            let login = Request::AuthResponse(AuthResponse { token });
+            let is_in =
+                self.call(&login, |answer| matches!(answer.reply, Reply::AuthSuccess(_)))?;
+            is_in.then_some(()).ok_or("the server refuses cassandra/cassandra")?;
+        }
+        Ok(())
+    }
+
+    /// Makes one request and hands its answer to `read`. An error is the connection's, not the
+    /// statement's.
+    pub(super) fn call<R>(
+        &mut self,
+        request: &Request<'_>,
+        read: impl FnOnce(&Answer<'_>) -> R,
+    ) -> Result<R, String> {
+        let version = self.version;
+        self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
+        self.outlet.seal();
+        let bytes = self.outlet.unsent().to_vec();
+        self.stream.write_all(&bytes).map_err(|e| format!("sending: {e}"))?;
+        self.outlet.sent(bytes.len());
+        loop {
+            let step = self.intake.next(&self.input).map_err(|e| format!("{e:?}"))?;
+            let used = step.used;
+            match step.arrival {
+                Arrival::Frame(header, body) => {
+                    let answer = Answer::decode(&header, body).map_err(|e| format!("{e}"))?;
+                    let result = read(&answer);
+                    self.input.drain(..used);
+                    return Ok(result);
+                }
+                Arrival::Starved => self.input.drain(..used),
+                other => return Err(format!("an answer that cannot be read: {other:?}")),
+            };
+            self.receive()?;
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), String> {
+        let mut part = [0; 64 << 10];
+        match self.stream.read(&mut part).map_err(|e| format!("no answer: {e}"))? {
+            0 => Err("the server closed the connection".to_owned()),
+            count => {
+                self.input.extend_from_slice(&part[..count]);
+                Ok(())
+            }
+        }
+    }
+}
