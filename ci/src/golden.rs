@@ -230,7 +230,7 @@ impl Node<'_> {
                 self.admin("compact")?;
             }
             // By turns after a stop, which flushes, and after a crash, which leaves the log.
-            Restarted if round % 2 == 0 => self.stop()?,
+            Restarted if round.is_multiple_of(2) => self.stop()?,
             Restarted => {
                 self.server.take().map_or(Ok(String::new()), Server::kill)?;
             }
