@@ -16,7 +16,7 @@ pub(crate) const KILL_CYCLES: u64 = 10;
 /// Planted bugs of the log, the manifest and the layout: `Bug::OF_FILES`.
 const PLANTED_IN_FILES: u64 = 11;
 /// Planted bugs that whole engines must notice: all of them but two of the files'.
-const PLANTED_IN_SHARDS: u64 = 19;
+const PLANTED_IN_SHARDS: u64 = 20;
 /// A target that is slower than this on the slowest machine does not run at all.
 const FUZZ_INPUTS_A_SECOND_MIN: u64 = 50;
 

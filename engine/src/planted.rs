@@ -47,6 +47,8 @@ pub enum Bug {
     SettleEarly,
     /// Blocks of all files are cached under one number.
     CacheMixesFiles,
+    /// What went with its column is seen when the column is there again.
+    ShowDropped,
 }
 
 impl Bug {
@@ -70,13 +72,14 @@ impl Bug {
         [Bug::ApplyEarly, Bug::DeleteInputsEarly, Bug::PurgeEarly, Bug::ReplayTruncated];
 
     /// Those of reads: merge, cursors, pages, cache.
-    pub const OF_READS: [Bug; 6] = [
+    pub const OF_READS: [Bug; 7] = [
         Bug::MergeTakesOneRow,
         Bug::MergeForgetsDeletions,
         Bug::EnterUndeleted,
         Bug::PageRepeatsRow,
         Bug::SettleEarly,
         Bug::CacheMixesFiles,
+        Bug::ShowDropped,
     ];
 }
 

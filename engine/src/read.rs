@@ -80,7 +80,10 @@ impl Engine {
         let table = self.table(command.table)?;
         let definition = table.definition();
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
-        let drops = table.drops();
+        let drops = match planted(Bug::ShowDropped) {
+            true => Default::default(),
+            false => table.drops(),
+        };
         let read =
             Read { table: &table, definition: &definition, drops: &drops, command, patience };
         let mut page = Page::new(command, &definition, &drops, sink, patience);

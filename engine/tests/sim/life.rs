@@ -1,6 +1,6 @@
 //! One life of a node after another: open, work, lose power, and be asked what is still there.
 
-use crate::node::{self, KEYS, Node, TABLES, Taken, command, schema};
+use crate::node::{self, KEYS, MAP, Node, PLAIN, STATIC, TABLES, Taken, command, schema};
 use crate::oracle::{Facts, Record, Seen};
 use crate::workload::{Times, Workload, clustering, token};
 use engine::commitlog::SyncMode;
@@ -39,6 +39,10 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     pub(crate) flushes: u64,
     pub(crate) truncated: u64,
+    /// Columns dropped and added again.
+    pub(crate) altered: u64,
+    /// Compactions, and files removed because nothing in them was alive.
+    pub(crate) compactions: u64,
     pub(crate) compared: u64,
 }
 
@@ -55,6 +59,8 @@ impl Tally {
         self.refused += other.refused;
         self.flushes += other.flushes;
         self.truncated += other.truncated;
+        self.altered += other.altered;
+        self.compactions += other.compactions;
         self.compared += other.compared;
     }
 }
@@ -125,7 +131,7 @@ impl World {
 
     fn schema(&self) -> Schema {
         let ids = self.workload.ids.clone().try_into().expect("as many as there are");
-        schema(&ids, self.gc_grace_s)
+        schema(&ids, self.gc_grace_s, &self.sure.drops)
     }
 
     /// What a reader sees now.
@@ -219,8 +225,11 @@ async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) ->
     }
     life.answered().await?;
     verify_all(&life.node, world, &mut life.dice).await?;
-    let flushes: u64 = life.node.engines.iter().map(|engine| engine.stats().flushes).sum();
-    world.borrow_mut().tally.flushes += flushes;
+    for stats in life.node.engines.iter().map(|engine| engine.stats()) {
+        let tally = &mut world.borrow_mut().tally;
+        tally.flushes += stats.flushes;
+        tally.compactions += stats.compactions;
+    }
     Ok(())
 }
 
@@ -370,7 +379,8 @@ impl Life {
                 self.answered().await?;
                 truncate(&self.node, &self.world, 1 + self.dice.index(TABLES - 1)).await?;
             }
-            38 if self.dice.one_in(3) => self.recreate(),
+            38 if self.dice.one_in(2) => self.alter(),
+            38 if self.dice.one_in(2) => self.recreate(),
             39 => self.node.engines.iter().for_each(|engine| engine.claim_log()),
             _ => yield_now().await,
         }
@@ -541,6 +551,21 @@ impl Life {
         }
     }
 
+    /// Drops a column with what was written until a while ago, and adds it again.
+    fn alter(&mut self) {
+        let mut w = self.world.borrow_mut();
+        let table = 1 + self.dice.index(TABLES - 1);
+        let columns: &[u16] = if table == 1 { &PLAIN } else { &[STATIC, PLAIN[0], PLAIN[1], MAP] };
+        let column = columns[self.dice.index(columns.len())];
+        let at = w.workload.latest() - self.dice.below(200) as i64;
+        let drop = w.sure.drops.entry((table, column)).or_insert(at);
+        *drop = at.max(*drop);
+        w.tally.altered += 1;
+        let schema = w.schema();
+        std::mem::drop(w);
+        self.node.engines.iter().for_each(|engine| engine.set_schema(&schema));
+    }
+
     /// Drops a table and makes another of its name.
     fn recreate(&mut self) {
         let mut w = self.world.borrow_mut();
@@ -548,6 +573,7 @@ impl Life {
         w.ids_made += 1;
         w.workload.ids[table] = TableId(Uuid::from_u128(w.ids_made));
         w.sure.clear_table(table);
+        w.sure.drops.retain(|(of, _), _| *of != table);
         for record in w.unsure.iter_mut().flatten() {
             record.facts.retain(|((of, _), _)| *of != table);
         }

@@ -81,7 +81,17 @@ fn what_was_answered_is_there_after_every_power_cut() {
     println!("simulator: {} power cuts, seeds from {from}", all.lives);
     assert!(all.lives >= points, "{all:?}");
     // A test in which nothing happens proves nothing.
-    for count in [all.dealt, all.survived, all.lost, all.flushes, all.truncated, all.failed] {
+    for count in [
+        all.dealt,
+        all.opened,
+        all.survived,
+        all.lost,
+        all.flushes,
+        all.compactions,
+        all.truncated,
+        all.altered,
+        all.failed,
+    ] {
         assert!(count > points / 100, "{all:?}");
     }
     assert!(all.answered > 10 * points && all.compared > 5 * points, "{all:?}");

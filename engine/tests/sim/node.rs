@@ -7,10 +7,11 @@ use engine::layout::{self, Found, Layout};
 use engine::{Config, Engine, Error, Reshard, sweep};
 use messina_engine as engine;
 use model::options::Compression;
+use model::options::{Class, Compaction};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::schema::{SchemaChange, Table, TableBuilder};
-use model::{CqlType, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uuid::Uuid;
@@ -24,8 +25,15 @@ pub(crate) const STATIC: u16 = 3;
 pub(crate) const PLAIN: [u16; 2] = [4, 5];
 pub(crate) const MAP: u16 = 6;
 
+/// When columns were dropped last, by table and id: each was added again at once.
+pub(crate) type Drops = BTreeMap<(usize, u16), i64>;
+
+/// How each table is compacted.
+const STRATEGIES: [Class; TABLES] =
+    [Class::SizeTiered, Class::Leveled, Class::Unified, Class::TimeWindow];
+
 /// The columns keep their ids in every table, whatever keys it has.
-fn definition(number: usize, id: TableId, gc_grace_s: i32) -> Table {
+fn definition(number: usize, id: TableId, gc_grace_s: i32, drops: &Drops) -> Table {
     let name = format!("t{number}");
     let map =
         CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
@@ -47,21 +55,28 @@ fn definition(number: usize, id: TableId, gc_grace_s: i32) -> Table {
     let mut table = build().expect("a sound table");
     table.options.gc_grace_seconds = gc_grace_s;
     table.options.bloom_filter_fp_chance = 0.5;
+    table.options.compaction = Compaction::of_class(STRATEGIES[number]);
     if number == 2 {
         table.options.compression = Compression::none();
+    }
+    for ((_, column), at) in drops.iter().filter(|((table, _), _)| *table == number) {
+        let column = table.column_by_id(ColumnId(*column)).expect("it is there again").clone();
+        table.drop_column(&column.name, *at).expect("it is no key");
+        table.add_column(&column.name, column.ty, column.kind).expect("it was dropped");
+        assert!(table.column_by_id(column.id).is_some(), "it has its id again");
     }
     table
 }
 
 /// The schema with these tables.
-pub(crate) fn schema(ids: &[TableId; TABLES], gc_grace_s: i32) -> Schema {
+pub(crate) fn schema(ids: &[TableId; TABLES], gc_grace_s: i32, drops: &Drops) -> Schema {
     let keyspace = SchemaChange::CreateKeyspace {
         name: "ks".into(),
         replication: BTreeMap::new(),
         durable_writes: true,
     };
     let table = |(number, id): (usize, &TableId)| {
-        SchemaChange::CreateTable(Box::new(definition(number, *id, gc_grace_s)))
+        SchemaChange::CreateTable(Box::new(definition(number, *id, gc_grace_s, drops)))
     };
     let changes = std::iter::once(keyspace).chain(ids.iter().enumerate().map(table));
     Schema::of_changes(changes).expect("they fit")

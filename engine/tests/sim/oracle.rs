@@ -1,5 +1,6 @@
 //! What must be true, said as naively as possible: a list of facts, and a reader that looks at all of them.
 
+use crate::node::Drops;
 use model::cell::{Life, reconcile, reconcile_markers};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,22 +75,34 @@ pub(crate) struct Seen {
 
 /// Everything that was ever said and is still there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts(BTreeMap<Part, Vec<Fact>>);
+pub(crate) struct Facts {
+    said: BTreeMap<Part, Vec<Fact>>,
+    /// What is not newer went with its column.
+    pub(crate) drops: Drops,
+}
 
 impl Facts {
     pub(crate) fn add(&mut self, record: &Record) {
         for (part, fact) in &record.facts {
-            self.0.entry(*part).or_default().push(fact.clone());
+            self.said.entry(*part).or_default().push(fact.clone());
         }
     }
 
     pub(crate) fn clear_table(&mut self, table: usize) {
-        self.0.retain(|(of, _), _| *of != table);
+        self.said.retain(|(of, _), _| *of != table);
     }
 
     /// What a reader sees at `now_s`.
     pub(crate) fn seen(&self, part: Part, now_s: u32) -> Seen {
-        let facts = self.0.get(&part).map_or(&[][..], Vec::as_slice);
+        let said = self.said.get(&part).map_or(&[][..], Vec::as_slice);
+        let is_dropped = |fact: &&Fact| match fact {
+            Fact::Cell { column, timestamp, .. } | Fact::Whole { column, timestamp, .. } => {
+                self.drops.get(&(part.0, *column)).is_some_and(|at| timestamp <= at)
+            }
+            _ => false,
+        };
+        let facts: Vec<Fact> = said.iter().filter(|fact| !is_dropped(fact)).cloned().collect();
+        let facts = facts.as_slice();
         let mut places: BTreeSet<&Place> = BTreeSet::new();
         for fact in facts {
             if let Fact::Cell { place, .. } | Fact::Marker { place, .. } = fact {

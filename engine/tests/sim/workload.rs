@@ -86,8 +86,13 @@ impl Workload {
         m.finish();
     }
 
+    /// The newest timestamp that a record may have so far.
+    pub(crate) fn latest(&self) -> i64 {
+        self.next as i64 * 10
+    }
+
     fn timestamp(&self, dice: &mut Dice) -> i64 {
-        let now = self.next as i64 * 10;
+        let now = self.latest();
         match self.times {
             Times::Mixed if dice.one_in(4) => (now - dice.below(300) as i64).max(1),
             _ => now,
