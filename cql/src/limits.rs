@@ -51,8 +51,8 @@ pub const BATCH_STATEMENTS_MAX: usize = 65_535;
 pub const PAGE_BYTES: u64 = 1 << 20;
 /// Rows that one step of an aggregate reads.
 pub const UNPAGED_ROWS: u64 = 10_000;
-/// Largest result that cannot be paged: a frame's worth.
-pub const RESULT_BYTES_MAX: usize = 256 << 20;
+/// Largest result that is not paged: as much as the smallest shard has memory.
+pub const RESULT_BYTES_MAX: usize = 64 << 20;
 /// What a mutation counts in a batch beside its bytes: a place in the log, a partition in memory.
 pub const BATCH_MUTATION_BYTES: usize = 256;
 /// Largest batch over several partitions, in bytes of its mutations, unless configured: ScyllaDB's default of

@@ -206,6 +206,40 @@ impl Database {
         }
     }
 
+    /// Binds a write and gives up its record, however it ends.
+    pub(crate) fn bind(&self, text: &str, values: &ValueList, record: &mut Vec<u8>) -> Result<()> {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
+        let ids = CountingIds::default();
+        let values = values.as_values(Version::V4);
+        let mut bindings = Bindings::new(&values, &prepared.markers, self.moment(&ids))?;
+        let scratch = &mut Scratch::default();
+        match &prepared.statement {
+            Statement::Write(plan) => plan.bind_write(&bindings, scratch, record),
+            Statement::Batch(plan) => {
+                let mut size = BatchSize::new(plan.kind, BatchThresholds::default());
+                plan.bind_write(&mut bindings, scratch, record, &mut size)
+            }
+            _ => panic!("{text} writes nothing"),
+        }
+    }
+
+    /// The one page that begins at a paging state.
+    pub(crate) fn page_from(&self, text: &str, state: &[u8]) -> Result<String> {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
+        let Statement::Select(plan) = &prepared.statement else { panic!("{text} reads nothing") };
+        let ids = CountingIds::default();
+        let bindings = Bindings::none(self.moment(&ids));
+        let page = Page { rows: self.page_rows, state: Some(state) };
+        let bound = plan.bind_read(&bindings, page)?;
+        let (mut out, mut shown) = (Vec::new(), String::new());
+        let mut encoder = plan.encoder(&bindings, bound.encoder_limit, &mut out)?;
+        let command = bound.command.expect("it reads something");
+        self.read(&command, &mut encoder);
+        let rows = encoder.finish()?;
+        show(plan, rows, &out, &mut shown);
+        Ok(shown)
+    }
+
     fn select(&self, plan: &SelectPlan, markers: &[Marker], values: &Values<'_>) -> Result<String> {
         let ids = CountingIds::default();
         let bindings = Bindings::new(values, markers, self.moment(&ids))?;
@@ -229,7 +263,10 @@ impl Database {
             let rows = encoder.finish()?;
             show(plan, rows, &out, &mut shown);
             let command = bound.command.as_ref().filter(|_| !bound.reads_all);
-            state = command.and_then(|command| plan.paging_state(command, &end));
+            state = match command {
+                Some(command) => plan.paging_state(command, &end)?,
+                None => None,
+            };
             if state.is_none() {
                 return Ok(shown);
             }
@@ -299,6 +336,9 @@ impl<S: RowSink> Reading<'_, S> {
         let view = PartitionRef { token, key, static_row };
         let resume = command.resume.as_ref().filter(|resume| resume.key == key);
         let mut given = resume.map_or(0, |resume| resume.rows_of_partition);
+        if resume.is_some() && (command.distinct || given >= command.limits.rows_per_partition) {
+            return true;
+        }
         if resume.is_some_and(|resume| resume.partition_done) {
             return true;
         }
@@ -330,7 +370,7 @@ impl<S: RowSink> Reading<'_, S> {
             if !accepted {
                 continue;
             }
-            given += 1;
+            given = given.saturating_add(1);
             let full = given >= command.limits.rows_per_partition || command.distinct;
             if !self.give(&view, Some((clustering, row)), given, full) {
                 return false;

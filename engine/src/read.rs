@@ -220,7 +220,12 @@ impl Read<'_> {
         page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let Some(last) = resume.clustering.as_ref().filter(|_| !resume.partition_done) else {
+        // Whoever cut the page may not know that its last row was all that is wanted of the
+        // partition: pages of several shards are merged by their rows alone.
+        let limits = &self.command.limits;
+        let enough = self.command.distinct || resume.rows_of_partition >= limits.rows_per_partition;
+        let is_done = resume.partition_done || enough;
+        let Some(last) = resume.clustering.as_ref().filter(|_| !is_done) else {
             return Ok(());
         };
         let mut after = last.clone();

@@ -42,6 +42,9 @@ pub(crate) const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Requests taken from one connection before the others have their turn.
 pub(crate) const FRAMES_PER_STEP: usize = 256;
+/// The memory that a core's buffer for records keeps from one write to the next.
+pub(crate) const RECORD_BYTES_KEPT: usize = 1 << 20;
+
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 

@@ -362,3 +362,75 @@ fn a_trace_tells_what_was_asked() {
     let levels = "{\"consistency_level\": \"ONE\", \"serial_consistency_level\": \"SERIAL\"}";
     assert_eq!((parameters.as_str(), events), (levels, 2));
 }
+
+/// D1 of the engine's review: the whole process ended.
+#[test]
+fn a_forged_paging_state_ends_nothing() {
+    let server = Server::start("2");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    client.ok("CREATE TABLE s1.r (k int, c int, PRIMARY KEY (k, c))");
+    (0..9).for_each(|c| drop(client.ok(&format!("INSERT INTO s1.r (k, c) VALUES (1, {c})"))));
+    let found = client
+        .ok("SELECT id FROM system_schema.tables WHERE keyspace_name = 's1' AND table_name = 'r'");
+    let id = found.cells[0].as_deref().and_then(|id| uuid::Uuid::from_slice(id).ok()).unwrap();
+    let key = 1i32.to_be_bytes();
+    let sound = model::Resume {
+        token: model::Token::of_key(&key),
+        key: key.to_vec(),
+        clustering: Some(vec![0x40, 0x80, 0, 0, 0]),
+        partition_done: false,
+        rows_of_partition: 1,
+    };
+    let mut page = |text: &str, resume: model::Resume| {
+        let state = cql::plan::PagingState { resume, rows_left: u64::MAX };
+        let bytes = state.encode(model::TableId(id));
+        let mut parameters = client.parameters();
+        (parameters.paging_state, parameters.page_rows) = (Some(&bytes[..]), Some(5));
+        client.ask(&Request::Query(Query { text, parameters }))
+    };
+    let texts = [
+        "SELECT c FROM s1.r WHERE k = 1",
+        "SELECT c FROM s1.r",
+        "SELECT c FROM s1.r WHERE k IN (1, 2)",
+    ];
+    for text in texts {
+        assert_eq!(page(text, sound.clone()).cells.len(), 5, "{text}");
+        for rows_of_partition in [u64::MAX - 1, u64::MAX] {
+            let forged = model::Resume { rows_of_partition, ..sound.clone() };
+            assert_eq!(page(text, forged).error, "", "{text}");
+        }
+        let elsewhere = model::Resume { token: model::Token(7), ..sound.clone() };
+        assert_eq!(page(text, elsewhere).error, "0x000a Invalid value for the paging state");
+    }
+    assert_eq!(client.ok("SELECT c FROM s1.r").cells.len(), 9, "it lives");
+}
+
+/// D3 of the engine's review: 3 GB were resident, then the process was gone.
+#[test]
+fn a_write_of_many_keys_is_refused_before_it_is_made() {
+    let server = Server::start("1");
+    let mut client = Client::of(&server);
+    keyspaces(&mut client);
+    client.ok("CREATE TABLE s1.large (k int PRIMARY KEY, v blob)");
+    let id = client.prepare("UPDATE s1.large SET v = ? WHERE k IN ?").id;
+    let mut keys = 2000i32.to_be_bytes().to_vec();
+    for key in 0..2000i32 {
+        keys.extend([4i32.to_be_bytes(), key.to_be_bytes()].concat());
+    }
+    let (value, mut values) = (vec![7; 1 << 20], ValueList::new());
+    values.push(Value::Bytes(&value));
+    values.push(Value::Bytes(&keys));
+    let mut parameters = client.parameters();
+    parameters.values = values.as_values(Version::V4);
+    let execute = Execute { id: &id, result_metadata_id: None, parameters };
+    for _ in 0..5 {
+        let refused = client.ask(&Request::Execute(execute)).error;
+        assert!(refused.starts_with("0x2200 Mutation of 1"), "{refused}");
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
+    let most: u64 = most.trim_end_matches(" kB").parse().unwrap();
+    assert!(most < 512 << 10, "{most} KiB were resident");
+    client.ok("UPDATE s1.large SET v = 0x01 WHERE k IN (1, 2, 3)");
+}

@@ -210,7 +210,8 @@ impl<'a> Place<'a> {
             }
         }
         self.rows += 1;
-        self.rows_of_partition += 1;
+        // It goes on from a number that a client sent.
+        self.rows_of_partition = self.rows_of_partition.saturating_add(1);
         self.last = Some(*entry);
     }
 

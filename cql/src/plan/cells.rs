@@ -12,6 +12,7 @@
 //!
 //! Giving such a column a whole value first deletes what was there, one microsecond before.
 
+use super::write::check_bytes;
 use crate::bind::{Bindings, Ids};
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
@@ -53,7 +54,7 @@ pub struct CellWrite {
     pub name: String,
     /// Its type.
     pub ty: CqlType,
-    /// What happens, in the order written. Several only if all are of elements.
+    /// What happens, in the order written. A whole value stands alone.
     pub ops: Vec<CellOp>,
 }
 
@@ -88,17 +89,25 @@ pub(super) fn put_cells(
     bindings: &Bindings<'_>,
     row: &mut RowBuilder<'_>,
 ) -> Result<()> {
+    let mut bytes = 0;
     for cell in cells {
         match &cell.ops[..] {
             [CellOp::Set(term)] if !cell.ty.is_multi_cell() => match term.eval(bindings)? {
                 Evaluated::Unset => {}
                 Evaluated::Null => row.cell(&Cell::dead(cell.column, stamp.timestamp, stamp.now_s)),
-                Evaluated::Bytes(value) => row.cell(&stamp.cell(cell.column, None, &value)),
+                Evaluated::Bytes(value) => {
+                    bytes += value.len();
+                    check_bytes(bytes)?;
+                    row.cell(&stamp.cell(cell.column, None, &value));
+                }
             },
             [CellOp::Delete] if !cell.ty.is_multi_cell() => {
                 row.cell(&Cell::dead(cell.column, stamp.timestamp, stamp.now_s));
             }
-            ops => put_elements(cell, ops, stamp, bindings, row)?,
+            ops => {
+                bytes += put_elements(cell, ops, stamp, bindings, row)?;
+                check_bytes(bytes)?;
+            }
         }
     }
     Ok(())
@@ -123,6 +132,8 @@ struct Elements {
     /// The timestamp up to which all older elements go.
     cleared: Option<i64>,
     items: Vec<(Path, Option<Vec<u8>>)>,
+    /// Of all paths and values.
+    bytes: usize,
 }
 
 /// Where an element is.
@@ -138,23 +149,27 @@ impl From<Vec<u8>> for Path {
     }
 }
 
-/// Appends what happens to the elements of a column.
+/// Appends what happens to the elements of a column; gives how many bytes they have.
 fn put_elements(
     cell: &CellWrite,
     ops: &[CellOp],
     stamp: &Stamp<'_>,
     bindings: &Bindings<'_>,
     row: &mut RowBuilder<'_>,
-) -> Result<()> {
+) -> Result<usize> {
     let mut elements = Elements::default();
     for op in ops {
         elements.collect(cell, op, stamp, bindings)?;
+        check_bytes(elements.bytes)?;
     }
     if let Some(timestamp) = elements.cleared {
         row.cell(&Cell { timestamp, ..stamp.dead(cell.column, None) });
     }
-    // Of several writes to one element the last stays, and rows have their cells in order.
-    elements.items.sort_by(|a, b| a.0.bytes.cmp(&b.0.bytes));
+    // Rows have their cells in order. Of several writes to one element, which have one timestamp,
+    // a removal stays, else the largest value: as when they are reconciled later.
+    elements
+        .items
+        .sort_by(|a, b| (&a.0.bytes, a.1.is_none(), &a.1).cmp(&(&b.0.bytes, b.1.is_none(), &b.1)));
     let items = &elements.items;
     for (index, (Path { bytes: path, written }, value)) in items.iter().enumerate() {
         if items.get(index + 1).is_some_and(|(next, _)| next.bytes == *path) {
@@ -168,10 +183,16 @@ fn put_elements(
             None => row.cell(&stamp.dead(cell.column, Some(path))),
         }
     }
-    Ok(())
+    Ok(elements.bytes)
 }
 
 impl Elements {
+    fn push(&mut self, path: impl Into<Path>, value: Option<Vec<u8>>) {
+        let path = path.into();
+        self.bytes += path.bytes.len() + value.as_ref().map_or(0, Vec::len);
+        self.items.push((path, value));
+    }
+
     fn collect(
         &mut self,
         cell: &CellWrite,
@@ -201,7 +222,7 @@ impl Elements {
             }
             CellOp::RemoveKey(key) => {
                 let key = key.eval(bindings)?;
-                self.items.push((key_path(&cell.ty, key.bytes(), &cell.name)?, None));
+                self.push(key_path(&cell.ty, key.bytes(), &cell.name)?, None);
                 return Ok(());
             }
             CellOp::SetField(index, term) => {
@@ -217,8 +238,8 @@ impl Elements {
     /// Writes one element.
     fn put(&mut self, path: Path, term: &Term, bindings: &Bindings<'_>) -> Result<()> {
         match term.eval(bindings)? {
-            Evaluated::Bytes(value) => self.items.push((path, Some(value.into_owned()))),
-            Evaluated::Null => self.items.push((path, None)),
+            Evaluated::Bytes(value) => self.push(path, Some(value.into_owned())),
+            Evaluated::Null => self.push(path, None),
             Evaluated::Unset => {}
         }
         Ok(())
@@ -229,7 +250,7 @@ impl Elements {
         match ty {
             CqlType::Set { element, .. } => {
                 for item in collection_elements(value)? {
-                    self.items.push((ordered_path(element, item?)?, Some(Vec::new())));
+                    self.push(ordered_path(element, item?)?, Some(Vec::new()));
                 }
             }
             CqlType::Map { key, .. } => {
@@ -237,21 +258,20 @@ impl Elements {
                 while let Some(item) = items.next() {
                     let path = ordered_path(key, item?)?;
                     let value = items.next().ok_or(model::Error::Malformed("map"))??;
-                    self.items.push((path, Some(value.to_vec())));
+                    self.push(path, Some(value.to_vec()));
                 }
             }
             CqlType::List { .. } => {
                 let uuid = ids.timeuuid();
                 for (index, item) in collection_elements(value)?.enumerate() {
-                    let path = list_path(&uuid, end, index as u32);
-                    self.items.push((path.into(), Some(item?.to_vec())));
+                    self.push(list_path(&uuid, end, index as u32), Some(item?.to_vec()));
                 }
             }
             CqlType::Udt { .. } => {
                 for (index, field) in tuple_fields(value).enumerate() {
                     if let Some(field) = field? {
                         let path = (index as u16).to_be_bytes().to_vec();
-                        self.items.push((path.into(), Some(field.to_vec())));
+                        self.push(path, Some(field.to_vec()));
                     }
                 }
             }
@@ -270,7 +290,7 @@ impl Elements {
             _ => unreachable!("prepare refuses it"),
         };
         for item in collection_elements(value)? {
-            self.items.push((ordered_path(element, item?)?, None));
+            self.push(ordered_path(element, item?)?, None);
         }
         Ok(())
     }

@@ -11,8 +11,10 @@
 
 use crate::error::{Error, Result};
 use model::bytes::{Cursor, put_bytes, put_varint};
+use model::ordered::Reader;
+use model::read::Partitions;
 use model::schema::TableId;
-use model::{Resume, Token};
+use model::{Resume, Table, Token};
 
 /// The only version there is.
 const VERSION: u8 = 1;
@@ -56,8 +58,7 @@ impl PagingState {
 
     /// The state in what a client sent.
     pub fn decode(bytes: &[u8], table: TableId) -> Result<PagingState> {
-        PagingState::read(bytes, table)
-            .ok_or_else(|| Error::Protocol("Invalid value for the paging state".into()))
+        PagingState::read(bytes, table).ok_or_else(invalid)
     }
 
     fn read(bytes: &[u8], table: TableId) -> Option<PagingState> {
@@ -69,7 +70,7 @@ impl PagingState {
         if cursor.u8().ok()? != VERSION {
             return None;
         }
-        let rows_left = cursor.varint().ok()?;
+        let rows_left = cursor.varint().ok().filter(|rows| *rows > 0)?;
         let token = Token(cursor.i64().ok()?);
         let key = cursor.bytes().ok()?.to_vec();
         let flags = cursor.u8().ok()?;
@@ -85,6 +86,34 @@ impl PagingState {
         let resume = Resume { token, key, clustering, partition_done, rows_of_partition };
         Some(PagingState { resume, rows_left })
     }
+}
+
+/// Refuses a place that the read cannot have come to: a client may send any bytes.
+pub(super) fn check_resume(resume: &Resume, partitions: &Partitions, table: &Table) -> Result<()> {
+    let is_read = match partitions {
+        Partitions::Keys(keys) => {
+            keys.iter().any(|(token, key)| *token == resume.token && **key == *resume.key)
+        }
+        Partitions::Range(range) => {
+            range.contains(resume.token) && Token::of_key(&resume.key) == resume.token
+        }
+    };
+    let is_row = resume.clustering.as_ref().is_none_or(|key| is_whole(key, table));
+    if is_read && is_row { Ok(()) } else { Err(invalid()) }
+}
+
+/// Whether the bytes are a clustering key of the table with all its columns.
+fn is_whole(clustering: &[u8], table: &Table) -> bool {
+    let (mut reader, mut value) = (Reader::new(clustering), Vec::new());
+    let mut each = table.clustering().iter().map(|column| {
+        value.clear();
+        reader.component(&column.ty, column.descending, &mut value)
+    });
+    each.all(|read| read.is_ok()) && reader.rest().is_empty()
+}
+
+fn invalid() -> Error {
+    Error::Protocol("Invalid value for the paging state".into())
 }
 
 fn check(table: TableId, bytes: &[u8]) -> u32 {
@@ -106,7 +135,7 @@ mod tests {
     proptest! {
         #[test]
         fn states_round_trip(
-            rows_left: u64, token: i64, key: Vec<u8>, clustering: Option<Vec<u8>>,
+            rows_left in 1u64.., token: i64, key: Vec<u8>, clustering: Option<Vec<u8>>,
             partition_done: bool, rows_of_partition: u64
         ) {
             let token = Token(token);

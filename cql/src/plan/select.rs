@@ -1,12 +1,12 @@
 //! `SELECT` as a plan: which rows, in which order, how many, and what of them.
 
-use super::page::PagingState;
+use super::page::{PagingState, check_resume};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Selection, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
-use crate::limits::{PAGE_BYTES, UNPAGED_ROWS};
+use crate::limits::{PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
 use crate::restrict::{PartitionChoice, RowKey, Where, for_each_key};
 use crate::rows::{ResultEncoder, RowOrder, Shape};
 use model::read::{Limits, Partitions, Slice};
@@ -76,7 +76,7 @@ impl SelectPlan {
         let per_partition =
             limit_of(self.per_partition_limit.as_ref(), "per partition limit", bindings)?;
         let gathers = self.selection.is_aggregate() || self.sorted_after.is_some();
-        if self.sorted_after.is_some() && page.rows.is_some_and(|rows| limit > u64::from(rows)) {
+        if self.sorted_after.is_some() && page.rows.is_some() {
             return Err(Error::invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
@@ -93,16 +93,19 @@ impl SelectPlan {
             limits.rows = limit;
             limits.page_rows = page.rows.map_or(u64::MAX, u64::from);
             if page.rows.is_none() {
-                limits.page_bytes = u64::MAX;
+                limits.page_bytes = RESULT_BYTES_MAX as u64;
             }
             if let Some(state) = page.state {
                 let state = PagingState::decode(state, self.table.id)?;
-                limits.rows = state.rows_left;
+                limits.rows = state.rows_left.min(limit);
                 resume = Some(state.resume);
             }
         }
         let nothing = BoundRead { command: None, encoder_limit: limit, reads_all: gathers };
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
+        if let Some(resume) = &resume {
+            check_resume(resume, &partitions, &self.table)?;
+        }
         let slices = self.slices(bindings)?;
         if slices.is_empty() {
             return Ok(nothing);
@@ -210,11 +213,17 @@ impl SelectPlan {
         Columns::encode(version, &specs)
     }
 
-    /// The state the client needs for the next page, if there is one.
-    pub fn paging_state(&self, command: &ReadCommand, end: &ReadEnd) -> Option<Vec<u8>> {
+    /// The state the client needs for the next page, if there is one. What is larger than a result
+    /// may be is an error if the client wants it in one.
+    pub fn paging_state(&self, command: &ReadCommand, end: &ReadEnd) -> Result<Option<Vec<u8>>> {
         let rows_left = command.limits.rows.saturating_sub(end.rows);
-        let resume = end.more.clone().filter(|_| rows_left > 0)?;
-        Some(PagingState { resume, rows_left }.encode(self.table.id))
+        let Some(resume) = end.more.clone().filter(|_| rows_left > 0) else { return Ok(None) };
+        if command.limits.page_rows == u64::MAX {
+            return Err(Error::invalid(format!(
+                "the result has more than {RESULT_BYTES_MAX} bytes: set a page size or a LIMIT"
+            )));
+        }
+        Ok(Some(PagingState { resume, rows_left }.encode(self.table.id)))
     }
 }
 

@@ -113,8 +113,10 @@ impl WritePlan {
             let record = records.of(token);
             let start = record.len();
             self.put_mutation(key, token, &stamp, bindings, row, record)?;
-            let bytes = record.len() - start;
+            let (bytes, all) = (record.len() - start, record.len());
             check_bytes(bytes)?;
+            // What a statement or a batch writes is one record, and nothing may build a larger one.
+            check_bytes(all)?;
             each(token, bytes)
         })
     }
@@ -270,12 +272,14 @@ fn ttl(term: &Term, bindings: &Bindings<'_>, default_ttl: i32) -> Result<i32> {
     Ok(ttl)
 }
 
-fn check_bytes(bytes: usize) -> Result<()> {
+/// Refuses a write that has become larger than any log takes.
+pub(super) fn check_bytes(bytes: usize) -> Result<()> {
     if bytes <= MUTATION_BYTES_MAX {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "Mutation of {bytes} bytes is too large for the maximum size of {MUTATION_BYTES_MAX}"
+        "Mutation of {bytes} bytes is too large for the maximum size of {MUTATION_BYTES_MAX}, which is \
+         for all that one statement or batch writes"
     )))
 }
 

@@ -134,7 +134,9 @@ fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> 
             )));
         }
     }
-    for key in table.partition_key() {
+    // Of partitions that are named, the key need not be asked for.
+    let is_named = matches!(filter.partitions, PartitionChoice::Keys { .. });
+    for key in table.partition_key().iter().filter(|_| !is_named) {
         if !used.iter().any(|column| column.id == key.id) {
             return Err(Error::invalid(format!(
                 "SELECT DISTINCT queries must request all the partition key columns (missing {})",

@@ -4,7 +4,9 @@ use super::*;
 use crate::frame::request::ValueList;
 use crate::frame::{Value, Version};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WARN_BYTES};
+use crate::plan::PagingState;
 use crate::testing::Database;
+use model::{CqlType, Resume, Token};
 
 fn bound(values: &[Value<'_>]) -> ValueList {
     let mut list = ValueList::new();
@@ -101,6 +103,12 @@ fn pages_of_any_size_give_the_same_rows() {
         "SELECT count(*), sum(v) FROM t",
         "SELECT k, count(*), max(c) FROM t GROUP BY k",
         "SELECT k, c FROM t GROUP BY k LIMIT 2",
+        "SELECT * FROM t WHERE k IN (2, 0, 1) PER PARTITION LIMIT 2",
+        "SELECT * FROM t WHERE k IN (2, 0, 1) PER PARTITION LIMIT 3 LIMIT 7",
+        "SELECT DISTINCT k FROM t WHERE k IN (2, 0, 1)",
+        "SELECT DISTINCT k FROM t WHERE k IN (2, 0, 1) LIMIT 2",
+        "SELECT * FROM t WHERE k = 1 AND (c) IN ((1), (4), (7)) ORDER BY c DESC",
+        "SELECT k, count(*) FROM t WHERE k IN (2, 0, 1) GROUP BY k LIMIT 2",
     ] {
         db.page_rows = None;
         let whole = db.ok(text);
@@ -109,6 +117,101 @@ fn pages_of_any_size_give_the_same_rows() {
             db.page_rows = Some(rows);
             assert_eq!(db.ok(text), whole, "{text} by {rows}");
         }
+    }
+}
+
+/// A table of five partitions: four with rows (b, c) of 0..3 by 0..2, the last with a static alone.
+fn five_partitions() -> Database {
+    let mut db = Database::with("a int, b int, c int, d int, s int static, PRIMARY KEY (a, b, c)");
+    for a in 0..5 {
+        db.ok(&format!("INSERT INTO t (a, s) VALUES ({a}, {a}0)"));
+        for (b, c) in (0..6).map(|n| (n / 2, n % 2)).filter(|_| a < 4) {
+            db.ok(&format!("INSERT INTO t (a, b, c, d) VALUES ({a}, {b}, {c}, {a}{b}{c})"));
+        }
+    }
+    db
+}
+
+/// Each answer is that of Apache Cassandra 5.0.9.
+#[test]
+fn groups_over_several_partitions_are_ordered() {
+    let mut db = five_partitions();
+    let mut check = |text: &str, rows: &str| assert_eq!(db.ok(text), rows, "{text}");
+    check("SELECT count(*) FROM t WHERE a IN (1, 2, 4) ORDER BY b DESC", "13");
+    check(
+        "SELECT a, b, count(*) FROM t WHERE a IN (1, 2, 4) GROUP BY a, b ORDER BY b DESC, c DESC",
+        "1, 2, 2\n2, 2, 2\n1, 1, 2\n2, 1, 2\n1, 0, 2\n2, 0, 2\n4, null, 1",
+    );
+    check(
+        "SELECT a, b, count(*) FROM t WHERE a IN (1, 2, 3) GROUP BY a, b ORDER BY b DESC, c DESC LIMIT 4",
+        "1, 2, 2\n2, 2, 2\n3, 2, 2\n1, 1, 2",
+    );
+    check(
+        "SELECT a, b, count(*) FROM t WHERE a IN (1, 2, 3) GROUP BY a, b ORDER BY b DESC PER PARTITION LIMIT 1",
+        "1, 2, 2\n2, 2, 2\n3, 2, 2",
+    );
+    check(
+        "SELECT a, b, max(d) FROM t WHERE a IN (1, 2, 3) GROUP BY a ORDER BY b DESC",
+        "1, 2, 121\n2, 2, 221\n3, 2, 321",
+    );
+    check("SELECT max(d) FROM t WHERE a IN (1, 2, 3) ORDER BY b DESC LIMIT 1", "321");
+    db.page_rows = Some(100);
+    let error = db.err("SELECT a FROM t WHERE a IN (3, 2, 1) ORDER BY b DESC LIMIT 2");
+    assert!(error.starts_with("Cannot page queries with both ORDER BY and a IN"), "{error}");
+}
+
+/// Each answer is that of Apache Cassandra 5.0.9.
+#[test]
+fn partitions_of_an_in_come_in_the_order_of_their_keys() {
+    let mut db = five_partitions();
+    let mut check = |text: &str, rows: &str| {
+        assert_eq!(db.ok(text).replace('\n', " | "), rows, "{text}");
+    };
+    check("SELECT a, b FROM t WHERE a IN (0, 3, 1) LIMIT 3", "0, 0 | 0, 0 | 0, 1");
+    check("SELECT a FROM t WHERE a IN (3, 2, 1, 0, 1) PER PARTITION LIMIT 1", "0 | 1 | 2 | 3");
+    check("SELECT DISTINCT a FROM t WHERE a IN (3, 2, 1, 0, 3)", "0 | 1 | 2 | 3");
+    check("SELECT a, b FROM t WHERE a IN (3, 2, 1) ORDER BY b DESC LIMIT 2", "1, 2 | 1, 2");
+    check("SELECT a, b, s FROM t WHERE a IN (4, 1) ORDER BY b LIMIT 2", "4, null, 40 | 1, 0, 10");
+    let mut db = Database::with("a int, b text, c decimal, PRIMARY KEY ((a, b, c))");
+    for (a, b, c) in [(5, "y", "1.50"), (-1, "xx", "2"), (-1, "x", "10"), (5, "x", "-3")] {
+        db.ok(&format!("INSERT INTO t (a, b, c) VALUES ({a}, '{b}', {c})"));
+    }
+    assert_eq!(
+        db.ok("SELECT * FROM t WHERE a IN (5, -1) AND b IN ('y', 'xx', 'x') AND c IN (2, 10, -3, 1.50, 1.5)"),
+        "-1, \"x\", 10\n-1, \"xx\", 2\n5, \"x\", -3\n5, \"y\", 1.50"
+    );
+}
+
+/// Each answer is that of Apache Cassandra 5.0.9.
+#[test]
+fn statics_of_named_partitions_are_distinct_without_their_key() {
+    let mut db = five_partitions();
+    assert_eq!(db.ok("SELECT DISTINCT s FROM t WHERE a = 1"), "10");
+    assert_eq!(db.ok("SELECT DISTINCT s FROM t WHERE a IN (3, 1, 4)"), "10\n30\n40");
+    let missing = "SELECT DISTINCT queries must request all the partition key columns (missing a)";
+    for filter in ["", "WHERE s = 10 ALLOW FILTERING", "WHERE token(a) > 0"] {
+        assert_eq!(db.err(&format!("SELECT DISTINCT s FROM t {filter}")), missing, "{filter}");
+    }
+}
+
+/// Each answer is that of Apache Cassandra 5.0.9.
+#[test]
+fn an_in_of_one_value_is_an_equal() {
+    let mut db = five_partitions();
+    for filter in ["a = 0 AND b IN (1)", "a = 0 AND (b) IN ((1))", "a IN (0) AND b IN (1)"] {
+        let text = format!("SELECT b, c FROM t WHERE {filter} ORDER BY c DESC");
+        assert_eq!(db.ok(&text), "1, 1\n1, 0", "{text}");
+    }
+    let tuple = "SELECT d FROM t WHERE a = 0 AND (b, c) IN ((1, 1)) ORDER BY c DESC";
+    assert_eq!(db.ok(tuple), "11");
+    assert_eq!(
+        db.ok("SELECT c, count(*) FROM t WHERE a = 0 AND b IN (1) GROUP BY a, c"),
+        "0, 1\n1, 1"
+    );
+    let refused = "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY";
+    for values in ["(1, 2)", "(1, 1)", "?"] {
+        let text = format!("SELECT b FROM t WHERE a = 0 AND b IN {values} ORDER BY c");
+        assert_eq!(db.err(&text), refused, "{text}");
     }
 }
 
@@ -366,6 +469,117 @@ fn what_execute_would_refuse_or_ignore_is_said_at_prepare() {
     let warnings = prepared("SELECT * FROM t BYPASS CACHE").unwrap().warnings;
     assert!(warnings[0].starts_with("BYPASS CACHE has no effect"), "{warnings:?}");
     assert_eq!(prepared("SELECT * FROM t").unwrap().warnings, [""; 0]);
+}
+
+/// Each answer is that of Apache Cassandra 5.0.9.
+#[test]
+fn several_assignments_to_one_collection() {
+    let mut db =
+        Database::with("k int PRIMARY KEY, m map<int, int>, s set<int>, l list<int>, v int");
+    let mut check = |change: &str, column: &str, value: &str| {
+        db.ok("INSERT INTO t (k, m, s, l) VALUES (1, {1: 1, 2: 2}, {1, 2}, [1, 2])");
+        db.ok(change);
+        assert_eq!(db.ok(&format!("SELECT {column} FROM t")), value, "{change}");
+    };
+    let both = "{\"1\": 1, \"2\": 2}";
+    for (assignments, value) in [
+        ("m = m + {3: 3}, m = m - {3}", both),
+        ("m = m - {3}, m = m + {3: 3}", both),
+        ("m = m - {1}, m = m + {1: 9}", "{\"2\": 2}"),
+        ("m[2] = 5, m = m + {2: 9}", "{\"1\": 1, \"2\": 9}"),
+        ("m = m + {2: 9}, m[2] = 5", "{\"1\": 1, \"2\": 9}"),
+        ("m[2] = 5, m = m - {2}", "{\"1\": 1}"),
+        ("m[0] = 7, m[0] = 3", "{\"0\": 7, \"1\": 1, \"2\": 2}"),
+        ("m[0] = 3, m[0] = 7", "{\"0\": 7, \"1\": 1, \"2\": 2}"),
+        ("m[0] = null, m[0] = 7", both),
+        ("m[3] = 255, m[3] = -1", "{\"1\": 1, \"2\": 2, \"3\": -1}"),
+    ] {
+        check(&format!("UPDATE t SET {assignments} WHERE k = 1"), "m", value);
+    }
+    check("UPDATE t SET s = s + {3}, s = s - {3} WHERE k = 1", "s", "[1, 2]");
+    check("UPDATE t SET s = s - {1}, s = s + {1} WHERE k = 1", "s", "[2]");
+    check("UPDATE t SET l = l + [5], l = l + [6] WHERE k = 1", "l", "[1, 2, 5, 6]");
+    check("UPDATE t SET l = [5] + l, l = l + [6] WHERE k = 1", "l", "[5, 1, 2, 6]");
+    check("UPDATE t SET l = [5] + l, l = [6] + l WHERE k = 1", "l", "[6, 5, 1, 2]");
+    for deletion in ["m[1], m", "m, m[1]", "m, m", "v, v, m"] {
+        check(&format!("DELETE {deletion} FROM t WHERE k = 1"), "m", "null");
+    }
+    for assignments in ["m = {7: 7}, m = m + {8: 8}", "l = l + [2], l = [1]", "s = {1}, s = {2}"] {
+        let error = db.err(&format!("UPDATE t SET {assignments} WHERE k = 1"));
+        assert!(error.starts_with("Multiple incompatible setting of column "), "{error}");
+    }
+}
+
+/// D3 of the engine's review: 2,000 keys with one value of a megabyte made a record of 2 GB.
+#[test]
+fn what_one_statement_writes_is_bounded_before_it_is_made() {
+    let db = Database::with("k int, c int, v blob, m map<int, blob>, PRIMARY KEY (k, c)");
+    let megabyte = vec![7; 1 << 20];
+    let keys = CqlType::List { element: CqlType::Int.into(), frozen: true };
+    let mut list = 2000i32.to_be_bytes().to_vec();
+    (0..2000i32).for_each(|key| {
+        list.extend_from_slice(&[0, 0, 0, 4]);
+        list.extend_from_slice(&key.to_be_bytes());
+    });
+    keys.validate(&list).unwrap();
+    let (value, list) = (Value::Bytes(&megabyte), Value::Bytes(&list));
+    let puts: Vec<String> = (0..100).map(|n| format!("m[{n}] = ?")).collect();
+    let puts = format!("UPDATE t SET {} WHERE k = 1 AND c = 1", puts.join(", "));
+    let insert = "INSERT INTO t (k, c, v) VALUES (1, 1, ?);".repeat(100);
+    let batch = format!("BEGIN BATCH {insert} APPLY BATCH");
+    for (text, values) in [
+        ("UPDATE t SET v = ? WHERE k IN ? AND c = 1", vec![value, list]),
+        ("UPDATE t SET v = ? WHERE k = 1 AND c IN ?", vec![value, list]),
+        (&puts, vec![value; 100]),
+        (&batch, vec![value; 100]),
+    ] {
+        let mut record = Vec::new();
+        let error = db.bind(text, &bound(&values), &mut record).unwrap_err().to_string();
+        assert!(error.starts_with("Mutation of 1"), "{error}");
+        assert!(error.contains("is too large for the maximum size of 16777216"), "{error}");
+        assert!(record.capacity() < 48 << 20, "{} bytes: {text}", record.capacity());
+    }
+}
+
+/// D1 of the engine's review: any client can make the bytes of a paging state and their checksum.
+#[test]
+fn a_paging_state_of_another_place_is_refused() {
+    let mut db = five_partitions();
+    db.page_rows = Some(2);
+    let id = db.schema.table("ks", "t").unwrap().id;
+    let key = |a: i32| a.to_be_bytes().to_vec();
+    let sound = Resume {
+        token: Token::of_key(&key(1)),
+        key: key(1),
+        clustering: Some([[0x40, 0x80, 0, 0, 0]; 2].concat()),
+        partition_done: false,
+        rows_of_partition: 1,
+    };
+    let run = |db: &Database, text: &str, resume: Resume, rows_left| {
+        let state = PagingState { resume, rows_left }.encode(id);
+        db.page_from(text, &state).map_err(|error| error.to_string())
+    };
+    let one = "SELECT a, b, c FROM t WHERE a = 1";
+    assert_eq!(run(&db, one, sound.clone(), 10).unwrap(), "1, 0, 1\n1, 1, 0");
+    // A number of any size neither overflows nor gives more than the statement's own limit.
+    for rows_of_partition in [0, u64::MAX - 1, u64::MAX] {
+        let forged = Resume { rows_of_partition, ..sound.clone() };
+        assert!(run(&db, one, forged.clone(), u64::MAX).is_ok());
+        let limited = run(&db, "SELECT a FROM t LIMIT 1", forged, u64::MAX).unwrap();
+        assert!(limited.lines().count() <= 1, "{limited}");
+    }
+    for (text, forged) in [
+        (one, Resume { token: Token(7), ..sound.clone() }),
+        (one, Resume { token: Token::of_key(&key(2)), key: key(2), ..sound.clone() }),
+        ("SELECT * FROM t", Resume { token: Token(7), ..sound.clone() }),
+        ("SELECT * FROM t WHERE token(a) > 9223372036854775800", sound.clone()),
+        (one, Resume { clustering: Some(Vec::new()), ..sound.clone() }),
+        (one, Resume { clustering: Some(vec![0xFF; 70_000]), ..sound.clone() }),
+    ] {
+        let refused = run(&db, text, forged, 10).unwrap_err();
+        assert_eq!(refused, "Invalid value for the paging state", "{text}");
+    }
+    assert!(run(&db, one, sound, 0).is_err(), "no page follows a LIMIT that is used up");
 }
 
 #[test]

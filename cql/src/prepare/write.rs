@@ -310,17 +310,18 @@ impl Cells {
         });
     }
 
-    /// Adds an operation; several may only be of elements.
+    /// Adds an operation. Those of elements are done together; a whole value stands alone.
     fn assign(&mut self, column: &Column, op: CellOp) -> Result<()> {
-        let of_element = |op: &CellOp| {
-            matches!(op, CellOp::Put(..) | CellOp::RemoveKey(_) | CellOp::SetField(..))
-        };
+        let is_whole = |op: &CellOp| matches!(op, CellOp::Set(_));
         let name = &column.name;
         let Some(cell) = self.of(column).iter_mut().find(|cell| cell.column == column.id) else {
             self.push(column, op);
             return Ok(());
         };
-        if !of_element(&op) || !cell.ops.iter().all(of_element) {
+        if op == CellOp::Delete && cell.ops.contains(&op) {
+            return Ok(());
+        }
+        if is_whole(&op) || cell.ops.iter().any(is_whole) {
             return Err(Error::Syntax(format!("Multiple incompatible setting of column {name}")));
         }
         cell.ops.push(op);

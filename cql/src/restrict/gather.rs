@@ -108,7 +108,7 @@ impl Gathered {
                     .iter()
                     .map(|value| Ok(Values::Each(vec![compiler.term(value, &to)?])))
                     .collect::<Result<_>>()?;
-                Kind::Choice(Choice::Many(terms))
+                Kind::Choice(Choice::of(terms))
             }
             (_, Operand::ManyBind(marker)) => {
                 let ty = list_of(&[column], TupleForm::Plain);
@@ -160,7 +160,7 @@ impl Gathered {
                     .iter()
                     .map(|value| tuple_values(value, &refs, &name, compiler))
                     .collect::<Result<_>>()?;
-                Kind::Choice(Choice::Many(values))
+                Kind::Choice(Choice::of(values))
             }
             Operand::ManyBind(marker) => {
                 let ty = list_of(&refs, TupleForm::Tuple);

@@ -130,6 +130,14 @@ pub enum Choice {
 }
 
 impl Choice {
+    /// `IN (a, b)`: of one value it is the same as `=`, as in Cassandra.
+    fn of(mut values: Vec<Values>) -> Choice {
+        match values.len() {
+            1 => Choice::One(values.remove(0)),
+            _ => Choice::Many(values),
+        }
+    }
+
     /// Every value it can be, in the order given.
     pub fn eval<'a>(
         &'a self,

@@ -7,9 +7,8 @@ use crate::error::{Error, Result};
 use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
 use model::key::put_partition_key;
 use model::schema::{Column, ColumnKind, Table};
-use model::{Token, TokenRange};
+use model::{CqlType, Token, TokenRange, ordered};
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// One end of a stretch of tokens.
 pub type TokenBound = Bound;
@@ -141,7 +140,8 @@ fn token(bound: &Bound, bindings: &Bindings<'_>) -> Result<i64> {
     token.map_err(|_| Error::invalid("Invalid null value in condition for the token"))
 }
 
-/// Calls `each` with the serialised key of every partition, each once, in the order given.
+/// Calls `each` with the serialised key of every partition, each once, in the order of their
+/// values as Cassandra has it: column by column, by type.
 pub(crate) fn for_each_key(
     columns: &[Choice],
     table: &Table,
@@ -163,16 +163,28 @@ pub(crate) fn for_each_key(
         all.push(choice.eval(std::slice::from_ref(column), bindings)?);
     }
     check_product(all.iter().map(Vec::len), "partition-key")?;
-    let mut seen = HashSet::new();
-    let many = all.iter().any(|values| values.len() > 1);
+    for (values, column) in all.iter_mut().zip(key).filter(|(values, _)| values.len() > 1) {
+        in_order(values, &column.ty)?;
+    }
     for_each_product(&all, &mut |values: &[&[u8]]| {
         scratch.clear();
         put_partition_key(values.iter().copied(), scratch)?;
-        if many && !seen.insert(scratch.clone()) {
-            return Ok(());
-        }
         each(scratch)
     })
+}
+
+/// Sorts the values of one column by its type, and keeps the first of those that are equal.
+fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
+    let mut keyed = Vec::with_capacity(values.len());
+    for value in values.drain(..) {
+        let mut order = Vec::new();
+        ordered::encode(ty, &value[0], &mut order)?;
+        keyed.push((order, value));
+    }
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    keyed.dedup_by(|later, first| later.0 == first.0);
+    values.extend(keyed.into_iter().map(|(_, value)| value));
+    Ok(())
 }
 
 /// Refuses more combinations than are served.

@@ -65,7 +65,7 @@ impl Env for Group<'_> {
     }
 }
 
-/// Rows that wait for their order, each with what it is ordered by.
+/// Rows, or groups, that wait for their order, each with what it is ordered by.
 struct Ordered {
     order: RowOrder,
     rows: Vec<(Vec<u8>, Range<usize>)>,
@@ -76,6 +76,8 @@ struct Grouping {
     /// How many columns of the primary key make a group; `None`: all rows are one group.
     by: Option<usize>,
     current: Option<Vec<u8>>,
+    /// What the group is ordered by: that of its first row.
+    order_key: Vec<u8>,
     accumulators: Vec<Accumulator>,
     firsts: Vec<Option<Vec<u8>>>,
     /// How many groups a partition may give, and the partition that gave so many.
@@ -120,6 +122,7 @@ impl<'a> ResultEncoder<'a> {
         let grouping = selection.is_aggregate().then(|| Grouping {
             by: shape.group_by,
             current: None,
+            order_key: Vec::new(),
             accumulators: Vec::new(),
             firsts: Vec::new(),
             per_partition: shape.groups_per_partition,
@@ -221,11 +224,14 @@ impl<'a> ResultEncoder<'a> {
             self.end_group(grouping)?;
             grouping.current = None;
         }
-        if self.rows >= self.limit {
+        if self.ordered.is_none() && self.rows >= self.limit {
             return Ok(Flow::Enough);
         }
         if grouping.current.is_none() && !grouping.opens_in(partition) {
             return Ok(Flow::More);
+        }
+        if let (None, Some(ordered)) = (&grouping.current, &self.ordered) {
+            grouping.order_key = ordered.key(self.table, clustering)?;
         }
         let wanted = &self.selection.wanted;
         let (columns, once) = (&self.clustering, &self.once);
@@ -238,7 +244,7 @@ impl<'a> ResultEncoder<'a> {
     fn check_bytes(&self) -> Result<Flow> {
         if self.out.len() - self.start > RESULT_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "the result has more than {RESULT_BYTES_MAX} bytes and cannot be paged"
+                "the result has more than {RESULT_BYTES_MAX} bytes: set a page size or a LIMIT"
             )));
         }
         Ok(Flow::More)
@@ -258,10 +264,14 @@ impl<'a> ResultEncoder<'a> {
         let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
         let (once, moment) = (&self.once, &self.moment);
         let group = Group { firsts, aggregates: &aggregates, once, moment };
+        let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&group, self.out)?;
         }
         self.rows += 1;
+        if let Some(ordered) = &mut self.ordered {
+            ordered.rows.push((grouping.order_key.clone(), start..self.out.len()));
+        }
         self.check_bytes().map(drop)
     }
 

@@ -176,7 +176,8 @@ impl<'r, S: RowSink> Page<'r, S> {
         let flow = self.sink.row(partition, clustering, row);
         let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
         self.rows += 1;
-        self.rows_of_partition += 1;
+        // It goes on from a number that a client sent.
+        self.rows_of_partition = self.rows_of_partition.saturating_add(1);
         self.bytes += (partition.key.len() + bytes(clustering.map(<[u8]>::len))) as u64;
         self.bytes += bytes(row.map(|row| row.bytes().len())) as u64;
         let limits = &self.command.limits;

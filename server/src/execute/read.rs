@@ -346,7 +346,7 @@ impl Executor {
             return Err(refused(Error::WouldBlock));
         }
         let rows = encoder.finish()?;
-        open.close(rows, paging_state(plan, bound, &end).as_deref(), out);
+        open.close(rows, paging_state(plan, bound, &end)?.as_deref(), out);
         Ok(())
     }
 
@@ -386,7 +386,7 @@ impl Executor {
             }
         }
         let rows = encoder.finish()?;
-        open.close(rows, paging_state(plan, &bound, &end).as_deref(), out);
+        open.close(rows, paging_state(plan, &bound, &end)?.as_deref(), out);
         if let Some(trace) = trace {
             let activity = format!("Read {} rows from disk or from other shards", end.rows);
             trace.event(self.state.now_us(), activity);
@@ -396,9 +396,15 @@ impl Executor {
 }
 
 /// What the client sends for the next page, if there is one.
-fn paging_state(plan: &SelectPlan, bound: &BoundRead, end: &ReadEnd) -> Option<Vec<u8>> {
-    let command = bound.command.as_ref()?;
-    if bound.reads_all { None } else { plan.paging_state(command, end) }
+fn paging_state(
+    plan: &SelectPlan,
+    bound: &BoundRead,
+    end: &ReadEnd,
+) -> cql::Result<Option<Vec<u8>>> {
+    match &bound.command {
+        Some(command) if !bound.reads_all => plan.paging_state(command, end),
+        _ => Ok(None),
+    }
 }
 
 /// The request of a call once more, as a frame, and the keyspace of its unqualified names.

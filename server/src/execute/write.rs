@@ -8,6 +8,7 @@ use super::batch;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_write};
 use super::{Executor, Refusal, Run};
+use crate::limits::RECORD_BYTES_KEPT;
 use crate::system;
 use cql::bind::Bindings;
 use cql::frame::response::Envelope;
@@ -49,6 +50,8 @@ impl Writes {
     pub(super) fn buffers(&self) -> (RefMut<'_, Vec<u8>>, RefMut<'_, Scratch>) {
         let mut record = self.record.borrow_mut();
         record.clear();
+        // One large write does not keep its memory for ever.
+        record.shrink_to(RECORD_BYTES_KEPT);
         (record, self.scratch.borrow_mut())
     }
 }

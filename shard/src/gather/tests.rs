@@ -1,72 +1,52 @@
 //! Pages gathered from many shards are the pages one shard would have given.
 
 use super::*;
-use model::read::{Limits, PartitionRef, Slice};
-use model::row::RowHead;
-use model::{Deletion, RowBuilder, RowRef, TableId};
+use model::cell::Life;
+use model::read::{Limits, Slice};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::schema::{Table as Definition, TableBuilder};
+use model::{ColumnId, CqlType, MutationBuilder, TableId};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-/// A table of the tests: partitions in token order, each with this many rows.
-type Table = Vec<(Token, Box<[u8]>, u8)>;
+/// A table of the tests: partitions in token order, each with its static value and so many rows.
+type Table = Vec<(Token, Box<[u8]>, Option<u8>, u8)>;
 
-/// What an engine does with a command, naively: keys or tokens, limits, pages, resume.
+fn definition() -> Definition {
+    TableBuilder::new("ks", "t", TableId(Uuid::nil()))
+        .partition_key("k", CqlType::Smallint)
+        .and_then(|b| b.clustering("c", CqlType::Tinyint, false))
+        .and_then(|b| b.stat("s", CqlType::Tinyint))
+        .and_then(TableBuilder::build)
+        .expect("a sound table")
+}
+
+fn clustering(value: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    model::ordered::encode_component(&CqlType::Tinyint, false, &[value], &mut out).expect("a byte");
+    out
+}
+
+/// What the engine answers that has these partitions.
 fn read(table: &Table, command: &ReadCommand, sink: &mut impl RowSink) -> ReadEnd {
-    let wanted: Vec<_> = match &command.partitions {
-        Partitions::Keys(keys) => keys
-            .iter()
-            .filter_map(|(_, key)| table.iter().find(|(_, stored, _)| stored == key))
-            .collect(),
-        Partitions::Range(range) => {
-            table.iter().filter(|(token, ..)| range.contains(*token)).collect()
-        }
-    };
-    let resume = command.resume.as_ref();
-    let skip = resume.map_or(0, |resume| match &command.partitions {
-        Partitions::Keys(keys) => {
-            let at = keys.iter().position(|(_, key)| **key == *resume.key).unwrap_or(0);
-            let before = |key: &[u8]| keys[..at].iter().any(|(_, k)| **k == *key);
-            wanted.iter().filter(|(_, key, _)| before(key)).count()
-        }
-        Partitions::Range(_) => wanted.iter().filter(|p| p.0 < resume.token).count(),
-    });
-    let (mut rows, mut bytes) = (0, 0);
-    let mut last: Option<Resume> = None;
-    for (token, key, count) in &wanted[skip..] {
-        let inside = resume.filter(|resume| *resume.key == **key);
-        let of_partition = inside.map_or(0, |resume| resume.rows_of_partition);
-        let first = match inside {
-            Some(resume) if resume.partition_done => *count,
-            Some(resume) => resume.clustering.as_ref().map_or(0, |c| c[0] + 1),
-            None => 0,
-        };
-        for (of_partition, c) in (of_partition..).zip(first..*count) {
-            if of_partition == command.limits.rows_per_partition {
-                break;
-            }
-            if rows == command.limits.rows {
-                return ReadEnd { rows, more: None };
-            }
-            if rows == command.limits.page_rows || bytes >= command.limits.page_bytes {
-                return ReadEnd { rows, more: last };
-            }
-            let mut row = Vec::new();
-            let head = RowHead { timestamp: 1, marker: None, deletion: Deletion::NONE };
-            let _ = RowBuilder::begin(&mut row, &head);
-            let partition = PartitionRef { token: *token, key, static_row: None };
-            sink.row(&partition, Some(&[c]), Some(RowRef::trusted(&row)));
-            rows += 1;
-            bytes += 20;
-            last = Some(Resume {
-                token: *token,
-                key: key.to_vec(),
-                clustering: Some(vec![c]),
-                partition_done: false,
-                rows_of_partition: of_partition + 1,
+    let (definition, mut record) = (definition(), Vec::new());
+    for (token, key, stat, rows) in table {
+        let mut mutation = MutationBuilder::begin(&mut record, definition.id, *token, key);
+        if let Some(value) = stat {
+            mutation.static_row(|out| {
+                let cell = Cell::live(ColumnId(2), 5, std::slice::from_ref(value));
+                RowBuilder::begin(out, &RowHead::bare(5)).cell(&cell);
             });
         }
+        for c in 0..*rows {
+            let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(5) };
+            mutation.row(&clustering(c), |out| {
+                let _ = RowBuilder::begin(out, &head);
+            });
+        }
+        mutation.finish();
     }
-    ReadEnd { rows, more: None }
+    engine::read_record(&definition, &record, command, sink).expect("it reads")
 }
 
 /// The same over shards, by what is tested.
@@ -101,8 +81,11 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder) -> Page {
     }
 }
 
-/// Reads page after page until there is no more; rows as (key, clustering).
-fn all_pages(mut command: ReadCommand, page: impl Fn(&ReadCommand) -> Page) -> Vec<(Vec<u8>, u8)> {
+/// A row as (key, clustering).
+type Row = (Vec<u8>, Option<Vec<u8>>);
+
+/// Reads page after page until there is no more.
+fn all_pages(mut command: ReadCommand, page: impl Fn(&ReadCommand) -> Page) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut left = command.limits.rows;
     for _ in 0..10_000 {
@@ -110,7 +93,7 @@ fn all_pages(mut command: ReadCommand, page: impl Fn(&ReadCommand) -> Page) -> V
         assert!(page.rows <= command.limits.page_rows, "a page keeps its limit");
         left -= page.rows;
         for entry in page.entries() {
-            let clustering = entry.clustering.expect("rows only")[0];
+            let clustering = entry.clustering.map(<[u8]>::to_vec);
             rows.push((entry.partition.key.to_vec(), clustering));
         }
         let Some(more) = page.more else { return rows };
@@ -121,14 +104,24 @@ fn all_pages(mut command: ReadCommand, page: impl Fn(&ReadCommand) -> Page) -> V
     panic!("the pages never end");
 }
 
-fn command(partitions: Partitions, limits: Limits) -> ReadCommand {
+/// The command that gives everything in one page.
+fn unpaged(command: &ReadCommand) -> ReadCommand {
+    let limits = Limits { page_rows: u64::MAX, page_bytes: u64::MAX, ..command.limits };
+    ReadCommand { limits, ..command.clone() }
+}
+
+/// Direction, statics alone, DISTINCT.
+type Flags = (bool, bool, bool);
+
+fn command(partitions: Partitions, limits: Limits, flags: Flags) -> ReadCommand {
+    let (reversed, static_alone, distinct) = flags;
     ReadCommand {
         table: TableId(Uuid::nil()),
         partitions,
         slices: vec![Slice::all()],
-        reversed: false,
-        static_alone: false,
-        distinct: false,
+        reversed,
+        static_alone,
+        distinct,
         filters: Vec::new(),
         limits,
         resume: None,
@@ -137,12 +130,13 @@ fn command(partitions: Partitions, limits: Limits) -> ReadCommand {
 }
 
 fn table() -> impl Strategy<Value = Table> {
-    prop::collection::vec((any::<u16>(), 0u8..6), 0..24).prop_map(|partitions| {
+    let partition = (any::<u16>(), prop::option::of(any::<u8>()), 0u8..6);
+    prop::collection::vec(partition, 0..24).prop_map(|partitions| {
         let mut table: Table = partitions
             .into_iter()
-            .map(|(key, rows)| {
+            .map(|(key, stat, rows)| {
                 let key = key.to_be_bytes();
-                (Token::of_key(&key), key.into(), rows)
+                (Token::of_key(&key), key.into(), stat, rows)
             })
             .collect();
         table.sort();
@@ -166,28 +160,34 @@ fn limits() -> impl Strategy<Value = Limits> {
 proptest! {
     #[test]
     fn ranges_read_as_one(
-        table in table(), limits in limits(), shards in 1usize..9, a: i64, b: i64, all: bool,
+        table in table(), limits in limits(), flags: Flags, shards in 1usize..9, a: i64, b: i64,
+        all: bool,
     ) {
         let range = TokenRange { first: Token(a.min(b)), last: Token(a.max(b)) };
         let range = if all { TokenRange::ALL } else { range };
-        let command = command(Partitions::Range(range), limits);
+        let command = command(Partitions::Range(range), limits, flags);
         let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
+        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1)));
+        prop_assert_eq!(&one, &whole);
         let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards)));
-        prop_assert_eq!(one, many);
+        prop_assert_eq!(&many, &whole);
     }
 
     #[test]
     fn keys_read_as_one(
-        table in table(), limits in limits(), shards in 1usize..9, order: u64, absent: u16,
+        table in table(), limits in limits(), flags: Flags, shards in 1usize..9, order: u64,
+        absent: u16,
     ) {
         let mut keys: Vec<(Token, Box<[u8]>)> =
-            table.iter().map(|(token, key, _)| (*token, key.clone())).collect();
+            table.iter().map(|(token, key, ..)| (*token, key.clone())).collect();
         let absent: Box<[u8]> = [absent.to_be_bytes(), [1, 1]].concat().into();
         keys.push((Token::of_key(&absent), absent));
         keys.sort_by_key(|(token, _)| token.0.wrapping_mul(order as i64 | 1));
-        let command = command(Partitions::Keys(keys), limits);
+        let command = command(Partitions::Keys(keys), limits, flags);
         let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
+        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1)));
+        prop_assert_eq!(&one, &whole);
         let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards)));
-        prop_assert_eq!(one, many);
+        prop_assert_eq!(&many, &whole);
     }
 }
