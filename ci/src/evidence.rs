@@ -5,6 +5,7 @@
 //! simulator: 100000 power cuts, seeds from 1            engine/tests/sim
 //! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and engine/tests/sim
 //! fuzz parser: 120000 inputs, seed 5                    ci/fuzz, once a target
+//! stat::number_of_executed_units: 120000                libFuzzer
 //! ```
 //!
 //! Invariant: a line that is not there counts nothing, so that a test that was renamed, or a program that ends at once
@@ -76,6 +77,13 @@ pub(crate) fn fuzzed(output: &str, least: u64) -> Result<u64, String> {
     Ok(targets)
 }
 
+/// The number of inputs that libFuzzer gave to a target.
+pub(crate) fn fuzz_inputs(output: &str) -> Option<u64> {
+    let lines = output.lines();
+    let mut counts = lines.filter_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    counts.next()?.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +114,13 @@ mod tests {
         assert!(planted(story, 1, 1).is_err(), "the test of whole shards was renamed");
         assert!(planted(seed, 1, 1).is_err());
         assert!(planted(&format!("{story}ApplyEarly: caught by seed None\n"), 1, 1).is_err());
+    }
+
+    #[test]
+    fn inputs_are_read_from_libfuzzer() {
+        let output = "Done 120000 runs in 6 second(s)\nstat::number_of_executed_units: 120000\n";
+        assert_eq!(fuzz_inputs(output), Some(120_000));
+        assert_eq!(fuzz_inputs("INFO: Running with entropic power schedule\n"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod conformance;
 mod documents;
 mod drivers;
 mod evidence;
+mod fuzz;
 mod golden;
 mod kill9;
 mod kit;
@@ -63,6 +64,12 @@ enum Task {
     Deny,
     /// The ring between two shards, under Miri.
     Miri,
+    /// Decoders and statements under libFuzzer.
+    Fuzz {
+        /// How long each target runs.
+        #[arg(long, default_value_t = tier::FUZZ_SECONDS)]
+        seconds: u64,
+    },
     /// Every command that the documents tell the reader to type.
     Documents,
     /// The server is killed under load; no acknowledged write may be lost.
@@ -148,6 +155,7 @@ fn main() -> ExitCode {
         Task::Layers => tier::layers(&repository, &mut report),
         Task::Deny => tier::dependencies(&repository, &mut report),
         Task::Miri => tier::miri(&repository, &mut report),
+        Task::Fuzz { seconds } => tier::fuzz(&repository, &mut report, seconds),
         Task::Documents => tier::documents(&repository, &mut report),
         Task::Kill9 { cycles, seed } => {
             tier::build_release(&repository, &mut report);

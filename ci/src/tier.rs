@@ -9,7 +9,9 @@ use std::process::Command;
 use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
-use crate::{documents, drivers, evidence, golden as statements, kill9, kit, layers, shards, tidy};
+use crate::{
+    documents, drivers, evidence, fuzz, golden as statements, kill9, kit, layers, shards, tidy,
+};
 
 /// Kills in `full`.
 pub(crate) const KILL_CYCLES: u64 = 10;
@@ -19,6 +21,8 @@ const PLANTED_IN_FILES: u64 = 11;
 const PLANTED_IN_SHARDS: u64 = 20;
 /// A target that is slower than this on the slowest machine does not run at all.
 const FUZZ_INPUTS_A_SECOND_MIN: u64 = 50;
+/// Seconds of each fuzz target in `full`.
+pub(crate) const FUZZ_SECONDS: u64 = 10;
 
 /// What a tier spends on the steps that have no natural end.
 struct Effort {
@@ -26,16 +30,24 @@ struct Effort {
     kill_cycles: u64,
     crash_points: u64,
     fuzz_seconds: u64,
+    /// Fuzzing that coverage guides, for which the crates are built once more.
+    is_long: bool,
 }
 
 const FULL: Effort = Effort {
     clients: Choice::Quick,
     kill_cycles: KILL_CYCLES,
     crash_points: 100_000,
-    fuzz_seconds: 10,
+    fuzz_seconds: FUZZ_SECONDS,
+    is_long: false,
 };
-const NIGHT: Effort =
-    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 1_000_000, fuzz_seconds: 600 };
+const NIGHT: Effort = Effort {
+    clients: Choice::All,
+    kill_cycles: 200,
+    crash_points: 1_000_000,
+    fuzz_seconds: 600,
+    is_long: true,
+};
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
@@ -71,7 +83,10 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     kill9(repository, report, effort.kill_cycles, None);
     drivers::run(repository, report, &effort.clients, None);
     documents(repository, report);
-    fuzz(repository, report, effort.fuzz_seconds);
+    mutations(repository, report, effort.fuzz_seconds);
+    if effort.is_long {
+        fuzz(repository, report, effort.fuzz_seconds);
+    }
 }
 
 /// The reference that rustdoc makes of the comments: no link in them leads nowhere.
@@ -151,15 +166,20 @@ fn simulator(repository: &Repository, report: &mut Report, points: u64) {
 }
 
 /// Every decoder under mutated bytes, so many seconds each.
-fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
+fn mutations(repository: &Repository, report: &mut Report, seconds: u64) {
     let rerun = "cargo run --release --package messina-fuzz -- all";
-    report.step("fuzz", rerun, |log| {
+    report.step("fuzz by mutation", rerun, |log| {
         let mut command = repository.cargo(&["run", "--release", "--package", "messina-fuzz"]);
         command.args(["--", "all", "--seconds", &seconds.to_string()]);
         let output = log.output(&mut command, COMMAND_LIMIT)?;
         let targets = evidence::fuzzed(&output, seconds * FUZZ_INPUTS_A_SECOND_MIN);
         targets.map(Done::Passed).map_err(Failure::from)
     });
+}
+
+/// Decoders and statements under bytes that coverage guides, so many seconds each.
+pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
+    report.step("fuzz", "cargo ci fuzz", |log| fuzz::run(repository, seconds, log));
 }
 
 /// The programs that are tested from outside, and those that documents name.

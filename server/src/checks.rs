@@ -119,7 +119,7 @@ pub(crate) fn explain_runtime(error: &io::Error) -> String {
              kernel.io_uring_disabled=1. Docker: --security-opt seccomp=unconfined, or a profile \
              that allows io_uring_setup, io_uring_enter and io_uring_register"
         }
-        Some(libc::ENOSYS) => "this kernel has no io_uring: Linux 5.8 or newer is needed",
+        Some(libc::ENOSYS) => "this kernel has no io_uring: Linux 5.19 or newer is needed",
         Some(libc::ENOMEM) => {
             "not enough memory may be locked: LimitMEMLOCK=infinity in the service, or ulimit -l \
              unlimited"
