@@ -41,7 +41,7 @@ pub(crate) const APACHE: PythonPackages = PythonPackages {
 const SCYLLA: PythonPackages =
     PythonPackages { name: "python-scylla", packages: &["scylla-driver==3.29.12", "lz4==4.4.5"] };
 
-/// One client.
+/// One client that people use.
 struct Driver {
     name: &'static str,
     /// A program that must be on the machine, and an argument that it answers.
@@ -125,7 +125,7 @@ pub(crate) enum Choice<'a> {
     Quick,
     /// All of them.
     All,
-    /// These.
+    /// Only the clients with these names.
     Named(&'a [String]),
 }
 

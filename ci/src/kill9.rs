@@ -46,11 +46,11 @@ const EVIDENCE_CYCLES: u64 = 10;
 const EVIDENCE_TIMES_MAX: u64 = 4;
 
 /// A cheap generator: splitmix64.
-struct Dice {
+struct Rng {
     state: u64,
 }
 
-impl Dice {
+impl Rng {
     fn below(&mut self, limit: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -105,7 +105,7 @@ struct Victim<'a> {
     data: PathBuf,
     shards: u32,
     log: &'a Log,
-    dice: Dice,
+    rng: Rng,
     evidence: Evidence,
 }
 
@@ -116,8 +116,8 @@ pub(crate) fn run(repository: &Repository, cycles: u64, seed: Option<u64>, log: 
     let folder = DataFolder::new(repository, "kill9")?;
     let journal = folder.join("acknowledged");
     let load = Load { repository, journal: &journal, log };
-    let (data, dice, evidence) = (folder.join("data"), Dice { state: seed }, Evidence::default());
-    let mut victim = Victim { repository, data, shards: 2, log, dice, evidence };
+    let (data, rng, evidence) = (folder.join("data"), Rng { state: seed }, Evidence::default());
+    let mut victim = Victim { repository, data, shards: 2, log, rng, evidence };
     let mut server = victim.start()?;
     load.fill(&server.address)?;
     let mut cycle = 0;
@@ -166,7 +166,7 @@ impl Victim<'_> {
     /// One life: load, death, perhaps deaths in recovery, and the proof.
     fn cycle(&mut self, server: Server, load: &Load<'_>, cycle: u64) -> Result<Server, String> {
         let mut working = load.work(&server.address, cycle)?;
-        let moment_ms = LOAD_MIN_MS + self.dice.below(LOAD_SPREAD_MS);
+        let moment_ms = LOAD_MIN_MS + self.rng.below(LOAD_SPREAD_MS);
         thread::sleep(Duration::from_millis(moment_ms));
         self.log.note(&format!("cycle {cycle}: kill -9 after {moment_ms} ms of load"));
         if let Some(status) = working.ended() {
@@ -175,13 +175,13 @@ impl Victim<'_> {
         }
         server.kill()?;
         working.end()?;
-        if self.dice.below(SHARDS_CYCLES) == 0 {
-            self.shards = 1 + self.dice.below(SHARDS_MAX) as u32;
+        if self.rng.below(SHARDS_CYCLES) == 0 {
+            self.shards = 1 + self.rng.below(SHARDS_MAX) as u32;
         }
-        if self.dice.below(RECOVERY_CYCLES) == 0 {
-            for _ in 0..=self.dice.below(RECOVERY_KILLS_MAX) {
+        if self.rng.below(RECOVERY_CYCLES) == 0 {
+            for _ in 0..=self.rng.below(RECOVERY_KILLS_MAX) {
                 let mut server = self.spawn()?;
-                let moment_ms = self.dice.below(RECOVERY_SPREAD_MS);
+                let moment_ms = self.rng.below(RECOVERY_SPREAD_MS);
                 wait_for_replay(&mut server)?;
                 thread::sleep(Duration::from_millis(moment_ms));
                 self.log.note(&format!("cycle {cycle}: kill -9 {moment_ms} ms into recovery"));
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_moments() {
         let draw = |seed| {
-            let mut dice = Dice { state: seed };
-            (0..100).map(|_| dice.below(LOAD_SPREAD_MS)).collect::<Vec<_>>()
+            let mut rng = Rng { state: seed };
+            (0..100).map(|_| rng.below(LOAD_SPREAD_MS)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

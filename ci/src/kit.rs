@@ -23,7 +23,7 @@ const CARGO_DENY: (&str, &str) = ("cargo-deny", "0.20.2");
 pub(crate) struct PythonPackages {
     /// The virtual environment's name: drivers that share a module name need one each.
     pub(crate) name: &'static str,
-    /// Exact versions.
+    /// Packages with their exact versions.
     pub(crate) packages: &'static [&'static str],
 }
 

@@ -21,7 +21,7 @@ use crate::repository::{Repository, TextFile};
 use crate::step::Failure;
 use crate::tidy::names_crate;
 
-/// Which rooms a room may use.
+/// Which crates a crate_name may use.
 const ARROWS: [(&str, &[&str]); 10] = [
     ("messina-model", &[]),
     ("messina-engine", &["messina-model"]),
@@ -71,8 +71,8 @@ pub(crate) fn check_arrows(metadata: &Value) -> Result<Vec<String>, Failure> {
     let mut complaints = Vec::new();
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
-        let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| *room == name) else {
-            complaints.push(format!("{name}: a room without arrows (ci/src/layers.rs)"));
+        let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
+            complaints.push(format!("{name}: a crate_name without arrows (ci/src/layers.rs)"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -109,7 +109,7 @@ pub(crate) fn check_meeting_places(files: &[TextFile]) -> Vec<String> {
     complaints
 }
 
-/// A line of `[workspace.dependencies]` ends with `# why`, save the rooms themselves.
+/// A line of `[workspace.dependencies]` ends with `# why`, save the crates themselves.
 fn check_reasons(manifest: &str) -> Vec<String> {
     let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));

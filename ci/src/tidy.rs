@@ -4,6 +4,7 @@
 //!   size       at most 600 lines without the tests at its end, comments at most 120 columns wide
 //!   names      no `utils`, `common`, `misc`, `helpers`
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
+//!   words      no doc comment of two words, none of the private words that the field has a term for
 //!   links      a document's links lead to files that are there
 //!   places     `unsafe` and the runtime's crate stand only in the files listed here
 //!
@@ -23,6 +24,10 @@ const FILE_LINES_MAX: usize = 600;
 /// Comments; rustfmt keeps code within 100. Texts may be as long as they must.
 const LINE_COLUMNS_MAX: usize = 120;
 
+/// Words of a doc comment at least.
+const DOC_WORDS_MIN: usize = 3;
+/// Words that tell a newcomer nothing: each has a term in the glossary.
+const PRIVATE_WORDS: [&str; 7] = ["room", "rooms", "house", "door", "doors", "dice", "crooked"];
 /// A file named so would hold what has no place.
 const BANNED_NAMES: [&str; 8] =
     ["utils", "util", "common", "misc", "helpers", "helper", "stuff", "shared"];
@@ -44,7 +49,8 @@ const UNSAFE_FILES: [&str; 9] = [
     "tools/src/client/sys.rs",
 ];
 /// Where glommio may be named: it stays replaceable only while few know it.
-const RUNTIME_PLACES: [&str; 4] = ["engine/src/io/", "engine/tests/door.rs", "shard/", "server/"];
+const RUNTIME_PLACES: [&str; 4] =
+    ["engine/src/io/", "engine/tests/disk_contract.rs", "shard/", "server/"];
 
 /// All complaints, each `path:line: what is wrong`.
 pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
@@ -54,6 +60,7 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
         check_lines(file, &mut complaints);
         if file.path.ends_with(".rs") {
             check_rust(file, &mut complaints);
+            check_docs(file, &mut complaints);
         }
         if file.path.ends_with(".md") {
             check_links(file, files, &mut complaints);
@@ -97,8 +104,32 @@ fn check_lines(file: &TextFile, complaints: &mut Vec<String>) {
         if let Some(note) = notes.iter().find(|note| has_word(line, note)) {
             complaints.push(format!("{at}: {note}: do it, or write an issue"));
         }
+        let is_text = is_code || file.path.ends_with(".md");
+        if is_text
+            && !file.path.starts_with("ci/src/tidy")
+            && let Some(word) = PRIVATE_WORDS.iter().find(|word| has_word(line, word))
+        {
+            complaints.push(format!("{at}: `{word}`: use the field's word (docs/GLOSSARY.md)"));
+        }
         if is_code && !file.path.starts_with("ci/src/tidy") && names_machine(line) {
             complaints.push(format!("{at}: names a folder of somebody's machine"));
+        }
+    }
+}
+
+/// A doc comment says what a value is, its unit or shape: two words do not.
+fn check_docs(file: &TextFile, complaints: &mut Vec<String>) {
+    let mut words = 0;
+    for (number, line) in (1..).zip(file.text.lines()) {
+        match line.trim_start().strip_prefix("///") {
+            Some(text) => words += text.split_whitespace().count(),
+            None => {
+                if (1..DOC_WORDS_MIN).contains(&words) {
+                    let at = number - 1;
+                    complaints.push(format!("{}:{at}: a doc comment of {words} words", file.path));
+                }
+                words = 0;
+            }
         }
     }
 }

@@ -201,12 +201,12 @@ pub(crate) fn fix(repository: &Repository, report: &mut Report) {
     report.step("fmt", "cargo ci fix", |log| cargo(repository, log, &["fmt", "--all"]));
 }
 
-/// The house rules.
+/// The rules of style.
 pub(crate) fn tidy(repository: &Repository, report: &mut Report) {
     report.step("tidy", "cargo ci tidy", |_| verdict(tidy::check(&repository.text_files()?)));
 }
 
-/// The arrows between rooms.
+/// The arrows between crates.
 pub(crate) fn layers(repository: &Repository, report: &mut Report) {
     report.step("layers", "cargo ci layers", |_| {
         let mut complaints = layers::check_arrows(&layers::metadata(repository)?)?;

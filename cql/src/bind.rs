@@ -13,11 +13,11 @@ use model::CqlType;
 pub struct Marker {
     /// Its keyspace, for the metadata.
     pub keyspace: String,
-    /// Its table.
+    /// Name of the table that the marker's column belongs to.
     pub table: String,
     /// `:name`, or the name of what it is bound to.
     pub name: String,
-    /// Its type.
+    /// Type of the values that the marker takes.
     pub ty: CqlType,
 }
 
@@ -31,7 +31,7 @@ pub trait Ids {
 
 /// When a statement happens.
 #[derive(Clone, Copy)]
-pub struct Moment<'a> {
+pub struct StatementTime<'a> {
     /// The timestamp of writes that name none, in microseconds.
     pub timestamp_us: i64,
     /// The wall clock, in milliseconds: what `current_timestamp()` says.
@@ -50,12 +50,12 @@ pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
     spilled: Vec<Value<'a>>,
     /// When the statement happens.
-    pub moment: Moment<'a>,
+    pub moment: StatementTime<'a>,
 }
 
 impl<'a> Bindings<'a> {
     /// Binds `values` to `markers`: by name if they have names, else in order.
-    pub fn new(values: &Values<'a>, markers: &[Marker], moment: Moment<'a>) -> Result<Self> {
+    pub fn new(values: &Values<'a>, markers: &[Marker], moment: StatementTime<'a>) -> Result<Self> {
         if values.len() != markers.len() && !values.is_named() {
             return Err(Error::invalid(format!(
                 "Invalid amount of bind variables: expected {} but got {}",
@@ -86,8 +86,8 @@ impl<'a> Bindings<'a> {
         Ok(bindings)
     }
 
-    /// No values.
-    pub fn none(moment: Moment<'a>) -> Self {
+    /// Bindings of a statement without markers.
+    pub fn none(moment: StatementTime<'a>) -> Self {
         Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), moment }
     }
 

@@ -20,22 +20,22 @@ pub enum Error {
     Unauthorized(String),
     /// What it creates is there.
     AlreadyExists {
-        /// The keyspace.
+        /// Keyspace of the object.
         keyspace: String,
         /// The table; empty if it is the keyspace that exists.
         table: String,
-        /// The text.
+        /// Message for the client, in Cassandra's words.
         text: String,
     },
     /// A function failed on its arguments.
     Function {
-        /// Its keyspace.
+        /// Keyspace of the object.
         keyspace: String,
-        /// Its name.
+        /// Name of the function.
         function: String,
         /// Its argument types.
         arguments: Vec<String>,
-        /// The text.
+        /// Message for the client, in Cassandra's words.
         text: String,
     },
     /// The request does not fit the statement: the client broke the protocol.

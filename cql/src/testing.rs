@@ -3,7 +3,7 @@
 //! It does with mutations and read commands what storage promises, in the simplest way there is:
 //! every read sorts, merges and filters everything.
 
-use crate::bind::{Bindings, Ids, Marker, Moment};
+use crate::bind::{Bindings, Ids, Marker, StatementTime};
 use crate::ddl;
 use crate::error::Result;
 use crate::expr::function::json_text;
@@ -61,7 +61,7 @@ impl Partition {
     }
 }
 
-/// The database.
+/// A database in memory: tables of rows, and the clock.
 pub(crate) struct Database {
     pub(crate) schema: Schema,
     pub(crate) keyspace: Option<String>,
@@ -168,13 +168,13 @@ impl Database {
         }
     }
 
-    fn moment<'a>(&self, ids: &'a CountingIds) -> Moment<'a> {
+    fn moment<'a>(&self, ids: &'a CountingIds) -> StatementTime<'a> {
         let timestamp_us = self.timestamp_us;
-        Moment { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
+        StatementTime { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
     }
 
-    fn ground(&self) -> ddl::Ground<'_> {
-        ddl::Ground {
+    fn ground(&self) -> ddl::DdlContext<'_> {
+        ddl::DdlContext {
             schema: &self.schema,
             keyspace: self.keyspace.as_deref(),
             is_system: |name| name.starts_with("system"),

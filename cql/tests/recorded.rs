@@ -12,8 +12,8 @@ use std::path::Path;
 
 use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, Broken, FrameReader};
 use cql::frame::header::{Direction, Header, Opcode, Version};
-use cql::frame::intake::{Arrival, Broken, Intake};
 use cql::frame::request::{BatchText, Parameters, Request};
 use messina_cql as cql;
 
@@ -33,7 +33,7 @@ fn check(name: &str, direction: Direction, settled: Option<Settled>) {
 }
 
 fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settled>) -> String {
-    let mut intake = Intake::new(direction, 16 << 20);
+    let mut intake = FrameReader::new(direction, 16 << 20);
     let mut text = String::new();
     // A client of v3 or v4 may be answered compressed from READY on, one of v5 in segments after
     // it.

@@ -63,7 +63,7 @@ impl Budget {
         self.memtables() - leaving > self.memtables_max() / 2
     }
 
-    /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no room for it.
+    /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no space for it.
     pub(crate) fn admit(&self, bytes: usize, waiting: usize) -> Result<()> {
         if self.memtables() + waiting + bytes > self.memtables_max() {
             return Err(Error::Overloaded("memory of memtables"));

@@ -11,6 +11,7 @@
 //! 2. It never spawns: whoever owns it runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
+use crate::async_mutex::AsyncMutex;
 use crate::backoff::Backoff;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
@@ -25,7 +26,6 @@ use crate::row_limits::RowLimits;
 use crate::sstable::SstableId;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::Table;
-use crate::turn::Turns;
 use crate::write::{Completions, Queue};
 use hashbrown::HashMap;
 use model::token::{Token, TokenRange};
@@ -65,10 +65,10 @@ pub struct Engine {
     pub(crate) counters: Counters,
     /// Every record that ends at or before this is in the memtables, or was.
     pub(crate) applied: Cell<Position>,
-    pub(crate) turns: Turns,
+    pub(crate) mutex: AsyncMutex,
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     /// Views of tables that are gone.
-    pub(crate) doomed: RefCell<Vec<Vec<Entry>>>,
+    pub(crate) garbage: RefCell<Vec<Vec<Entry>>>,
     pub(crate) remove_backoff: Backoff,
     pub(crate) row_limits: Cell<RowLimits>,
     pub(crate) disk_full: Cell<bool>,
@@ -78,8 +78,8 @@ pub struct Engine {
     /// Why the log is not written any more.
     pub(crate) log_failure: RefCell<Option<Error>>,
     pub(crate) log_waiters: RefCell<Vec<Waker>>,
-    room_made: Cell<u64>,
-    room_waiter: RefCell<Option<Waker>>,
+    space_freed_count: Cell<u64>,
+    space_waiter: RefCell<Option<Waker>>,
     owned: Vec<TokenRange>,
 }
 
@@ -110,9 +110,9 @@ impl Engine {
             completions: RefCell::default(),
             budget,
             counters,
-            turns: Turns::default(),
+            mutex: AsyncMutex::default(),
             scratch: RefCell::default(),
-            doomed: RefCell::default(),
+            garbage: RefCell::default(),
             remove_backoff: Backoff::default(),
             row_limits: Cell::default(),
             disk_full: Cell::new(false),
@@ -120,8 +120,8 @@ impl Engine {
             files_made: Cell::new(0),
             log_failure: RefCell::default(),
             log_waiters: RefCell::default(),
-            room_made: Cell::new(0),
-            room_waiter: RefCell::default(),
+            space_freed_count: Cell::new(0),
+            space_waiter: RefCell::default(),
             owned: config.owned.clone(),
         }
     }
@@ -138,7 +138,7 @@ impl Engine {
         let before = self.tables.replace(next);
         let tables = self.tables.borrow();
         for (_, table) in before.iter().filter(|(id, _)| !tables.contains_key(*id)) {
-            self.doom(table);
+            self.retire(table);
         }
     }
 
@@ -197,7 +197,7 @@ impl Engine {
         let full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
         self.disk_full.set(full);
         if !full {
-            self.make_room();
+            self.space_freed();
         }
         Ok(())
     }
@@ -223,27 +223,27 @@ impl Engine {
         self.budget.admit(bytes, self.queue.borrow().bytes())
     }
 
-    /// How often room was made for the log.
-    pub(crate) fn room_made(&self) -> u64 {
-        self.room_made.get()
+    /// How often space was made for the log.
+    pub(crate) fn space_freed_count(&self) -> u64 {
+        self.space_freed_count.get()
     }
 
-    /// Waits until room was made since `before`. One task waits at a time.
-    pub(crate) async fn until_room(&self, before: u64) {
+    /// Waits until space was made since `before`. One task waits at a time.
+    pub(crate) async fn until_space_freed(&self, before: u64) {
         poll_fn(|cx| {
-            if self.room_made.get() != before {
+            if self.space_freed_count.get() != before {
                 return Poll::Ready(());
             }
-            *self.room_waiter.borrow_mut() = Some(cx.waker().clone());
+            *self.space_waiter.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await
     }
 
-    /// Something was flushed or deleted: the log may have room again.
-    pub(crate) fn make_room(&self) {
-        self.room_made.set(self.room_made.get() + 1);
-        if let Some(waker) = self.room_waiter.borrow_mut().take() {
+    /// Something was flushed or deleted: the log may have space again.
+    pub(crate) fn space_freed(&self) {
+        self.space_freed_count.set(self.space_freed_count.get() + 1);
+        if let Some(waker) = self.space_waiter.borrow_mut().take() {
             waker.wake();
         }
     }

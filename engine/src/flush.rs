@@ -20,8 +20,8 @@ use crate::layout;
 use crate::limits::JOB_QUANTUM_ROWS;
 use crate::manifest::{self, Edit};
 use crate::memtable::MemtableCursor;
-use crate::sstable::{Known, Sstable, SstableId, Writer, WriterConfig};
-use crate::table::{Layer, Table, View};
+use crate::sstable::{Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
+use crate::table::{MemtableSlot, Table, View};
 use model::row::{Purge, RowRef, compact};
 use model::schema::{ColumnDrops, Table as Definition};
 use model::{Deletion, TokenRange};
@@ -59,10 +59,10 @@ impl Engine {
         &self,
         table: &Table,
         epoch: u64,
-        layer: &Layer,
+        layer: &MemtableSlot,
         view: Option<View>,
     ) -> Result<bool> {
-        let _turn = self.turns.take().await;
+        let _turn = self.mutex.take().await;
         if table.epoch() != epoch {
             return Ok(false);
         }
@@ -83,10 +83,10 @@ impl Engine {
             self.budget.memtables_shrank(table.flushed(layer, view));
         } else {
             // Dropped during the commit.
-            self.doomed.borrow_mut().extend(view.map(|view| vec![view.entry]));
+            self.garbage.borrow_mut().extend(view.map(|view| vec![view.entry]));
         }
         self.log.mark_flushed(flushed);
-        self.make_room();
+        self.space_freed();
         Ok(true)
     }
 
@@ -107,7 +107,7 @@ impl Place<'_> {
     /// Writes a layer, and opens what was written; `None` if it says nothing. After an error there is no file.
     pub(crate) async fn write_layer(
         &self,
-        layer: &Layer,
+        layer: &MemtableSlot,
         pause: &impl AsyncFn(),
     ) -> Result<Option<View>> {
         let dir = layout::table_dir(self.definition.id.0);
@@ -133,7 +133,8 @@ impl Place<'_> {
     async fn finish(&self, writer: Writer) -> Result<Option<View>> {
         let Some(finished) = writer.finish().await? else { return Ok(None) };
         let dir = layout::table_dir(self.definition.id.0);
-        let known = Known { id: self.id, table: self.definition.id, proof: finished.proof };
+        let known =
+            SstableIdentity { id: self.id, table: self.definition.id, proof: finished.proof };
         let sstable = Sstable::open(self.disk, &dir, known, self.cache).await?;
         let entry = manifest::View {
             sstable: self.id.0,
@@ -158,7 +159,7 @@ impl Place<'_> {
 /// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
 async fn fill(
     writer: &mut Writer,
-    layer: &Layer,
+    layer: &MemtableSlot,
     drops: &ColumnDrops,
     pause: &impl AsyncFn(),
 ) -> Result<()> {

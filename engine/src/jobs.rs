@@ -30,7 +30,7 @@ impl Engine {
         if let Some(table) = self.table_to_flush(now_s) {
             return Some(Job::Flush(table));
         }
-        let removing = !self.doomed.borrow().is_empty() && self.remove_backoff.is_due(now_s);
+        let removing = !self.garbage.borrow().is_empty() && self.remove_backoff.is_due(now_s);
         if removing {
             return Some(Job::Remove);
         }

@@ -1,9 +1,10 @@
 //! One shard's storage: commit log, memtable, sstables, cache, compaction.
 //!
 //! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns, reads a clock or rolls
-//! dice; time and randomness are arguments. Every byte goes through one door to the disk ([`io`]), which
+//! rng; time and randomness are arguments. Every byte goes through one disk to the disk ([`io`]), which
 //! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
 
+mod async_mutex;
 mod backoff;
 mod budget;
 pub mod cache;
@@ -30,7 +31,6 @@ mod row_limits;
 pub mod sstable;
 mod stats;
 mod table;
-mod turn;
 mod write;
 
 pub use engine::{Config, Engine};

@@ -35,7 +35,7 @@ pub const COMPACTION_STEP_BYTES: usize = 64 << 10;
 /// `chunk_length_in_kb` of a table is brought within these: a smaller block costs more in the directory than
 /// it saves in reads, a larger one would hold up the shard while it is decompressed.
 pub const BLOCK_TARGET_BYTES_MIN: usize = 1 << 10;
-/// See [`BLOCK_TARGET_BYTES_MIN`].
+/// The largest block size that a table may ask for, in bytes before compression.
 pub const BLOCK_TARGET_BYTES_MAX: usize = model::limits::CHUNK_BYTES_MAX;
 
 /// A partition of fewer blocks has no row index: halving its blocks takes three reads at most.
@@ -177,5 +177,5 @@ pub const JOB_RETRY_S_MAX: u32 = 64;
 /// After so many failures in a row that name a file, compactions leave that file alone until the next start.
 pub const JOB_QUARANTINE_FAILURES: u32 = 3;
 
-/// From here on writes are refused, so that compaction has room to free more.
+/// From here on writes are refused, so that compaction has space to free more.
 pub const DISK_FULL_PERCENT: u128 = 97;

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
-use crate::table::{Layer, Table, View};
+use crate::table::{MemtableSlot, Table, View};
 use crate::write::mutations;
 use model::key;
 use model::ordered::{AFTER, Reader};
@@ -37,7 +37,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum WaitPolicy {
     /// It is done at once, or it is `WouldBlock`.
     None,
     /// It waits for the disk, and lets others run when it is long.
@@ -58,7 +58,7 @@ impl Engine {
     /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
     /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let read = pin!(self.read_with(command, sink, Patience::None));
+        let read = pin!(self.read_with(command, sink, WaitPolicy::None));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
             Poll::Pending => unreachable!("without patience nothing is waited for"),
@@ -68,14 +68,14 @@ impl Engine {
     /// Answers, however long it takes.
     pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
-        self.read_with(command, sink, Patience::Endless).await
+        self.read_with(command, sink, WaitPolicy::Endless).await
     }
 
     async fn read_with(
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
-        patience: Patience,
+        patience: WaitPolicy,
     ) -> Result<ReadEnd> {
         let table = self.table(command.table)?;
         let definition = table.definition();
@@ -91,7 +91,7 @@ impl Engine {
         self.scratch.borrow_mut().push(scratch);
         match result {
             Ok(()) => {}
-            Err(e) => page.forgive(e)?,
+            Err(e) => page.tolerate_would_block(e)?,
         }
         let end = page.end();
         self.counters.count(|s| {
@@ -114,7 +114,7 @@ pub fn read_record(
         memtable.insert(&mutation?);
     }
     let table = Table::of_memtable(memtable, definition);
-    let (drops, patience) = (table.drops(), Patience::Endless);
+    let (drops, patience) = (table.drops(), WaitPolicy::Endless);
     let mut page = Page::new(command, definition, &drops, sink, patience);
     let read = Read { table: &table, definition, drops: &drops, command, patience };
     let mut scratch = Scratch::default();
@@ -138,7 +138,7 @@ struct Read<'r> {
     definition: &'r Definition,
     drops: &'r ColumnDrops,
     command: &'r ReadCommand,
-    patience: Patience,
+    patience: WaitPolicy,
 }
 
 impl Read<'_> {
@@ -175,7 +175,7 @@ impl Read<'_> {
                 }
                 None => self.partition(*token, key, &self.command.slices, page, scratch).await?,
             }
-            page.breathe().await?;
+            page.yield_if_due().await?;
         }
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Read<'_> {
                 page.begin(0);
                 page.partition(&mut cursor, scratch).await?;
             }
-            page.breathe().await?;
+            page.yield_if_due().await?;
         }
         Ok(())
     }
@@ -264,15 +264,16 @@ impl Read<'_> {
 
     /// All sources of a span as one.
     fn cursor<'c>(&self, span: Span<'c>) -> Merge<Source<'c>> {
-        let memtable =
-            |layer: &Layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span));
+        let memtable = |layer: &MemtableSlot| {
+            Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span))
+        };
         let sstable = |view: &View| {
             let (scope, reading) = match span.scope {
                 Scope::Key(token, _) if !view.may_contain(token) => return None,
                 Scope::Key(..) => (span.scope, Reading::Point),
                 Scope::Range(range) => (Scope::Range(view.overlap(&range)?), Reading::Scan),
             };
-            let reading = if self.patience == Patience::None { Reading::Cached } else { reading };
+            let reading = if self.patience == WaitPolicy::None { Reading::Cached } else { reading };
             Some(Source::Sstable(view.sstable.cursor(Span { scope, ..span }, reading)))
         };
         let (layers, views) = (self.table.layers(), self.table.views());

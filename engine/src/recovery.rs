@@ -20,7 +20,7 @@ use crate::flush::Place;
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{Edit, Manifest, State, View as Entry};
-use crate::sstable::{Known, Proof, Sstable, SstableId};
+use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::stats::Counters;
 use crate::table::{Table, View};
 use model::mutation::MutationRef;
@@ -64,13 +64,13 @@ impl Engine {
             counters: Counters::default(),
             files_made: 0,
         };
-        let doomed = recovery.open_views().await?;
+        let garbage = recovery.open_views().await?;
         let log = recovery.replay().await?;
         let Recovery { cache, manifest, tables, budget, counters, files_made, .. } = recovery;
         let engine =
             Engine::assemble(disk, &config, log, manifest, cache, tables, budget, counters);
         engine.files_made.set(files_made);
-        *engine.doomed.borrow_mut() = doomed;
+        *engine.garbage.borrow_mut() = garbage;
         Ok(engine)
     }
 }
@@ -112,7 +112,7 @@ impl Recovery<'_> {
             start = record.end;
             self.counters.count(|s| s.records_replayed += 1);
             if self.budget.admit(0, 0).is_err() {
-                self.make_room().await?;
+                self.flush_to_fit().await?;
             }
         }
         let tail = replay.finish().await?;
@@ -132,8 +132,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Flushes the largest memtables until half of the room is free.
-    async fn make_room(&mut self) -> Result<()> {
+    /// Flushes the largest memtables until half of the space is free.
+    async fn flush_to_fit(&mut self) -> Result<()> {
         while self.budget.wants_flush(0) {
             let largest = self.tables.iter().max_by_key(|(id, t)| (t.memtable_bytes(), **id));
             let table = largest.map(|(_, table)| Rc::clone(table)).expect("somebody has it");
@@ -166,8 +166,9 @@ pub(crate) async fn open_sstable(
     entry: &Entry,
     cache: &Rc<BlockCache>,
 ) -> Result<Rc<Sstable>> {
-    let proof = Proof { file_bytes: entry.file_bytes, footer_checksum: entry.footer_checksum };
-    let known = Known { id: SstableId(entry.sstable), table: TableId(entry.table), proof };
+    let proof = FileDigest { file_bytes: entry.file_bytes, footer_checksum: entry.footer_checksum };
+    let known =
+        SstableIdentity { id: SstableId(entry.sstable), table: TableId(entry.table), proof };
     Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await
 }
 

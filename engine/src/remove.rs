@@ -20,7 +20,7 @@ impl Engine {
     pub async fn truncate(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
         self.until_applied(self.log.positions().appended).await?;
-        let _turn = self.turns.take().await;
+        let _turn = self.mutex.take().await;
         loop {
             let applied = self.applied.get();
             if self.log.positions().durable >= applied {
@@ -29,7 +29,7 @@ impl Engine {
             self.until_durable(applied).await?;
         }
         table.seal();
-        let (victims, views) = (table.layers().to_vec(), table.views());
+        let (dropped, views) = (table.layers().to_vec(), table.views());
         let flushed = self.flushed_but_for(None, &table);
         let edit = Edit {
             remove: views.iter().map(|view| view.entry.id()).collect(),
@@ -41,32 +41,32 @@ impl Engine {
             ..Edit::default()
         };
         self.manifest.commit(&edit).await?;
-        self.budget.memtables_shrank(table.clear(&victims));
+        self.budget.memtables_shrank(table.clear(&dropped));
         self.log.mark_flushed(flushed);
-        self.make_room();
+        self.space_freed();
         let entries: Vec<Entry> = views.iter().map(|view| view.entry).collect();
         drop(views);
         self.delete_files(&entries).await
     }
 
     /// A table has left the schema: its memory goes now, its files by a job.
-    pub(crate) fn doom(&self, table: &Table) {
+    pub(crate) fn retire(&self, table: &Table) {
         let entries = table.views().iter().map(|view| view.entry).collect();
-        let victims = table.layers().to_vec();
-        self.budget.memtables_shrank(table.clear(&victims));
-        self.doomed.borrow_mut().push(entries);
+        let dropped = table.layers().to_vec();
+        self.budget.memtables_shrank(table.clear(&dropped));
+        self.garbage.borrow_mut().push(entries);
     }
 
     /// Removes the views and files of tables that are gone.
     pub(crate) async fn remove_doomed(&self) -> Result<()> {
-        let _turn = self.turns.take().await;
+        let _turn = self.mutex.take().await;
         loop {
-            let Some(entries) = self.doomed.borrow().last().cloned() else { return Ok(()) };
+            let Some(entries) = self.garbage.borrow().last().cloned() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
             let remove = entries.iter().map(Entry::id).filter(named).collect();
             self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
-            self.doomed.borrow_mut().retain(|other| *other != entries);
+            self.garbage.borrow_mut().retain(|other| *other != entries);
             self.delete_files(&entries).await?;
         }
     }

@@ -5,9 +5,9 @@ use std::cell::Cell;
 /// Counts since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Records taken.
+    /// Number of records that were written.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes of the records that were written.
     pub write_bytes: u64,
     /// Records refused because a limit was reached.
     pub writes_refused: u64,
@@ -70,7 +70,7 @@ impl Counters {
         self.0.get()
     }
 
-    /// Counts something.
+    /// Lets `bump` change the counters.
     #[inline]
     pub(crate) fn count(&self, bump: impl FnOnce(&mut Stats)) {
         let mut stats = self.0.get();

@@ -33,7 +33,7 @@ pub(crate) struct Table {
     /// What the definition's dropped columns took with them.
     drops: RefCell<Rc<ColumnDrops>>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
-    layers: RefCell<Vec<Layer>>,
+    layers: RefCell<Vec<MemtableSlot>>,
     /// Parts of sstables, the newest data first.
     views: RefCell<Rc<[View]>>,
     /// Counts how often everything was thrown away: what was begun before is not wanted any more.
@@ -52,8 +52,8 @@ pub(crate) struct Table {
 
 /// A memtable and its hold on the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Layer {
-    /// Its rows.
+pub(crate) struct MemtableSlot {
+    /// The rows of the slot.
     pub(crate) memtable: SharedMemtable,
     /// Its oldest record begins here.
     pub(crate) since: Position,
@@ -124,7 +124,8 @@ impl Table {
     pub(crate) fn of_memtable(memtable: Memtable, definition: &Definition) -> Self {
         let table = Table::new(definition);
         let memtable = Rc::new(RefCell::new(memtable));
-        let layer = Layer { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
+        let layer =
+            MemtableSlot { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
         table.layers.borrow_mut().push(layer);
         table
     }
@@ -161,7 +162,7 @@ impl Table {
         let mut layers = self.layers.borrow_mut();
         if layers.last().is_none_or(|layer| layer.sealed) {
             let memtable = SharedMemtable::default();
-            layers.push(Layer { memtable, since: start, until: end, sealed: false });
+            layers.push(MemtableSlot { memtable, since: start, until: end, sealed: false });
         }
         let layer = layers.last_mut().expect("it was just pushed");
         assert!(layer.until <= end, "records are applied in the order of the log");
@@ -177,7 +178,7 @@ impl Table {
 
     /// Looks at the memtables, oldest first.
     #[inline]
-    pub(crate) fn layers(&self) -> Ref<'_, [Layer]> {
+    pub(crate) fn layers(&self) -> Ref<'_, [MemtableSlot]> {
         Ref::map(self.layers.borrow(), Vec::as_slice)
     }
 
@@ -222,7 +223,7 @@ impl Table {
     }
 
     /// The layer to be flushed next, sealed.
-    pub(crate) fn oldest_sealed(&self) -> Option<Layer> {
+    pub(crate) fn oldest_sealed(&self) -> Option<MemtableSlot> {
         let mut layers = self.layers.borrow_mut();
         let layer = layers.first_mut()?;
         layer.sealed = true;
@@ -230,7 +231,7 @@ impl Table {
     }
 
     /// The oldest layer is in a view now, or had nothing in it: how many bytes of memory that frees.
-    pub(crate) fn flushed(&self, layer: &Layer, view: Option<View>) -> usize {
+    pub(crate) fn flushed(&self, layer: &MemtableSlot, view: Option<View>) -> usize {
         let oldest = self.layers.borrow_mut().remove(0);
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
         if let Some(view) = view {
@@ -277,12 +278,12 @@ impl Table {
     }
 
     /// Throws away these layers, and all views; how many bytes of memory that frees.
-    pub(crate) fn clear(&self, victims: &[Layer]) -> usize {
+    pub(crate) fn clear(&self, dropped: &[MemtableSlot]) -> usize {
         self.epoch.set(self.epoch.get() + 1);
         *self.views.borrow_mut() = Rc::new([]);
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {
-            let goes = victims.iter().any(|victim| Rc::ptr_eq(&victim.memtable, &layer.memtable));
+            let goes = dropped.iter().any(|victim| Rc::ptr_eq(&victim.memtable, &layer.memtable));
             if goes {
                 freed += layer.memtable.borrow().bytes();
             }

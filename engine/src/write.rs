@@ -48,7 +48,7 @@ struct Entry {
 }
 
 impl Queue {
-    /// Bytes waiting.
+    /// Bytes of the records that wait to be durable.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() - self.taken
     }
@@ -193,11 +193,13 @@ impl Engine {
     async fn prepare_log(&self) -> Error {
         loop {
             self.log.until_segment_needed().await;
-            let before = self.room_made();
+            let before = self.space_freed_count();
             match self.log.prepare().await {
                 Ok(()) => {}
                 // Until a flush frees a segment or something is deleted: writes are refused, reads go on.
-                Err(Error::DiskFull { .. } | Error::Overloaded(_)) => self.until_room(before).await,
+                Err(Error::DiskFull { .. } | Error::Overloaded(_)) => {
+                    self.until_space_freed(before).await
+                }
                 Err(e) => return e,
             }
         }

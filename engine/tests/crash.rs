@@ -5,7 +5,7 @@
 mod rig;
 
 use messina_engine::error::Error;
-use messina_engine::io::{Dice, Faults, RelPath};
+use messina_engine::io::{Faults, RelPath, Rng};
 use rig::{End, Story, random_story, shard_file};
 
 #[test]
@@ -80,7 +80,7 @@ fn files_of(story: &Story) -> Vec<RelPath> {
 
 #[test]
 fn a_flipped_bit_anywhere_is_refused_or_means_nothing() {
-    let mut dice = Dice::new(1);
+    let mut rng = Rng::new(1);
     let mut count = 0;
     for seed in 0..4 {
         let story = settled(seed);
@@ -88,9 +88,9 @@ fn a_flipped_bit_anywhere_is_refused_or_means_nothing() {
             let len = story.disk.bytes(&path).unwrap().len();
             for i in 0..600 {
                 // The beginnings of units hold the headers.
-                let unit = dice.index(len / 4096) * 4096;
-                let at = unit + if i % 2 == 0 { dice.index(80) } else { dice.index(4096) };
-                let bit = 1 << dice.below(8);
+                let unit = rng.index(len / 4096) * 4096;
+                let at = unit + if i % 2 == 0 { rng.index(80) } else { rng.index(4096) };
+                let bit = 1 << rng.below(8);
                 count += u32::from(refused(&story, &path, |bytes| bytes[at] ^= bit));
             }
         }
@@ -113,13 +113,13 @@ fn a_cut_file_is_refused_or_means_nothing() {
 
 #[test]
 fn swapped_zeroed_and_repeated_units_are_refused_or_mean_nothing() {
-    let mut dice = Dice::new(2);
+    let mut rng = Rng::new(2);
     for seed in 0..4 {
         let story = settled(seed);
         for path in files_of(&story).iter().filter(|path| path.as_str() != "layout") {
             let units = story.disk.bytes(path).unwrap().len() / 4096;
             for i in 0..units {
-                let j = dice.index(units);
+                let j = rng.index(units);
                 let (a, b) = (i * 4096, j * 4096);
                 refused(&story, path, |bytes| bytes[a..a + 4096].fill(0));
                 refused(&story, path, |bytes| bytes.copy_within(a..a + 4096, b));

@@ -4,7 +4,7 @@
 
 mod rig;
 
-use messina_engine::io::{Crash, Dice, Faults, RelPath};
+use messina_engine::io::{Crash, Faults, RelPath, Rng};
 use messina_engine::planted::{Bug, plant};
 use rig::{End, Story, Verdict, random_story, shard_file};
 use std::panic::catch_unwind;
@@ -16,12 +16,12 @@ const STORIES_MAX: u64 = 3000;
 fn rotten_story(seed: u64) -> Verdict {
     let mut story = Story::new(seed);
     story.quiet_life(rig::RECORDS_MAX)?;
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let logs = (1..=8).map(|n| shard_file(&format!("log/{n:06}.log")));
     for path in logs.chain([shard_file("manifest"), RelPath::new("layout").unwrap()]) {
         let Some(bytes) = story.disk.bytes(&path) else { continue };
         for _ in 0..20 {
-            let at = dice.index(bytes.len());
+            let at = rng.index(bytes.len());
             story.start_damaged(&path, |bytes| bytes[at] ^= 1 << (at % 8))?;
         }
     }

@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte; an error at the end.
     #[inline]
     pub fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[b]| b)

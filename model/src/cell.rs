@@ -22,7 +22,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Deletes nothing.
+    /// The deletion that deletes nothing.
     pub const NONE: Deletion = Deletion { timestamp: i64::MIN, local_s: u32::MAX };
 
     /// Whether it deletes nothing.

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes or with a request, said by the rooms that have no I/O.
+//! What can be wrong with bytes or with a request, said by the crates that have no I/O.
 //!
 //! `Malformed` is for bytes that should have been ours; `Invalid` for what a caller asked.
 
@@ -16,7 +16,7 @@ pub enum Error {
     Invalid(String),
     /// A keyspace or table that should be new is there already.
     AlreadyExists {
-        /// The keyspace.
+        /// Name of the keyspace.
         keyspace: String,
         /// The table; empty if the keyspace itself exists.
         table: String,

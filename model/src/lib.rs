@@ -1,4 +1,4 @@
-//! The nouns every room shares, as plain data and pure functions.
+//! The nouns every crate shares, as plain data and pure functions.
 //!
 //! ```text
 //! token, key ──► where a partition lives and how its rows are ordered

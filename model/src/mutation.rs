@@ -37,7 +37,7 @@ pub struct RangeTombstone<'a> {
 /// A view of one mutation.
 #[derive(Clone, Copy, Debug)]
 pub struct MutationRef<'a> {
-    /// Which table.
+    /// Id of the table that is changed.
     pub table: TableId,
     /// The token of the key.
     pub token: Token,

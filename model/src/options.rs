@@ -55,7 +55,7 @@ pub struct TableOptions {
     /// Seconds; 0 is none.
     pub default_time_to_live: i32,
     pub extensions: BTreeMap<String, Vec<u8>>,
-    /// Seconds.
+    /// How long tombstones are kept, in seconds.
     pub gc_grace_seconds: i32,
     pub incremental_backups: bool,
     pub max_index_interval: i32,

@@ -16,7 +16,7 @@ use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::{Token, TokenRange};
 
-/// Which partitions.
+/// Which partitions a read visits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Partitions {
     /// These keys, in this order.
@@ -28,14 +28,14 @@ pub enum Partitions {
 /// A stretch of a partition: `start <= clustering < end`, as bounds (`key.rs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Inclusive.
+    /// Encoded clustering bound where the slice begins, inclusive.
     pub start: Vec<u8>,
-    /// Exclusive.
+    /// Encoded clustering bound where the slice ends, exclusive.
     pub end: Vec<u8>,
 }
 
 impl Slice {
-    /// All rows.
+    /// The slice of all rows.
     pub fn all() -> Slice {
         Slice { start: Vec::new(), end: vec![crate::ordered::AFTER] }
     }
@@ -79,7 +79,7 @@ impl Limits {
 pub struct Resume {
     /// The token of the partition of the last row.
     pub token: Token,
-    /// Its key.
+    /// Partition key of the last row given, in its wire form.
     pub key: Vec<u8>,
     /// The last row given; `None` if it was the static row alone, or the partition is done.
     pub clustering: Option<Vec<u8>>,
@@ -92,9 +92,9 @@ pub struct Resume {
 /// One shard's part of a SELECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommand {
-    /// Which table.
+    /// Id of the table that is read.
     pub table: TableId,
-    /// Which partitions.
+    /// Which partitions are read.
     pub partitions: Partitions,
     /// Which rows: sorted, disjoint, never empty.
     pub slices: Vec<Slice>,
@@ -106,7 +106,7 @@ pub struct ReadCommand {
     pub distinct: bool,
     /// Conditions that slices cannot say.
     pub filters: Vec<Filter>,
-    /// How much.
+    /// Row and byte limits of the query and of one page.
     pub limits: Limits,
     /// Where the page before ended.
     pub resume: Option<Resume>,
@@ -117,7 +117,7 @@ pub struct ReadCommand {
 /// The partition a row belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionRef<'a> {
-    /// Its token.
+    /// Token of the partition.
     pub token: Token,
     /// Its serialised key.
     pub key: &'a [u8],
@@ -128,7 +128,7 @@ pub struct PartitionRef<'a> {
 /// Whether a sink wants more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// The reader may give more rows.
     More,
     /// The page ends after this row.
     Enough,
@@ -148,7 +148,7 @@ pub trait RowSink {
 /// How a read ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadEnd {
-    /// Rows given.
+    /// Number of rows that were given.
     pub rows: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,

@@ -73,7 +73,7 @@ const CELL_FLAGS: u8 = 63;
 /// One cell, as it stands in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// Which column.
+    /// Id of the cell's column.
     pub column: ColumnId,
     /// When it was written, in microseconds.
     pub timestamp: i64,

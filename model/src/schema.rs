@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// One keyspace.
+/// One keyspace: its replication, its types and tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyspace {
     /// Its name, as stored.
@@ -49,7 +49,7 @@ pub struct Keyspace {
 /// All keyspaces at one version.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// Counts changes.
+    /// Number of changes that made this schema.
     pub number: u64,
     /// What drivers compare.
     pub version: Uuid,

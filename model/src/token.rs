@@ -16,7 +16,7 @@ pub struct Token(pub i64);
 impl Token {
     /// The smallest token a key can have.
     pub const MIN: Token = Token(i64::MIN + 1);
-    /// The largest.
+    /// The largest token, and the end of the ring.
     pub const MAX: Token = Token(i64::MAX);
 
     /// The token of a serialised partition key (`key.rs`).

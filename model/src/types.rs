@@ -37,17 +37,17 @@ pub enum CqlType {
     Tinyint,
     Uuid,
     Varint,
-    /// `list<element>`
+    /// The type `list<element>`, ordered by position.
     List {
         element: Arc<CqlType>,
         frozen: bool,
     },
-    /// `set<element>`
+    /// The type `set<element>`, ordered by value.
     Set {
         element: Arc<CqlType>,
         frozen: bool,
     },
-    /// `map<key, value>`
+    /// The type `map<key, value>`, ordered by key.
     Map {
         key: Arc<CqlType>,
         value: Arc<CqlType>,
@@ -60,7 +60,7 @@ pub enum CqlType {
         definition: Arc<UserType>,
         frozen: bool,
     },
-    /// `vector<element, dimensions>`
+    /// The type `vector<element, dimensions>`, of fixed length.
     Vector {
         element: Arc<CqlType>,
         dimensions: u32,

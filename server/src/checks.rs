@@ -1,7 +1,7 @@
 //! What must be true before the server starts, each with the exact fix when it is not.
 //!
 //! ```text
-//! data directory: made, not in use, writable with O_DIRECT, room left
+//! data directory: made, not in use, writable with O_DIRECT, space left
 //! kernel:         io_uring allowed, memory may be locked, enough descriptors
 //! ports:          free
 //! ```
@@ -21,7 +21,7 @@ use crate::config::quantity::Bytes;
 use crate::limits::{FILES_RESERVE, FREE_BYTES_MIN};
 use crate::os;
 
-/// Checks everything.
+/// Makes all checks before the start; an error says what to do about it.
 pub(crate) fn run(config: &Config, warnings: &mut Vec<String>) -> Result<(), String> {
     drop(lock_data_dir(&config.data_dir)?);
     check_direct_io(&config.data_dir)?;

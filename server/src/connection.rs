@@ -21,9 +21,9 @@ use std::time::Instant;
 
 use cql::frame::compress::Compression;
 use cql::frame::error::{ErrorCode, Malformed};
+use cql::frame::frame_reader::{Arrival, Broken, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Direction, Header, Opcode, Version};
-use cql::frame::intake::{Arrival, Broken, Intake};
-use cql::frame::outlet::Outlet;
 use cql::frame::request::Request;
 use cql::frame::response::{Envelope, Failure};
 use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
@@ -41,8 +41,8 @@ use crate::session::{Session, Stage};
 pub(crate) struct Connection {
     pub(crate) session: Rc<Session>,
     socket: TcpStream,
-    intake: Intake,
-    outlet: Outlet,
+    intake: FrameReader,
+    outlet: FrameWriter,
     /// What arrived and is no whole frame yet, or could not be taken yet. Empty when idle.
     input: Vec<u8>,
     /// `input`, or the intake, may hold whole frames that were not taken yet.
@@ -71,7 +71,7 @@ enum State {
 /// What became of a connection in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It lives.
+    /// The connection lives on.
     Keep,
     /// It is over.
     Drop,
@@ -83,8 +83,8 @@ impl Connection {
         Connection {
             session,
             socket,
-            intake: Intake::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX),
-            outlet: Outlet::new(),
+            intake: FrameReader::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX),
+            outlet: FrameWriter::new(),
             input: Vec::new(),
             backlog: false,
             unread: true,
@@ -382,7 +382,7 @@ enum Next {
 /// The parts of a connection that serving a frame changes, while the intake lends its body.
 struct Serve<'a> {
     session: &'a Rc<Session>,
-    outlet: &'a mut Outlet,
+    outlet: &'a mut FrameWriter,
     waiting: &'a mut Vec<(i16, u32)>,
     load: &'a mut Load,
 }
@@ -454,7 +454,7 @@ fn check_order(stage: Stage, header: &Header) -> Result<(), Malformed> {
 }
 
 #[cold]
-fn refuse(outlet: &mut Outlet, header: &Header, code: ErrorCode, text: &str) {
+fn refuse(outlet: &mut FrameWriter, header: &Header, code: ErrorCode, text: &str) {
     let envelope = Envelope::new(header.version, header.stream);
     outlet.frame(|out| envelope.put_error(Failure::Plain(code), text, out));
 }

@@ -37,7 +37,7 @@ pub(crate) use peers::Peering;
 
 use crate::service::{Outcome, Replies, Service};
 use crate::session::{Session, Stage};
-use answer::Refusal;
+use answer::ExecuteError;
 use call::{Call, Flow};
 use consistency::check_serial;
 use cql::frame::ErrorCode;
@@ -45,7 +45,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
-use handshake::Offer;
+use handshake::SupportedOptions;
 use peers::Ask;
 use read::Finished;
 use shard::idle::InFlight;
@@ -62,7 +62,7 @@ use write::Writes;
 pub(crate) struct Executor {
     shard: Rc<Shard<Peering>>,
     state: NodeState,
-    offer: Offer,
+    offer: SupportedOptions,
     replies: Replies,
     writes: Writes,
     /// Requests that other cores answer.
@@ -84,7 +84,7 @@ struct Run<'r> {
 impl Executor {
     /// The executor of a core whose shard is open.
     pub(crate) fn new(shard: Rc<Shard<Peering>>, state: NodeState) -> Rc<Executor> {
-        let offer = Offer::new(
+        let offer = SupportedOptions::new(
             shard.me().index(),
             shard.sharder().shards(),
             state.settings().shard_aware_port,
@@ -194,7 +194,7 @@ impl Executor {
     fn execute(self: &Rc<Self>, mut call: Call, execute: &Execute<'_>, out: &mut Vec<u8>) -> Flow {
         let found = self.state.prepared().borrow_mut().get(execute.id);
         let Some(statement) = found else {
-            return self.refuse(call, Refusal::Unprepared(execute.id.to_vec()), out);
+            return self.refuse(call, ExecuteError::Unprepared(execute.id.to_vec()), out);
         };
         let parameters = &execute.parameters;
         if let Some(trace) = &mut call.trace {
@@ -256,7 +256,7 @@ impl Executor {
 
     fn use_keyspace(&self, call: Call, keyspace: &str, out: &mut Vec<u8>) -> Flow {
         if self.shard.schema().keyspace(keyspace).is_none() {
-            let refusal = Refusal::invalid(format!("Keyspace '{keyspace}' does not exist"));
+            let refusal = ExecuteError::invalid(format!("Keyspace '{keyspace}' does not exist"));
             return self.refuse(call, refusal, out);
         }
         call.session.keyspace.replace(Some(keyspace.into()));
@@ -266,7 +266,7 @@ impl Executor {
 
     /// Answers with an ERROR frame.
     #[cold]
-    fn refuse(&self, call: Call, refusal: Refusal, out: &mut Vec<u8>) -> Flow {
+    fn refuse(&self, call: Call, refusal: ExecuteError, out: &mut Vec<u8>) -> Flow {
         refusal.put(&call.envelope(), self.state.node(), out);
         Flow::Answered(call)
     }
@@ -293,7 +293,7 @@ impl Executor {
         self: &Rc<Self>,
         group: Group,
         call: Call,
-        work: impl AsyncFnOnce(&Call, &mut Vec<u8>) -> Result<(), Refusal> + 'static,
+        work: impl AsyncFnOnce(&Call, &mut Vec<u8>) -> Result<(), ExecuteError> + 'static,
     ) {
         let executor = self.clone();
         self.shard.runtime().spawn(group, async move {

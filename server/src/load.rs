@@ -95,7 +95,7 @@ mod tests {
         load.release(body_bytes);
         assert!(load.admits(body_bytes));
         load.unsent(0, 2 << 20);
-        assert!(!load.admits(body_bytes), "answers nobody reads take room too");
+        assert!(!load.admits(body_bytes), "answers nobody reads take space too");
         load.unsent(2 << 20, 0);
         assert!(load.admits(body_bytes));
         let mut small = Load::new(10 << 20);

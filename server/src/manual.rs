@@ -18,9 +18,9 @@ use crate::session::{ConnectionId, Session, Stage};
 use crate::system::{self, Node};
 use cql::frame::Version;
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
-use cql::frame::intake::{Arrival, Intake};
-use cql::frame::outlet::Outlet;
 use cql::frame::request::Request;
 use cql::limits::FRAME_BODY_BYTES_MAX;
 use cql::plan::BatchThresholds;
@@ -69,8 +69,8 @@ pub struct ClientId(usize);
 struct ManualClient {
     session: Rc<Session>,
     shard: usize,
-    intake: Intake,
-    outlet: Outlet,
+    intake: FrameReader,
+    outlet: FrameWriter,
     /// Requests without an answer.
     waiting: usize,
 }
@@ -116,9 +116,9 @@ impl ManualServer {
         session.version.set(version);
         session.stage.set(Stage::Ready);
         self.cores[shard].executor.opened(&session);
-        let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
         intake.establish(version, Compression::None);
-        let mut outlet = Outlet::new();
+        let mut outlet = FrameWriter::new();
         outlet.establish(version, Compression::None);
         self.clients.push(ManualClient { session, shard, intake, outlet, waiting: 0 });
         ClientId(self.clients.len() - 1)

@@ -15,7 +15,7 @@ use crate::config::{Config, Durability};
 use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
-use crate::pass::{Door, Pass};
+use crate::pass::{Pass, PassConfig};
 use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
@@ -32,8 +32,12 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     let mut signals = Signals::register().map_err(|error| format!("signals: {error}"))?;
     let shard_aware = steering_works(config.listen, config.shards);
     let listeners = Listeners::bind(config, shard_aware)?;
-    let doors = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
-    let plan = Arc::new(Plan { config: config.clone(), shard_aware, doors: takeable(doors) });
+    let shard_listeners = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
+    let plan = Arc::new(Plan {
+        config: config.clone(),
+        shard_aware,
+        shard_listeners: takeable(shard_listeners),
+    });
     let node_config = node_config(config)?;
     let node = start(node_config, move |core| serve(core, plan.clone())).map_err(explain)?;
     listeners.open().map_err(|error| format!("listeners: {error}"))?;
@@ -58,11 +62,11 @@ struct Plan {
     config: Config,
     shard_aware: bool,
     /// Each core takes its own, once, at its start.
-    doors: Mutex<Vec<Option<ShardListeners>>>,
+    shard_listeners: Mutex<Vec<Option<ShardListeners>>>,
 }
 
-fn takeable(doors: Vec<ShardListeners>) -> Mutex<Vec<Option<ShardListeners>>> {
-    Mutex::new(doors.into_iter().map(Some).collect())
+fn takeable(shard_listeners: Vec<ShardListeners>) -> Mutex<Vec<Option<ShardListeners>>> {
+    Mutex::new(shard_listeners.into_iter().map(Some).collect())
 }
 
 fn node_config(config: &Config) -> Result<NodeConfig, String> {
@@ -94,8 +98,8 @@ fn log_config(config: &Config) -> LogConfig {
 /// One core, from its start to its end.
 async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let me = core.me();
-    let door = plan.doors.lock().expect("nobody panics with it")[me.index()].take();
-    let listeners = door.expect("each core starts once");
+    let config = plan.shard_listeners.lock().expect("nobody panics with it")[me.index()].take();
+    let listeners = config.expect("each core starts once");
     let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };
@@ -111,14 +115,14 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
-    let door = Door {
+    let config = PassConfig {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
         on_over: Box::new(move || done.done()),
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
     };
-    let pass = Pass::new(executor, clock, poller, door);
+    let pass = Pass::new(executor, clock, poller, config);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
     pass.run(&runtime, &idle).await
 }

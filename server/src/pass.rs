@@ -44,7 +44,7 @@ const PLAIN_KEY: u64 = u64::MAX;
 const SHARD_AWARE_KEY: u64 = u64::MAX - 1;
 
 /// What a pass needs of its core.
-pub(crate) struct Door {
+pub(crate) struct PassConfig {
     /// Where connections come from.
     pub(crate) listeners: ShardListeners,
     /// Whether the server is to stop. Asked once a pass; whoever makes it so wakes the core.
@@ -83,9 +83,9 @@ impl<S: Service> Pass<S> {
         service: S,
         clock: Rc<Clock>,
         poller: Poller,
-        door: Door,
+        config: PassConfig,
     ) -> std::io::Result<Pass<S>> {
-        let Door { listeners, stop_asked, on_over, connections_max, memory_bytes } = door;
+        let PassConfig { listeners, stop_asked, on_over, connections_max, memory_bytes } = config;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
             poller.add(shard_aware.as_fd(), SHARD_AWARE_KEY, Interest::Read)?;
@@ -151,7 +151,7 @@ impl<S: Service> Pass<S> {
         busy |= self.deliver();
         busy |= self.flush();
         if self.housekeeping.take() {
-            self.keep_house();
+            self.run_housekeeping();
         }
         busy || self.connections.any_to_serve()
     }
@@ -204,7 +204,7 @@ impl<S: Service> Pass<S> {
                     // Not listening yet: the last event was about that.
                     ErrorKind::InvalidInput => return accepted,
                     _ => {
-                        // Out of descriptors or memory. House-keeping tries again: those who wait
+                        // Out of descriptors or memory. Housekeeping tries again: those who wait
                         // in the backlog cause no further event.
                         tracing::warn!("cannot accept a connection: {error}");
                         return accepted;
@@ -284,7 +284,7 @@ impl<S: Service> Pass<S> {
             match connection.flush(now, &mut self.load) {
                 Fate::Drop => self.close(id),
                 Fate::Keep => {
-                    // Room was made: what was held back may go on, in the next pass.
+                    // Space was made: what was held back may go on, in the next pass.
                     if connection.has_more() {
                         self.connections.serve(id);
                     }
@@ -295,7 +295,7 @@ impl<S: Service> Pass<S> {
         busy
     }
 
-    fn keep_house(&mut self) {
+    fn run_housekeeping(&mut self) {
         self.accept_more = true;
         let now = self.clock.monotonic();
         for id in self.connections.ids() {

@@ -43,10 +43,10 @@ impl Stage {
     }
 }
 
-/// One client.
+/// What the server knows of one client.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its connection.
+    /// Id of the client's connection.
     pub(crate) id: ConnectionId,
     /// Where it comes from.
     pub(crate) peer: SocketAddr,
@@ -56,11 +56,11 @@ pub(crate) struct Session {
     pub(crate) stage: Cell<Stage>,
     /// What USE chose.
     pub(crate) keyspace: RefCell<Option<Rc<str>>>,
-    /// STARTUP's map.
+    /// The options of STARTUP.
     pub(crate) options: RefCell<BTreeMap<String, String>>,
     /// What REGISTER asked for.
     pub(crate) events: Cell<EventKinds>,
-    /// Requests taken.
+    /// Number of requests that were taken.
     pub(crate) requests: Cell<u64>,
 }
 

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cql::frame::client::{Answer, Reply};
+use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::{Direction, Flags, Version};
-use cql::frame::intake::{Arrival, Intake};
 use cql::frame::request::{
     Batch, BatchKind, BatchStatement, BatchText, Execute, Parameters, Prepare, Query, Request,
     Startup, ValueList, Values,
@@ -63,7 +63,7 @@ struct Said {
 
 struct Client {
     socket: TcpStream,
-    intake: Intake,
+    intake: FrameReader,
     input: Vec<u8>,
     level: Consistency,
     flags: Flags,
@@ -73,7 +73,7 @@ impl Client {
     fn of(server: &Server) -> Client {
         let socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let intake = Intake::new(Direction::Response, 16 << 20);
+        let intake = FrameReader::new(Direction::Response, 16 << 20);
         let (input, level, flags) = (Vec::new(), Consistency::One, Flags(0));
         let mut client = Client { socket, intake, input, level, flags };
         let mut options = Vec::new();

@@ -52,7 +52,7 @@ impl Background {
     /// Starts the shard's own tasks; `wake` is told when writes are done.
     pub(crate) fn start(self: &Rc<Self>, wake: Arc<Notify>) {
         self.runtime.spawn(Group::Log, self.clone().drive_log(wake));
-        self.runtime.spawn(Group::Background, self.clone().keep_house());
+        self.runtime.spawn(Group::Background, self.clone().run_housekeeping());
         self.runtime.spawn(Group::Background, self.clone().start_jobs());
     }
 
@@ -83,7 +83,7 @@ impl Background {
         die(self.me, "the commit log", &error);
     }
 
-    async fn keep_house(self: Rc<Self>) {
+    async fn run_housekeeping(self: Rc<Self>) {
         let mut writes = 0;
         loop {
             let writes_now = self.engine.stats().writes;

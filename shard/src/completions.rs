@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Engine, Result};
 
-use crate::held::{Finished, Held};
+use crate::backpressure::{DelayedAnswers, Finished};
 use crate::ticket::Ticket;
 
 /// The finished writes of one shard.
@@ -20,7 +20,7 @@ pub(crate) struct Completions {
     done: RefCell<Vec<(u32, Result<()>)>>,
     /// Empty between calls, kept for its memory.
     finished: RefCell<Vec<Finished>>,
-    held: RefCell<Held>,
+    held: RefCell<DelayedAnswers>,
     alarm_is_set: Cell<bool>,
 }
 

@@ -13,7 +13,7 @@ pub enum Group {
     Log,
     /// Memtables to sstables: memory and log space wait for it.
     Flush,
-    /// Merging sstables.
+    /// Merging sstables in the background.
     Compaction,
     /// Scans of whole ranges and copies of data.
     Streaming,

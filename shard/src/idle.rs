@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::contention::Rivalry;
 use crate::gaps::Gaps;
 use crate::groups::Group;
 use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
@@ -38,7 +39,6 @@ use crate::mailbox::Bell;
 use crate::notify::Notify;
 use crate::os::bridge::{Bridge, EventReader};
 use crate::owner::ShardId;
-use crate::rivalry::Rivalry;
 use crate::runtime::{Runtime, reap, yield_now};
 
 /// What this core waits for besides sockets and mail.

@@ -21,13 +21,13 @@
 //! else in this crate.
 
 mod background;
+mod backpressure;
 mod boot;
 pub mod clock;
 mod completions;
+mod contention;
 mod gaps;
-pub mod gather;
 pub mod groups;
-mod held;
 pub mod idle;
 pub mod limits;
 pub mod mailbox;
@@ -37,17 +37,17 @@ pub mod node;
 pub mod notify;
 pub mod os;
 pub mod owner;
-pub mod pace;
 pub mod page;
 mod peers;
 pub mod protocol;
-mod rivalry;
 mod router;
 pub mod runtime;
+pub mod scatter;
 pub mod shard;
 pub mod suspended;
 pub mod ticket;
 pub mod upkeep;
+pub mod yielder;
 
 pub use boot::Booted;
 pub use groups::Group;

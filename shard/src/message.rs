@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Every request has exactly one reply, so an asker knows how many it may still receive, and its
-//! ring to every peer has room for them (`router.rs`, credits). What the layer above wants to know
+//! ring to every peer has space for them (`router.rs`, credits). What the layer above wants to know
 //! of its own peers travels as its own two types, `A` and `R`.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::upkeep::{ShardStatus, Upkeep};
 /// A request or the reply to one.
 #[derive(Debug)]
 pub enum Message<A, R> {
-    /// Do this.
+    /// A request to another shard.
     Ask {
         /// The asker's name for it.
         id: u32,
@@ -60,20 +60,20 @@ pub enum Request<A> {
 pub enum Reply<R> {
     /// To `Apply`, `Schema` and `Truncate`.
     Done(Result<(), Box<Error>>),
-    /// To `Read`.
+    /// The answer to `Read`.
     Page(Result<Box<Page>, Box<Error>>),
     /// To `Alter`: the schema after it, which every core has.
     Altered(Result<Arc<Schema>, Box<AlterError>>),
-    /// To `Upkeep`.
+    /// The answer to `Upkeep`.
     Upkeep(Result<Box<ShardStatus>, Box<Error>>),
-    /// To `Service`.
+    /// The answer to a question of the layer above.
     Service(R),
 }
 
 /// A change of the schema, and the schema that its author looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alteration {
-    /// The change.
+    /// The schema change.
     pub change: SchemaChange,
     /// [`Schema::number`] of that schema.
     pub based_on: u64,

@@ -115,7 +115,7 @@ pub struct Core<P: Protocol> {
 
 /// What a core's main gets when its shard is open.
 pub struct Opened<P: Protocol> {
-    /// The shard.
+    /// The shard of this core.
     pub shard: Rc<Shard<P>>,
     /// The data directory.
     pub booted: Booted,

@@ -35,7 +35,7 @@ pub struct Page {
 /// One row of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Its partition.
+    /// The partition of the row.
     pub partition: PartitionRef<'a>,
     /// Its clustering key; `None` when only the static row answers.
     pub clustering: Option<&'a [u8]>,
@@ -187,7 +187,7 @@ impl<'a> Iterator for Entries<'a> {
 
 /// How far a reader of entries has come: enough to begin the next page there.
 pub(crate) struct Place<'a> {
-    /// Rows passed.
+    /// Number of rows that passed.
     pub(crate) rows: u64,
     before: Option<&'a Resume>,
     last: Option<Entry<'a>>,

@@ -19,12 +19,12 @@ use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::schema::SchemaEntry;
 use model::{MutationRef, Schema, SchemaChange, TableId};
 
-use crate::gather::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
 use crate::message::{AlterError, Alteration, Reply, Request};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
+use crate::scatter::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
 use crate::shard::Shard;
 use crate::ticket::Ticket;
 

@@ -29,7 +29,7 @@ use crate::groups::Group;
 use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
 use crate::manual::Manual;
 use crate::os::cpus;
-use crate::pace::Pace;
+use crate::yielder::Yielder;
 
 /// How to start one core.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl Runtime {
         }
     }
 
-    /// See [`reap`].
+    /// Does what [`reap`] does, for this runtime.
     pub(crate) async fn reap(&self) {
         // By hand the disk is served whenever its owner drives it.
         if let Kind::Core(_) = &self.0 {
@@ -178,8 +178,8 @@ impl Runtime {
     }
 
     /// How a task of `group` that computes for long takes its turns.
-    pub fn pace(&self, group: Group) -> Pace {
-        Pace::new(self.clone(), group)
+    pub fn pace(&self, group: Group) -> Yielder {
+        Yielder::new(self.clone(), group)
     }
 
     /// How long `group` has run on this core.

@@ -103,7 +103,7 @@ impl<P: Protocol> Shard<P> {
         })
     }
 
-    /// Its storage.
+    /// The storage of this shard.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -36,7 +36,7 @@ pub enum Upkeep {
 /// One shard, as it is now.
 #[derive(Clone, Debug)]
 pub struct ShardStatus {
-    /// Which shard.
+    /// The shard that answers.
     pub shard: ShardId,
     /// What its engine has counted since it was opened.
     pub stats: Stats,

@@ -44,7 +44,7 @@ const TOGETHER: u64 = 16;
 /// What one operation cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
-    /// Allocations.
+    /// Allocations for one operation.
     pub allocations: f64,
     /// Bytes that they asked for.
     pub bytes: f64,
@@ -143,7 +143,7 @@ impl RowSink for Reply {
 fn load(engine: &Engine, driver: &mut super::shard::Driver<'_>, shape: &Shape) {
     for batch in 0..LOADED / LOAD_BATCH {
         for number in batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH {
-            engine.write(&shape.record(number, 1), number).expect("there is room");
+            engine.write(&shape.record(number, 1), number).expect("there is space");
         }
         driver.commit(engine, LOAD_BATCH as usize);
     }
@@ -179,7 +179,7 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
         let mut write = |range: std::ops::Range<u64>| {
             for turn in range.clone() {
                 let record = black_box(&records[turn as usize]);
-                engine.write(record, turn).expect("there is room");
+                engine.write(record, turn).expect("there is space");
             }
             driver.commit(engine, (range.end - range.start) as usize);
         };

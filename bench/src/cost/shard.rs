@@ -14,7 +14,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use uuid::Uuid;
 
-/// The table.
+/// Id of the table of records.
 pub const TABLE: TableId = TableId(Uuid::from_u128(7));
 /// Enough for everything that is written, so that nothing is flushed meanwhile.
 pub(super) const MEMORY_BYTES: usize = 2 << 30;
@@ -25,7 +25,7 @@ const LOG_FILE_BYTES: u64 = 256 << 20;
 /// What a record looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Its name.
+    /// Name of the shape, as the report shows it.
     pub name: &'static str,
     /// Bytes of the key.
     pub key_bytes: usize,
@@ -39,7 +39,7 @@ impl Shape {
     /// What ScyllaDB's `perf-simple-query` reads and writes: 5 blobs of 34 bytes.
     pub const SCYLLA: Shape =
         Shape { name: "5 × 34 bytes", key_bytes: 10, columns: 5, column_bytes: 34 };
-    /// YCSB's record.
+    /// The record of YCSB: ten fields of 100 bytes.
     pub const YCSB: Shape =
         Shape { name: "10 × 100 bytes", key_bytes: 23, columns: 10, column_bytes: 100 };
 

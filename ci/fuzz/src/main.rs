@@ -24,7 +24,7 @@ struct Flags {
     /// How long each target runs.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Where the dice begin.
+    /// Where the rng begin.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -67,12 +67,12 @@ impl Drop for Witness<'_> {
 }
 
 fn fuzz(target: &Target, seed: u64, time: Duration) -> u64 {
-    let mut dice = SmallRng::seed_from_u64(seed);
+    let mut rng = SmallRng::seed_from_u64(seed);
     let (start, mut runs) = (Instant::now(), 0);
     let mut input = Vec::new();
     while start.elapsed() < time {
         for _ in 0..256 {
-            mutate(target, &mut dice, &mut input);
+            mutate(target, &mut rng, &mut input);
             let witness = Witness(target, &input, seed);
             (target.run)(witness.1);
             drop(witness);
@@ -83,33 +83,33 @@ fn fuzz(target: &Target, seed: u64, time: Duration) -> u64 {
 }
 
 /// Makes the next input: a seed, sometimes the last input, with a few changes.
-fn mutate(target: &Target, dice: &mut SmallRng, input: &mut Vec<u8>) {
-    if input.is_empty() || dice.random_ratio(1, 4) {
+fn mutate(target: &Target, rng: &mut SmallRng, input: &mut Vec<u8>) {
+    if input.is_empty() || rng.random_ratio(1, 4) {
         input.clear();
-        if dice.random_ratio(7, 8) {
-            let seed: &[u8] = pick::<&[u8]>(target.seeds, dice);
+        if rng.random_ratio(7, 8) {
+            let seed: &[u8] = pick::<&[u8]>(target.seeds, rng);
             input.extend_from_slice(seed);
         }
         if target.name == "frame" {
-            input.insert(0, dice.random());
+            input.insert(0, rng.random());
         }
     }
-    for _ in 0..dice.random_range(1..=4) {
-        let at = dice.random_range(0..=input.len());
-        match dice.random_range(0..6) {
-            0 => input.insert(at, dice.random()),
-            1 if at < input.len() => input[at] ^= 1 << dice.random_range(0..8),
-            2 if at < input.len() => input[at] = *pick(&[0, 1, 0x7F, 0x80, 0xFF], dice),
+    for _ in 0..rng.random_range(1..=4) {
+        let at = rng.random_range(0..=input.len());
+        match rng.random_range(0..6) {
+            0 => input.insert(at, rng.random()),
+            1 if at < input.len() => input[at] ^= 1 << rng.random_range(0..8),
+            2 if at < input.len() => input[at] = *pick(&[0, 1, 0x7F, 0x80, 0xFF], rng),
             3 => input.truncate(at),
             4 => {
-                let other: &[u8] = pick::<&[u8]>(target.seeds, dice);
-                let from = dice.random_range(0..=other.len());
-                let to = dice.random_range(from..=other.len());
+                let other: &[u8] = pick::<&[u8]>(target.seeds, rng);
+                let from = rng.random_range(0..=other.len());
+                let to = rng.random_range(from..=other.len());
                 let part = other[from..to].to_vec();
                 input.splice(at..at, part);
             }
             _ => {
-                let from = dice.random_range(0..=at);
+                let from = rng.random_range(0..=at);
                 let part = input[from..at].to_vec();
                 input.extend_from_slice(&part);
             }
@@ -118,15 +118,15 @@ fn mutate(target: &Target, dice: &mut SmallRng, input: &mut Vec<u8>) {
     input.truncate(INPUT_BYTES_MAX);
 }
 
-fn pick<'a, T>(from: &'a [T], dice: &mut SmallRng) -> &'a T {
-    &from[dice.random_range(0..from.len())]
+fn pick<'a, T>(from: &'a [T], rng: &mut SmallRng) -> &'a T {
+    &from[rng.random_range(0..from.len())]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A decoder that trusts a length: the dice must find it.
+    /// A decoder that trusts a length: the rng must find it.
     #[test]
     fn a_planted_panic_is_found() {
         fn planted(input: &[u8]) {

@@ -8,8 +8,8 @@
 
 use cql::frame::Version;
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::FrameReader;
 use cql::frame::header::Direction;
-use cql::frame::intake::Intake;
 use crc::{Algorithm, Crc};
 
 const CRC24: Crc<u32> = Crc::<u32>::new(&Algorithm {
@@ -30,7 +30,7 @@ const LENGTH_BITS: u32 = 17;
 pub(crate) fn run(input: &[u8]) {
     let Some((&format, rest)) = input.split_first() else { return };
     let is_compressed = format & 1 == 1;
-    let mut intake = Intake::new(Direction::Request, 1 << 20);
+    let mut intake = FrameReader::new(Direction::Request, 1 << 20);
     let compression = if is_compressed { Compression::Lz4 } else { Compression::None };
     intake.establish(Version::V5, compression);
     crate::targets::drain(&mut intake, &stream(rest, is_compressed));
@@ -69,14 +69,14 @@ fn stream(mut input: &[u8], is_compressed: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cql::frame::intake::Arrival;
+    use cql::frame::frame_reader::Arrival;
 
     /// The target can reach what it is for: OPTIONS in a segment is a frame.
     #[test]
     fn a_segment_arrives_as_its_frame() {
         let options = b"\x05\x00\x00\x00\x05\x00\x00\x00\x00";
         let input = [&[1, options.len() as u8], &options[..]].concat();
-        let mut intake = Intake::new(Direction::Request, 1 << 20);
+        let mut intake = FrameReader::new(Direction::Request, 1 << 20);
         intake.establish(Version::V5, Compression::None);
         let bytes = stream(&input, false);
         let mut rest = &bytes[..];

@@ -9,8 +9,8 @@
 //!
 //! Not here: the server's own parts, as sessions and the cache of prepared statements.
 
-use cql::bind::{Bindings, Ids, Moment};
-use cql::ddl::{self, Ground};
+use cql::bind::{Bindings, Ids, StatementTime};
+use cql::ddl::{self, DdlContext};
 use cql::frame::request::ValueList;
 use cql::frame::{Value, Version};
 use cql::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
@@ -79,7 +79,8 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
     let mut rows = 0;
     for (number, part) in (1..).zip(parts) {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
-        let moment = Moment { timestamp_us: number, now_ms: 1_000_000, now_s: 1000, ids: &SameIds };
+        let moment =
+            StatementTime { timestamp_us: number, now_ms: 1_000_000, now_s: 1000, ids: &SameIds };
         if let Some(changed) = change(&prepared, &schema) {
             schema = changed;
             engine.set_schema(&schema);
@@ -122,7 +123,7 @@ fn compile(part: &[u8], schema: &Schema) -> Option<(Prepared, ValueList)> {
 fn change(prepared: &Prepared, schema: &Schema) -> Option<Schema> {
     let Statement::Schema(tree) = &prepared.statement else { return None };
     let number = schema.number + 1;
-    let ground = Ground {
+    let ground = DdlContext {
         schema,
         keyspace: Some("ks"),
         is_system: |name| name.starts_with("system"),

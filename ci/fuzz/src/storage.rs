@@ -11,7 +11,9 @@ use engine::commitlog::{Config, Log, Position, Replay};
 use engine::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use engine::io::{Disk, Faults, RelPath, SimDisk};
 use engine::manifest::{Edit, Manifest, State, View};
-use engine::sstable::{Codec, Finished, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
+use engine::sstable::{
+    Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig, WrittenSstable,
+};
 use engine::{Error, Result};
 use futures_lite::future::block_on;
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
@@ -172,11 +174,11 @@ type Listing = Vec<String>;
 
 /// Reads a damaged sstable.
 pub(crate) fn sstable(input: &[u8]) {
-    static GOLDEN: OnceLock<Golden<(Known, Listing)>> = OnceLock::new();
+    static GOLDEN: OnceLock<Golden<(SstableIdentity, Listing)>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
         let finished = block_on(write_sstable(&disk)).expect("the disk has no faults");
-        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        let known = SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof };
         let listing = block_on(list(&disk, known)).expect("nothing is damaged yet");
         Golden::of(&sim, [engine::sstable::file_name(SSTABLE)], (known, listing))
     });
@@ -187,7 +189,7 @@ pub(crate) fn sstable(input: &[u8]) {
     }
 }
 
-async fn write_sstable(disk: &Disk) -> Result<Finished> {
+async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
     let config = WriterConfig {
         table: TABLE,
         codec: Codec::Lz4,
@@ -219,7 +221,7 @@ async fn write_sstable(disk: &Disk) -> Result<Finished> {
     Ok(writer.finish().await?.expect("there are rows"))
 }
 
-async fn list(disk: &Disk, known: Known) -> Result<Listing> {
+async fn list(disk: &Disk, known: SstableIdentity) -> Result<Listing> {
     let cache = BlockCache::new(1 << 20);
     let sstable = Sstable::open(disk, &RelPath::root(), known, &cache).await?;
     let slices = [Slice::all()];
@@ -258,7 +260,7 @@ mod tests {
         let states = block_on(write_manifest(&disk)).unwrap();
         assert_eq!(block_on(Manifest::read(&disk, &RelPath::root())).ok(), states.last().cloned());
         let finished = block_on(write_sstable(&disk)).unwrap();
-        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        let known = SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof };
         assert!(block_on(list(&disk, known)).unwrap().len() > 200);
         for name in ["000001.log", "manifest", &engine::sstable::file_name(SSTABLE)] {
             let mut bytes = sim.bytes(&path(name)).unwrap();

@@ -6,8 +6,8 @@
 use crate::{segments, statements, storage};
 use cql::frame::Version;
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::Direction;
-use cql::frame::intake::{Arrival, Intake};
 use cql::frame::request::Request;
 use cql::plan::PagingState;
 use model::TableId;
@@ -20,7 +20,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// One decoder.
+/// One decoder, and inputs to begin with.
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
@@ -139,7 +139,7 @@ fn schema(input: &[u8]) {
 /// Bytes of a connection: bare in each version, and as segments.
 fn frame(input: &[u8]) {
     let Some((&mode, bytes)) = input.split_first() else { return };
-    let mut intake = Intake::new(Direction::Request, 1 << 20);
+    let mut intake = FrameReader::new(Direction::Request, 1 << 20);
     match mode % 5 {
         0 => {}
         1 => intake.establish(Version::V4, Compression::Lz4),
@@ -151,7 +151,7 @@ fn frame(input: &[u8]) {
 }
 
 /// Takes all frames of a connection's bytes.
-pub(crate) fn drain(intake: &mut Intake, bytes: &[u8]) {
+pub(crate) fn drain(intake: &mut FrameReader, bytes: &[u8]) {
     let mut rest = bytes;
     // A step that uses nothing up and finds nothing ends the input.
     for _ in 0..=bytes.len() {
@@ -174,7 +174,7 @@ pub(crate) fn drain(intake: &mut Intake, bytes: &[u8]) {
     }
 }
 
-/// Statement text.
+/// Parses the input as the text of a statement.
 fn parser(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input)
         && let Err(error) = cql::lang::parse(text)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
-use cql::frame::intake::{Arrival, Intake};
-use cql::frame::outlet::Outlet;
 use cql::frame::request::{AuthResponse, Request, Startup};
 use cql::frame::{Flags, Reader, Version, writer};
 
@@ -27,8 +27,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// The protocol version that it speaks.
     pub(super) version: Version,
-    intake: Intake,
-    outlet: Outlet,
+    intake: FrameReader,
+    outlet: FrameWriter,
     input: Vec<u8>,
 }
 
@@ -41,8 +41,8 @@ impl Connection {
             .set_nodelay(true)
             .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .map_err(|e| format!("connecting: {e}"))?;
-        let intake = Intake::new(Direction::Response, ANSWER_BYTES_MAX);
-        let outlet = Outlet::new();
+        let intake = FrameReader::new(Direction::Response, ANSWER_BYTES_MAX);
+        let outlet = FrameWriter::new();
         let mut connection = Connection { stream, version, intake, outlet, input: Vec::new() };
         connection.start()?;
         Ok(connection)

@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Sequence(&'static str, Box<Kind>),
     /// Keys and values.
     Map(Box<Kind>, Box<Kind>),
-    /// Its fields.
+    /// A tuple, with the kinds of its fields.
     Tuple(Vec<Kind>),
     /// Name and fields.
     Udt(String, Vec<(String, Kind)>),

@@ -8,9 +8,9 @@ use super::kind::{Kind, Scalar};
 /// One bound value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// These bytes.
+    /// A value in its wire form.
     Bytes(Vec<u8>),
-    /// No value.
+    /// The value is null.
     Null,
     /// Leave the column as it is.
     Unset,

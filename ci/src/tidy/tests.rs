@@ -32,6 +32,12 @@ fn each_rule_catches_its_violation() {
         ("docs/a.md", "\n[a](a.md) [b](../b.md#c) [c](http://c)\n", ":2: no b.md to link to"),
         ("docs/a.md", "`docs/a.md` `a/src/*`\nsee `cql/src/gone.rs`\n", ":2: no cql/src/gone.rs"),
         ("tools/src/a.py", "open('/home/me/x')\n", ":1: names a folder"),
+        (
+            "engine/src/a.rs",
+            "//! x\n/// The size.\nconst A: u8 = 0;\n",
+            ":2: a doc comment of 2 words",
+        ),
+        ("docs/a.md", "a house of cards\n", ":1: `house`: use the field's word"),
     ] {
         let found = complaints(path, text);
         assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");

@@ -3,7 +3,7 @@
 //! Replication is validated and kept as given: this node holds the one replica there is, and a
 //! warning says so where more were asked for.
 
-use super::{Ddl, Ground, Object, is_word};
+use super::{Ddl, DdlContext, Object, is_word};
 use crate::error::{Error, Result};
 use crate::lang::ast::{Properties, PropertyValue};
 use crate::limits::KEYSPACE_NAME_CHARS_MAX;
@@ -21,7 +21,7 @@ struct Wanted {
 }
 
 pub(super) fn create(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     name: &str,
     if_not_exists: bool,
     properties: &Properties,
@@ -54,7 +54,7 @@ pub(super) fn create(
 }
 
 pub(super) fn alter(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     name: &str,
     if_exists: bool,
     properties: &Properties,
@@ -73,7 +73,7 @@ pub(super) fn alter(
     Ok(Ddl::step(change, "UPDATED", name, Object::Keyspace, wanted.warnings))
 }
 
-pub(super) fn drop(ground: &Ground<'_>, name: &str, if_exists: bool) -> Result<Ddl> {
+pub(super) fn drop(ground: &DdlContext<'_>, name: &str, if_exists: bool) -> Result<Ddl> {
     ground.check_modifiable(name)?;
     if if_exists && ground.schema.keyspace(name).is_none() {
         return Ok(Ddl::nothing());
@@ -98,7 +98,7 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn read(ground: &Ground<'_>, name: &str, properties: &Properties) -> Result<Wanted> {
+fn read(ground: &DdlContext<'_>, name: &str, properties: &Properties) -> Result<Wanted> {
     let mut wanted = Wanted { replication: None, durable_writes: None, warnings: Vec::new() };
     for (property, value) in properties {
         match (property.as_str(), value) {
@@ -139,7 +139,7 @@ fn read(ground: &Ground<'_>, name: &str, properties: &Properties) -> Result<Want
 
 /// Checks a replication map and gives it back as the schema keeps it.
 fn replication(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     keyspace: &str,
     mut given: BTreeMap<String, String>,
     warnings: &mut Vec<String>,

@@ -4,7 +4,7 @@
 //! ast ── plan(statement, ground) ──► Ddl { change, event, warnings }     or an error in Cassandra's words
 //! ```
 //!
-//! Pure: ids and the time come with the [`Ground`]. The change is only right for the schema it was
+//! Pure: ids and the time come with the [`DdlContext`]. The change is only right for the schema it was
 //! planned against; whoever applies it checks that this is still the current one.
 
 mod keyspace;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// What a statement about the schema stands on.
 #[derive(Clone, Copy)]
-pub struct Ground<'g> {
+pub struct DdlContext<'g> {
     /// The schema now.
     pub schema: &'g Schema,
     /// What USE chose.
@@ -43,18 +43,18 @@ pub struct Event {
     pub change: &'static str,
     /// The keyspace, or that of the object.
     pub keyspace: String,
-    /// The object.
+    /// The keyspace, table or type that changed.
     pub object: Object,
 }
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// The keyspace.
+    /// The keyspace itself changed.
     Keyspace,
-    /// A table.
+    /// The table with this name changed.
     Table(String),
-    /// A type.
+    /// The user type with this name changed.
     Type(String),
 }
 
@@ -86,7 +86,7 @@ impl Ddl {
 }
 
 /// Plans a statement about the schema; `None` if the statement is about something else.
-pub fn plan(statement: &Statement, ground: &Ground<'_>) -> Option<Result<Ddl>> {
+pub fn plan(statement: &Statement, ground: &DdlContext<'_>) -> Option<Result<Ddl>> {
     Some(match statement {
         Statement::CreateKeyspace { name, if_not_exists, properties } => {
             keyspace::create(ground, name, *if_not_exists, properties)
@@ -112,7 +112,7 @@ pub fn plan(statement: &Statement, ground: &Ground<'_>) -> Option<Result<Ddl>> {
 
 /// `DROP` of a kind of thing that cannot exist here.
 fn drop_unsupported(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     what: &str,
     name: &QualifiedName,
     if_exists: bool,
@@ -126,7 +126,7 @@ fn drop_unsupported(
     Err(Error::invalid(format!("{what} '{keyspace}.{}' doesn't exist", name.name)))
 }
 
-impl<'g> Ground<'g> {
+impl<'g> DdlContext<'g> {
     /// The keyspace that a name means, whether it exists or not.
     fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
     where

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP TABLE.
 
-use super::{Ddl, Ground, Object, is_word, options};
+use super::{Ddl, DdlContext, Object, is_word, options};
 use crate::error::{Error, Result};
 use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
@@ -14,7 +14,7 @@ use model::types::CqlType;
 
 type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
-pub(super) fn create(ground: &Ground<'_>, create: &CreateTable) -> Result<Ddl> {
+pub(super) fn create(ground: &DdlContext<'_>, create: &CreateTable) -> Result<Ddl> {
     let keyspace_name = ground.keyspace_of(&create.name)?;
     let name = &create.name.name;
     let keyspace = ground.existing(keyspace_name)?;
@@ -83,7 +83,7 @@ fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
 }
 
 /// WITH ID gives a table the id it had elsewhere; the rest are options.
-fn take_id(ground: &Ground<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
+fn take_id(ground: &DdlContext<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
     let mut rest = properties.clone();
     let Some(at) = rest.iter().position(|(name, _)| name == "id") else {
         return Ok((ground.table_id, rest));
@@ -98,7 +98,7 @@ fn take_id(ground: &Ground<'_>, properties: &Properties) -> Result<(TableId, Pro
 }
 
 fn resolve_columns<'c>(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     keyspace: &str,
     table: &str,
     columns: &'c [ColumnDefinition],
@@ -238,7 +238,7 @@ fn check_counters(table: &Table) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn alter(ground: &Ground<'_>, alter: &AlterTable) -> Result<Ddl> {
+pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> {
     let keyspace = ground.keyspace_of(&alter.name)?;
     let name = &alter.name.name;
     let Some(old) = ground.schema.table(keyspace, name) else {
@@ -293,7 +293,7 @@ pub(super) fn alter(ground: &Ground<'_>, alter: &AlterTable) -> Result<Ddl> {
 }
 
 fn add(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     table: &mut Table,
     if_not_exists: bool,
     columns: &[ColumnDefinition],
@@ -379,7 +379,7 @@ fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()
     Ok(table.rename_column(from, to)?)
 }
 
-pub(super) fn drop(ground: &Ground<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
+pub(super) fn drop(ground: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
     let keyspace = ground.keyspace_of(name)?;
     if ground.schema.table(keyspace, &name.name).is_none() {
         if if_exists {

@@ -28,7 +28,7 @@ fn schema() -> Schema {
 }
 
 fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
-    let ground = Ground {
+    let ground = DdlContext {
         schema,
         keyspace: None,
         is_system: |name| name.starts_with("system"),

@@ -3,7 +3,7 @@
 //! A type that changes takes along every type and table that is made of it: columns hold the
 //! definition itself, so that nothing else ever has to look it up.
 
-use super::{Ddl, Ground, Object};
+use super::{Ddl, DdlContext, Object};
 use crate::error::{Error, Result};
 use crate::lang::ast::{AlterType, QualifiedName, TypeChange, TypeName};
 use crate::types::resolve_type;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(super) fn create(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     name: &QualifiedName,
     if_not_exists: bool,
     fields: &[(String, TypeName)],
@@ -45,7 +45,7 @@ pub(super) fn create(
 }
 
 fn add_field(
-    ground: &Ground<'_>,
+    ground: &DdlContext<'_>,
     to: &mut UserType,
     field: &str,
     type_name: &TypeName,
@@ -65,7 +65,7 @@ fn add_field(
     Ok(())
 }
 
-pub(super) fn alter(ground: &Ground<'_>, alter: &AlterType) -> Result<Ddl> {
+pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> {
     let keyspace_name = ground.keyspace_of(&alter.name)?;
     let name = &alter.name.name;
     let found =
@@ -215,7 +215,7 @@ fn tables_after(keyspace: &Keyspace, changed: &UserType) -> Vec<Table> {
     tables
 }
 
-pub(super) fn drop(ground: &Ground<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
+pub(super) fn drop(ground: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
     let keyspace_name = ground.keyspace_of(name)?;
     let keyspace = ground.schema.keyspace(keyspace_name);
     let Some(keyspace) = keyspace.filter(|ks| ks.types.contains_key(&name.name)) else {

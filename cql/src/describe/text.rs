@@ -13,14 +13,14 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// `{'a': 'b'}`
+/// A map of texts as CQL writes it: `{'a': 'b'}`.
 fn map(pairs: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> =
         pairs.iter().map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
     format!("{{{}}}", pairs.join(", "))
 }
 
-/// CREATE KEYSPACE.
+/// The CREATE KEYSPACE statement that makes `keyspace`.
 pub fn create_keyspace(keyspace: &Keyspace) -> String {
     let mut replication = keyspace.replication.clone();
     if let Some(class) = replication.get_mut("class")
@@ -36,7 +36,7 @@ pub fn create_keyspace(keyspace: &Keyspace) -> String {
     )
 }
 
-/// CREATE TYPE.
+/// The CREATE TYPE statement that makes `ty`.
 pub fn create_type(ty: &UserType) -> String {
     let fields: Vec<String> =
         ty.fields.iter().map(|(name, ty)| format!("    {} {ty}", Name(name))).collect();

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// How a value of several parts is put together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Build {
-    /// `[a, b]`.
+    /// A list of these elements: `[a, b]`.
     List(Vec<Term>),
     /// `{a, b}`, whose elements have this type.
     Set(CqlType, Vec<Term>),

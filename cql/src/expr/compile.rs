@@ -21,17 +21,17 @@ use model::schema::{Column, ColumnKind, Schema, Table};
 
 /// What a value is for.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct ExpectedType {
     /// Its name: a column's, or `value(m)`, `[ttl]`.
     pub name: String,
-    /// Its type.
+    /// Type of the value that is expected.
     pub ty: CqlType,
 }
 
-impl Receiver {
-    /// A receiver.
-    pub fn new(name: impl Into<String>, ty: CqlType) -> Receiver {
-        Receiver { name: name.into(), ty }
+impl ExpectedType {
+    /// An expected value of this type, with the name that errors call it.
+    pub fn new(name: impl Into<String>, ty: CqlType) -> ExpectedType {
+        ExpectedType { name: name.into(), ty }
     }
 }
 
@@ -87,7 +87,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The term of `expr` as a value for `to`, in a place where only terms may stand.
-    pub fn term(&mut self, expr: &Expr, to: &Receiver) -> Result<Term> {
+    pub fn term(&mut self, expr: &Expr, to: &ExpectedType) -> Result<Term> {
         let selection = self.selection.take();
         let term = self.draft(expr).and_then(|draft| self.settle(draft, Some(to)));
         self.selection = selection;
@@ -255,7 +255,7 @@ impl<'a> Compiler<'a> {
         self.call(callee, vec![argument])
     }
 
-    /// `f(a, b)`.
+    /// Compiles a call by name: `f(a, b)`.
     fn named<'e>(&mut self, name: &QualifiedName, arguments: &'e [Expr]) -> Result<Form<'e>> {
         if let (Some(kind), None) = (StampKind::named(&name.name), &name.keyspace)
             && self.selection.is_some()
@@ -318,7 +318,7 @@ impl<'a> Compiler<'a> {
         for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
             let index = terms.len();
             let name = self.part_name(|| format!("arg{index}(system.{})", signature.name));
-            terms.push(self.settle(argument, Some(&Receiver::new(name, ty.clone())))?);
+            terms.push(self.settle(argument, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(terms)
     }
@@ -377,7 +377,7 @@ impl<'a> Compiler<'a> {
         Ok(Term { kind: Kind::Row(source), ty })
     }
 
-    /// `value.field`, `value[key]`.
+    /// Compiles `value.field` and `value[key]`.
     fn part(&mut self, inner: &Expr, access: &Access) -> Result<Term> {
         let draft = self.draft(inner)?;
         // One value in parentheses is no tuple if a part of it is taken.
@@ -385,7 +385,7 @@ impl<'a> Compiler<'a> {
             Form::Tuple(items) if items.len() == 1 => items[0].exact_type(),
             _ => None,
         };
-        let value = self.settle(draft, within.map(|ty| Receiver::new("", ty)).as_ref())?;
+        let value = self.settle(draft, within.map(|ty| ExpectedType::new("", ty)).as_ref())?;
         match access {
             Access::Field(name) => field(value, name, inner),
             Access::Element(key) => self.element(value, key, inner),
@@ -411,7 +411,7 @@ impl<'a> Compiler<'a> {
             }
         };
         let name = if matches!(value.ty, CqlType::Map { .. }) { "key" } else { "value" };
-        let key = self.term(key, &Receiver::new(format!("{name}({inner})"), key_ty))?;
+        let key = self.term(key, &ExpectedType::new(format!("{name}({inner})"), key_ty))?;
         let key = self.once(key);
         Ok(Term { kind: Kind::Element(Box::new((value, key))), ty: element })
     }
@@ -442,7 +442,7 @@ fn not_of_column(name: &str) -> Error {
     Error::invalid(format!("{name} is of one column, or of a part of it"))
 }
 
-/// `value.field`
+/// The field `name` of a value of a user type; an error if the type has none.
 fn field(value: Term, name: &str, inner: &Expr) -> Result<Term> {
     let CqlType::Udt { definition, .. } = &value.ty else {
         return Err(Error::invalid(format!(

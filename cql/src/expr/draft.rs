@@ -14,7 +14,7 @@ use std::cell::RefCell;
 /// How well an expression can be a value of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
-    /// It cannot.
+    /// The value cannot be of that type.
     No,
     /// It can be taken for one.
     Weak,
@@ -36,23 +36,23 @@ pub(super) struct Draft<'e> {
 pub(super) enum Form<'e> {
     /// All: it has a type of its own.
     Typed(Term),
-    /// `null`.
+    /// The word `null`, of any type.
     Null,
-    /// A constant.
+    /// A constant whose type is not settled.
     Literal(&'e Literal),
     /// The marker of this number.
     Marker(u16),
-    /// `(type) a`.
+    /// A value with its type before it: `(type) a`.
     Hint(CqlType, Box<Draft<'e>>),
     /// `(a, b)`, or `(a)`: parentheses.
     Tuple(Vec<Draft<'e>>),
-    /// `[a, b]`.
+    /// A list or vector: `[a, b]`.
     List(Vec<Draft<'e>>),
-    /// `{a, b}`.
+    /// A set: `{a, b}`.
     Set(Vec<Draft<'e>>),
     /// `{k: v}`: keys and values in turn.
     Map(Vec<Draft<'e>>),
-    /// `{field: v}`.
+    /// A value of a user type: `{field: v}`.
     Udt(Vec<(&'e str, Draft<'e>)>),
     /// A call among the terms of a write or a `WHERE`: its receiver has a say in what it means.
     Call(Pending<'e>),
@@ -70,7 +70,7 @@ pub(super) struct Pending<'e> {
 /// What is called.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callee {
-    /// The function.
+    /// The function that is called.
     pub(super) function: &'static Function,
     /// Which of its names was written.
     pub(super) name: &'static str,
@@ -81,13 +81,13 @@ pub(super) struct Callee {
 /// How a call is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// `f(a)`.
+    /// By its name alone: `f(a)`.
     Named,
-    /// `system.f(a)`.
+    /// By its name with the keyspace: `system.f(a)`.
     Qualified,
     /// `CAST(a AS t)`.
     Cast,
-    /// `-a`.
+    /// By the sign of the negative: `-a`.
     Negation,
     /// `a + b`, by this symbol.
     Operator(char),

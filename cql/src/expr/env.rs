@@ -1,7 +1,7 @@
 //! What terms read when they are evaluated.
 
 use super::row::Source;
-use crate::bind::{Bindings, Moment};
+use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// The value of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluated<'a> {
-    /// `null`.
+    /// The value is null.
     Null,
     /// A marker that was not set.
     Unset,
@@ -75,7 +75,7 @@ impl<'a> Evaluated<'a> {
 /// An environment has some of these only. The compiler gives it no term that reads another.
 pub trait Env {
     /// When the statement happens.
-    fn moment(&self) -> &Moment<'_>;
+    fn moment(&self) -> &StatementTime<'_>;
 
     /// The value bound to a marker.
     fn marker(&self, _marker: u16) -> Evaluated<'_> {
@@ -105,7 +105,7 @@ pub trait Env {
 
 impl Env for Bindings<'_> {
     #[inline]
-    fn moment(&self) -> &Moment<'_> {
+    fn moment(&self) -> &StatementTime<'_> {
         &self.moment
     }
 

@@ -30,7 +30,7 @@ mod tests;
 
 pub use build::Build;
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
-pub use compile::{Compiler, Receiver};
+pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
 pub use function::Signature;
 pub(crate) use name::undefined;
@@ -56,7 +56,7 @@ pub struct Term {
 pub enum Kind {
     /// Known when the statement is prepared.
     Constant(Box<[u8]>),
-    /// `null`.
+    /// The value `null` of the term's type.
     Null,
     /// A bind marker by number, whose bytes are the value.
     Marker(u16),

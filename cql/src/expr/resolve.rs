@@ -318,7 +318,7 @@ impl Callee {
         matches!(self.style, Style::Operator(_))
     }
 
-    /// As written.
+    /// The argument's type as an error shows it.
     fn shown(&self) -> String {
         match self.style {
             Style::Named => self.name.to_owned(),

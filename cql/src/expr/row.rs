@@ -7,11 +7,11 @@ use model::schema::{Column, ColumnId, ColumnKind};
 /// What of a cell is selected besides its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampKind {
-    /// `writetime(c)`.
+    /// `writetime(c)`: the timestamp of the cell, in µs.
     WriteTime,
-    /// `maxwritetime(c)`.
+    /// `maxwritetime(c)`: the largest timestamp of the cells, in µs.
     MaxWriteTime,
-    /// `ttl(c)`.
+    /// `ttl(c)`: what is left of the time to live, in seconds.
     Ttl,
 }
 
@@ -30,7 +30,7 @@ impl StampKind {
 /// Whether a column is in the static row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InStatic {
-    /// It is.
+    /// The column is static.
     Yes,
     /// It is in each row.
     No,

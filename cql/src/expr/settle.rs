@@ -2,11 +2,11 @@
 //!
 //! Constants are made once, and what consists of constants only is a constant.
 
-use super::compile::{Compiler, Receiver};
+use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
 use super::resolve::{fit, resolve};
 use super::{Build, Kind, Term};
-use crate::bind::{Bindings, Ids, Moment};
+use crate::bind::{Bindings, Ids, StatementTime};
 use crate::error::{Error, Result};
 use crate::lang::ast::{Expr, Literal};
 use crate::literal;
@@ -27,7 +27,7 @@ impl Ids for NoIds {
 
 impl Compiler<'_> {
     /// The term of a draft as a value for `to`. In a selection nothing may be expected.
-    pub(super) fn settle(&mut self, draft: Draft<'_>, to: Option<&Receiver>) -> Result<Term> {
+    pub(super) fn settle(&mut self, draft: Draft<'_>, to: Option<&ExpectedType>) -> Result<Term> {
         let expr = draft.expr;
         let form = match draft.form {
             Form::Typed(term) => return Ok(folded(term)),
@@ -39,7 +39,7 @@ impl Compiler<'_> {
         let to = match (to, &self.selection) {
             (Some(to), None) => to,
             (to, _) => {
-                own = Receiver::new("[selection]", self.type_in_selection(&draft, to)?);
+                own = ExpectedType::new("[selection]", self.type_in_selection(&draft, to)?);
                 to.filter(|to| to.ty == own.ty).unwrap_or(&own)
             }
         };
@@ -62,7 +62,7 @@ impl Compiler<'_> {
     }
 
     /// The type of what has none without a context: that of its parts, or the one expected.
-    fn type_in_selection(&self, draft: &Draft<'_>, to: Option<&Receiver>) -> Result<CqlType> {
+    fn type_in_selection(&self, draft: &Draft<'_>, to: Option<&ExpectedType>) -> Result<CqlType> {
         if let Some(own) = draft.exact_type() {
             return Ok(own);
         }
@@ -79,13 +79,13 @@ impl Compiler<'_> {
         Ok(to.ty.clone())
     }
 
-    /// `(type) value`.
+    /// Settles a value with its type before it: `(type) value`.
     fn hint(
         &mut self,
         expr: &Expr,
         ty: CqlType,
         inner: Draft<'_>,
-        to: Option<&Receiver>,
+        to: Option<&ExpectedType>,
     ) -> Result<Term> {
         let fits = fit(&inner, &ty, self.table) != Fit::No;
         if self.selection.is_some() {
@@ -93,7 +93,7 @@ impl Compiler<'_> {
                 let text = format!("Cannot assign value {expr} to {expr} of type {ty}");
                 return Err(Error::invalid(text));
             }
-            let term = self.settle(inner, Some(&Receiver::new("[selection]", ty.clone())))?;
+            let term = self.settle(inner, Some(&ExpectedType::new("[selection]", ty.clone())))?;
             return Ok(Term { ty, ..term });
         }
         let to = to.expect("a term always has a receiver");
@@ -107,11 +107,11 @@ impl Compiler<'_> {
                 to.name, to.ty
             )));
         }
-        self.settle(inner, Some(&Receiver::new(to.name.clone(), ty)))
+        self.settle(inner, Some(&ExpectedType::new(to.name.clone(), ty)))
     }
 
     /// The value of a literal.
-    fn constant(&self, literal: &Literal, to: &Receiver) -> Result<Term> {
+    fn constant(&self, literal: &Literal, to: &ExpectedType) -> Result<Term> {
         let bytes = match &to.ty {
             CqlType::Tuple(parts) => tuple_of_text(&literal.text, parts, &to.ty)?,
             ty => literal::constant(literal, ty, &to.name)?,
@@ -120,7 +120,7 @@ impl Compiler<'_> {
     }
 
     /// The call that a receiver gets.
-    fn call_for(&mut self, call: Pending<'_>, to: &Receiver) -> Result<Term> {
+    fn call_for(&mut self, call: Pending<'_>, to: &ExpectedType) -> Result<Term> {
         let signature = resolve(&call.callee, &call.arguments, Some(&to.ty), self.table)?;
         if signature.aggregate().is_some() {
             return Err(Error::invalid(
@@ -137,7 +137,7 @@ impl Compiler<'_> {
         Ok(self.applied(signature, arguments))
     }
 
-    fn list(&mut self, items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+    fn list(&mut self, items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
         let (element, what) = match &to.ty {
             CqlType::List { element, .. } => (element.clone(), "list"),
             CqlType::Vector { element, dimensions } => {
@@ -158,7 +158,7 @@ impl Compiler<'_> {
             }
         };
         let name = self.part_name(|| format!("value({})", to.name));
-        let inner = Receiver::new(name, (*element).clone());
+        let inner = ExpectedType::new(name, (*element).clone());
         let parts = self.parts(items, &inner, &format!("{what} literal for {}: value", to.name))?;
         Ok(built(
             match &to.ty {
@@ -169,7 +169,7 @@ impl Compiler<'_> {
         ))
     }
 
-    fn set(&mut self, items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+    fn set(&mut self, items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
         if let (CqlType::Map { key, .. }, []) = (&to.ty, &items[..]) {
             return Ok(built(Build::Map((**key).clone(), Vec::new()), to));
         }
@@ -177,13 +177,13 @@ impl Compiler<'_> {
             return Err(wrong_literal("set", to));
         };
         let name = self.part_name(|| format!("value({})", to.name));
-        let inner = Receiver::new(name, (**element).clone());
+        let inner = ExpectedType::new(name, (**element).clone());
         let parts = self.parts(items, &inner, &format!("set literal for {}: value", to.name))?;
         Ok(built(Build::Set((**element).clone(), parts), to))
     }
 
     /// The elements of a list or set; `what` begins the error of one that is not of its type.
-    fn parts(&mut self, items: Vec<Draft<'_>>, to: &Receiver, what: &str) -> Result<Vec<Term>> {
+    fn parts(&mut self, items: Vec<Draft<'_>>, to: &ExpectedType, what: &str) -> Result<Vec<Term>> {
         items
             .into_iter()
             .map(|item| {
@@ -193,15 +193,15 @@ impl Compiler<'_> {
             .collect()
     }
 
-    fn map(&mut self, entries: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+    fn map(&mut self, entries: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
         let CqlType::Map { key, value, .. } = &to.ty else {
             return Err(wrong_literal("map", to));
         };
         let names = ["key", "value"].map(|part| self.part_name(|| format!("{part}({})", to.name)));
         let [key_name, value_name] = names;
         let sides = [
-            ("key", Receiver::new(key_name, (**key).clone())),
-            ("value", Receiver::new(value_name, (**value).clone())),
+            ("key", ExpectedType::new(key_name, (**key).clone())),
+            ("value", ExpectedType::new(value_name, (**value).clone())),
         ];
         let mut parts = Vec::with_capacity(entries.len());
         for (entry, (what, inner)) in entries.into_iter().zip(sides.iter().cycle()) {
@@ -213,7 +213,7 @@ impl Compiler<'_> {
         Ok(built(Build::Map((**key).clone(), parts), to))
     }
 
-    fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &Receiver) -> Result<Term> {
+    fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
         let CqlType::Tuple(types) = &to.ty else {
             // Parentheses around one value are only parentheses.
             if items.len() == 1 {
@@ -239,12 +239,12 @@ impl Compiler<'_> {
             self.check_part(&item, ty, || {
                 format!("tuple literal for {}: component {index}", to.name)
             })?;
-            parts.push(self.settle(item, Some(&Receiver::new(name, ty.clone())))?);
+            parts.push(self.settle(item, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(built(Build::Tuple(parts), to))
     }
 
-    fn udt(&mut self, mut fields: Vec<(&str, Draft<'_>)>, to: &Receiver) -> Result<Term> {
+    fn udt(&mut self, mut fields: Vec<(&str, Draft<'_>)>, to: &ExpectedType) -> Result<Term> {
         let CqlType::Udt { definition, .. } = &to.ty else {
             return Err(Error::invalid(format!(
                 "Invalid user type literal for {} of type {}",
@@ -270,7 +270,7 @@ impl Compiler<'_> {
                 format!("user type literal for {}: field {name}", to.name)
             })?;
             let name = self.part_name(|| format!("{}.{name}", to.name));
-            parts.push(self.settle(value, Some(&Receiver::new(name, ty.clone())))?);
+            parts.push(self.settle(value, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(built(Build::Tuple(parts), to))
     }
@@ -284,7 +284,7 @@ impl Compiler<'_> {
     }
 }
 
-fn built(build: Build, to: &Receiver) -> Term {
+fn built(build: Build, to: &ExpectedType) -> Term {
     Term { kind: Kind::Build(Box::new(build)), ty: to.ty.clone() }
 }
 
@@ -302,7 +302,7 @@ fn folded(term: Term) -> Term {
     if !pure {
         return term;
     }
-    let moment = Moment { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
+    let moment = StatementTime { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
     let bytes = match term.eval(&Bindings::none(moment)) {
         Ok(value) => value.into_bytes(),
         Err(_) => return term,
@@ -361,6 +361,6 @@ fn split_fields(text: &str) -> Vec<String> {
 }
 
 #[cold]
-fn wrong_literal(what: &str, to: &Receiver) -> Error {
+fn wrong_literal(what: &str, to: &ExpectedType) -> Error {
     Error::invalid(format!("Invalid {what} literal for {} of type {}", to.name, to.ty))
 }

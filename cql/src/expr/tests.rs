@@ -1,7 +1,7 @@
 //! The compiler and the evaluation of terms, without statements around them.
 
 use super::*;
-use crate::bind::{Bindings, Moment};
+use crate::bind::{Bindings, StatementTime};
 use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::lang::ast::{Expr, Statement};
@@ -25,7 +25,7 @@ fn term(db: &Database, text: &str, ty: &CqlType) -> Result<Term> {
     let (expr, names) = value(text);
     let table = db.schema.keyspace("ks").unwrap().tables["t"].clone();
     let mut compiler = Compiler::new(&db.schema, &table, &names);
-    compiler.term(&expr, &Receiver::new("c", ty.clone()))
+    compiler.term(&expr, &ExpectedType::new("c", ty.clone()))
 }
 
 fn database() -> Database {
@@ -38,7 +38,7 @@ fn database() -> Database {
 /// The value of a term as JSON.
 fn shown(term: &Term, values: &ValueList) -> String {
     let ids = CountingIds::default();
-    let moment = Moment { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
+    let moment = StatementTime { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
     let values = values.as_values(Version::V4);
     let marker = |index: u16| crate::bind::Marker {
         keyspace: "ks".into(),

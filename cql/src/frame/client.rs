@@ -17,18 +17,18 @@ pub struct Answer<'a> {
     pub trace_id: Option<[u8; 16]>,
     /// What the server wants the user to know.
     pub warnings: Option<StringList<'a>>,
-    /// The message.
+    /// The decoded message of the body.
     pub reply: Reply<'a>,
 }
 
 /// The message of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Reply<'a> {
-    /// Something failed.
+    /// ERROR: the request failed.
     Error {
         /// The code: see [`super::ErrorCode`].
         code: u32,
-        /// What happened.
+        /// Message of the server.
         text: &'a str,
         /// What the code carries beside.
         details: Reader<'a>,
@@ -45,7 +45,7 @@ pub enum Reply<'a> {
     Supported(StringMultimap<'a>),
     /// A statement without rows is done.
     Void,
-    /// Rows.
+    /// RESULT of kind Rows.
     Rows(Rows<'a>),
     /// This keyspace is in use now.
     SetKeyspace(&'a str),
@@ -58,17 +58,17 @@ pub enum Reply<'a> {
     Event(&'a str, Reader<'a>),
 }
 
-/// RESULT Rows.
+/// The body of a RESULT of kind Rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// The columns.
+    /// Description of the columns.
     pub metadata: Metadata<'a>,
     /// How many rows there are.
     pub row_count: usize,
     cells: Reader<'a>,
 }
 
-/// Described columns.
+/// The description of result columns, as the wire has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata<'a> {
     /// How many columns there are, described or not.
@@ -83,7 +83,7 @@ pub struct Metadata<'a> {
     specs: Reader<'a>,
 }
 
-/// RESULT Prepared.
+/// The body of a RESULT of kind Prepared.
 #[derive(Debug, Clone, Copy)]
 pub struct PreparedReply<'a> {
     /// How EXECUTE names it.

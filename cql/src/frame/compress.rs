@@ -20,7 +20,7 @@ pub enum Compression {
     /// Nothing is compressed.
     #[default]
     None,
-    /// LZ4.
+    /// Bodies are LZ4 blocks after their length.
     Lz4,
     /// Snappy, v3 and v4 only.
     Snappy,

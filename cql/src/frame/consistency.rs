@@ -8,21 +8,21 @@ use super::error::{Malformed, Result};
 pub enum Consistency {
     /// Any node, a hint counts (writes only).
     Any = 0,
-    /// One replica.
+    /// One replica must answer.
     One = 1,
-    /// Two replicas.
+    /// Two replicas must answer.
     Two = 2,
-    /// Three replicas.
+    /// Three replicas must answer.
     Three = 3,
     /// A majority of all replicas.
     Quorum = 4,
-    /// Every replica.
+    /// Every replica must answer.
     All = 5,
     /// A majority in the coordinator's data centre.
     LocalQuorum = 6,
     /// A majority in every data centre.
     EachQuorum = 7,
-    /// Linearizable.
+    /// Linearizable, for conditional writes and their reads.
     Serial = 8,
     /// Linearizable in the coordinator's data centre.
     LocalSerial = 9,

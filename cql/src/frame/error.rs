@@ -41,7 +41,7 @@ pub enum ErrorCode {
     Server = 0x0000,
     /// The peer broke the protocol.
     Protocol = 0x000A,
-    /// Authentication failed.
+    /// The name or password of the user is wrong.
     BadCredentials = 0x0100,
     /// Too few replicas are alive.
     Unavailable = 0x1000,

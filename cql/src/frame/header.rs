@@ -22,7 +22,7 @@ const RESPONSE_BIT: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Version {
-    /// Version 3.
+    /// Version 3 of the protocol.
     V3 = 3,
     /// Version 4: unset values, warnings, custom payloads.
     V4 = 4,
@@ -47,7 +47,7 @@ impl Version {
         }
     }
 
-    /// Its number.
+    /// The number of the version, 3 to 5.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -80,7 +80,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The flags of `self` and of `other`.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -201,7 +201,7 @@ pub enum Direction {
 pub struct Header {
     /// The protocol version.
     pub version: Version,
-    /// The flags.
+    /// Flags of the frame, such as compression and tracing.
     pub flags: Flags,
     /// Which request this is or answers; negative only in events.
     pub stream: i16,

@@ -76,36 +76,36 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[byte]`.
+    /// Reads a `[byte]`: one unsigned byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// `[short]`.
+    /// Reads a `[short]`: two bytes, unsigned, big-endian.
     #[inline]
     pub fn short(&mut self) -> Result<u16> {
         Ok(u16::from_be_bytes(self.array()?))
     }
 
-    /// `[int]`.
+    /// Reads an `[int]`: four bytes, signed, big-endian.
     #[inline]
     pub fn int(&mut self) -> Result<i32> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// `[long]`.
+    /// Reads a `[long]`: eight bytes, signed, big-endian.
     #[inline]
     pub fn long(&mut self) -> Result<i64> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    /// `[uuid]`.
+    /// Reads a `[uuid]`: 16 bytes.
     pub fn uuid(&mut self) -> Result<[u8; 16]> {
         self.array()
     }
 
-    /// `[string]`.
+    /// Reads a `[string]`: a `[short]` length and UTF-8.
     pub fn string(&mut self) -> Result<&'a str> {
         const CUT: Malformed = Malformed::with(
             "Not enough bytes to read an UTF8 serialized string preceded by its 2 bytes length",
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         text(self.take(usize::from(bytes)).map_err(|_| CUT)?)
     }
 
-    /// `[long string]`.
+    /// Reads a `[long]`: eight bytes, signed, big-endian.
     pub fn long_string(&mut self) -> Result<&'a str> {
         const CUT: Malformed = Malformed::with(
             "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length",
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[short bytes]`.
+    /// Reads a `[short]`: two bytes, unsigned, big-endian.
     pub fn short_bytes(&mut self) -> Result<&'a [u8]> {
         const CUT: Malformed =
             Malformed::with("Not enough bytes to read a byte array preceded by its 2 bytes length");
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[consistency]`.
+    /// Reads a `[consistency]`: a `[short]` that names a level.
     pub fn consistency(&mut self) -> Result<Consistency> {
         Consistency::from_code(self.short()?)
     }
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[string list]`.
+    /// Reads a `[string list]`: a `[short]` count and strings.
     pub fn string_list(&mut self) -> Result<StringList<'a>> {
         let count = self.short()?;
         let items = *self;
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         Ok(StringList { count, items })
     }
 
-    /// `[string map]`.
+    /// Reads a `[string map]`: a `[short]` count and pairs of strings.
     pub fn string_map(&mut self) -> Result<StringMap<'a>> {
         let count = self.short()?;
         let items = *self;
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         Ok(StringMap { count, items })
     }
 
-    /// `[string multimap]`.
+    /// Reads a `[string multimap]`: a `[short]` count, then names with string lists.
     pub fn string_multimap(&mut self) -> Result<StringMultimap<'a>> {
         let count = self.short()?;
         let items = *self;

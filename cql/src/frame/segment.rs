@@ -40,9 +40,9 @@ const CRC32_SEED: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 /// Which of the two segment formats a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentFormat {
-    /// Without compression.
+    /// Segments without compression.
     Plain,
-    /// With LZ4.
+    /// Segments compressed with LZ4.
     Lz4,
 }
 

@@ -7,22 +7,22 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::reader::Value;
 
-/// `[byte]`.
+/// Appends a `[byte]`: one unsigned byte.
 pub fn byte(out: &mut Vec<u8>, value: u8) {
     out.push(value);
 }
 
-/// `[short]`.
+/// Appends a `[short]`: two bytes, unsigned, big-endian.
 pub fn short(out: &mut Vec<u8>, value: u16) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// `[int]`.
+/// Appends an `[int]`: four bytes, signed, big-endian.
 pub fn int(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// `[long]`.
+/// Appends a `[long]`: eight bytes, signed, big-endian.
 pub fn long(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
@@ -34,7 +34,7 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// `[long string]`.
+/// Appends a `[long string]`: an `[int]` length and UTF-8.
 pub fn long_string(out: &mut Vec<u8>, text: &str) {
     int(out, length(text.len()));
     out.extend_from_slice(text.as_bytes());
@@ -51,13 +51,13 @@ pub fn bytes(out: &mut Vec<u8>, value: Option<&[u8]>) {
     }
 }
 
-/// `[short bytes]`.
+/// Appends `[short bytes]`: a `[short]` length and bytes.
 pub fn short_bytes(out: &mut Vec<u8>, value: &[u8]) {
     short(out, count(value.len()));
     out.extend_from_slice(value);
 }
 
-/// `[value]`.
+/// Appends a `[value]`: an `[int]` length and bytes, -1 for null, -2 for unset.
 pub fn value(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::Bytes(b) => bytes(out, Some(b)),
@@ -66,7 +66,7 @@ pub fn value(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// `[string list]`.
+/// Appends a `[string list]`: a `[short]` count and strings.
 pub fn string_list<'s>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = &'s str>) {
     short(out, count(items.len()));
     for item in items {
@@ -74,7 +74,7 @@ pub fn string_list<'s>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = &
     }
 }
 
-/// `[string map]`.
+/// Appends a `[string map]`: a `[short]` count and pairs of strings.
 pub fn string_map<'s>(
     out: &mut Vec<u8>,
     entries: impl ExactSizeIterator<Item = (&'s str, &'s str)>,
@@ -86,7 +86,7 @@ pub fn string_map<'s>(
     }
 }
 
-/// `[inetaddr]`.
+/// Appends an `[inetaddr]`: a length byte and the address.
 pub fn inet_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {
@@ -100,7 +100,7 @@ pub fn inet_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// `[inet]`.
+/// Appends an `[inet]`: address and port.
 pub fn inet(out: &mut Vec<u8>, address: SocketAddr) {
     inet_address(out, address.ip());
     int(out, i32::from(address.port()));

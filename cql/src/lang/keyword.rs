@@ -21,7 +21,7 @@ pub enum Class {
 
 macro_rules! keywords {
     ($($name:ident $text:literal $class:ident,)*) => {
-        /// A keyword.
+        /// A word with a meaning in CQL, reserved or not.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each is its own word")]
         pub enum Keyword { $($name,)* }

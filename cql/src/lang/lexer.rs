@@ -100,7 +100,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `$$text$$`.
+    /// Reads a text between dollars: `$$text$$`.
     fn dollars(&mut self) -> Result<Kind, SyntaxError> {
         if self.peek(1) != Some(b'$') {
             let next = self.text[self.at + 1..].chars().next();

@@ -7,23 +7,23 @@ use super::keyword::Keyword;
 pub(super) enum Kind {
     /// A word that is no keyword.
     Ident,
-    /// `"Name"`.
+    /// A name in double quotes, which keeps its case: `"Name"`.
     QuotedName,
-    /// A keyword.
+    /// A word that is a keyword.
     Word(Keyword),
     /// `'text'` or `$$text$$`.
     String,
-    /// `-12`.
+    /// An integer, such as `-12`.
     Integer,
     /// `1.5e3`, and the words `NaN`, `Infinity` with their signs.
     Float,
-    /// `true`, `false`.
+    /// The word `true` or `false`.
     Boolean,
-    /// `1y2mo3d`, `P1Y2M`.
+    /// A duration, such as `1y2mo3d` or `P1Y2M`.
     Duration,
     /// Eight, four, four, four and twelve hexadecimal digits.
     Uuid,
-    /// `0xcafe`.
+    /// Bytes, such as `0xcafe`.
     Hex,
     Question,
     Colon,

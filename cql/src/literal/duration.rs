@@ -10,11 +10,11 @@ use std::str::FromStr;
 /// A duration. No two parts have different signs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Duration {
-    /// Months.
+    /// Number of months.
     pub months: i32,
-    /// Days.
+    /// Number of days.
     pub days: i32,
-    /// Nanoseconds.
+    /// Number of nanoseconds.
     pub nanos: i64,
 }
 
@@ -169,7 +169,8 @@ fn read_iso(mut text: &str, sum: &mut Sum) -> Result<bool> {
     Ok(read)
 }
 
-/// `0001-02-03T04:05:06`.
+/// Reads the alternative ISO form, such as `0001-02-03T04:05:06`; false if the text has another
+/// form.
 fn read_alternative(text: &str, sum: &mut Sum) -> Result<bool> {
     let parts: Vec<&str> = text.split(['-', 'T', ':']).collect();
     if parts.len() != 6 || parts.iter().any(|part| !digits(part).1.is_empty() || part.is_empty()) {

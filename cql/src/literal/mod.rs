@@ -125,7 +125,7 @@ pub fn kind_name(kind: LiteralKind) -> &'static str {
     }
 }
 
-/// `0xcafe`.
+/// Reads bytes such as `0xcafe`; an error if a digit is wrong or missing.
 fn blob(text: &str) -> Result<Vec<u8>> {
     let digits = text.get(2..).unwrap_or_default().as_bytes();
     let wrong = || {

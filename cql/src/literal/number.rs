@@ -61,7 +61,7 @@ pub(super) fn narrowest_float(text: &str) -> CqlType {
 /// `unscaled × 10^-scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// All digits.
+    /// All digits of the number, without the point.
     pub unscaled: BigInt,
     /// How many of them are behind the point.
     pub scale: i32,

@@ -49,7 +49,7 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// `2026-11-21T12:34:56.789Z`.
+/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`.
 pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
     let date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
     let time = millis.rem_euclid(MILLIS_OF_DAY);
@@ -58,7 +58,7 @@ pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
     format!("{date}{separator}{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
-/// `12:34:56.123456789`.
+/// A time of day in ns as text, such as `12:34:56.123456789`.
 fn time_text(nanos: i64) -> String {
     let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -93,7 +93,7 @@ where
     format!("{mantissa}{point}E{exponent}")
 }
 
-/// `0xcafe`.
+/// Bytes as a CQL blob, such as `0xcafe`.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + 2 * bytes.len());
     text.push_str("0x");

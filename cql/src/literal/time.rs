@@ -185,7 +185,8 @@ pub(super) fn timestamp(text: &str) -> Result<Vec<u8>> {
         .ok_or_else(|| Error::invalid(format!("Unable to parse a date/time from '{text}'")))
 }
 
-/// `2026-11-21[ T]12:34[:56[.789]][zone]`.
+/// Reads `2026-11-21[ T]12:34[:56[.789]][zone]` as ms since 1970; `None` if the text has another
+/// form.
 fn timestamp_millis(text: &str) -> Option<i64> {
     let mut scanner = Scanner { rest: text };
     let days = days_of_civil(scanner.civil(9)?);

@@ -21,7 +21,7 @@ pub struct BatchPlan {
     pub kind: BatchKind,
     /// `USING TIMESTAMP` of the whole.
     pub timestamp: Option<Term>,
-    /// Its statements.
+    /// The statements of the batch, in their order.
     pub writes: Vec<WritePlan>,
 }
 

@@ -29,7 +29,7 @@ use model::types::{collection_elements, tuple_fields};
 pub enum CellOp {
     /// `c = v`; null deletes.
     Set(Term),
-    /// `DELETE c`.
+    /// `DELETE c`: the column's cell or collection goes.
     Delete,
     /// `c = c + v`: elements are added.
     Add(Term),
@@ -39,7 +39,7 @@ pub enum CellOp {
     Remove(Term),
     /// `m[k] = v`; null deletes.
     Put(Term, Term),
-    /// `DELETE m[k]`.
+    /// `DELETE m[k]`: one element goes.
     RemoveKey(Term),
     /// `u.field = v`; null deletes.
     SetField(u16, Term),
@@ -48,11 +48,11 @@ pub enum CellOp {
 /// All that happens to one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellWrite {
-    /// The column.
+    /// Id of the column that is written.
     pub column: ColumnId,
     /// Its name, for errors.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub ty: CqlType,
     /// What happens, in the order written. A whole value stands alone.
     pub ops: Vec<CellOp>,

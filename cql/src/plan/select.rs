@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// One result column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultColumn {
-    /// Its heading.
+    /// Name of the result column.
     pub name: String,
-    /// Its type.
+    /// Type of the result column.
     pub ty: CqlType,
 }
 
@@ -27,7 +27,7 @@ pub struct ResultColumn {
 pub struct SelectPlan {
     /// The table, as it was when the statement was prepared.
     pub table: Arc<Table>,
-    /// Which rows.
+    /// Which partitions and rows are read.
     pub filter: Where,
     /// What of them.
     pub selection: Selection,
@@ -37,13 +37,13 @@ pub struct SelectPlan {
     pub reversed: bool,
     /// Whether rows of several partitions must be sorted after they were read.
     pub sorted_after: Option<RowOrder>,
-    /// `DISTINCT`.
+    /// Whether `DISTINCT` was written: one row a partition.
     pub distinct: bool,
     /// Whether a partition without rows shows its static ones.
     pub static_alone: bool,
     /// How many columns of the primary key `GROUP BY` names.
     pub group_by: Option<usize>,
-    /// `LIMIT`.
+    /// `LIMIT n`: at most so many rows.
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,

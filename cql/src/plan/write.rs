@@ -8,7 +8,7 @@ use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::restrict::{Choice, RowChoice, RowKey, for_each_key};
+use crate::restrict::{RowChoice, RowKey, ValueSet, for_each_key};
 use model::cell::{Deletion, Expiry, Life};
 use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
 use model::mutation::RangeTombstone;
@@ -59,8 +59,8 @@ pub struct WritePlan {
     /// The table, as it was when the statement was prepared.
     pub table: Arc<Table>,
     /// The values of each partition key column.
-    pub keys: Vec<Choice>,
-    /// Which rows.
+    pub keys: Vec<ValueSet>,
+    /// Which rows are written.
     pub rows: RowChoice,
     /// What happens to them.
     pub change: RowChange,
@@ -68,9 +68,9 @@ pub struct WritePlan {
     pub static_cells: Vec<CellWrite>,
     /// The cells of each row, in the order of storage.
     pub row_cells: Vec<CellWrite>,
-    /// `USING TIMESTAMP`.
+    /// `USING TIMESTAMP n`: time of the write in µs.
     pub timestamp: Option<Term>,
-    /// `USING TTL`.
+    /// `USING TTL n`: time to live in seconds.
     pub ttl: Option<Term>,
 }
 

@@ -30,19 +30,19 @@ use std::sync::Arc;
 /// What a statement is, ready to be executed.
 #[derive(Debug)]
 pub enum Statement {
-    /// `USE ks`.
+    /// `USE ks`: the keyspace of unqualified names.
     Use(String),
-    /// `SELECT`.
+    /// `SELECT ..`: a read.
     Select(Box<SelectPlan>),
     /// `INSERT`, `UPDATE`, `DELETE`.
     Write(Box<WritePlan>),
-    /// `BEGIN BATCH`.
+    /// `BEGIN BATCH ..`: several writes.
     Batch(BatchPlan),
-    /// `TRUNCATE`.
+    /// `TRUNCATE t`: all rows of a table go.
     Truncate(Arc<Table>),
     /// A change of the schema: `ddl::plan` turns it into one when it is executed.
     Schema(ast::Statement),
-    /// `DESCRIBE`.
+    /// `DESCRIBE ..`: the schema as statements.
     Describe(Describe),
 }
 
@@ -168,7 +168,7 @@ fn table_of(modification: &ast::Modification) -> &QualifiedName {
     }
 }
 
-fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::Choice> {
+fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::ValueSet> {
     match &plan.filter.partitions {
         crate::restrict::PartitionChoice::Keys { columns, .. } => columns.clone(),
         _ => Vec::new(),
@@ -176,12 +176,12 @@ fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::Choice> {
 }
 
 /// The markers that give the columns of the partition key one value each.
-fn key_indexes(markers: &[Marker], keys: &[crate::restrict::Choice]) -> Vec<u16> {
-    use crate::restrict::{Choice, Values};
+fn key_indexes(markers: &[Marker], keys: &[crate::restrict::ValueSet]) -> Vec<u16> {
+    use crate::restrict::{ValueSet, Values};
     let indexes = keys.iter().map(|key| match key {
         // Of an IN the last marker stands for all, as Cassandra has it.
-        Choice::One(Values::Each(terms)) => terms.last()?.marker(),
-        Choice::Many(all) => match all.last()? {
+        ValueSet::One(Values::Each(terms)) => terms.last()?.marker(),
+        ValueSet::Many(all) => match all.last()? {
             Values::Each(terms) => terms.last()?.marker(),
             Values::Whole(_) => None,
         },

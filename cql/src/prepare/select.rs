@@ -5,10 +5,10 @@ mod order;
 mod selection;
 
 use crate::error::{Error, Result};
-use crate::expr::{Compiler, Receiver, Term};
+use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
-use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
+use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use model::schema::{Column, ColumnKind};
 use model::{CqlType, Table};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub(super) fn compile(
     let selected = selection::compile(&select.items, compiler)?;
     if distinct {
         // What DISTINCT refuses, it refuses before filtering is looked at.
-        let purpose = Purpose::Select { filtering: true };
+        let purpose = StatementKind::Select { filtering: true };
         let filter = Where::analyse(&select.relations, purpose, compiler)?;
         check_distinct(&selected.columns_used, &filter, table)?;
     }
-    let purpose = Purpose::Select { filtering: select.allow_filtering };
+    let purpose = StatementKind::Select { filtering: select.allow_filtering };
     let filter = Where::analyse(&select.relations, purpose, compiler)?;
     let group_by = group_by(&select.group_by, &filter, table)?;
     if distinct && group_by.is_some_and(|columns| columns > table.partition_key().len()) {
@@ -48,7 +48,7 @@ pub(super) fn compile(
         selection.has_functions() && group_by.is_none(),
         compiler,
     )?;
-    let timeout = Receiver::new("[timeout]", CqlType::Duration);
+    let timeout = ExpectedType::new("[timeout]", CqlType::Duration);
     select.using.timeout.as_ref().map(|expr| compiler.term(expr, &timeout)).transpose()?;
     let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
     let static_alone = filter.rows.is_all()
@@ -92,7 +92,7 @@ fn aggregate_warning(filter: &Where) -> Option<String> {
 
 fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let Some(expr) = expr else { return Ok(None) };
-    let term = compiler.term(expr, &Receiver::new(name, CqlType::Int))?;
+    let term = compiler.term(expr, &ExpectedType::new(name, CqlType::Int))?;
     if let Some(bytes) = term.constant_bytes()
         && i32::from_be_bytes(bytes.try_into().expect("an int has four bytes")) <= 0
     {

@@ -3,13 +3,13 @@
 use super::{find_table, has_kind, table_of};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
-use crate::expr::{Compiler, Receiver, Term};
+use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
 };
 use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
-use crate::restrict::{PartitionChoice, Purpose, Where, undefined};
+use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use model::schema::{Column, ColumnKind, Schema};
 use model::{CqlType, Table};
 use std::sync::Arc;
@@ -106,18 +106,18 @@ fn using_of(modification: &Modification) -> &Using {
 }
 
 fn timestamp(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
-    let to = Receiver::new("[timestamp]", CqlType::Bigint);
+    let to = ExpectedType::new("[timestamp]", CqlType::Bigint);
     using.timestamp.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
 }
 
 fn ttl(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
-    let to = Receiver::new("[ttl]", CqlType::Int);
+    let to = ExpectedType::new("[ttl]", CqlType::Int);
     using.ttl.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
 }
 
 /// `USING TIMEOUT` has no effect (its user is warned); what it binds still needs a type.
 fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
-    let to = Receiver::new("[timeout]", CqlType::Duration);
+    let to = ExpectedType::new("[timeout]", CqlType::Duration);
     using.timeout.as_ref().map(|expr| compiler.term(expr, &to)).transpose().map(drop)
 }
 
@@ -154,7 +154,7 @@ fn compile_insert(
         if column.kind <= ColumnKind::Clustering {
             keys.push((column, value));
         } else {
-            let to = Receiver::new(column.name.clone(), column.ty.clone());
+            let to = ExpectedType::new(column.name.clone(), column.ty.clone());
             cells.push(column, CellOp::Set(compiler.term(value, &to)?));
         }
     }
@@ -228,7 +228,7 @@ fn compile_update(
         }
         cells.assign(column, cell_op(column, assignment, compiler)?)?;
     }
-    let filter = Where::analyse(&update.relations, Purpose::Update, compiler)?;
+    let filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
     let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
     Ok(WritePlan { timestamp, ttl, ..finish(filter, cells, change, table) })
 }
@@ -272,7 +272,7 @@ fn compile_delete(
     timeout(&delete.using, compiler)?;
     let timestamp = timestamp(&delete.using, compiler)?;
     let of_columns = !delete.deletions.is_empty();
-    let filter = Where::analyse(&delete.relations, Purpose::Delete { of_columns }, compiler)?;
+    let filter = Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
     let change = if of_columns {
         let ranged = !cells.rows.is_empty() && !filter.rows.is_rows(table);
         if ranged {
@@ -335,7 +335,7 @@ fn cell_op(
     assignment: &Assignment,
     compiler: &mut Compiler<'_>,
 ) -> Result<CellOp> {
-    let to = Receiver::new(column.name.clone(), column.ty.clone());
+    let to = ExpectedType::new(column.name.clone(), column.ty.clone());
     let grows = column.ty.is_collection() && column.ty.is_multi_cell();
     match &assignment.assign {
         Assign::Set(value) => Ok(CellOp::Set(compiler.term(value, &to)?)),
@@ -343,7 +343,7 @@ fn cell_op(
         Assign::Add(value) => Err(not_counter(column, "+", value)),
         Assign::Subtract(value) if grows => {
             let removed = removed_type(column)?;
-            let to = Receiver::new(column.name.clone(), removed);
+            let to = ExpectedType::new(column.name.clone(), removed);
             Ok(CellOp::Remove(compiler.term(value, &to)?))
         }
         Assign::Subtract(value) => Err(not_counter(column, "-", value)),
@@ -383,8 +383,8 @@ fn set_element(
     let name = &column.name;
     match &column.ty {
         CqlType::Map { key: keys, value: values, frozen: false } => {
-            let keys = Receiver::new(format!("key({name})"), (**keys).clone());
-            let values = Receiver::new(format!("value({name})"), (**values).clone());
+            let keys = ExpectedType::new(format!("key({name})"), (**keys).clone());
+            let values = ExpectedType::new(format!("value({name})"), (**values).clone());
             Ok(CellOp::Put(compiler.term(key, &keys)?, compiler.term(value, &values)?))
         }
         CqlType::List { frozen: false, .. } => Err(Error::invalid(format!(
@@ -403,7 +403,7 @@ fn set_element(
 }
 
 /// The index of a field of a user-defined type, and what it takes.
-fn field_of(column: &Column, field: &str) -> Result<(u16, Receiver)> {
+fn field_of(column: &Column, field: &str) -> Result<(u16, ExpectedType)> {
     let name = &column.name;
     let CqlType::Udt { definition, frozen } = &column.ty else {
         return Err(Error::invalid(format!(
@@ -422,7 +422,7 @@ fn field_of(column: &Column, field: &str) -> Result<(u16, Receiver)> {
         )));
     };
     let ty = definition.fields[index].1.clone();
-    Ok((index as u16, Receiver::new(format!("{name}.{field}"), ty)))
+    Ok((index as u16, ExpectedType::new(format!("{name}.{field}"), ty)))
 }
 
 /// What a `DELETE` does to a column.
@@ -458,7 +458,7 @@ fn deletion_op(
                     )));
                 }
             };
-            let to = Receiver::new(format!("key({name})"), (**element).clone());
+            let to = ExpectedType::new(format!("key({name})"), (**element).clone());
             Ok(CellOp::RemoveKey(compiler.term(key, &to)?))
         }
         Some(Access::Slice(..)) => Err(Error::invalid("Slices cannot be deleted")),

@@ -1,7 +1,7 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
 
-use super::gather::{Bound, Kind, Multi, Single};
-use super::{Choice, Values};
+use super::gather::{Bound, ColumnRestriction, Kind, TupleRestriction};
+use super::{ValueSet, Values};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use model::read::{Filter, FilterTarget, Operator};
@@ -12,7 +12,7 @@ use model::schema::{Column, ColumnKind};
 pub struct FilterTemplate {
     column: Column,
     operator: Operator,
-    values: Choice,
+    values: ValueSet,
 }
 
 impl FilterTemplate {
@@ -41,16 +41,16 @@ impl FilterTemplate {
 }
 
 /// Adds the filters that a restriction of one column is.
-pub(super) fn add(single: &Single, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+pub(super) fn add(single: &ColumnRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
     let column = &single.column;
     let mut push = |operator, values| {
         filters.push(FilterTemplate { column: column.clone(), operator, values });
     };
     match &single.kind {
-        Kind::Choice(choice) if choice.is_one() => push(Operator::Equal, choice.clone()),
-        Kind::Choice(choice) => push(Operator::In, choice.clone()),
+        Kind::ValueSet(choice) if choice.is_one() => push(Operator::Equal, choice.clone()),
+        Kind::ValueSet(choice) => push(Operator::In, choice.clone()),
         Kind::Slice { lower, upper } => {
-            let one = |bound: &Bound| Choice::One(bound.values.clone());
+            let one = |bound: &Bound| ValueSet::One(bound.values.clone());
             if let Some(bound) = lower {
                 let operator =
                     if bound.inclusive { Operator::GreaterOrEqual } else { Operator::Greater };
@@ -63,7 +63,7 @@ pub(super) fn add(single: &Single, filters: &mut Vec<FilterTemplate>) -> Result<
         }
         Kind::Contains(all) => {
             for (operator, terms) in all {
-                push(*operator, Choice::One(Values::Each(terms.clone())));
+                push(*operator, ValueSet::One(Values::Each(terms.clone())));
             }
         }
     }
@@ -71,15 +71,15 @@ pub(super) fn add(single: &Single, filters: &mut Vec<FilterTemplate>) -> Result<
 }
 
 /// Adds the filters that a restriction of several columns is.
-pub(super) fn add_multi(multi: &Multi, filters: &mut Vec<FilterTemplate>) -> Result<()> {
-    let Kind::Choice(Choice::One(Values::Each(terms))) = &multi.kind else {
+pub(super) fn add_multi(multi: &TupleRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+    let Kind::ValueSet(ValueSet::One(Values::Each(terms))) = &multi.kind else {
         let what = if matches!(multi.kind, Kind::Slice { .. }) { "slice" } else { "IN" };
         return Err(Error::invalid(format!(
-            "Multi-column {what} restrictions cannot be used for filtering."
+            "TupleRestriction-column {what} restrictions cannot be used for filtering."
         )));
     };
     for (column, term) in multi.columns.iter().zip(terms) {
-        let values = Choice::One(Values::Each(vec![term.clone()]));
+        let values = ValueSet::One(Values::Each(vec![term.clone()]));
         let column = column.clone();
         filters.push(FilterTemplate { column, operator: Operator::Equal, values });
     }

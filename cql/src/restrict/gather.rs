@@ -1,8 +1,8 @@
 //! Relations to restrictions: one for each column or tuple of columns, merged where they meet.
 
-use super::{Choice, TupleForm, Values, list_of, tuple_of};
+use super::{TupleForm, ValueSet, Values, list_of, tuple_of};
 use crate::error::{Error, Result};
-use crate::expr::{Compiler, Receiver, Term, undefined};
+use crate::expr::{Compiler, ExpectedType, Term, undefined};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
 use crate::lang::keyword::quoted;
 use model::CqlType;
@@ -21,7 +21,7 @@ pub struct Bound {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// `=` or `IN`.
-    Choice(Choice),
+    ValueSet(ValueSet),
     /// `>`, `<` and both.
     Slice {
         /// `>` or `>=`.
@@ -35,8 +35,8 @@ pub(super) enum Kind {
 
 /// A restriction of one column.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Single {
-    /// The column.
+pub(super) struct ColumnRestriction {
+    /// The column that is restricted.
     pub(super) column: Column,
     /// What it must be.
     pub(super) kind: Kind,
@@ -44,7 +44,7 @@ pub(super) struct Single {
 
 /// A restriction of several clustering columns together, the first at `position`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Multi {
+pub(super) struct TupleRestriction {
     /// The columns in order.
     pub(super) columns: Vec<Column>,
     /// What they must be.
@@ -53,16 +53,16 @@ pub(super) struct Multi {
 
 /// All restrictions of a statement.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct Restrictions {
     /// Those of one column each.
-    pub(super) singles: Vec<Single>,
+    pub(super) singles: Vec<ColumnRestriction>,
     /// Those of several clustering columns.
-    pub(super) multis: Vec<Multi>,
+    pub(super) multis: Vec<TupleRestriction>,
     /// That of the token.
     pub(super) token: Option<Kind>,
 }
 
-impl Gathered {
+impl Restrictions {
     /// Adds a relation.
     pub(super) fn add(&mut self, relation: &Relation, compiler: &mut Compiler<'_>) -> Result<()> {
         match &relation.target {
@@ -87,8 +87,8 @@ impl Gathered {
         compiler: &mut Compiler<'_>,
     ) -> Result<()> {
         let term = compiler.term(value, &receiver(column))?;
-        let kind = Kind::Choice(Choice::One(Values::Each(vec![term])));
-        self.merge_single(Single { column: column.clone(), kind })
+        let kind = Kind::ValueSet(ValueSet::One(Values::Each(vec![term])));
+        self.merge_single(ColumnRestriction { column: column.clone(), kind })
     }
 
     fn add_column(
@@ -108,18 +108,18 @@ impl Gathered {
                     .iter()
                     .map(|value| Ok(Values::Each(vec![compiler.term(value, &to)?])))
                     .collect::<Result<_>>()?;
-                Kind::Choice(Choice::of(terms))
+                Kind::ValueSet(ValueSet::of(terms))
             }
             (_, Operand::ManyBind(marker)) => {
                 let ty = list_of(&[column], TupleForm::Plain);
                 compiler.mark(*marker, &format!("in({})", column.name), ty.clone());
-                Kind::Choice(Choice::Listed(Term::bind(*marker, &ty)))
+                Kind::ValueSet(ValueSet::Listed(Term::bind(*marker, &ty)))
             }
             (operator, operand) => slice_or_equal(operator, operand, |value| {
                 Ok(Values::Each(vec![compiler.term(value, &to)?]))
             })?,
         };
-        self.merge_single(Single { column: column.clone(), kind })
+        self.merge_single(ColumnRestriction { column: column.clone(), kind })
     }
 
     /// `m[key] = value`.
@@ -137,11 +137,11 @@ impl Gathered {
         let (Operator::Equal, Operand::One(value)) = (relation.operator, &relation.operand) else {
             return Err(Error::invalid("Only EQ relations are supported on map entries"));
         };
-        let keys = Receiver::new(format!("key({})", column.name), (**key_ty).clone());
-        let values = Receiver::new(format!("value({})", column.name), (**value_ty).clone());
+        let keys = ExpectedType::new(format!("key({})", column.name), (**key_ty).clone());
+        let values = ExpectedType::new(format!("value({})", column.name), (**value_ty).clone());
         let terms = vec![compiler.term(key, &keys)?, compiler.term(value, &values)?];
         let kind = Kind::Contains(vec![(model::read::Operator::Entry, terms)]);
-        self.merge_single(Single { column: column.clone(), kind })
+        self.merge_single(ColumnRestriction { column: column.clone(), kind })
     }
 
     fn add_tuple(
@@ -160,18 +160,18 @@ impl Gathered {
                     .iter()
                     .map(|value| tuple_values(value, &refs, &name, compiler))
                     .collect::<Result<_>>()?;
-                Kind::Choice(Choice::of(values))
+                Kind::ValueSet(ValueSet::of(values))
             }
             Operand::ManyBind(marker) => {
                 let ty = list_of(&refs, TupleForm::Tuple);
                 compiler.mark(*marker, &format!("in{name}"), ty.clone());
-                Kind::Choice(Choice::ListedTuples(Term::bind(*marker, &ty)))
+                Kind::ValueSet(ValueSet::ListedTuples(Term::bind(*marker, &ty)))
             }
             operand => slice_or_equal(relation.operator, operand, |value| {
                 tuple_values(value, &refs, &name, compiler)
             })?,
         };
-        self.merge_multi(Multi { columns, kind })
+        self.merge_multi(TupleRestriction { columns, kind })
     }
 
     fn add_token(
@@ -205,7 +205,7 @@ impl Gathered {
         if relation.operator == Operator::NotEqual {
             return Err(Error::invalid("Unsupported \"!=\" relation on the token function"));
         }
-        let to = Receiver::new("partition key token", CqlType::Bigint);
+        let to = ExpectedType::new("partition key token", CqlType::Bigint);
         let new = slice_or_equal(relation.operator, &relation.operand, |value| {
             Ok(Values::Each(vec![compiler.term(value, &to)?]))
         })?;
@@ -216,16 +216,16 @@ impl Gathered {
         Ok(())
     }
 
-    fn merge_single(&mut self, new: Single) -> Result<()> {
+    fn merge_single(&mut self, new: ColumnRestriction) -> Result<()> {
         let name = &new.column.name;
         let is = |column: &Column| column.id == new.column.id;
-        let of_tuple = |multi: &&Multi| multi.columns.iter().any(is);
+        let of_tuple = |multi: &&TupleRestriction| multi.columns.iter().any(is);
         if let Some(multi) = self.multis.iter().find(of_tuple) {
             if multi.columns[0].id != new.column.id {
                 return Err(mixed(name));
             }
             other_ends(name, &multi.kind, &new.kind)?;
-            self.multis.push(Multi { columns: vec![new.column], kind: new.kind });
+            self.multis.push(TupleRestriction { columns: vec![new.column], kind: new.kind });
             return Ok(());
         }
         let Some(index) = self.singles.iter().position(|old| is(&old.column)) else {
@@ -235,13 +235,14 @@ impl Gathered {
         // A value column may be filtered by several relations; Cassandra merges only slices there.
         let old = self.singles.remove(index);
         let kind = merged(name, old.kind, new.kind)?;
-        self.singles.insert(index, Single { column: old.column, kind });
+        self.singles.insert(index, ColumnRestriction { column: old.column, kind });
         Ok(())
     }
 
-    fn merge_multi(&mut self, new: Multi) -> Result<()> {
+    fn merge_multi(&mut self, new: TupleRestriction) -> Result<()> {
         let first = &new.columns[0];
-        let of_single = |single: &&Single| new.columns.iter().any(|c| c.id == single.column.id);
+        let of_single =
+            |single: &&ColumnRestriction| new.columns.iter().any(|c| c.id == single.column.id);
         if let Some(single) = self.singles.iter().find(of_single) {
             if first.id != single.column.id {
                 return Err(mixed(&single.column.name));
@@ -250,7 +251,7 @@ impl Gathered {
             self.multis.push(new);
             return Ok(());
         }
-        let meets = |old: &Multi| {
+        let meets = |old: &TupleRestriction| {
             old.columns.iter().any(|old| new.columns.iter().any(|new| new.id == old.id))
         };
         let Some(index) = self.multis.iter().position(meets) else {
@@ -272,7 +273,7 @@ impl Gathered {
             return Ok(());
         }
         let kind = merged(&super::names(&new.columns), old.kind, new.kind)?;
-        self.multis.insert(index, Multi { columns: old.columns, kind });
+        self.multis.insert(index, TupleRestriction { columns: old.columns, kind });
         Ok(())
     }
 }
@@ -281,8 +282,8 @@ fn find(name: &str, compiler: &Compiler<'_>) -> Result<Column> {
     compiler.table.column(name).cloned().ok_or_else(|| undefined(name, compiler.table))
 }
 
-fn receiver(column: &Column) -> Receiver {
-    Receiver::new(column.name.clone(), column.ty.clone())
+fn receiver(column: &Column) -> ExpectedType {
+    ExpectedType::new(column.name.clone(), column.ty.clone())
 }
 
 /// Operators that no column, or not this one, can have.
@@ -349,7 +350,7 @@ fn contains(
     } else {
         ("value", model::read::Operator::Contains)
     };
-    let to = Receiver::new(format!("{what}({})", column.name), (**element).clone());
+    let to = ExpectedType::new(format!("{what}({})", column.name), (**element).clone());
     Ok(Kind::Contains(vec![(operator, vec![compiler.term(value, &to)?])]))
 }
 
@@ -367,7 +368,7 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
     for (index, column) in columns.iter().enumerate() {
         if column.kind != ColumnKind::Clustering {
             return Err(Error::invalid(format!(
-                "Multi-column relations can only be applied to clustering columns but was applied to: {}",
+                "TupleRestriction-column relations can only be applied to clustering columns but was applied to: {}",
                 column.name
             )));
         }
@@ -418,7 +419,7 @@ fn tuple_values(
             Ok(Values::Each(terms.collect::<Result<_>>()?))
         }
         _ => {
-            let to = Receiver::new(name, tuple_of(columns));
+            let to = ExpectedType::new(name, tuple_of(columns));
             Ok(Values::Whole(compiler.term(value, &to)?))
         }
     }
@@ -432,7 +433,7 @@ fn slice_or_equal(
 ) -> Result<Kind> {
     let bound = |values, inclusive| Some(Bound { values, inclusive });
     Ok(match (operator, operand) {
-        (Operator::Equal, Operand::One(value)) => Kind::Choice(Choice::One(values(value)?)),
+        (Operator::Equal, Operand::One(value)) => Kind::ValueSet(ValueSet::One(values(value)?)),
         (Operator::Less, Operand::One(value)) => {
             Kind::Slice { lower: None, upper: bound(values(value)?, false) }
         }
@@ -465,13 +466,13 @@ fn merged(name: &str, old: Kind, new: Kind) -> Result<Kind> {
         (Kind::Contains(_), _) | (_, Kind::Contains(_)) => format!(
             "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
         ),
-        (Kind::Choice(Choice::One(_)), _) => {
+        (Kind::ValueSet(ValueSet::One(_)), _) => {
             format!("{name} cannot be restricted by more than one relation if it includes an Equal")
         }
-        (Kind::Choice(_), _) => {
+        (Kind::ValueSet(_), _) => {
             format!("{name} cannot be restricted by more than one relation if it includes a IN")
         }
-        (Kind::Slice { .. }, Kind::Choice(_)) => format!(
+        (Kind::Slice { .. }, Kind::ValueSet(_)) => format!(
             "Column \"{name}\" cannot be restricted by both an equality and an inequality relation"
         ),
         (Kind::Slice { lower: a, upper: b }, Kind::Slice { lower: c, upper: d }) => {
@@ -493,7 +494,7 @@ fn other_ends(name: &str, old: &Kind, new: &Kind) -> Result<()> {
         (Kind::Slice { .. }, Kind::Slice { .. }) => {
             merged(name, old.clone(), new.clone()).map(drop)
         }
-        (Kind::Choice(_), _) | (_, Kind::Choice(_)) => Err(Error::invalid(format!(
+        (Kind::ValueSet(_), _) | (_, Kind::ValueSet(_)) => Err(Error::invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes an Equal"
         ))),
         _ => Err(mixed(name)),

@@ -24,7 +24,7 @@ pub(crate) use crate::expr::undefined;
 use crate::expr::{Compiler, Evaluated, Term};
 use crate::lang::ast::{Expr, Relation};
 pub use gather::Bound;
-use gather::Gathered;
+use gather::Restrictions;
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 use model::types::{collection_elements, tuple_fields};
@@ -35,15 +35,15 @@ pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve
 
 /// The statement that has the `WHERE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum StatementKind {
     /// `SELECT`, which may filter or not.
     Select {
-        /// `ALLOW FILTERING`.
+        /// Whether `ALLOW FILTERING` was written.
         filtering: bool,
     },
-    /// `INSERT`.
+    /// The names and values of an INSERT.
     Insert,
-    /// `UPDATE`.
+    /// The WHERE of an UPDATE.
     Update,
     /// `DELETE`, of whole rows or of columns.
     Delete {
@@ -52,13 +52,13 @@ pub enum Purpose {
     },
 }
 
-impl Purpose {
+impl StatementKind {
     fn name(self) -> &'static str {
         match self {
-            Purpose::Select { .. } => "SELECT",
-            Purpose::Insert => "INSERT",
-            Purpose::Update => "UPDATE",
-            Purpose::Delete { .. } => "DELETE",
+            StatementKind::Select { .. } => "SELECT",
+            StatementKind::Insert => "INSERT",
+            StatementKind::Update => "UPDATE",
+            StatementKind::Delete { .. } => "DELETE",
         }
     }
 }
@@ -118,8 +118,8 @@ fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>
 
 /// One of several values.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
-    /// `= value`.
+pub enum ValueSet {
+    /// An equality: `= value`.
     One(Values),
     /// `IN (a, b)`.
     Many(Vec<Values>),
@@ -129,12 +129,12 @@ pub enum Choice {
     ListedTuples(Term),
 }
 
-impl Choice {
+impl ValueSet {
     /// `IN (a, b)`: of one value it is the same as `=`, as in Cassandra.
-    fn of(mut values: Vec<Values>) -> Choice {
+    fn of(mut values: Vec<Values>) -> ValueSet {
         match values.len() {
-            1 => Choice::One(values.remove(0)),
-            _ => Choice::Many(values),
+            1 => ValueSet::One(values.remove(0)),
+            _ => ValueSet::Many(values),
         }
     }
 
@@ -145,14 +145,16 @@ impl Choice {
         bindings: &'a Bindings<'_>,
     ) -> Result<Vec<Vec<Cow<'a, [u8]>>>> {
         match self {
-            Choice::One(values) => Ok(vec![values.eval(columns, bindings)?]),
-            Choice::Many(all) => all.iter().map(|values| values.eval(columns, bindings)).collect(),
-            Choice::Listed(term) => {
+            ValueSet::One(values) => Ok(vec![values.eval(columns, bindings)?]),
+            ValueSet::Many(all) => {
+                all.iter().map(|values| values.eval(columns, bindings)).collect()
+            }
+            ValueSet::Listed(term) => {
                 let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
                 let items = collection_elements(&list)?;
                 items.map(|item| Ok(vec![Cow::Owned(item?.to_vec())])).collect()
             }
-            Choice::ListedTuples(term) => {
+            ValueSet::ListedTuples(term) => {
                 let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
                 collection_elements(&list)?.map(|item| split_tuple(item?, columns)).collect()
             }
@@ -161,7 +163,7 @@ impl Choice {
 
     /// Whether it is a single value.
     pub fn is_one(&self) -> bool {
-        matches!(self, Choice::One(_))
+        matches!(self, ValueSet::One(_))
     }
 }
 
@@ -174,7 +176,7 @@ fn names(columns: &[Column]) -> String {
 /// A `WHERE`, understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Where {
-    /// Which partitions.
+    /// Which partitions are addressed.
     pub partitions: PartitionChoice,
     /// Which rows of them.
     pub rows: RowChoice,
@@ -186,11 +188,11 @@ impl Where {
     /// Sorts the relations of a statement on the compiler's table.
     pub fn analyse(
         relations: &[Relation],
-        purpose: Purpose,
+        purpose: StatementKind,
         compiler: &mut Compiler<'_>,
     ) -> Result<Where> {
         let table = compiler.table;
-        let mut gathered = Gathered::default();
+        let mut gathered = Restrictions::default();
         for relation in relations {
             gathered.add(relation, compiler)?;
         }
@@ -205,7 +207,7 @@ impl Where {
         let keyed = matches!(partitions, PartitionChoice::Keys { .. });
         let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
         match purpose {
-            Purpose::Select { filtering: false } if filters_rows => {
+            StatementKind::Select { filtering: false } if filters_rows => {
                 Err(Error::invalid(NEEDS_FILTERING))
             }
             _ => Ok(Where { partitions, rows, filters }),
@@ -215,19 +217,20 @@ impl Where {
     /// The `WHERE` that the key columns of an `INSERT` are.
     pub fn of_insert(columns: &[(&Column, &Expr)], compiler: &mut Compiler<'_>) -> Result<Where> {
         let table = compiler.table;
-        let mut gathered = Gathered::default();
+        let mut gathered = Restrictions::default();
         for (column, value) in columns {
             gathered.add_equal(column, value, compiler)?;
         }
-        let partitions = partition::choose(&mut gathered, Purpose::Insert, table, &mut Vec::new())?;
-        let rows = rows::choose(&mut gathered, Purpose::Insert, table, &mut Vec::new())?;
+        let partitions =
+            partition::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
+        let rows = rows::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
         Ok(Where { partitions, rows, filters: Vec::new() })
     }
 }
 
 /// A write names rows by their keys only.
-fn refuse_values(gathered: &Gathered, purpose: Purpose) -> Result<()> {
-    if matches!(purpose, Purpose::Select { .. }) {
+fn refuse_values(gathered: &Restrictions, purpose: StatementKind) -> Result<()> {
+    if matches!(purpose, StatementKind::Select { .. }) {
         return Ok(());
     }
     let values: Vec<&str> = gathered

@@ -1,7 +1,7 @@
 //! Which partitions a `WHERE` names: whole keys, a stretch of tokens, or all.
 
-use super::gather::{Bound, Gathered, Kind, Single};
-use super::{Choice, FilterTemplate, NEEDS_FILTERING, Purpose, filter};
+use super::gather::{Bound, ColumnRestriction, Kind, Restrictions};
+use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
@@ -22,15 +22,15 @@ pub struct TokenBounds {
     pub upper: Option<TokenBound>,
 }
 
-/// Which partitions.
+/// Which partitions a statement addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartitionChoice {
-    /// Every one.
+    /// Every partition of the table.
     All,
     /// Those with these keys.
     Keys {
         /// The values of each partition key column.
-        columns: Vec<Choice>,
+        columns: Vec<ValueSet>,
         /// What their tokens must be, too.
         token: Option<TokenBounds>,
     },
@@ -40,15 +40,15 @@ pub enum PartitionChoice {
 
 /// Takes the restrictions of the partition key out of `gathered`.
 pub(super) fn choose(
-    gathered: &mut Gathered,
-    purpose: Purpose,
+    gathered: &mut Restrictions,
+    purpose: StatementKind,
     table: &Table,
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<PartitionChoice> {
-    let is_key = |single: &mut Single| single.column.kind == ColumnKind::PartitionKey;
-    let singles: Vec<Single> = gathered.singles.extract_if(.., is_key).collect();
+    let is_key = |single: &mut ColumnRestriction| single.column.kind == ColumnKind::PartitionKey;
+    let singles: Vec<ColumnRestriction> = gathered.singles.extract_if(.., is_key).collect();
     let select = match purpose {
-        Purpose::Select { filtering } => Some(filtering),
+        StatementKind::Select { filtering } => Some(filtering),
         _ => None,
     };
     let token = gathered.token.take().map(token_bounds);
@@ -71,11 +71,11 @@ pub(super) fn choose(
             missing.join(", ")
         )));
     }
-    let choices: Vec<Choice> = table
+    let choices: Vec<ValueSet> = table
         .partition_key()
         .iter()
         .filter_map(|column| match &of(column)?.kind {
-            Kind::Choice(choice) => Some(choice.clone()),
+            Kind::ValueSet(choice) => Some(choice.clone()),
             _ => None,
         })
         .collect();
@@ -100,7 +100,7 @@ pub(super) fn choose(
 fn token_bounds(kind: Kind) -> TokenBounds {
     match kind {
         Kind::Slice { lower, upper } => TokenBounds { lower, upper },
-        Kind::Choice(Choice::One(values)) => {
+        Kind::ValueSet(ValueSet::One(values)) => {
             let bound = Some(Bound { values, inclusive: true });
             TokenBounds { lower: bound.clone(), upper: bound }
         }
@@ -143,14 +143,14 @@ fn token(bound: &Bound, bindings: &Bindings<'_>) -> Result<i64> {
 /// Calls `each` with the serialised key of every partition, each once, in the order of their
 /// values as Cassandra has it: column by column, by type.
 pub(crate) fn for_each_key(
-    columns: &[Choice],
+    columns: &[ValueSet],
     table: &Table,
     bindings: &Bindings<'_>,
     scratch: &mut Vec<u8>,
     mut each: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let key = table.partition_key();
-    if let ([Choice::One(values)], [column]) = (columns, key)
+    if let ([ValueSet::One(values)], [column]) = (columns, key)
         && let super::Values::Each(terms) = values
     {
         let value = terms[0].eval(bindings)?;

@@ -9,9 +9,9 @@
 //! A tuple over columns of both directions is several stretches of the order of storage; those
 //! that touch become one.
 
-use super::gather::{Bound, Gathered, Kind, Multi, Single};
+use super::gather::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
 use super::partition::check_product;
-use super::{Choice, FilterTemplate, Purpose, Values, filter};
+use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use model::limits::KEY_BYTES_MAX;
@@ -24,16 +24,16 @@ use std::borrow::Cow;
 /// A restriction of clustering columns, the first of them at `first`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowPart {
-    /// By value.
-    Choice {
+    /// The column has one of these values.
+    ValueSet {
         /// The first column.
         first: usize,
         /// How many columns.
         count: usize,
-        /// Their values.
-        values: Choice,
+        /// The values that the column may have.
+        values: ValueSet,
     },
-    /// By order.
+    /// The columns lie between two bounds.
     Slice {
         /// The first column.
         first: usize,
@@ -47,29 +47,33 @@ pub enum RowPart {
 /// Which rows: parts in the order of columns, slices last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowChoice {
-    /// The parts.
+    /// The restrictions of the clustering columns, in their order.
     pub parts: Vec<RowPart>,
 }
 
 /// Takes the restrictions of clustering columns out of `gathered`.
 pub(super) fn choose(
-    gathered: &mut Gathered,
-    purpose: Purpose,
+    gathered: &mut Restrictions,
+    purpose: StatementKind,
     table: &Table,
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<RowChoice> {
-    let is_clustering = |single: &mut Single| single.column.kind == ColumnKind::Clustering;
+    let is_clustering =
+        |single: &mut ColumnRestriction| single.column.kind == ColumnKind::Clustering;
     let singles = gathered.singles.extract_if(.., is_clustering);
-    let mut all: Vec<Multi> = singles
-        .map(|single| Multi { columns: vec![single.column], kind: single.kind })
+    let mut all: Vec<TupleRestriction> = singles
+        .map(|single| TupleRestriction { columns: vec![single.column], kind: single.kind })
         .chain(std::mem::take(&mut gathered.multis))
         .collect();
     all.sort_by_key(|multi| multi.columns[0].position);
-    let filtering = matches!(purpose, Purpose::Select { filtering: true });
-    let slices = matches!(purpose, Purpose::Select { .. } | Purpose::Delete { of_columns: false });
+    let filtering = matches!(purpose, StatementKind::Select { filtering: true });
+    let slices = matches!(
+        purpose,
+        StatementKind::Select { .. } | StatementKind::Delete { of_columns: false }
+    );
     let mut choice = RowChoice::default();
     let mut next = 0;
-    let mut sliced: Option<Multi> = None;
+    let mut sliced: Option<TupleRestriction> = None;
     for multi in all {
         let first = usize::from(multi.columns[0].position);
         let same_start = sliced.as_ref().is_some_and(|s| s.columns[0].id == multi.columns[0].id);
@@ -87,7 +91,7 @@ pub(super) fn choose(
             continue;
         }
         if matches!(multi.kind, Kind::Slice { .. }) {
-            if !slices && !matches!(purpose, Purpose::Delete { .. }) {
+            if !slices && !matches!(purpose, StatementKind::Delete { .. }) {
                 return Err(Error::invalid(format!(
                     "Slice restrictions are not supported on the clustering columns in {} statements",
                     purpose.name()
@@ -98,7 +102,7 @@ pub(super) fn choose(
         let count = multi.columns.len();
         next = first + count;
         choice.parts.push(match multi.kind {
-            Kind::Choice(values) => RowPart::Choice { first, count, values },
+            Kind::ValueSet(values) => RowPart::ValueSet { first, count, values },
             Kind::Slice { lower, upper } => RowPart::Slice { first, lower, upper },
             Kind::Contains(_) => unreachable!("never usable"),
         });
@@ -106,16 +110,23 @@ pub(super) fn choose(
     Ok(choice)
 }
 
-fn add_filter(multi: Multi, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+fn add_filter(multi: TupleRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
     match &multi.columns[..] {
-        [column] => filter::add(&Single { column: column.clone(), kind: multi.kind }, filters),
+        [column] => {
+            filter::add(&ColumnRestriction { column: column.clone(), kind: multi.kind }, filters)
+        }
         _ => filter::add_multi(&multi, filters),
     }
 }
 
 /// Why a restriction cannot be part of the prefix.
 #[cold]
-fn cannot_use(multi: &Multi, sliced: Option<&Multi>, next: usize, table: &Table) -> Error {
+fn cannot_use(
+    multi: &TupleRestriction,
+    sliced: Option<&TupleRestriction>,
+    next: usize,
+    table: &Table,
+) -> Error {
     let name = &multi.columns[0].name;
     if matches!(multi.kind, Kind::Contains(_)) {
         return Error::invalid(super::NEEDS_FILTERING);
@@ -148,7 +159,7 @@ impl RowChoice {
         self.parts
             .iter()
             .map_while(|part| match part {
-                RowPart::Choice { count, .. } => Some(*count),
+                RowPart::ValueSet { count, .. } => Some(*count),
                 RowPart::Slice { .. } => None,
             })
             .sum()
@@ -162,7 +173,7 @@ impl RowChoice {
     /// Whether each restricted column has one value.
     pub fn is_equal_at(&self, column: usize) -> bool {
         self.parts.iter().any(|part| match part {
-            RowPart::Choice { first, count, values } => {
+            RowPart::ValueSet { first, count, values } => {
                 values.is_one() && (*first..first + count).contains(&column)
             }
             RowPart::Slice { .. } => false,
@@ -179,7 +190,7 @@ impl RowChoice {
     ) -> Result<bool> {
         key.clear();
         for part in &self.parts {
-            let RowPart::Choice { first, values: Choice::One(Values::Each(terms)), .. } = part
+            let RowPart::ValueSet { first, values: ValueSet::One(Values::Each(terms)), .. } = part
             else {
                 return Ok(false);
             };
@@ -203,7 +214,7 @@ impl RowChoice {
     fn prefixes(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<RowKey>> {
         let mut lists = Vec::new();
         for part in &self.parts {
-            if let RowPart::Choice { first, count, values } = part {
+            if let RowPart::ValueSet { first, count, values } = part {
                 let columns = &table.clustering()[*first..first + count];
                 lists.push((columns, values.eval(columns, bindings)?));
             }

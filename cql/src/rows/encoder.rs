@@ -1,7 +1,7 @@
 //! The sink of a read: each row that comes is selected, and appended to the answer or added up.
 
 use super::view::{ClusteringValues, RowView};
-use crate::bind::{Bindings, Moment};
+use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
 use crate::expr::{Env, Selection};
@@ -44,11 +44,11 @@ struct Group<'g> {
     firsts: &'g [Option<Vec<u8>>],
     aggregates: &'g [Option<Vec<u8>>],
     once: &'g [Option<Vec<u8>>],
-    moment: &'g Moment<'g>,
+    moment: &'g StatementTime<'g>,
 }
 
 impl Env for Group<'_> {
-    fn moment(&self) -> &Moment<'_> {
+    fn moment(&self) -> &StatementTime<'_> {
         self.moment
     }
 
@@ -89,7 +89,7 @@ struct Grouping {
 pub struct ResultEncoder<'a> {
     selection: &'a Selection,
     table: &'a Table,
-    moment: Moment<'a>,
+    moment: StatementTime<'a>,
     out: &'a mut Vec<u8>,
     start: usize,
     rows: u64,

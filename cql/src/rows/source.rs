@@ -1,7 +1,7 @@
 //! What terms read of a row, found in the row's view.
 
 use super::view::RowView;
-use crate::bind::Moment;
+use crate::bind::StatementTime;
 use crate::error::Result;
 use crate::expr::{Env, Evaluated, Source, StampKind, Term};
 use model::CqlType;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 impl Env for RowView<'_> {
     #[inline]
-    fn moment(&self) -> &Moment<'_> {
+    fn moment(&self) -> &StatementTime<'_> {
         self.moment
     }
 
@@ -137,7 +137,11 @@ fn put_item(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> 
 }
 
 /// When a cell was written, or for how many seconds it lives.
-fn stamp(kind: StampKind, cell: &Cell<'_>, moment: &Moment<'_>) -> Option<Cow<'static, [u8]>> {
+fn stamp(
+    kind: StampKind,
+    cell: &Cell<'_>,
+    moment: &StatementTime<'_>,
+) -> Option<Cow<'static, [u8]>> {
     match (kind, cell.life) {
         (StampKind::Ttl, Life::Expiring(expiry)) => {
             let left = expiry.at_s.saturating_sub(moment.now_s);
@@ -152,7 +156,7 @@ fn stamp(kind: StampKind, cell: &Cell<'_>, moment: &Moment<'_>) -> Option<Cow<'s
 fn stamps<'r>(
     kind: StampKind,
     cells: impl Iterator<Item = Cell<'r>>,
-    moment: &Moment<'_>,
+    moment: &StatementTime<'_>,
 ) -> Option<Vec<u8>> {
     if kind == StampKind::MaxWriteTime {
         return cells.map(|cell| cell.timestamp).max().map(|t| t.to_be_bytes().to_vec());

@@ -1,6 +1,6 @@
 //! One row as terms see it: every selected cell found in one walk.
 
-use crate::bind::Moment;
+use crate::bind::StatementTime;
 use crate::error::Result;
 use crate::expr::{InStatic, Wanted};
 use model::key::partition_key_value;
@@ -106,7 +106,7 @@ pub struct RowView<'r> {
     /// The values of the terms that are evaluated once.
     pub(super) once: &'r [Option<Vec<u8>>],
     /// When the statement happens.
-    pub(super) moment: &'r Moment<'r>,
+    pub(super) moment: &'r StatementTime<'r>,
 }
 
 impl<'r> RowView<'r> {
@@ -118,7 +118,7 @@ impl<'r> RowView<'r> {
         clustering: &'r ClusteringValues,
         row: Option<RowRef<'r>>,
         once: &'r [Option<Vec<u8>>],
-        moment: &'r Moment<'r>,
+        moment: &'r StatementTime<'r>,
     ) -> RowView<'r> {
         RowView {
             partition,

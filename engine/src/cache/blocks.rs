@@ -37,7 +37,7 @@ pub(crate) struct Place {
 /// What the cache has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Blocks found.
+    /// Blocks that were found in the cache.
     pub hits: u64,
     /// Blocks not found.
     pub misses: u64,
@@ -45,7 +45,7 @@ pub struct CacheCounts {
     pub bytes: u64,
 }
 
-/// The cache.
+/// A cache of verified, decompressed blocks with a limit in bytes.
 #[derive(Debug)]
 pub struct BlockCache {
     queues: RefCell<Queues>,

@@ -23,7 +23,7 @@ impl Position {
         Position(u64::from(number) << 32 | u64::from(offset))
     }
 
-    /// Which segment.
+    /// Number of the segment that the position lies in.
     pub fn segment(self) -> u32 {
         (self.0 >> 32) as u32
     }

@@ -137,8 +137,8 @@ impl BlockHeader {
         bytes: &[u8],
     ) -> Option<BlockHeader> {
         let header = BlockHeader::decode(bytes.get(..HEADER_BYTES)?)?;
-        let room = (segment.segment_bytes - offset).min(LOG_BLOCK_BYTES_MAX as u32);
-        let fits = header.len <= room - HEADER_BYTES as u32 && header.first <= header.len;
+        let space = (segment.segment_bytes - offset).min(LOG_BLOCK_BYTES_MAX as u32);
+        let fits = header.len <= space - HEADER_BYTES as u32 && header.first <= header.len;
         let ours = header.uuid == segment.uuid || planted(Bug::AcceptRecycled);
         (ours && header.offset == offset && fits).then_some(header)
     }

@@ -110,13 +110,13 @@ impl State {
     }
 
     /// How many bytes of records can be taken for certain.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn space(&self) -> usize {
         let stretch = |from: u32, to: u32| {
             let bytes = to.saturating_sub(from) as usize;
             bytes.saturating_sub(HEADER_BYTES * bytes.div_ceil(LOG_BLOCK_BYTES_MAX))
         };
         let (filling, offset) = match &self.filling {
-            Some(block) => (block.buf.room(), block.offset + block.buf.capacity() as u32),
+            Some(block) => (block.buf.space(), block.offset + block.buf.capacity() as u32),
             None => (0, self.offset),
         };
         let next = self.next.as_ref();
@@ -147,7 +147,7 @@ impl State {
     pub(super) fn filling(&mut self) -> &mut Block {
         if self.filling.is_none() {
             let block = self.open_block(HEADER_BYTES + 1);
-            self.filling = Some(block.expect("append has asked for the room"));
+            self.filling = Some(block.expect("append has asked for the space"));
         }
         self.filling.as_mut().expect("it was just opened")
     }
@@ -161,10 +161,10 @@ impl State {
     pub(super) fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let block = self.filling();
-            let (now, later) = bytes.split_at(bytes.len().min(block.buf.room()));
+            let (now, later) = bytes.split_at(bytes.len().min(block.buf.space()));
             block.buf.put(now);
             bytes = later;
-            if block.buf.room() == 0 && !bytes.is_empty() {
+            if block.buf.space() == 0 && !bytes.is_empty() {
                 self.close_block();
             }
         }
@@ -176,7 +176,7 @@ impl State {
         let offset = block.offset + block.buf.len() as u32;
         let end = Position::new(block.segment.header.number, offset);
         block.last_end = Some(end);
-        if block.buf.room() == 0 {
+        if block.buf.space() == 0 {
             self.close_block();
         }
         self.positions.appended = end;

@@ -135,7 +135,7 @@ impl Log {
         if state.pending_bytes + bytes > self.config.pending_bytes_max {
             return Err(Error::Overloaded("bytes waiting for the commit log"));
         }
-        if state.room() < bytes {
+        if state.space() < bytes {
             state.wake_preparer();
             return Err(Error::Overloaded("commit log segments"));
         }
@@ -242,7 +242,7 @@ impl Log {
     }
 
     /// Proves with an empty block that the last one was durable, so that damage to it is not taken for a torn
-    /// tail. For a log that has nothing else to do: nothing may be pending. Without room it does nothing.
+    /// tail. For a log that has nothing else to do: nothing may be pending. Without space it does nothing.
     pub async fn claim(&self) -> Result<()> {
         {
             let state = self.state.borrow();
@@ -377,7 +377,7 @@ fn check(config: &Config) -> Result<()> {
         return Err(Error::invalid(what));
     }
     if config.log_bytes_max < 2 * u64::from(bytes) {
-        return Err(Error::invalid("a log has room for two segments at least"));
+        return Err(Error::invalid("a log has space for two segments at least"));
     }
     Ok(())
 }

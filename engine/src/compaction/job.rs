@@ -13,7 +13,7 @@
 //!
 //! One compaction at a time in a shard: it has one core and one share of it.
 
-use super::piece::{Facts, Piece};
+use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Input, Output, rewrite};
 use super::strategy::{Strategy, Task};
 use crate::engine::Engine;
@@ -22,7 +22,7 @@ use crate::layout;
 use crate::limits::JOB_QUARANTINE_FAILURES;
 use crate::manifest::{self, Edit, ViewId};
 use crate::planted::{Bug, planted};
-use crate::sstable::{Finished, Known, Sstable, WriterConfig};
+use crate::sstable::{Sstable, SstableIdentity, WriterConfig, WrittenSstable};
 use crate::table::{Table, View};
 use model::schema::Table as Definition;
 use model::{TableId, Token};
@@ -138,7 +138,7 @@ impl Engine {
 
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
-        let _turn = self.turns.take().await;
+        let _turn = self.mutex.take().await;
         let Some(plan) = next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
@@ -156,7 +156,7 @@ impl Engine {
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         let (epoch, definition, inputs) = (table.epoch(), table.definition(), plan.inputs());
-        self.check_room(&inputs).await?;
+        self.check_free_space(&inputs).await?;
         let dir = layout::table_dir(definition.id.0);
         let config = WriterConfig::of_table(&definition, 0);
         let gc_before_s = plan.gc_before_s;
@@ -176,7 +176,7 @@ impl Engine {
         let outputs = self.open_outputs(&definition, &finished, level).await;
         let result = match outputs {
             Ok(outputs) => {
-                let _turn = self.turns.take().await;
+                let _turn = self.mutex.take().await;
                 self.swap(table, epoch, &inputs, outputs).await
             }
             // Nothing names them yet.
@@ -191,7 +191,11 @@ impl Engine {
         result.map(drop)
     }
 
-    async fn unlink_outputs(&self, definition: &Definition, finished: &[Finished]) -> Result<()> {
+    async fn unlink_outputs(
+        &self,
+        definition: &Definition,
+        finished: &[WrittenSstable],
+    ) -> Result<()> {
         for finished in finished {
             let path = layout::sstable_path(definition.id.0, finished.id.0);
             self.disk.unlink(&path).await?;
@@ -202,13 +206,14 @@ impl Engine {
     async fn open_outputs(
         &self,
         definition: &Definition,
-        finished: &[Finished],
+        finished: &[WrittenSstable],
         level: u8,
     ) -> Result<Vec<View>> {
         let run = finished.first().map_or(Uuid::nil(), |first| first.id.0);
         let mut views = Vec::new();
         for finished in finished {
-            let known = Known { id: finished.id, table: definition.id, proof: finished.proof };
+            let known =
+                SstableIdentity { id: finished.id, table: definition.id, proof: finished.proof };
             let dir = layout::table_dir(definition.id.0);
             let sstable = Sstable::open(&self.disk, &dir, known, &self.cache).await?;
             let entry = manifest::View {
@@ -255,16 +260,16 @@ impl Engine {
             table.replace_views(&remove, outputs);
         } else {
             // Dropped during the commit.
-            self.doomed.borrow_mut().push(add);
+            self.garbage.borrow_mut().push(add);
         }
         let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
         self.delete_files(&removed).await?;
-        self.make_room();
+        self.space_freed();
         Ok(true)
     }
 
     /// Refuses a merge whose output may not fit on the disk.
-    async fn check_room(&self, inputs: &[View]) -> Result<()> {
+    async fn check_free_space(&self, inputs: &[View]) -> Result<()> {
         let bytes: u64 = inputs.iter().map(|view| view.entry.file_bytes).sum();
         if self.disk.free_space().await?.free_bytes < bytes {
             return Err(Error::DiskFull { file: "the output of a compaction".into() });
@@ -282,7 +287,7 @@ fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
 fn plan(
     table: &Table,
     now_s: u32,
-    ask: impl Fn(&Strategy<'_>, &[Piece], &Facts) -> Option<Task>,
+    ask: impl Fn(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
 ) -> Option<Plan> {
     let views = table.views();
     if views.is_empty() {
@@ -294,13 +299,20 @@ fn plan(
     let gc_before_s = now_s.saturating_sub(grace_s);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
-    let facts = Facts { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
-    let piece = |view: &View| Piece {
+    let facts =
+        CompactionContext { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
+    let piece = |view: &View| Candidate {
         shared: view.entry.shared,
         busy: table.is_in_quarantine(view.entry.id()),
-        ..Piece::of_view(&view.sstable, view.entry.tokens, view.entry.run, view.entry.level, &facts)
+        ..Candidate::of_view(
+            &view.sstable,
+            view.entry.tokens,
+            view.entry.run,
+            view.entry.level,
+            &facts,
+        )
     };
-    let pieces: Vec<Piece> = views.iter().map(piece).collect();
+    let pieces: Vec<Candidate> = views.iter().map(piece).collect();
     let task = ask(&strategy, &pieces, &facts)?;
     Some(Plan { views, task, gc_before_s })
 }

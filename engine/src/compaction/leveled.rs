@@ -6,7 +6,7 @@
 //! 2. Else, when level 0 has four runs, they are merged with what they meet in level 1.
 //! 3. A task whose pieces are partly busy waits.
 
-use super::piece::{Piece, free_runs};
+use super::piece::{Candidate, free_runs};
 use super::strategy::{Task, Why, merge};
 use model::{TokenRange, options};
 
@@ -34,12 +34,12 @@ impl Leveled<'_> {
         self.0.sstable_bytes.saturating_mul(self.0.fanout.saturating_pow(level.into()))
     }
 
-    pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
         let deep = (1..LEVELS_MAX).rev().find_map(|level| self.propose_level(pieces, level));
         deep.or_else(|| self.propose_level_0(pieces))
     }
 
-    fn propose_level(&self, pieces: &[Piece], level: u8) -> Option<Task> {
+    fn propose_level(&self, pieces: &[Candidate], level: u8) -> Option<Task> {
         let of_level = |&index: &usize| pieces[index].level == level;
         let bytes: u64 = (0..pieces.len()).filter(of_level).map(|index| pieces[index].bytes).sum();
         if bytes <= self.level_bytes_max(level) {
@@ -57,7 +57,7 @@ impl Leveled<'_> {
         Some(merge(inputs, level + 1, self.0.sstable_bytes, Why::Shape))
     }
 
-    fn propose_level_0(&self, pieces: &[Piece]) -> Option<Task> {
+    fn propose_level_0(&self, pieces: &[Candidate]) -> Option<Task> {
         let in_level_0 = |index: &usize| pieces[*index].level == 0;
         let mut runs = free_runs(pieces);
         runs.retain(|run| run.pieces.iter().all(in_level_0));
@@ -71,7 +71,7 @@ impl Leveled<'_> {
 }
 
 /// The chosen pieces and all that one level deeper lies between their ends; `None` if one is busy.
-fn with_next_level(pieces: &[Piece], chosen: Vec<usize>, level: u8) -> Option<Vec<usize>> {
+fn with_next_level(pieces: &[Candidate], chosen: Vec<usize>, level: u8) -> Option<Vec<usize>> {
     // A fragment that comes out may span a gap between the chosen, so the gap counts too.
     let first = chosen.iter().map(|&index| pieces[index].tokens.first).min()?;
     let last = chosen.iter().map(|&index| pieces[index].tokens.last).max()?;

@@ -24,6 +24,6 @@ mod unified;
 #[cfg(test)]
 mod tests;
 
-pub use piece::{Facts, Piece};
+pub use piece::{Candidate, CompactionContext};
 pub use rewrite::{Input, Output, rewrite};
 pub use strategy::{Strategy, Task, Why};

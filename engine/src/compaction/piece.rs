@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// A view, as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct Candidate {
     /// The run it is a fragment of.
     pub run: Uuid,
     /// The level that a compaction gave it; 0 after a flush.
@@ -32,22 +32,22 @@ pub struct Piece {
 
 /// What a strategy must know beside the pieces.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct CompactionContext {
     /// Tombstones made before this second are past `gc_grace_seconds`.
     pub gc_before_s: u32,
     /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
     pub oldest_unflushed: i64,
 }
 
-impl Piece {
+impl Candidate {
     /// The view of `sstable` on these tokens.
     pub fn of_view(
         sstable: &Sstable,
         tokens: TokenRange,
         run: Uuid,
         level: u8,
-        facts: &Facts,
-    ) -> Piece {
+        facts: &CompactionContext,
+    ) -> Candidate {
         let like = sstable.statistics();
         let part = like.tokens.intersection(&tokens);
         // Tokens are uniform, so a part of the ring has its part of the bytes.
@@ -55,7 +55,7 @@ impl Piece {
             let all = sstable.known().proof.file_bytes;
             (u128::from(all) * width(&part) / width(&like.tokens)) as u64
         });
-        Piece {
+        Candidate {
             run,
             level,
             tokens: part.unwrap_or(tokens),
@@ -70,7 +70,7 @@ impl Piece {
     }
 
     /// Whether both may hold the same partition.
-    pub(super) fn overlaps(&self, other: &Piece) -> bool {
+    pub(super) fn overlaps(&self, other: &Candidate) -> bool {
         self.tokens.intersection(&other.tokens).is_some()
     }
 }
@@ -89,7 +89,7 @@ pub(super) struct Run {
 }
 
 /// The runs of which no piece is busy, smallest first.
-pub(super) fn free_runs(pieces: &[Piece]) -> Vec<Run> {
+pub(super) fn free_runs(pieces: &[Candidate]) -> Vec<Run> {
     let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
     for (index, piece) in pieces.iter().enumerate() {
         let empty = || Run { pieces: Vec::new(), bytes: 0, newest_timestamp: i64::MIN };

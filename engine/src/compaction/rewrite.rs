@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::limits::COMPACTION_STEP_BYTES;
 use crate::sstable::{
-    Finished, Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, file_name,
+    Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
 use model::row::{Purge, RowRef, compact};
 use model::schema::ColumnDrops;
@@ -27,7 +27,7 @@ use std::rc::Rc;
 /// A view to be merged.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The file.
+    /// The file that is read.
     pub sstable: Rc<Sstable>,
     /// The part of it.
     pub tokens: TokenRange,
@@ -65,7 +65,7 @@ pub async fn rewrite(
     oldest_elsewhere: impl Fn(Token, &[u8]) -> i64,
     mut new_id: impl FnMut() -> SstableId,
     pause: impl AsyncFnMut(),
-) -> Result<Vec<Finished>> {
+) -> Result<Vec<WrittenSstable>> {
     let mut config = output.config.clone();
     config.partitions_expected = partitions_expected(inputs, output.fragment_bytes);
     let mut fragments = Fragments { disk, output, config, writer: None, finished: Vec::new() };
@@ -89,7 +89,7 @@ struct Fragments<'a> {
     output: &'a Output,
     config: WriterConfig,
     writer: Option<(SstableId, Writer)>,
-    finished: Vec<Finished>,
+    finished: Vec<WrittenSstable>,
 }
 
 impl Fragments<'_> {

@@ -5,7 +5,7 @@
 //! 2. Of the buckets with at least `min_threshold` runs the one of the smallest runs is merged, at most
 //!    `max_threshold` of them: that lowers the number of files most for the bytes it writes.
 
-use super::piece::{Piece, Run, free_runs};
+use super::piece::{Candidate, Run, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
 use model::options;
@@ -15,7 +15,7 @@ use model::options;
 pub(super) struct SizeTiered<'o>(pub(super) &'o options::SizeTiered);
 
 impl SizeTiered<'_> {
-    pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
         let inputs = self.bucket(&free_runs(pieces))?;
         Some(merge(inputs, 0, FRAGMENT_BYTES_MAX, Why::Shape))
     }

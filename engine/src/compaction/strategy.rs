@@ -5,7 +5,7 @@
 //! straddle owners are rewritten, each part by its owner.
 
 use super::leveled::Leveled;
-use super::piece::{Facts, Piece, free_runs};
+use super::piece::{Candidate, CompactionContext, free_runs};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
@@ -15,7 +15,7 @@ use model::options::{Compaction, Strategy as Shape};
 /// What to do with some pieces, by their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Merge them.
+    /// Merge several views into new fragments.
     Merge {
         /// What goes in, ascending.
         pieces: Vec<usize>,
@@ -23,7 +23,7 @@ pub enum Task {
         level: u8,
         /// Where fragments are cut.
         fragment_bytes: u64,
-        /// Why.
+        /// Why the strategy proposes it.
         why: Why,
     },
     /// Remove them: nothing in them is alive, and nothing outside needs their tombstones.
@@ -57,7 +57,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// What should be done next, if anything.
-    pub fn propose(&self, pieces: &[Piece], facts: &Facts) -> Option<Task> {
+    pub fn propose(&self, pieces: &[Candidate], facts: &CompactionContext) -> Option<Task> {
         if !self.options.enabled() {
             return None;
         }
@@ -76,7 +76,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// Merges everything into one run, as an operator asks; `None` if there is nothing to merge.
-    pub fn major(&self, pieces: &[Piece]) -> Option<Task> {
+    pub fn major(&self, pieces: &[Candidate]) -> Option<Task> {
         let runs = free_runs(pieces);
         let pieces: Vec<usize> = runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
         let level = match self.options.strategy() {
@@ -97,7 +97,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// The piece with the most to purge, if all of that is certain to go: so it is done once.
-    fn tombstones(&self, pieces: &[Piece], facts: &Facts) -> Option<Task> {
+    fn tombstones(&self, pieces: &[Candidate], facts: &CompactionContext) -> Option<Task> {
         let worth = |&index: &usize| {
             let piece = &pieces[index];
             !piece.busy
@@ -109,7 +109,7 @@ impl<'o> Strategy<'o> {
         Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Tombstones))
     }
 
-    fn owners(&self, pieces: &[Piece]) -> Option<Task> {
+    fn owners(&self, pieces: &[Candidate]) -> Option<Task> {
         let free = |&index: &usize| pieces[index].shared && !pieces[index].busy;
         let index = (0..pieces.len()).filter(free).min_by_key(|&index| pieces[index].bytes)?;
         Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Owners))
@@ -123,15 +123,15 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
 }
 
 /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
-fn is_dead(pieces: &[Piece], index: usize, facts: &Facts) -> bool {
+fn is_dead(pieces: &[Candidate], index: usize, facts: &CompactionContext) -> bool {
     let piece = &pieces[index];
     !piece.busy && piece.last_death_s < facts.gc_before_s && nothing_older(pieces, index, facts)
 }
 
 /// Whether everything that may share a partition with the piece is newer than all of it.
-fn nothing_older(pieces: &[Piece], index: usize, facts: &Facts) -> bool {
+fn nothing_older(pieces: &[Candidate], index: usize, facts: &CompactionContext) -> bool {
     let piece = &pieces[index];
-    let newer = |(other, at): (&Piece, usize)| {
+    let newer = |(other, at): (&Candidate, usize)| {
         at == index || !other.overlaps(piece) || other.oldest_timestamp > piece.newest_timestamp
     };
     facts.oldest_unflushed > piece.newest_timestamp && pieces.iter().zip(0..).all(newer)

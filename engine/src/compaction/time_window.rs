@@ -5,7 +5,7 @@
 //!    windows first. Windows never mix.
 //! 3. A run whose last cell is past its grace is dropped without reading it (`strategy.rs`).
 
-use super::piece::{Piece, Run, free_runs};
+use super::piece::{Candidate, Run, free_runs};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(super) struct TimeWindow<'o>(pub(super) &'o options::TimeWindow);
 
 impl TimeWindow<'_> {
-    pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
         let newest = pieces.iter().map(|piece| self.window_of(piece.newest_timestamp)).max()?;
         let mut windows: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
         for run in free_runs(pieces) {

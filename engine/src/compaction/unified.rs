@@ -9,7 +9,7 @@
 //! A run's level is where its size lies among powers of the fan-out. All runs of a level are merged when
 //! there are enough, lower levels first. The last parameter holds for all deeper levels.
 
-use super::piece::{Piece, Run, free_runs};
+use super::piece::{Candidate, Run, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::{FRAGMENT_BYTES_MAX, UNIFIED_BASE_BYTES};
 use model::options;
@@ -26,7 +26,7 @@ impl Unified<'_> {
         self.0.target_bytes.min(FRAGMENT_BYTES_MAX)
     }
 
-    pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
         let runs = free_runs(pieces);
         let mut rest = runs.as_slice();
         let (mut level, mut bytes_max) = (0, UNIFIED_BASE_BYTES);

@@ -48,7 +48,7 @@ pub enum Scope<'c> {
 /// What a cursor goes through, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'c> {
-    /// Which partitions.
+    /// The partitions that the cursor visits.
     pub scope: Scope<'c>,
     /// Which stretches of each: ascending, disjoint, never empty.
     pub slices: &'c [Slice],
@@ -76,7 +76,7 @@ pub enum Fragment<'a> {
     Row {
         /// Its clustering key.
         clustering: &'a [u8],
-        /// Its bytes.
+        /// The row in its encoded form.
         row: RowRef<'a>,
     },
     /// Another range deletion holds from here on.

@@ -8,7 +8,7 @@ use crate::sstable::SstableCursor;
 /// A cursor over something that holds rows.
 #[derive(Debug)]
 pub enum Source<'c> {
-    /// A memtable.
+    /// A cursor over a memtable.
     Memtable(MemtableCursor<'c>),
     /// A part of an sstable.
     Sstable(SstableCursor<'c>),

@@ -43,13 +43,13 @@ impl Buf {
     }
 
     /// How many bytes may still be appended.
-    pub fn room(&self) -> usize {
+    pub fn space(&self) -> usize {
         self.capacity() - self.len
     }
 
-    /// Appends bytes; there must be room.
+    /// Appends bytes; there must be space.
     pub fn put(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.room(), "a buffer is asked for its room first");
+        assert!(bytes.len() <= self.space(), "a buffer is asked for its space first");
         self.grow(bytes.len()).copy_from_slice(bytes);
     }
 
@@ -58,9 +58,9 @@ impl Buf {
         self.put_zeros(self.len.next_multiple_of(unit) - self.len);
     }
 
-    /// Appends `count` zeros; there must be room.
+    /// Appends `count` zeros; there must be space.
     pub fn put_zeros(&mut self, count: usize) {
-        assert!(count <= self.room(), "a buffer is asked for its room first");
+        assert!(count <= self.space(), "a buffer is asked for its space first");
         self.grow(count).fill(0);
     }
 

@@ -260,7 +260,7 @@ fn failed(op: &'static str, path: &RelPath, e: &GlommioError<()>) -> Error {
 fn space_of(path: &Path) -> std::io::Result<Space> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: `path` is a nul-terminated string and `stat` has room for one statvfs.
+    // SAFETY: `path` is a nul-terminated string and `stat` has space for one statvfs.
     let done = unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) };
     if done != 0 {
         return Err(std::io::Error::last_os_error());

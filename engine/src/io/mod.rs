@@ -1,4 +1,4 @@
-//! The one door to the disk.
+//! The only way to the disk.
 //!
 //! ```text
 //!   engine ──► Disk / File ──┬──► Dma   the real one: O_DIRECT files on glommio's rings
@@ -15,17 +15,17 @@
 //! descriptor. Not here: who may issue how much (the disk scheduler), caching, checksums.
 
 mod buf;
-mod dice;
 mod dma;
 mod path;
+mod rng;
 mod sim;
 mod sim_exec;
 mod sim_world;
 
 pub use buf::{Buf, View};
-pub use dice::Dice;
 pub use dma::{DmaDisk, DmaFile};
 pub use path::RelPath;
+pub use rng::Rng;
 pub use sim::{SimDisk, SimFile, SimLock};
 pub use sim_exec::{Outcome, SimExec};
 pub use sim_world::{Crash, Faults};

@@ -46,7 +46,7 @@ impl Drop for SimLock {
 /// What an open file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Reading.
+    /// A read of bytes.
     Read,
     /// Reading and writing; a sync makes it durable.
     Write,
@@ -160,7 +160,7 @@ impl SimDisk {
             Kind::Sync => world.faults.sync_error_one_in,
             Kind::Name => 0,
         };
-        match world.faults.fail_op == Some(op) || world.dice.one_in(odds) {
+        match world.faults.fail_op == Some(op) || world.rng.one_in(odds) {
             true => Fate::Fail,
             false => Fate::Succeed,
         }
@@ -172,7 +172,7 @@ impl SimDisk {
             let mut world = self.world();
             world.crashed |= fate == Fate::Crash;
             let most = world.faults.suspensions_max;
-            world.dice.below(u64::from(most) + 1)
+            world.rng.below(u64::from(most) + 1)
         };
         poll_fn(|cx| {
             if self.is_crashed() {
@@ -196,7 +196,7 @@ impl SimDisk {
         apply: impl FnOnce(&mut World),
     ) -> Result<()> {
         let fate = self.begin(Kind::Name, path, 0, 0);
-        if fate != Fate::Fail || self.world().dice.one_in(2) {
+        if fate != Fate::Fail || self.world().rng.one_in(2) {
             apply(&mut self.world());
         }
         self.pause(fate).await;
@@ -346,8 +346,8 @@ impl SimFile {
         let mut world = self.disk.world();
         let mut bytes = world.read(self.inode, offset, len);
         let odds = world.faults.flip_one_in;
-        if world.dice.one_in(odds) && !bytes.is_empty() {
-            let bit = world.dice.index(bytes.len() * 8);
+        if world.rng.one_in(odds) && !bytes.is_empty() {
+            let bit = world.rng.index(bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         let sum = xxh3_64_with_seed(&bytes, offset);
@@ -386,18 +386,18 @@ impl SimFile {
     fn distort<'a>(&self, bytes: &'a [u8], offset: u64, fate: Fate) -> (&'a [u8], u64) {
         let mut world = self.disk.world();
         let (short, misdirect) = (world.faults.short_write_one_in, world.faults.misdirect_one_in);
-        if fate == Fate::Fail || world.dice.one_in(short) {
-            let sectors = world.dice.index(bytes.len() / SECTOR);
+        if fate == Fate::Fail || world.rng.one_in(short) {
+            let sectors = world.rng.index(bytes.len() / SECTOR);
             return (&bytes[..sectors * SECTOR], offset);
         }
-        if world.dice.one_in(misdirect) {
+        if world.rng.one_in(misdirect) {
             let sectors = world.len(self.inode).max(offset + 1).div_ceil(SECTOR as u64);
-            return (bytes, world.dice.below(sectors) * SECTOR as u64);
+            return (bytes, world.rng.below(sectors) * SECTOR as u64);
         }
         (bytes, offset)
     }
 
-    /// Whether the disk has room for this file to be `len` long.
+    /// Whether the disk has space for this file to be `len` long.
     fn fits(&self, len: u64) -> bool {
         let world = self.disk.world();
         let grows = len > world.len(self.inode);

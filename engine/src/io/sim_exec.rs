@@ -9,7 +9,7 @@
 //! Not here: time. Nothing in the engine reads a clock.
 #![expect(clippy::disallowed_types, reason = "a waker must be `Sync` by its type")]
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::sim::SimDisk;
 use std::cell::RefCell;
 use std::future::Future;
@@ -37,7 +37,7 @@ pub struct SimExec(Rc<RefCell<Tasks>>);
 
 struct Tasks {
     disk: Option<SimDisk>,
-    dice: Dice,
+    rng: Rng,
     slots: Vec<Option<Task>>,
 }
 
@@ -76,7 +76,7 @@ impl SimExec {
     }
 
     fn with(seed: u64, disk: Option<SimDisk>) -> SimExec {
-        let tasks = Tasks { disk, dice: Dice::new(seed), slots: Vec::new() };
+        let tasks = Tasks { disk, rng: Rng::new(seed), slots: Vec::new() };
         SimExec(Rc::new(RefCell::new(tasks)))
     }
 
@@ -141,7 +141,7 @@ impl Tasks {
         if count == 0 {
             return None;
         }
-        let nth = self.dice.index(count);
+        let nth = self.rng.index(count);
         let (index, slot) =
             self.slots.iter_mut().enumerate().filter(|(_, s)| is_awake(s)).nth(nth)?;
         let task = slot.as_mut()?;

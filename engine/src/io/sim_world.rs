@@ -12,8 +12,8 @@
 //!
 //! Not here: the order of operations and the suspension of tasks (`sim.rs`).
 
-use super::dice::Dice;
 use super::path::RelPath;
+use super::rng::Rng;
 use crate::limits::SIM_SECTOR_BYTES as SECTOR;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -93,7 +93,7 @@ struct Inode {
 /// The state behind a simulated disk.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     pub(super) faults: Faults,
     pub(super) crashed: bool,
     pub(super) ops: u64,
@@ -111,7 +111,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, faults: Faults) -> World {
         World {
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             faults,
             crashed: false,
             ops: 0,
@@ -294,31 +294,31 @@ impl World {
 
     /// What is found after power is back.
     pub(super) fn after_crash(&self, seed: u64, crash: Crash, faults: Faults) -> World {
-        let mut dice = Dice::new(seed);
-        let mut next = World::new(dice.roll(), faults);
+        let mut rng = Rng::new(seed);
+        let mut next = World::new(rng.roll(), faults);
         next.next_id = self.next_id;
-        next.durable_names = self.surviving_names(&mut dice, crash);
+        next.durable_names = self.surviving_names(&mut rng, crash);
         next.names = next.durable_names.clone();
         for node in next.durable_names.values() {
             if let Node::File(inode) = node {
-                next.inodes.insert(*inode, self.inodes[inode].surviving(&mut dice, crash));
+                next.inodes.insert(*inode, self.inodes[inode].surviving(&mut rng, crash));
             }
         }
         next
     }
 
-    fn surviving_names(&self, dice: &mut Dice, crash: Crash) -> BTreeMap<RelPath, Node> {
+    fn surviving_names(&self, rng: &mut Rng, crash: Crash) -> BTreeMap<RelPath, Node> {
         let mut names = self.durable_names.clone();
         let count = self.changes.len();
         // A journal keeps a prefix; nothing promises even that.
-        let ordered = dice.one_in(2);
-        let prefix = dice.below(count as u64 + 1) as usize;
+        let ordered = rng.one_in(2);
+        let prefix = rng.below(count as u64 + 1) as usize;
         for (i, change) in self.changes.iter().enumerate() {
             let kept = match crash {
                 Crash::Nothing => false,
                 Crash::Everything => true,
                 Crash::Random if ordered => i < prefix,
-                Crash::Random => dice.one_in(2),
+                Crash::Random => rng.one_in(2),
             };
             if kept {
                 change.apply(&mut names);
@@ -379,16 +379,16 @@ impl Inode {
         self.pending.retain(|_, versions| !versions.is_empty());
     }
 
-    fn surviving(&self, dice: &mut Dice, crash: Crash) -> Inode {
+    fn surviving(&self, rng: &mut Rng, crash: Crash) -> Inode {
         let mut durable = self.durable.clone();
         // Each choice is as likely for a whole file as for a sector: most bugs need all but one.
-        let odds = [0, 1, 2, 8][dice.index(4)];
+        let odds = [0, 1, 2, 8][rng.index(4)];
         for (sector, versions) in &self.pending {
             let kept = match crash {
                 Crash::Nothing => None,
                 Crash::Everything => versions.iter().rfind(|v| !v.lost),
-                Crash::Random if dice.one_in(odds) => None,
-                Crash::Random => Some(&versions[dice.index(versions.len())]).filter(|v| !v.lost),
+                Crash::Random if rng.one_in(odds) => None,
+                Crash::Random => Some(&versions[rng.index(versions.len())]).filter(|v| !v.lost),
             };
             if let Some(version) = kept {
                 store(&mut durable, *sector, version.bytes());
@@ -398,10 +398,10 @@ impl Inode {
         let len = match crash {
             Crash::Nothing => self.durable_len,
             Crash::Everything => self.len,
-            Crash::Random => match dice.below(3) {
+            Crash::Random => match rng.below(3) {
                 0 => low,
                 1 => high,
-                _ => low + dice.below(high - low + 1),
+                _ => low + rng.below(high - low + 1),
             },
         };
         durable.truncate(len as usize);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// Which view: a file, and where in the ring its part begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ViewId {
-    /// The file.
+    /// Id of the file that the view reads.
     pub sstable: Uuid,
     /// The first token of the part.
     pub first: i64,
@@ -19,7 +19,7 @@ pub struct ViewId {
 /// The part of an sstable that a shard reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// The file.
+    /// Id of the file that the view reads.
     pub sstable: Uuid,
     /// The table it belongs to.
     pub table: Uuid,
@@ -62,7 +62,7 @@ pub struct State {
 }
 
 impl View {
-    /// Its identity.
+    /// What identifies the view: its file and its first token.
     pub fn id(&self) -> ViewId {
         ViewId { sstable: self.sstable, first: self.tokens.first.0 }
     }

@@ -6,7 +6,7 @@
 //!
 //! 1. Chunks double from 4 KiB to 1 MiB, so a table with one row costs little and a full memtable
 //!    is a few hundred allocations. What does not fit a chunk gets one of its own.
-//! 2. A handle does not know its length: who holds it does, and how much room it has.
+//! 2. A handle does not know its length: who holds it does, and how much space it has.
 //! 3. What is outgrown is not reused; it counts as garbage until the memtable is flushed.
 //!
 //! Safe code: an index check costs less than the cache miss that follows it.
@@ -30,7 +30,7 @@ pub(super) struct Handle {
 }
 
 impl Arena {
-    /// Room for `count` bytes, zeroed.
+    /// Space for `count` bytes, zeroed.
     pub(super) fn reserve(&mut self, count: usize) -> Handle {
         let fits = self.chunks.last().is_some_and(|chunk| chunk.len() - self.end >= count);
         if !fits {

@@ -35,7 +35,7 @@ impl Place {
     pub(super) const SECOND: Place = Place { leaf: 0, index: 1 };
 }
 
-/// The list.
+/// An ordered list of entries, in leaves of bounded size.
 #[derive(Debug)]
 pub(super) struct Leaves<E> {
     prefixes: Vec<u64>,
@@ -56,7 +56,7 @@ impl<E: Entry> Leaves<E> {
         self.len
     }
 
-    /// Memory held.
+    /// Memory that the list holds, in bytes.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

@@ -76,7 +76,7 @@ impl Entry for Locator {
 }
 
 impl Memtable {
-    /// Memory held.
+    /// Memory that the memtable holds, in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.arena.bytes()

@@ -10,7 +10,7 @@ use model::row::RowRef;
 use model::{Deletion, Token};
 use std::cmp::Ordering;
 
-/// A partition.
+/// One partition of a memtable: its deletions, its static row and its rows.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) token: Token,
@@ -40,12 +40,12 @@ impl Default for Rare {
     }
 }
 
-/// Bytes in the arena that are overwritten, with the room they have.
+/// Bytes in the arena that are overwritten, with the space they have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     handle: Handle,
     len: u32,
-    room: u32,
+    space: u32,
 }
 
 /// A row in the list of its partition: clustering key, then row, in one slot.
@@ -79,10 +79,10 @@ impl Text {
 }
 
 impl Slot {
-    /// The first time bytes get exactly their room: most rows are never written again.
+    /// The first time bytes get exactly their space: most rows are never written again.
     pub(super) fn put(arena: &mut Arena, parts: [&[u8]; 2]) -> Slot {
         let count = parts[0].len() + parts[1].len();
-        let mut slot = Slot { handle: arena.reserve(count), len: 0, room: len(count) };
+        let mut slot = Slot { handle: arena.reserve(count), len: 0, space: len(count) };
         slot.fill(arena, parts);
         slot
     }
@@ -92,9 +92,9 @@ impl Slot {
     /// only every so often.
     pub(super) fn set(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
         let count = parts[0].len() + parts[1].len();
-        if count > self.room as usize {
-            let room = count + count / 2;
-            *self = Slot { handle: arena.reserve(room), len: 0, room: len(room) };
+        if count > self.space as usize {
+            let space = count + count / 2;
+            *self = Slot { handle: arena.reserve(space), len: 0, space: len(space) };
         }
         self.fill(arena, parts);
     }

@@ -43,7 +43,7 @@ impl Hold<'_> {
 }
 
 impl Ranges {
-    /// Memory held.
+    /// Memory that the range tombstones hold, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -7,7 +7,7 @@
 //! 1. A full page looks a little further for another row, so that the last page says it is the last.
 //! 2. Every row a read looks at is work, whether it is given or not. After a quantum of it the read lets others run.
 
-use super::{Patience, Scratch};
+use super::{Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
@@ -24,7 +24,7 @@ pub(super) struct Page<'r, S> {
     definition: &'r Definition,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
-    patience: Patience,
+    patience: WaitPolicy,
     rows: u64,
     bytes: u64,
     rows_of_partition: u64,
@@ -57,7 +57,7 @@ impl<'r, S: RowSink> Page<'r, S> {
         definition: &'r Definition,
         drops: &'r ColumnDrops,
         sink: &'r mut S,
-        patience: Patience,
+        patience: WaitPolicy,
     ) -> Self {
         Page {
             command,
@@ -95,7 +95,7 @@ impl<'r, S: RowSink> Page<'r, S> {
     }
 
     /// The error of a page that cannot wait, unless it is full and only looks ahead.
-    pub(super) fn forgive(&mut self, e: Error) -> Result<()> {
+    pub(super) fn tolerate_would_block(&mut self, e: Error) -> Result<()> {
         match self.stage {
             Stage::Full(_) if e == Error::WouldBlock => {
                 self.stage = Stage::Done;
@@ -140,7 +140,7 @@ impl<'r, S: RowSink> Page<'r, S> {
                     }
                 }
             }
-            self.breathe().await?;
+            self.yield_if_due().await?;
         }
         self.static_alone(&partition)
     }
@@ -155,7 +155,7 @@ impl<'r, S: RowSink> Page<'r, S> {
         Ok(())
     }
 
-    /// Gives a row to the sink, if it passes and there is room for it.
+    /// Gives a row to the sink, if it passes and there is space for it.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -217,14 +217,14 @@ impl<'r, S: RowSink> Page<'r, S> {
 
     /// Lets others run if a quantum of work is done; a read that cannot wait says so.
     #[inline]
-    pub(super) async fn breathe(&mut self) -> Result<()> {
+    pub(super) async fn yield_if_due(&mut self) -> Result<()> {
         if self.work_rows < READ_QUANTUM_ROWS && self.work_bytes < READ_QUANTUM_BYTES {
             return Ok(());
         }
         (self.work_rows, self.work_bytes) = (0, 0);
         match self.patience {
-            Patience::None => self.forgive(Error::WouldBlock),
-            Patience::Endless => {
+            WaitPolicy::None => self.tolerate_would_block(Error::WouldBlock),
+            WaitPolicy::Endless => {
                 yield_now().await;
                 Ok(())
             }

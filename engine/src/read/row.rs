@@ -7,13 +7,13 @@
 //! Most reads end at the first step or after one sstable. A row that is whole (every column has a value newer than
 //! anything in the files that are left) cannot change any more, so those files are not touched.
 
-use super::{Patience, Read, Scratch};
+use super::{Read, Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 use crate::read::page::Page;
 use crate::sstable::Reading;
-use crate::table::{Layer, View};
+use crate::table::{MemtableSlot, View};
 use model::read::{PartitionRef, RowSink};
 use model::row::{RowRef, merge, visible};
 use model::{Deletion, Token};
@@ -90,8 +90,8 @@ impl Read<'_> {
             let scope = Scope::Key(wanted.token, wanted.key);
             let span = Span { scope, slices: &self.command.slices, reversed: false };
             let reading = match self.patience {
-                Patience::None => Reading::Cached,
-                Patience::Endless => Reading::Point,
+                WaitPolicy::None => Reading::Cached,
+                WaitPolicy::Endless => Reading::Point,
             };
             let mut cursor = view.sstable.cursor(span, reading);
             gathered.sstable(wanted, &mut cursor).await?;
@@ -150,7 +150,7 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    fn memtables(&mut self, wanted: Wanted<'_>, layers: &[Layer]) {
+    fn memtables(&mut self, wanted: Wanted<'_>, layers: &[MemtableSlot]) {
         for layer in layers {
             let memtable = layer.memtable.borrow();
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };

@@ -32,7 +32,7 @@ pub struct SstableCursor<'c> {
     reading: Reading,
     window: Window,
     next: Next,
-    /// The partition.
+    /// Where the current partition's head lies; `None` before the first.
     head: Option<InBlock>,
     run: Run,
     /// The block in hand, where its part of the partition begins and ends, and the entry to come: forward

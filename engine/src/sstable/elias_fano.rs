@@ -138,11 +138,11 @@ impl EliasFano {
         let count = usize::try_from(cursor.u64().map_err(short)?).map_err(|_| "a huge list")?;
         let last = cursor.u64().map_err(short)?;
         let bits = u32::from(cursor.u8().map_err(short)?);
-        let room = cursor.rest().len();
-        if bits != low_bits(count, last) || count.div_ceil(8) > room || count as u64 > COUNT_MAX {
+        let space = cursor.rest().len();
+        if bits != low_bits(count, last) || count.div_ceil(8) > space || count as u64 > COUNT_MAX {
             return Err("elias-fano head");
         }
-        if count.saturating_mul(bits as usize).div_ceil(8) > room {
+        if count.saturating_mul(bits as usize).div_ceil(8) > space {
             return Err("elias-fano list is longer than its bytes");
         }
         let (low_words, high_words) = words(count, last, bits);

@@ -4,7 +4,7 @@
 //! than a plain filter of the same size, so the size is chosen with that in mind ([`shape`]).
 //!
 //! The count of partitions is only guessed when a file is begun. Blocks are picked by the *high* bits of
-//! the hash, so halving the filter is joining neighbours: what turned out too roomy is folded at the end.
+//! the hash, so halving the filter is joining neighbours: what turned out too large is folded at the end.
 //!
 //! On disk: `probes:u8 blocks…` of 64 bytes; no bytes at all if the table wants no filter.
 
@@ -67,7 +67,7 @@ impl Filter {
         })
     }
 
-    /// Joins neighbouring blocks while there is twice the room that the tokens need.
+    /// Joins neighbouring blocks while there is twice the space that the tokens need.
     pub(super) fn fold(&mut self) {
         let needed =
             (self.keys * u64::from(self.bits_per_key)).div_ceil(BLOCK_BITS).max(1) as usize;

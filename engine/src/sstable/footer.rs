@@ -33,7 +33,7 @@ pub(super) struct Section {
     pub(super) bytes: u32,
 }
 
-/// The footer.
+/// The last block of a file: what it needs, and where its sections are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) id: SstableId,

@@ -26,7 +26,7 @@ const WORTH: (usize, usize) = (15, 16);
 pub enum Codec {
     /// Not at all.
     None,
-    /// LZ4 blocks.
+    /// Blocks are compressed with LZ4.
     Lz4,
     /// Zstandard frames, at a level.
     Zstd(i32),
@@ -52,7 +52,7 @@ pub(super) fn seed_of(id: SstableId) -> u64 {
     xxh3_64(id.0.as_bytes())
 }
 
-/// Makes frames.
+/// Compresses blocks and seals them with their checksum.
 pub(super) struct Framer {
     codec: Codec,
     table: CompressTable,
@@ -85,11 +85,11 @@ impl Framer {
     }
 
     fn compress(&mut self, raw: &[u8]) -> Option<u8> {
-        let room = lz4_flex::block::get_maximum_output_size(raw.len());
+        let space = lz4_flex::block::get_maximum_output_size(raw.len());
         let (codec, bytes) = match self.codec {
             Codec::None => return None,
             Codec::Lz4 => {
-                self.compressed.resize(room, 0);
+                self.compressed.resize(space, 0);
                 let (out, table) = (&mut self.compressed, &mut self.table);
                 let done = lz4_flex::block::compress_into_with_table(raw, out, table);
                 (LZ4, done.ok()?)

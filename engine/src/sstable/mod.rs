@@ -41,11 +41,11 @@ pub use cursor::SstableCursor;
 pub use frame::Codec;
 pub(crate) use frame::Opener;
 pub use large::{ColumnSize, LargeRow};
-pub use reader::{Known, Reading, Sstable};
+pub use reader::{Reading, Sstable, SstableIdentity};
 pub(crate) use slots::Slots;
 pub use statistics::Statistics;
 pub use verify::verify;
-pub use writer::{Finished, Writer};
+pub use writer::{Writer, WrittenSstable};
 
 use std::fmt;
 use uuid::Uuid;
@@ -62,8 +62,8 @@ impl fmt::Display for SstableId {
 
 /// What proves that a file is the one that was written: whoever names the file keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// Its length.
+pub struct FileDigest {
+    /// Length of the file in bytes.
     pub file_bytes: u64,
     /// The checksum of its footer, which covers the checksums of everything else.
     pub footer_checksum: u64,

@@ -8,7 +8,7 @@ use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::statistics::Statistics;
 use super::wide::WideTable;
-use super::{Proof, SstableCursor, SstableId, file_name};
+use super::{FileDigest, SstableCursor, SstableId, file_name};
 use crate::cache::{BlockCache, Place};
 use crate::cursor::Span;
 use crate::error::{Error, Result};
@@ -18,13 +18,13 @@ use std::rc::Rc;
 
 /// What the manifest knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its name.
+pub struct SstableIdentity {
+    /// Id of the sstable, which names its file.
     pub id: SstableId,
     /// Whose data it holds.
     pub table: TableId,
     /// That it is the one.
-    pub proof: Proof,
+    pub proof: FileDigest,
 }
 
 /// How a cursor gets its blocks.
@@ -43,7 +43,7 @@ pub enum Reading {
 /// An open file.
 #[derive(Debug)]
 pub struct Sstable {
-    known: Known,
+    known: SstableIdentity,
     file: File,
     seed: u64,
     footer: Footer,
@@ -60,7 +60,7 @@ impl Sstable {
     pub async fn open(
         disk: &Disk,
         dir: &RelPath,
-        known: Known,
+        known: SstableIdentity,
         cache: &Rc<BlockCache>,
     ) -> Result<Rc<Sstable>> {
         let path = dir.join(&file_name(known.id));
@@ -99,13 +99,13 @@ impl Sstable {
         Ok(Rc::new(open))
     }
 
-    /// Its name.
+    /// Id of the sstable, which names its file.
     pub fn id(&self) -> SstableId {
         self.known.id
     }
 
     /// What the manifest knows of it.
-    pub fn known(&self) -> &Known {
+    pub fn known(&self) -> &SstableIdentity {
         &self.known
     }
 
@@ -195,7 +195,7 @@ fn corrupt(file: &File, offset: u64, what: &'static str) -> Error {
     Error::corrupt(file.path().as_str(), offset, what)
 }
 
-async fn read_footer(file: &File, known: &Known, seed: u64) -> Result<Footer> {
+async fn read_footer(file: &File, known: &SstableIdentity, seed: u64) -> Result<Footer> {
     let bytes = known.proof.file_bytes;
     if file.len() != bytes || bytes < FOOTER_BYTES as u64 {
         let what = format!("{} bytes long instead of {bytes}", file.len());

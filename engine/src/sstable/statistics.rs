@@ -22,7 +22,7 @@ const AGES_MAX: usize = 32;
 /// The statistics of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// Partitions.
+    /// Number of partitions in the file.
     pub partitions: u64,
     /// Rows, static ones apart.
     pub rows: u64,
@@ -46,7 +46,7 @@ pub struct Statistics {
     pub last_death_s: u32,
     /// The smallest place of a row or bound.
     pub first_clustering: Vec<u8>,
-    /// The largest.
+    /// The largest clustering key of the file, encoded.
     pub last_clustering: Vec<u8>,
     /// Bytes of data before compression.
     pub raw_bytes: u64,
@@ -239,7 +239,7 @@ impl Observer {
         }
     }
 
-    /// A row.
+    /// Takes a row with its clustering key into the counts and bounds.
     pub(super) fn row(&mut self, clustering: &[u8], row: RowRef<'_>) {
         self.place(clustering);
         self.all.rows += 1;

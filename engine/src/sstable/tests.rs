@@ -53,10 +53,10 @@ impl Part {
 pub(super) type World = BTreeMap<(Token, Vec<u8>), Part>;
 
 /// What a cursor gives: a partition's token, key, deletion and static row, then rows and changes.
-pub(super) type Listing = Vec<(Token, Vec<u8>, Deletion, Option<Vec<u8>>, Vec<Piece>)>;
+pub(super) type Listing = Vec<(Token, Vec<u8>, Deletion, Option<Vec<u8>>, Vec<Candidate>)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum Candidate {
     Row(Vec<u8>, Vec<u8>),
     Change(Vec<u8>, Deletion),
 }
@@ -80,11 +80,11 @@ pub(super) fn expected(world: &World, span: &Span<'_>) -> Listing {
     listed.collect()
 }
 
-fn up(part: &Part, slice: &Slice) -> Vec<Piece> {
+fn up(part: &Part, slice: &Slice) -> Vec<Candidate> {
     let mut in_force = part.above(&slice.start);
     let mut pieces = Vec::new();
     if !in_force.is_none() {
-        pieces.push(Piece::Change(slice.start.clone(), in_force));
+        pieces.push(Candidate::Change(slice.start.clone(), in_force));
     }
     let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
     let mut borders = borders.filter(|at| *at < slice.end.as_slice()).peekable();
@@ -97,25 +97,25 @@ fn up(part: &Part, slice: &Slice) -> Vec<Piece> {
             (None, None) => break,
         };
         if !border_first {
-            pieces.extend(rows.next().map(|(at, row)| Piece::Row(at.clone(), row.clone())));
+            pieces.extend(rows.next().map(|(at, row)| Candidate::Row(at.clone(), row.clone())));
         } else if let Some(at) = borders.next()
             && part.above(at) != in_force
         {
             in_force = part.above(at);
-            pieces.push(Piece::Change(at.to_vec(), in_force));
+            pieces.push(Candidate::Change(at.to_vec(), in_force));
         }
     }
     if !in_force.is_none() {
-        pieces.push(Piece::Change(slice.end.clone(), Deletion::NONE));
+        pieces.push(Candidate::Change(slice.end.clone(), Deletion::NONE));
     }
     pieces
 }
 
-fn down(part: &Part, slice: &Slice) -> Vec<Piece> {
+fn down(part: &Part, slice: &Slice) -> Vec<Candidate> {
     let mut in_force = part.below(&slice.end);
     let mut pieces = Vec::new();
     if !in_force.is_none() {
-        pieces.push(Piece::Change(slice.end.clone(), in_force));
+        pieces.push(Candidate::Change(slice.end.clone(), in_force));
     }
     let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
     let mut borders = borders.rev().filter(|at| *at < slice.end.as_slice()).peekable();
@@ -128,16 +128,16 @@ fn down(part: &Part, slice: &Slice) -> Vec<Piece> {
             (None, None) => break,
         };
         if !border_first {
-            pieces.extend(rows.next().map(|(at, row)| Piece::Row(at.clone(), row.clone())));
+            pieces.extend(rows.next().map(|(at, row)| Candidate::Row(at.clone(), row.clone())));
         } else if let Some(at) = borders.next()
             && part.below(at) != in_force
         {
             in_force = part.below(at);
-            pieces.push(Piece::Change(at.to_vec(), in_force));
+            pieces.push(Candidate::Change(at.to_vec(), in_force));
         }
     }
     if !in_force.is_none() {
-        pieces.push(Piece::Change(slice.start.clone(), Deletion::NONE));
+        pieces.push(Candidate::Change(slice.start.clone(), Deletion::NONE));
     }
     pieces
 }
@@ -153,10 +153,10 @@ pub(super) async fn listed(cursor: &mut impl Cursor) -> Result<Listing> {
         while cursor.next().await? {
             pieces.push(match cursor.fragment() {
                 Fragment::Row { clustering, row } => {
-                    Piece::Row(clustering.to_vec(), row.bytes().to_vec())
+                    Candidate::Row(clustering.to_vec(), row.bytes().to_vec())
                 }
                 Fragment::Change { position, deletion } => {
-                    Piece::Change(position.to_vec(), deletion)
+                    Candidate::Change(position.to_vec(), deletion)
                 }
             });
         }
@@ -186,10 +186,10 @@ pub(super) async fn put(writer: &mut Writer, world: &World) -> Result<()> {
         });
         for piece in up(part, &Slice::all()) {
             writer.fragment(&match &piece {
-                Piece::Row(clustering, row) => {
+                Candidate::Row(clustering, row) => {
                     Fragment::Row { clustering, row: RowRef::trusted(row) }
                 }
-                Piece::Change(position, deletion) => {
+                Candidate::Change(position, deletion) => {
                     Fragment::Change { position, deletion: *deletion }
                 }
             });
@@ -213,14 +213,18 @@ pub(super) fn sim() -> (SimDisk, Disk) {
 }
 
 /// Writes the world on a fresh disk and opens the file.
-pub(super) async fn written(disk: &Disk, world: &World, config: WriterConfig) -> Result<Known> {
+pub(super) async fn written(
+    disk: &Disk,
+    world: &World,
+    config: WriterConfig,
+) -> Result<SstableIdentity> {
     let mut writer = Writer::new(disk, &RelPath::root(), ID, config);
     put(&mut writer, world).await?;
     let finished = writer.finish().await?.expect("the world is not empty");
-    Ok(Known { id: ID, table: TABLE, proof: finished.proof })
+    Ok(SstableIdentity { id: ID, table: TABLE, proof: finished.proof })
 }
 
-pub(super) async fn open(disk: &Disk, known: Known) -> Result<Rc<Sstable>> {
+pub(super) async fn open(disk: &Disk, known: SstableIdentity) -> Result<Rc<Sstable>> {
     Sstable::open(disk, &RelPath::root(), known, &BlockCache::new(1 << 20)).await
 }
 

@@ -2,14 +2,14 @@
 
 use super::footer::digest;
 use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
-use super::reader::{Known, Reading, Sstable};
+use super::reader::{Reading, Sstable, SstableIdentity};
 use super::window::Window;
 use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
 
 /// Reads the file and checks it: every block in its place, in order, and the digests of the footer.
-pub async fn verify(disk: &Disk, dir: &RelPath, known: Known) -> Result<()> {
+pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Result<()> {
     let cache = BlockCache::new(0);
     let table = Sstable::open(disk, dir, known, &cache).await?;
     let footer = table.footer();

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::io::{File, View};
 use crate::limits::{READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
 
-/// The piece.
+/// A piece of a file that is read ahead at once.
 #[derive(Debug)]
 pub(super) struct Window {
     view: Option<View>,
@@ -59,8 +59,8 @@ impl Window {
         bytes: usize,
         end: u64,
     ) -> Result<()> {
-        let room = usize::try_from(end - offset).unwrap_or(usize::MAX);
-        let wanted = bytes.max(self.ahead_bytes.min(room));
+        let space = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        let wanted = bytes.max(self.ahead_bytes.min(space));
         self.view = None;
         self.view = Some(file.read_exact_at(offset, wanted).await?);
         self.start = offset;

@@ -25,7 +25,7 @@ use super::output::Output;
 use super::row_index::{RowIndexBuilder, separator};
 use super::statistics::{Observer, Statistics};
 use super::wide::{Wide, WideTable, key_hash};
-use super::{Known, Proof, SstableId, WriterConfig, file_name, verify};
+use super::{FileDigest, SstableId, SstableIdentity, WriterConfig, file_name, verify};
 use crate::cursor::{Fragment, Head};
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
@@ -35,11 +35,11 @@ use model::{Deletion, Token};
 
 /// A file that was written, synced and read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Its name.
+pub struct WrittenSstable {
+    /// Id of the sstable, which names its file.
     pub id: SstableId,
     /// What the manifest is to know of it.
-    pub proof: Proof,
+    pub proof: FileDigest,
     /// What it is like.
     pub statistics: Statistics,
 }
@@ -154,7 +154,7 @@ impl Writer {
         let place = (fragment.position(), !fragment.is_change());
         let bytes = place.0.len()
             + if let Fragment::Row { row, .. } = fragment { row.bytes().len() } else { 0 };
-        self.make_room(bytes, place.0);
+        self.cut_block_before(bytes, place.0);
         let partition = self.partition.as_mut().expect("it was there a moment ago");
         match &mut partition.last {
             Some((last, is_row)) => {
@@ -197,7 +197,7 @@ impl Writer {
     /// Ends the file and proves it; `None` if nothing was put in, and then there is no file.
     ///
     /// After an error the file is still there: whoever asked for it unlinks it.
-    pub async fn finish(mut self) -> Result<Option<Finished>> {
+    pub async fn finish(mut self) -> Result<Option<WrittenSstable>> {
         self.end_partition();
         if self.block.count() > 0 {
             self.cut(self.block.count());
@@ -209,9 +209,9 @@ impl Writer {
         let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
-        let known = Known { id: self.id, table: self.config.table, proof };
+        let known = SstableIdentity { id: self.id, table: self.config.table, proof };
         verify(&disk, &path.parent(), known).await?;
-        Ok(Some(Finished { id: self.id, proof, statistics }))
+        Ok(Some(WrittenSstable { id: self.id, proof, statistics }))
     }
 
     /// Gives up and removes what was written.
@@ -243,7 +243,7 @@ impl Writer {
     }
 
     /// Cuts the block before an entry of so many bytes at `place`, if it would grow too long.
-    fn make_room(&mut self, bytes: usize, place: &[u8]) {
+    fn cut_block_before(&mut self, bytes: usize, place: &[u8]) {
         if self.block.bytes() + bytes <= self.config.block_bytes {
             return;
         }
@@ -324,7 +324,7 @@ impl Writer {
     }
 
     /// Stages everything after the data.
-    fn put_sections(&mut self) -> (Proof, Statistics) {
+    fn put_sections(&mut self) -> (FileDigest, Statistics) {
         let data_bytes = self.output.offset();
         let mut sections_digest = self.put_index();
         let index_bytes = self.output.offset() - data_bytes;
@@ -385,7 +385,7 @@ impl Writer {
         so_far
     }
 
-    fn put_footer(&mut self, footer: &Footer) -> Proof {
+    fn put_footer(&mut self, footer: &Footer) -> FileDigest {
         let end =
             (self.output.offset() as usize + FOOTER_BYTES).next_multiple_of(WRITE_ALIGN_BYTES);
         let offset = (end - FOOTER_BYTES) as u64;
@@ -395,6 +395,6 @@ impl Writer {
         staged.resize(staged.len() + zeros, 0);
         staged.extend_from_slice(&bytes);
         let (_, checksum) = bytes.split_last_chunk::<8>().expect("a footer ends with its checksum");
-        Proof { file_bytes: end as u64, footer_checksum: u64::from_le_bytes(*checksum) }
+        FileDigest { file_bytes: end as u64, footer_checksum: u64::from_le_bytes(*checksum) }
     }
 }

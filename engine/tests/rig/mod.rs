@@ -11,7 +11,7 @@
 
 use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::error::{Error, Result};
-use messina_engine::io::{Crash, Dice, Disk, Faults, Outcome, RelPath, SimDisk, SimExec};
+use messina_engine::io::{Crash, Disk, Faults, Outcome, RelPath, Rng, SimDisk, SimExec};
 use messina_engine::layout::{self, Found, Layout};
 use messina_engine::manifest::{Edit, Manifest, State, View};
 use model::token::TokenRange;
@@ -36,7 +36,7 @@ pub(crate) struct Model {
 /// A shard through several lives.
 pub(crate) struct Story {
     seed: u64,
-    dice: Dice,
+    rng: Rng,
     /// The disk as the next life finds it.
     pub(crate) disk: SimDisk,
     model: Rc<RefCell<Model>>,
@@ -52,7 +52,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// All kinds.
+    /// All ways in which a life may end.
     pub(crate) const ALL: [End; 4] = [
         End::PowerCut(Crash::Nothing),
         End::PowerCut(Crash::Everything),
@@ -67,14 +67,14 @@ pub(crate) type Verdict = std::result::Result<(), String>;
 impl Story {
     /// A shard that was never started, on an empty disk.
     pub(crate) fn new(seed: u64) -> Story {
-        let dice = Dice::new(seed);
+        let rng = Rng::new(seed);
         let disk = SimDisk::new(seed, Faults::default());
-        Story { seed, dice, disk, model: Rc::default() }
+        Story { seed, rng, disk, model: Rc::default() }
     }
 
     /// One life with these faults, and its end.
     pub(crate) fn life(&mut self, faults: Faults, end: End) -> Verdict {
-        let seed = self.dice.roll();
+        let seed = self.rng.roll();
         self.disk.set_faults(faults);
         let outcome = self.run(seed, RECORDS_MAX);
         let verdict = self.said(outcome);
@@ -87,7 +87,7 @@ impl Story {
 
     /// A life without faults, after which everything is durable and proven so.
     pub(crate) fn quiet_life(&mut self, records: u64) -> Verdict {
-        let seed = self.dice.roll();
+        let seed = self.rng.roll();
         self.disk.set_faults(Faults::default());
         let outcome = self.run(seed, records);
         self.disk = self.disk.crash(seed, Crash::Nothing);
@@ -99,7 +99,7 @@ impl Story {
 
     /// A short life that may end at any operation and then with its power: what was only read is not durable.
     pub(crate) fn start_and_lose_power(&mut self) -> Verdict {
-        let crash_at_op = Some(self.dice.below(60));
+        let crash_at_op = Some(self.rng.below(60));
         self.life(Faults { crash_at_op, ..Faults::default() }, End::PowerCut(Crash::Nothing))
     }
 
@@ -182,9 +182,9 @@ async fn life(
     };
     model.borrow_mut().ready = true;
     spawn_drivers(&exec, &shard.log);
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for _ in 0..records {
-        step(&shard, &model, &mut dice).await?;
+        step(&shard, &model, &mut rng).await?;
     }
     if records > 0 {
         while shard.log.pending_bytes() > 0 {
@@ -276,11 +276,11 @@ impl Model {
 
 /// What a record of this sequence holds.
 fn content(sequence: u64) -> Vec<u8> {
-    let mut dice = Dice::new(sequence);
-    let len = match dice.below(10) {
-        0 => dice.below(16_000),
-        1..=3 => dice.below(5_000),
-        _ => dice.below(300),
+    let mut rng = Rng::new(sequence);
+    let len = match rng.below(10) {
+        0 => rng.below(16_000),
+        1..=3 => rng.below(5_000),
+        _ => rng.below(300),
     };
     (0..len).map(|i| (i * 31 + sequence) as u8 | 1).collect()
 }
@@ -331,7 +331,7 @@ fn acknowledge(shard: &Shard, model: &Rc<RefCell<Model>>) {
 }
 
 /// Appends a record, or flushes what is there.
-async fn step(shard: &Shard, model: &Rc<RefCell<Model>>, dice: &mut Dice) -> Result<()> {
+async fn step(shard: &Shard, model: &Rc<RefCell<Model>>, rng: &mut Rng) -> Result<()> {
     let sequence = model.borrow().next;
     for attempt in 0.. {
         match shard.log.append(3, sequence, &content(sequence)) {
@@ -345,23 +345,23 @@ async fn step(shard: &Shard, model: &Rc<RefCell<Model>>, dice: &mut Dice) -> Res
             Err(Error::Overloaded(_)) => {
                 pause(shard).await?;
                 acknowledge(shard, model);
-                flush(shard, model, dice).await?;
+                flush(shard, model, rng).await?;
             }
             Err(e) => return Err(e),
         }
     }
-    for _ in 0..dice.below(4) {
+    for _ in 0..rng.below(4) {
         pause(shard).await?;
     }
     acknowledge(shard, model);
-    if dice.one_in(8) {
-        flush(shard, model, dice).await?;
+    if rng.one_in(8) {
+        flush(shard, model, rng).await?;
     }
     Ok(())
 }
 
 /// Says in the manifest that some of what is known is in an sstable, and frees the log of it.
-async fn flush(shard: &Shard, model: &Rc<RefCell<Model>>, dice: &mut Dice) -> Result<()> {
+async fn flush(shard: &Shard, model: &Rc<RefCell<Model>>, rng: &mut Rng) -> Result<()> {
     let at = {
         let mut model = model.borrow_mut();
         let flushed = model.flushed;
@@ -369,11 +369,11 @@ async fn flush(shard: &Shard, model: &Rc<RefCell<Model>>, dice: &mut Dice) -> Re
         if model.known.is_empty() {
             return Ok(());
         }
-        let at = model.known[dice.index(model.known.len())].1;
+        let at = model.known[rng.index(model.known.len())].1;
         model.flushed_maybe = Some(at);
         at
     };
-    let edit = Edit { flushed: Some(at), add: vec![view(dice)], ..Edit::default() };
+    let edit = Edit { flushed: Some(at), add: vec![view(rng)], ..Edit::default() };
     shard.manifest.commit(&edit).await?;
     let mut model = model.borrow_mut();
     (model.flushed, model.flushed_maybe) = (at, None);
@@ -381,8 +381,8 @@ async fn flush(shard: &Shard, model: &Rc<RefCell<Model>>, dice: &mut Dice) -> Re
     Ok(())
 }
 
-fn view(dice: &mut Dice) -> View {
-    let sstable = Uuid::from_u64_pair(dice.roll(), dice.roll());
+fn view(rng: &mut Rng) -> View {
+    let sstable = Uuid::from_u64_pair(rng.roll(), rng.roll());
     View {
         sstable,
         table: Uuid::from_u128(1),
@@ -403,17 +403,17 @@ pub(crate) fn shard_file(name: &str) -> RelPath {
 /// A story of a few lives that end at any operation, some with other faults before.
 pub(crate) fn random_story(seed: u64) -> Verdict {
     let mut story = Story::new(seed);
-    let mut dice = Dice::new(!seed);
-    for _ in 0..1 + dice.below(6) {
-        let end = End::ALL[dice.index(4)];
-        let mut faults = Faults { suspensions_max: dice.below(4) as u32, ..Faults::default() };
-        match dice.below(8) {
+    let mut rng = Rng::new(!seed);
+    for _ in 0..1 + rng.below(6) {
+        let end = End::ALL[rng.index(4)];
+        let mut faults = Faults { suspensions_max: rng.below(4) as u32, ..Faults::default() };
+        match rng.below(8) {
             0 => faults.write_error_one_in = 30,
             1 => faults.sync_error_one_in = 4,
             2 => faults.short_write_one_in = 30,
-            3 => faults.fail_op = Some(dice.below(100)),
-            4 => faults.quota_bytes = Some(dice.below(800 << 10)),
-            _ => faults.crash_at_op = Some(dice.below(150)),
+            3 => faults.fail_op = Some(rng.below(100)),
+            4 => faults.quota_bytes = Some(rng.below(800 << 10)),
+            _ => faults.crash_at_op = Some(rng.below(150)),
         }
         story.life(faults, end)?;
     }

@@ -1,10 +1,10 @@
 //! One life of a node after another: open, work, lose power, and be asked what is still there.
 
 use crate::node::{self, KEYS, MAP, Node, PLAIN, STATIC, TABLES, Taken, command, schema};
-use crate::oracle::{Facts, Record, Seen};
+use crate::oracle::{CompactionContext, Record, Seen};
 use crate::workload::{Times, Workload, clustering, token};
 use engine::commitlog::SyncMode;
-use engine::io::{Crash, Dice, Disk, Faults, Outcome, SimDisk, SimExec};
+use engine::io::{Crash, Disk, Faults, Outcome, Rng, SimDisk, SimExec};
 use engine::{Engine, Error, Job};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) opened: u64,
     /// Of those, starts with another number of shards than before.
     pub(crate) dealt: u64,
-    /// Records answered.
+    /// Number of records that were answered.
     pub(crate) answered: u64,
     /// Records that were under way when the power went, and were there afterwards.
     pub(crate) survived: u64,
@@ -67,13 +67,13 @@ impl Tally {
 
 /// What survives the node: the truth about it.
 pub(crate) struct World {
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) sync: SyncMode,
     gc_grace_s: i32,
     workload: Workload,
     ids_made: u128,
     /// What must be there.
-    sure: Facts,
+    sure: CompactionContext,
     notes: BTreeSet<u64>,
     /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
     unsure: Vec<VecDeque<Record>>,
@@ -106,18 +106,18 @@ type Lived<T = ()> = Result<T, End>;
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
-        let mut dice = Dice::new(seed);
-        let sync = if dice.one_in(4) { SyncMode::Periodic } else { SyncMode::Batch };
-        let times = if dice.one_in(2) { Times::Rising } else { Times::Mixed };
+        let mut rng = Rng::new(seed);
+        let sync = if rng.one_in(4) { SyncMode::Periodic } else { SyncMode::Batch };
+        let times = if rng.one_in(2) { Times::Rising } else { Times::Mixed };
         let gc_grace_s = if times == Times::Rising { 5 } else { i32::MAX };
         let ids: Vec<TableId> = (1..=TABLES as u128).map(|n| TableId(Uuid::from_u128(n))).collect();
-        let value_bytes_max = [8, 60, 600][dice.index(3)];
+        let value_bytes_max = [8, 60, 600][rng.index(3)];
         World {
             sync,
             gc_grace_s,
             workload: Workload::new(&ids, times, value_bytes_max),
             ids_made: TABLES as u128,
-            sure: Facts::default(),
+            sure: CompactionContext::default(),
             notes: BTreeSet::new(),
             unsure: Vec::new(),
             lost: BTreeSet::new(),
@@ -125,7 +125,7 @@ impl World {
             faultless: true,
             shards: 0,
             tally: Tally::default(),
-            dice,
+            rng,
         }
     }
 
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// What a reader sees now.
-    fn visible(&self) -> Facts {
+    fn visible(&self) -> CompactionContext {
         let mut all = self.sure.clone();
         if self.sync == SyncMode::Periodic {
             self.unsure.iter().flatten().for_each(|record| all.add(record));
@@ -144,17 +144,17 @@ impl World {
     }
 
     fn faults(&mut self) -> Faults {
-        let mut faults = Faults { suspensions_max: self.dice.below(4) as u32, ..Faults::default() };
+        let mut faults = Faults { suspensions_max: self.rng.below(4) as u32, ..Faults::default() };
         self.faultless = true;
-        let at = self.dice.below(500);
-        match self.dice.below(20) {
+        let at = self.rng.below(500);
+        match self.rng.below(20) {
             0..10 => faults.crash_at_op = Some(at),
             10..13 => faults.fail_op = Some(at),
             13 => faults.write_error_one_in = 60,
             14 => faults.sync_error_one_in = 20,
             15 => faults.short_write_one_in = 60,
             16 => faults.flip_one_in = 60,
-            17 => faults.quota_bytes = Some(300_000 + self.dice.below(400_000)),
+            17 => faults.quota_bytes = Some(300_000 + self.rng.below(400_000)),
             _ => {}
         }
         let harmless = Faults { suspensions_max: 0, crash_at_op: None, ..faults.clone() };
@@ -173,13 +173,13 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
         let life = lived.next().expect("there are numbers enough");
         let faults = world.borrow_mut().faults();
         disk.set_faults(faults.clone());
-        let shards = 1 + world.borrow_mut().dice.index(3);
+        let shards = 1 + world.borrow_mut().rng.index(3);
         if tells {
             eprintln!("life {life}: {shards} shards, {faults:?}");
         }
         let exec = SimExec::new(seed ^ life.wrapping_mul(0x9E37_79B9));
-        let (inner, shared, door) = (exec.clone(), world.clone(), Disk::Sim(disk.clone()));
-        let outcome = exec.run(async move { one_life(&door, &inner, &shared, shards).await });
+        let (inner, shared, node_disk) = (exec.clone(), world.clone(), Disk::Sim(disk.clone()));
+        let outcome = exec.run(async move { one_life(&node_disk, &inner, &shared, shards).await });
         let mut world = world.borrow_mut();
         if tells {
             eprintln!("   {outcome:?} {:?}", world.tally);
@@ -193,38 +193,38 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
             }
         }
         trace = trace.rotate_left(7) ^ disk.trace();
-        if kills && world.dice.one_in(4) {
+        if kills && world.rng.one_in(4) {
             world.tally.kills += 1;
             disk = disk.kill();
             continue;
         }
         world.tally.lives += 1;
-        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][world.dice.index(3)];
-        disk = disk.crash(world.dice.roll(), mode);
+        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][world.rng.index(3)];
+        disk = disk.crash(world.rng.roll(), mode);
     }
     let tally = world.borrow().tally;
     (tally, trace)
 }
 
 async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) -> Lived {
-    let (mut dice, sync, schema) = {
+    let (mut rng, sync, schema) = {
         let mut w = world.borrow_mut();
-        (Dice::new(w.dice.roll()), w.sync, w.schema())
+        (Rng::new(w.rng.roll()), w.sync, w.schema())
     };
-    let node = node::open(disk, exec, shards, sync, &schema, &mut dice).await?;
+    let node = node::open(disk, exec, shards, sync, &schema, &mut rng).await?;
     find_out(&node, world).await?;
-    verify_all(&node, world, &mut dice).await?;
+    verify_all(&node, world, &mut rng).await?;
     {
         let mut w = world.borrow_mut();
         w.tally.opened += 1;
         w.tally.dealt += u64::from(std::mem::replace(&mut w.shards, shards) != shards);
     }
-    let mut life = Life { node, exec: exec.clone(), world: world.clone(), dice };
-    for _ in 0..20 + life.dice.below(120) {
+    let mut life = Life { node, exec: exec.clone(), world: world.clone(), rng };
+    for _ in 0..20 + life.rng.below(120) {
         life.step().await?;
     }
     life.answered().await?;
-    verify_all(&life.node, world, &mut life.dice).await?;
+    verify_all(&life.node, world, &mut life.rng).await?;
     for stats in life.node.engines.iter().map(|engine| engine.stats()) {
         let tally = &mut world.borrow_mut().tally;
         tally.flushes += stats.flushes;
@@ -273,10 +273,10 @@ async fn find_out(node: &Node, world: &Shared) -> Lived {
 const PAGES_MAX: u64 = 10_000;
 
 /// What a scan of a table gives, shard by shard, in pages.
-async fn scan(engine: &Engine, mut command: ReadCommand, dice: &mut Dice) -> Lived<Taken> {
+async fn scan(engine: &Engine, mut command: ReadCommand, rng: &mut Rng) -> Lived<Taken> {
     let mut taken = Taken::default();
     for _ in 0..PAGES_MAX {
-        command.limits.page_rows = 1 + dice.below(20);
+        command.limits.page_rows = 1 + rng.below(20);
         let end = engine.read(&command, &mut taken).await?;
         let Some(resume) = end.more else { return Ok(taken) };
         command.resume = Some(resume);
@@ -284,16 +284,16 @@ async fn scan(engine: &Engine, mut command: ReadCommand, dice: &mut Dice) -> Liv
     panic!("a scan of {PAGES_MAX} pages without an end");
 }
 
-async fn verify_all(node: &Node, world: &Shared, dice: &mut Dice) -> Lived {
+async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Lived {
     for table in 1..TABLES {
         let (id, now_s) = (world.borrow().workload.ids[table], world.borrow().workload.now_s);
         let truncating = world.borrow().truncating == Some(table);
         for (engine, range) in node.engines.iter().zip(&node.owned) {
             let partitions = Partitions::Range(TokenRange::ALL);
             let mut command = command(id, partitions, now_s);
-            command.reversed = dice.one_in(2);
+            command.reversed = rng.one_in(2);
             let reversed = command.reversed;
-            let taken = scan(engine, command, dice).await?;
+            let taken = scan(engine, command, rng).await?;
             let facts = world.borrow().visible();
             compare(&facts, table, range, now_s, reversed, &taken, truncating);
             world.borrow_mut().tally.compared += 1;
@@ -306,7 +306,7 @@ async fn verify_all(node: &Node, world: &Shared, dice: &mut Dice) -> Lived {
 }
 
 fn compare(
-    facts: &Facts,
+    facts: &CompactionContext,
     table: usize,
     range: &TokenRange,
     now_s: u32,
@@ -358,29 +358,29 @@ struct Life {
     node: Node,
     exec: SimExec,
     world: Shared,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Life {
     async fn step(&mut self) -> Lived {
-        match self.dice.below(40) {
+        match self.rng.below(40) {
             0..22 => self.write()?,
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
             29 => {
                 self.answered().await?;
-                verify_all(&self.node, &self.world, &mut self.dice).await?;
+                verify_all(&self.node, &self.world, &mut self.rng).await?;
             }
             30..33 => self.flush(),
             33..36 => self.work(),
-            36 => self.world.borrow_mut().workload.now_s += 1 + self.dice.below(10) as u32,
-            37 if self.dice.one_in(3) => {
+            36 => self.world.borrow_mut().workload.now_s += 1 + self.rng.below(10) as u32,
+            37 if self.rng.one_in(3) => {
                 self.answered().await?;
-                truncate(&self.node, &self.world, 1 + self.dice.index(TABLES - 1)).await?;
+                truncate(&self.node, &self.world, 1 + self.rng.index(TABLES - 1)).await?;
             }
-            38 if self.dice.one_in(2) => self.alter(),
-            38 if self.dice.one_in(2) => self.recreate(),
+            38 if self.rng.one_in(2) => self.alter(),
+            38 if self.rng.one_in(2) => self.recreate(),
             39 => self.node.engines.iter().for_each(|engine| engine.claim_log()),
             _ => yield_now().await,
         }
@@ -392,9 +392,9 @@ impl Life {
         let ranges = &self.node.owned;
         let has_keys = |range: &&TokenRange| (0..KEYS).any(|key| range.contains(token(key)));
         let usable: Vec<&TokenRange> = ranges.iter().filter(has_keys).collect();
-        let range = *usable[self.dice.index(usable.len())];
+        let range = *usable[self.rng.index(usable.len())];
         let owns = |token: Token| range.contains(token);
-        let (record, bytes) = w.workload.record(&mut self.dice, owns);
+        let (record, bytes) = w.workload.record(&mut self.rng, owns);
         let shard = self.node.shard_of(range.first);
         let number = record.number;
         w.unsure[shard].push_back(record);
@@ -458,7 +458,7 @@ impl Life {
     fn check_partition(&mut self) -> Lived {
         self.take_answers()?;
         let w = self.world.borrow();
-        let (key, table) = (self.dice.below(KEYS.into()) as u8, 1 + self.dice.index(TABLES - 1));
+        let (key, table) = (self.rng.below(KEYS.into()) as u8, 1 + self.rng.index(TABLES - 1));
         let engine = &self.node.engines[self.node.shard_of(token(key))];
         let keys = Partitions::Keys(vec![(token(key), Box::from([key]))]);
         let mut taken = Taken::default();
@@ -477,20 +477,20 @@ impl Life {
         self.answered().await?;
         let (id, now_s, facts, table) = {
             let w = self.world.borrow();
-            let table = 1 + self.dice.index(TABLES - 1);
+            let table = 1 + self.rng.index(TABLES - 1);
             (w.workload.ids[table], w.workload.now_s, w.visible(), table)
         };
-        let key = self.dice.below(KEYS.into()) as u8;
+        let key = self.rng.below(KEYS.into()) as u8;
         let mut command =
             command(id, Partitions::Keys(vec![(token(key), Box::from([key]))]), now_s);
-        command.reversed = self.dice.one_in(2);
+        command.reversed = self.rng.one_in(2);
         if table >= 2 {
             command.slices = self.slices(table);
         }
         let reversed = command.reversed;
         let inside = command.slices.clone();
         let engine = self.node.engines[self.node.shard_of(token(key))].clone();
-        let mut taken = scan(&engine, command, &mut self.dice).await?;
+        let mut taken = scan(&engine, command, &mut self.rng).await?;
         let mut wanted = facts.seen((table, key), now_s);
         wanted.rows.retain(|(at, _)| inside.iter().any(|slice| slice.contains(at)));
         if reversed {
@@ -502,16 +502,16 @@ impl Life {
     }
 
     fn slices(&mut self, table: usize) -> Vec<Slice> {
-        let value = |dice: &mut Dice| dice.below(6) as u8;
-        let dice = &mut self.dice;
-        if dice.one_in(2) {
-            return vec![Slice::row(clustering(table, &[value(dice), value(dice)]))];
+        let value = |rng: &mut Rng| rng.below(6) as u8;
+        let rng = &mut self.rng;
+        if rng.one_in(2) {
+            return vec![Slice::row(clustering(table, &[value(rng), value(rng)]))];
         }
         let mut borders: Vec<Vec<u8>> = (0..4)
             .map(|_| {
-                let values = [value(dice), value(dice)];
-                let mut bound = clustering(table, &values[..dice.index(3)]);
-                if dice.one_in(2) {
+                let values = [value(rng), value(rng)];
+                let mut bound = clustering(table, &values[..rng.index(3)]);
+                if rng.one_in(2) {
                     model::key::after(&mut bound);
                 }
                 bound
@@ -528,8 +528,8 @@ impl Life {
 
     /// Flushes a table of a shard beside everything else.
     fn flush(&mut self) {
-        let engine = self.node.engines[self.dice.index(self.node.engines.len())].clone();
-        let id = self.world.borrow().workload.ids[self.dice.index(TABLES)];
+        let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
+        let id = self.world.borrow().workload.ids[self.rng.index(TABLES)];
         let now_s = self.world.borrow().workload.now_s;
         self.exec.spawn(async move {
             // A failure shows in what comes after.
@@ -554,10 +554,10 @@ impl Life {
     /// Drops a column with what was written until a while ago, and adds it again.
     fn alter(&mut self) {
         let mut w = self.world.borrow_mut();
-        let table = 1 + self.dice.index(TABLES - 1);
+        let table = 1 + self.rng.index(TABLES - 1);
         let columns: &[u16] = if table == 1 { &PLAIN } else { &[STATIC, PLAIN[0], PLAIN[1], MAP] };
-        let column = columns[self.dice.index(columns.len())];
-        let at = w.workload.latest() - self.dice.below(200) as i64;
+        let column = columns[self.rng.index(columns.len())];
+        let at = w.workload.latest() - self.rng.below(200) as i64;
         let drop = w.sure.drops.entry((table, column)).or_insert(at);
         *drop = at.max(*drop);
         w.tally.altered += 1;
@@ -569,7 +569,7 @@ impl Life {
     /// Drops a table and makes another of its name.
     fn recreate(&mut self) {
         let mut w = self.world.borrow_mut();
-        let table = 1 + self.dice.index(TABLES - 1);
+        let table = 1 + self.rng.index(TABLES - 1);
         w.ids_made += 1;
         w.workload.ids[table] = TableId(Uuid::from_u128(w.ids_made));
         w.sure.clear_table(table);

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Cells, Seen, short};
 use engine::commitlog::{self, SyncMode};
-use engine::io::{Dice, Disk, SimExec};
+use engine::io::{Disk, Rng, SimExec};
 use engine::layout::{self, Found, Layout};
 use engine::{Config, Engine, Error, Reshard, sweep};
 use messina_engine as engine;
@@ -118,21 +118,21 @@ pub(crate) async fn open(
     shards: usize,
     sync: SyncMode,
     schema: &Schema,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> Result<Node, Error> {
     let found = Layout::find(disk).await?;
     let layout = match found {
-        Found::Nothing => first(disk, shards, sync, dice).await?,
+        Found::Nothing => first(disk, shards, sync, rng).await?,
         Found::Unfinished(layout) => {
             layout.clear_unfinished(disk).await?;
-            first(disk, shards, sync, dice).await?
+            first(disk, shards, sync, rng).await?
         }
         Found::Ready(layout) => {
             layout.remove_other_generations(disk).await?;
             match layout.shards as usize == shards {
                 true => layout,
                 false => {
-                    let (log, owned) = (log_config(sync, dice.roll()), owned(shards));
+                    let (log, owned) = (log_config(sync, rng.roll()), owned(shards));
                     let (from, owned, log) = (&layout, owned.as_slice(), &log);
                     // Little memory, so that the logs' rows are written out in several pieces.
                     Reshard { disk, from, owned, schema, log, memory_bytes: 20 << 10 }.run().await?
@@ -147,7 +147,7 @@ pub(crate) async fn open(
         let config = Config {
             shard_dir: layout::shard_dir(layout.generation, shard as u32),
             owned: vec![*range],
-            log: log_config(sync, dice.roll()),
+            log: log_config(sync, rng.roll()),
             memory_bytes: engine::limits::MEMORY_BYTES_MIN,
         };
         let engine = Rc::new(Engine::open(disk, config, schema).await?);
@@ -160,12 +160,7 @@ pub(crate) async fn open(
     Ok(Node { engines, owned })
 }
 
-async fn first(
-    disk: &Disk,
-    shards: usize,
-    sync: SyncMode,
-    dice: &mut Dice,
-) -> Result<Layout, Error> {
+async fn first(disk: &Disk, shards: usize, sync: SyncMode, rng: &mut Rng) -> Result<Layout, Error> {
     let mut layout = Layout {
         ready: false,
         generation: 1,
@@ -179,7 +174,7 @@ async fn first(
         let config = Config {
             shard_dir: layout::shard_dir(1, shard as u32),
             owned: vec![range],
-            log: log_config(sync, dice.roll()),
+            log: log_config(sync, rng.roll()),
             memory_bytes: engine::limits::MEMORY_BYTES_MIN,
         };
         Engine::create(disk, &config).await?;

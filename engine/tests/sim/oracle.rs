@@ -75,13 +75,13 @@ pub(crate) struct Seen {
 
 /// Everything that was ever said and is still there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct CompactionContext {
     said: BTreeMap<Part, Vec<Fact>>,
     /// What is not newer went with its column.
     pub(crate) drops: Drops,
 }
 
-impl Facts {
+impl CompactionContext {
     pub(crate) fn add(&mut self, record: &Record) {
         for (part, fact) in &record.facts {
             self.said.entry(*part).or_default().push(fact.clone());

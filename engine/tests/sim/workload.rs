@@ -1,8 +1,8 @@
-//! Records by the dice, each as bytes for the engine and as facts for the oracle.
+//! Records by the rng, each as bytes for the engine and as facts for the oracle.
 
 use crate::node::{KEYS, MAP, PLAIN, STATIC};
 use crate::oracle::{Fact, Part, Place, Record};
-use engine::io::Dice;
+use engine::io::Rng;
 use messina_engine as engine;
 use model::cell::{Expiry, Life};
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -39,7 +39,7 @@ pub(crate) fn clustering(table: usize, values: &[u8]) -> Vec<u8> {
 /// A column, whether this is an element of it rather than all of it, and the element's path.
 type CellAt = (u16, bool, Option<Vec<u8>>);
 
-/// Makes records.
+/// Draws records for the simulated tables.
 pub(crate) struct Workload {
     pub(crate) ids: Vec<TableId>,
     pub(crate) times: Times,
@@ -57,7 +57,7 @@ impl Workload {
     /// A record for partitions of the tokens that `owns` accepts, with its note in table 0.
     pub(crate) fn record(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut Rng,
         owns: impl Fn(Token) -> bool,
     ) -> (Record, Vec<u8>) {
         let keys: Vec<u8> = (0..KEYS).filter(|key| owns(token(*key))).collect();
@@ -65,12 +65,12 @@ impl Workload {
         self.next += 1;
         let mut record = Record { number, facts: Vec::new() };
         let mut bytes = Vec::new();
-        let key = keys[dice.index(keys.len())];
+        let key = keys[rng.index(keys.len())];
         self.note(&mut bytes, number, key);
-        for _ in 0..1 + dice.below(2) {
-            let key = keys[dice.index(keys.len())];
-            let table = 1 + dice.index(self.ids.len() - 1);
-            let facts = self.mutation(dice, &mut bytes, (table, key));
+        for _ in 0..1 + rng.below(2) {
+            let key = keys[rng.index(keys.len())];
+            let table = 1 + rng.index(self.ids.len() - 1);
+            let facts = self.mutation(rng, &mut bytes, (table, key));
             record.facts.extend(facts.into_iter().map(|fact| ((table, key), fact)));
         }
         (record, bytes)
@@ -91,18 +91,18 @@ impl Workload {
         self.next as i64 * 10
     }
 
-    fn timestamp(&self, dice: &mut Dice) -> i64 {
+    fn timestamp(&self, rng: &mut Rng) -> i64 {
         let now = self.latest();
         match self.times {
-            Times::Mixed if dice.one_in(4) => (now - dice.below(300) as i64).max(1),
+            Times::Mixed if rng.one_in(4) => (now - rng.below(300) as i64).max(1),
             _ => now,
         }
     }
 
-    fn life(&self, dice: &mut Dice) -> Life {
-        match dice.below(8) {
+    fn life(&self, rng: &mut Rng) -> Life {
+        match rng.below(8) {
             0 => {
-                let ttl_s = 1 + dice.below(30) as u32;
+                let ttl_s = 1 + rng.below(30) as u32;
                 Life::Expiring(Expiry { ttl_s, at_s: self.now_s + ttl_s })
             }
             1 => Life::Dead { local_s: self.now_s },
@@ -110,45 +110,45 @@ impl Workload {
         }
     }
 
-    fn value(&self, dice: &mut Dice, life: Life) -> Vec<u8> {
+    fn value(&self, rng: &mut Rng, life: Life) -> Vec<u8> {
         match life {
             Life::Dead { .. } => Vec::new(),
             _ => {
-                let byte = dice.below(256) as u8;
-                vec![byte; dice.below(self.value_bytes_max) as usize]
+                let byte = rng.below(256) as u8;
+                vec![byte; rng.below(self.value_bytes_max) as usize]
             }
         }
     }
 
-    fn mutation(&mut self, dice: &mut Dice, bytes: &mut Vec<u8>, (table, key): Part) -> Vec<Fact> {
-        let timestamp = self.timestamp(dice);
+    fn mutation(&mut self, rng: &mut Rng, bytes: &mut Vec<u8>, (table, key): Part) -> Vec<Fact> {
+        let timestamp = self.timestamp(rng);
         let deletion = Deletion { timestamp, local_s: self.now_s };
         let id = self.ids[table];
         let mut facts = Vec::new();
         let mut m = MutationBuilder::begin(bytes, id, token(key), &[key]);
         let wide = table >= 2;
-        match dice.below(20) {
+        match rng.below(20) {
             0 => {
                 m.delete_partition(deletion);
                 facts.push(Fact::Partition { timestamp });
             }
             1..=2 if wide => {
-                let bound = |dice: &mut Dice| {
-                    let values = [dice.below(6) as u8, dice.below(6) as u8];
-                    let mut bound = clustering(table, &values[..dice.index(3)]);
-                    if dice.one_in(2) {
+                let bound = |rng: &mut Rng| {
+                    let values = [rng.below(6) as u8, rng.below(6) as u8];
+                    let mut bound = clustering(table, &values[..rng.index(3)]);
+                    if rng.one_in(2) {
                         model::key::after(&mut bound);
                     }
                     bound
                 };
-                let (a, b) = (bound(dice), bound(dice));
+                let (a, b) = (bound(rng), bound(rng));
                 let (start, end) = (a.clone().min(b.clone()), a.max(b));
                 m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
                 facts.push(Fact::Range { start, end, timestamp });
             }
             3 if wide => {
-                let life = self.life(dice);
-                let value = self.value(dice, life);
+                let life = self.life(rng);
+                let value = self.value(rng, life);
                 m.static_row(|out| {
                     let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
                     row.cell(&Cell { life, ..Cell::live(ColumnId(STATIC), timestamp, &value) });
@@ -157,8 +157,8 @@ impl Workload {
                 facts.push(Fact::Cell { place, column, path, timestamp, life, value });
             }
             _ => {
-                for _ in 0..1 + dice.below(3) {
-                    self.row(dice, &mut m, table, timestamp, &mut facts);
+                for _ in 0..1 + rng.below(3) {
+                    self.row(rng, &mut m, table, timestamp, &mut facts);
                 }
             }
         }
@@ -168,7 +168,7 @@ impl Workload {
 
     fn row(
         &self,
-        dice: &mut Dice,
+        rng: &mut Rng,
         m: &mut MutationBuilder<'_>,
         table: usize,
         timestamp: i64,
@@ -176,10 +176,10 @@ impl Workload {
     ) {
         let at = match table {
             0 | 1 => Vec::new(),
-            _ => clustering(table, &[dice.below(6) as u8, dice.below(6) as u8]),
+            _ => clustering(table, &[rng.below(6) as u8, rng.below(6) as u8]),
         };
         let place: Place = Some(at.clone());
-        if dice.one_in(8) {
+        if rng.one_in(8) {
             let deletion = Deletion { timestamp, local_s: self.now_s };
             let head = RowHead { timestamp, marker: None, deletion };
             m.row(&at, |out| {
@@ -188,31 +188,31 @@ impl Workload {
             facts.push(Fact::Row { place, timestamp });
             return;
         }
-        let marker = Some(self.life(dice)).filter(|life| !matches!(life, Life::Dead { .. }));
-        let marker = marker.filter(|_| dice.one_in(2));
+        let marker = Some(self.life(rng)).filter(|life| !matches!(life, Life::Dead { .. }));
+        let marker = marker.filter(|_| rng.one_in(2));
         let head = RowHead { marker, ..RowHead::bare(timestamp) };
         if let Some(life) = marker {
             facts.push(Fact::Marker { place: place.clone(), timestamp, life });
         }
-        let full = dice.one_in(3);
+        let full = rng.one_in(3);
         let mut cells: BTreeMap<CellAt, (Life, Vec<u8>)> = BTreeMap::new();
         for column in PLAIN {
-            if !full && dice.one_in(2) {
+            if !full && rng.one_in(2) {
                 continue;
             }
-            let life = self.life(dice);
-            let value = self.value(dice, life);
+            let life = self.life(rng);
+            let value = self.value(rng, life);
             cells.insert((column, true, None), (life, value));
         }
-        if table != 1 && dice.one_in(2) {
-            if dice.one_in(3) {
+        if table != 1 && rng.one_in(2) {
+            if rng.one_in(3) {
                 let life = Life::Dead { local_s: self.now_s };
                 cells.insert((MAP, false, None), (life, Vec::new()));
             }
-            for _ in 0..dice.below(3) {
-                let life = self.life(dice);
-                let value = self.value(dice, life);
-                cells.insert((MAP, true, Some(vec![dice.below(4) as u8])), (life, value));
+            for _ in 0..rng.below(3) {
+                let life = self.life(rng);
+                let value = self.value(rng, life);
+                cells.insert((MAP, true, Some(vec![rng.below(4) as u8])), (life, value));
             }
         }
         // What a collection tombstone of the same record covers is no part of the row.

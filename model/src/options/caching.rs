@@ -5,7 +5,7 @@ use super::refusal::{Refusal, Result};
 use std::collections::BTreeMap;
 
 const ONE_CACHE: &str = "one cache holds the blocks of all tables";
-/// Its sub-options.
+/// The sub-options of `caching`.
 pub const CACHING: [SubOption; 2] = [
     SubOption::kept("keys", "ALL", ONE_CACHE),
     SubOption::kept("rows_per_partition", "NONE", ONE_CACHE),
@@ -23,7 +23,7 @@ pub struct Caching {
 /// How many rows of a partition are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachedRows {
-    /// Every row.
+    /// Every row of a partition.
     All,
     /// So many from the start of the partition; `NONE` is 0.
     First(u32),

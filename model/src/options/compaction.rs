@@ -48,13 +48,13 @@ pub const OVERLAPPING: SubOption = SubOption::kept(
 /// Strategies by the name that CQL gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// `SizeTieredCompactionStrategy`
+    /// `SizeTieredCompactionStrategy`: files of similar size are merged.
     SizeTiered,
-    /// `LeveledCompactionStrategy`
+    /// `LeveledCompactionStrategy`: levels, each ten times the one before.
     Leveled,
-    /// `TimeWindowCompactionStrategy`
+    /// `TimeWindowCompactionStrategy`: files of one window of time are merged.
     TimeWindow,
-    /// `UnifiedCompactionStrategy`
+    /// `UnifiedCompactionStrategy`: levels by density, tiered or leveled.
     Unified,
     /// `IncrementalCompactionStrategy`, which is ScyllaDB's
     Incremental,

@@ -31,7 +31,7 @@ const CHUNK_KIB_MAX: u32 = i32::MAX as u32 / 1024;
 pub enum Algorithm {
     /// None: blocks are stored as they are.
     Plain,
-    /// LZ4.
+    /// The algorithm LZ4.
     Lz4,
     /// Zstandard at a level.
     Zstd(i32),
@@ -53,14 +53,14 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// No compression.
+    /// The options of a table without compression.
     pub fn none() -> Compression {
         let given = BTreeMap::from([("enabled".to_owned(), "false".to_owned())]);
         let chunk_bytes = (CHUNK_KIB as usize) << 10;
         Compression { given, algorithm: Algorithm::Plain, chunk_bytes }
     }
 
-    /// What compresses.
+    /// The algorithm that compresses blocks.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

@@ -17,7 +17,7 @@ pub enum Effect {
 /// One sub-option of `caching`, `compaction` or `compression`.
 #[derive(Clone, Copy, Debug)]
 pub struct SubOption {
-    /// Its name.
+    /// Name of the option.
     pub name: &'static str,
     /// What the table has that does not name it, for the warnings; empty if there is no such value.
     pub default: &'static str,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub enum Given {
     /// A constant, as text.
     Text(String),
-    /// `{'a': 'b'}`.
+    /// A map of texts: `{'a': 'b'}`.
     Map(BTreeMap<String, String>),
 }
 

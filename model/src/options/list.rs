@@ -28,7 +28,7 @@ pub enum Value<'a> {
     Blobs(&'a BTreeMap<String, Vec<u8>>),
 }
 
-/// One option.
+/// One option of a table: its name, how it is read and shown.
 #[derive(Debug)]
 pub struct TableOption {
     /// Its name in CQL.

@@ -19,7 +19,7 @@ fn check(ty: &CqlType, a: &[u8], b: &[u8], expected: Ordering) {
     assert_eq!(x.cmp(&y), expected.reverse(), "{ty} desc: {a:?} {b:?}");
     for descending in [false, true] {
         let mut bytes = encoded(ty, descending, a);
-        assert!((0x01..0xFF).contains(&bytes[0]), "room for bounds on both sides");
+        assert!((0x01..0xFF).contains(&bytes[0]), "space for bounds on both sides");
         bytes.push(7);
         let mut reader = Reader::new(&bytes);
         let mut back = Vec::new();

@@ -41,7 +41,7 @@ pub enum Operator {
     Entry,
 }
 
-/// One condition.
+/// One condition on a column's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// What it looks at.

@@ -14,54 +14,54 @@ use uuid::Uuid;
 /// One step from a schema to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SchemaChange {
-    /// CREATE KEYSPACE.
+    /// A keyspace is made.
     CreateKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Class and options.
         replication: BTreeMap<String, String>,
-        /// As given.
+        /// Whether writes go to the log, as the statement said.
         durable_writes: bool,
     },
     /// ALTER KEYSPACE: the new properties.
     AlterKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Class and options.
         replication: BTreeMap<String, String>,
-        /// As given.
+        /// Whether writes go to the log, as the statement said.
         durable_writes: bool,
     },
     /// DROP KEYSPACE, with all its tables.
     DropKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// CREATE TABLE.
+    /// A table is made.
     CreateTable(Box<Table>),
     /// ALTER TABLE: the table as it now is, same id.
     AlterTable(Box<Table>),
-    /// DROP TABLE.
+    /// A table goes, with its data.
     DropTable {
-        /// Its keyspace.
+        /// Name of the keyspace.
         keyspace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// CREATE TYPE.
+    /// A user type is made.
     CreateType(UserType),
     /// ALTER TYPE: the type as it now is, with the tables that use it.
     AlterType {
-        /// The type.
+        /// The type as it is after the change.
         definition: UserType,
         /// Tables whose columns hold it, as they now are.
         tables: Vec<Table>,
     },
-    /// DROP TYPE.
+    /// A user type goes.
     DropType {
-        /// Its keyspace.
+        /// Name of the keyspace.
         keyspace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
 }
@@ -73,7 +73,7 @@ pub struct SchemaEntry {
     pub number: u64,
     /// What drivers will compare.
     pub version: Uuid,
-    /// The change.
+    /// What the entry changes.
     pub change: SchemaChange,
 }
 

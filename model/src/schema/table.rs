@@ -36,16 +36,16 @@ pub enum ColumnKind {
     Regular,
 }
 
-/// One column.
+/// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its id for ever.
     pub id: ColumnId,
     /// Its name, as stored.
     pub name: String,
-    /// Its type.
+    /// Type of the column's values.
     pub ty: CqlType,
-    /// Its part.
+    /// Which part of the key the column is, or that it is static or regular.
     pub kind: ColumnKind,
     /// Its index among the columns of its kind, for key columns.
     pub position: u16,
@@ -62,16 +62,16 @@ pub struct DroppedColumn {
     pub dropped_at: i64,
 }
 
-/// One table.
+/// One table: its columns and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Its id for ever.
     pub id: TableId,
-    /// Its keyspace.
+    /// Name of the table's keyspace.
     pub keyspace: String,
     /// Its name, as stored.
     pub name: String,
-    /// Its options.
+    /// What WITH said, and the defaults.
     pub options: TableOptions,
     /// Columns that are no more.
     pub dropped: Vec<DroppedColumn>,

@@ -5,7 +5,7 @@
 use super::{CqlType, vector};
 use crate::{Error, Result};
 
-/// See [`CqlType::validate`].
+/// Does what [`CqlType::validate`] promises.
 pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
     let count = value.len();
     let wrong = |text: &str| Err(Error::invalid(format!("{text} ({count})")));

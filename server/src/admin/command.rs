@@ -19,7 +19,7 @@ use shard::upkeep::{ShardStatus, Upkeep};
 use crate::execute::Peering;
 use crate::system;
 
-/// One request.
+/// One request of `messina-admin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Memtables to sstables.

@@ -11,7 +11,7 @@ use cql::frame::response::{Envelope, Failure, Tally};
 
 /// Why a request has no result.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum ExecuteError {
     /// The language refuses it.
     Language(cql::Error),
     /// The prepared statement is not known on this core.
@@ -33,9 +33,9 @@ pub(super) enum Refusal {
     Schema(shard::message::AlterError),
 }
 
-impl From<cql::Error> for Refusal {
-    fn from(error: cql::Error) -> Refusal {
-        Refusal::Language(error)
+impl From<cql::Error> for ExecuteError {
+    fn from(error: cql::Error) -> ExecuteError {
+        ExecuteError::Language(error)
     }
 }
 
@@ -51,44 +51,44 @@ pub(super) struct WriteKind {
 /// Reason codes of a replica's failure: 0 is unknown.
 const UNKNOWN_REASON: u16 = 0;
 
-impl Refusal {
+impl ExecuteError {
     /// A request that is wrong.
     #[cold]
-    pub(super) fn invalid(text: impl Into<String>) -> Refusal {
-        Refusal::Language(cql::Error::invalid(text))
+    pub(super) fn invalid(text: impl Into<String>) -> ExecuteError {
+        ExecuteError::Language(cql::Error::invalid(text))
     }
 
     /// Appends the ERROR frame.
     #[cold]
     pub(super) fn put(&self, envelope: &Envelope<'_>, node: &Node, out: &mut Vec<u8>) {
         match self {
-            Refusal::Language(error) => put_language(error, envelope, out),
-            Refusal::Unprepared(id) => {
+            ExecuteError::Language(error) => put_language(error, envelope, out),
+            ExecuteError::Unprepared(id) => {
                 let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
                 let text = format!(
                     "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"
                 );
                 envelope.put_error(Failure::Unprepared { id }, &text, out);
             }
-            Refusal::Schema(error) => {
+            ExecuteError::Schema(error) => {
                 let code = match error {
                     shard::message::AlterError::Refused(_) => ErrorCode::Invalid,
                     _ => ErrorCode::Server,
                 };
                 envelope.put_error(Failure::Plain(code), &error.to_string(), out);
             }
-            Refusal::Read(error, level) => {
+            ExecuteError::Read(error, level) => {
                 let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
                 let failed =
                     Failure::ReadFailure { tally, failures: &failures, data_present: false };
                 put_storage(error, failed, envelope, out);
             }
-            Refusal::Write(error, WriteKind { level, name }) => {
+            ExecuteError::Write(error, WriteKind { level, name }) => {
                 let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
                 let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
                 put_storage(error, failed, envelope, out);
             }
-            Refusal::Unavailable { level, required, alive } => {
+            ExecuteError::Unavailable { level, required, alive } => {
                 let (consistency, required, alive) = (*level, *required, *alive);
                 let text = format!("Cannot achieve consistency level {}", level.name());
                 envelope.put_error(

@@ -8,7 +8,7 @@ use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::statement::Prepared;
 use super::write::{BoundWrite, check_writable};
-use super::{Executor, Refusal};
+use super::{ExecuteError, Executor};
 use cql::bind::Bindings;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
@@ -35,13 +35,13 @@ impl Executor {
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-    ) -> Result<BoundWrite<'_>, Refusal> {
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
         check_serial(&batch.parameters)?;
         let statements = self.statements_of(batch, keyspace)?;
         let kind = kind_of(batch.kind);
         // Counter tables cannot be made yet, so every statement is of another kind.
         if kind == BatchKind::Counter && !statements.is_empty() {
-            return Err(Refusal::invalid(
+            return Err(ExecuteError::invalid(
                 "Cannot include non-counter statement in a counter batch",
             ));
         }
@@ -67,7 +67,7 @@ impl Executor {
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-    ) -> Result<Vec<Rc<Prepared>>, Refusal> {
+    ) -> Result<Vec<Rc<Prepared>>, ExecuteError> {
         let mut statements: Vec<Rc<Prepared>> = Vec::new();
         for item in batch.statements() {
             let statement = match item.text {
@@ -76,7 +76,7 @@ impl Executor {
                 }
                 BatchText::Prepared(id) => {
                     let found = self.state.prepared().borrow_mut().get(id);
-                    found.ok_or_else(|| Refusal::Unprepared(id.to_vec()))?
+                    found.ok_or_else(|| ExecuteError::Unprepared(id.to_vec()))?
                 }
             };
             check_writable(&plan_of(&statement)?.table.keyspace)?;
@@ -97,10 +97,10 @@ impl Executor {
     }
 }
 
-fn plan_of(statement: &Prepared) -> Result<&WritePlan, Refusal> {
+fn plan_of(statement: &Prepared) -> Result<&WritePlan, ExecuteError> {
     match &statement.compiled.statement {
         Statement::Write(plan) => Ok(plan),
-        _ => Err(Refusal::invalid(
+        _ => Err(ExecuteError::invalid(
             "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
         )),
     }

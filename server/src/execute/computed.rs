@@ -4,7 +4,7 @@ use super::Executor;
 use super::peers::{Answer, Ask};
 use super::statement::Prepared;
 use crate::prepared::StatementId;
-use crate::system::{Facts, Needs, PreparedInfo, VirtualTable, virtual_table};
+use crate::system::{Needs, NodeFacts, PreparedInfo, VirtualTable, virtual_table};
 use model::schema::Table;
 use std::rc::Rc;
 
@@ -39,7 +39,7 @@ impl Executor {
             let keyspace = statement.keyspace.clone();
             PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
         };
-        let mut facts = Facts {
+        let mut facts = NodeFacts {
             node: self.state.node(),
             schema: &self.shard.schema(),
             settings: &self.state.settings().all,

@@ -4,7 +4,7 @@
 //! The checks, their order and their words are Cassandra's (`ConsistencyLevel`, `ReplicaPlans`),
 //! recorded from version 5.0.9 on one node with replication factors 0 to 3.
 
-use super::Refusal;
+use super::ExecuteError;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::prepare::Statement;
@@ -52,7 +52,7 @@ impl Replication {
 
     /// Refuses a level that needs more replicas than there are.
     #[inline]
-    pub(super) fn check(self, level: Consistency) -> Result<(), Refusal> {
+    pub(super) fn check(self, level: Consistency) -> Result<(), ExecuteError> {
         let Replication::Replicas(factor) = self else { return Ok(()) };
         let alive = factor.min(1);
         let required = match level {
@@ -63,7 +63,7 @@ impl Replication {
             _ => factor / 2 + 1,
         };
         if alive == 0 || required > alive {
-            return Err(Refusal::Unavailable { level, required, alive });
+            return Err(ExecuteError::Unavailable { level, required, alive });
         }
         Ok(())
     }
@@ -71,18 +71,20 @@ impl Replication {
 
 /// Refuses a level that no read has.
 #[inline]
-pub(super) fn check_read(level: Consistency) -> Result<(), Refusal> {
+pub(super) fn check_read(level: Consistency) -> Result<(), ExecuteError> {
     if level == Consistency::Any {
-        return Err(Refusal::invalid("ANY ConsistencyLevel is only supported for writes"));
+        return Err(ExecuteError::invalid("ANY ConsistencyLevel is only supported for writes"));
     }
     Ok(())
 }
 
 /// Refuses a level that no plain write has; a batch may have it.
 #[inline]
-pub(super) fn check_write(level: Consistency) -> Result<(), Refusal> {
+pub(super) fn check_write(level: Consistency) -> Result<(), ExecuteError> {
     if level.is_serial() {
-        return Err(Refusal::invalid("You must use conditional updates for serializable writes"));
+        return Err(ExecuteError::invalid(
+            "You must use conditional updates for serializable writes",
+        ));
     }
     Ok(())
 }
@@ -90,9 +92,9 @@ pub(super) fn check_write(level: Consistency) -> Result<(), Refusal> {
 /// Refuses a serial level that is none. Cassandra says so of conditional updates only and ignores
 /// it elsewhere.
 #[inline]
-pub(super) fn check_serial(parameters: &Parameters<'_>) -> Result<(), Refusal> {
+pub(super) fn check_serial(parameters: &Parameters<'_>) -> Result<(), ExecuteError> {
     if parameters.serial_consistency.is_some_and(|level| !level.is_serial()) {
-        return Err(Refusal::invalid(
+        return Err(ExecuteError::invalid(
             "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
         ));
     }
@@ -117,7 +119,7 @@ mod tests {
     fn refused(factor: i32) -> Vec<String> {
         let check = |level: &Consistency| match Replication::Replicas(factor).check(*level) {
             Ok(()) => None,
-            Err(Refusal::Unavailable { level, required, alive }) => {
+            Err(ExecuteError::Unavailable { level, required, alive }) => {
                 Some(format!("{} {required}/{alive}", level.name()))
             }
             Err(other) => panic!("{other:?}"),

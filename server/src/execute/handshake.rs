@@ -13,18 +13,18 @@ use cql::frame::{Header, Version};
 
 /// What SUPPORTED says of this core.
 #[derive(Clone, Debug)]
-pub(super) struct Offer {
+pub(super) struct SupportedOptions {
     entries: Vec<(&'static str, Vec<String>)>,
 }
 
-impl Offer {
+impl SupportedOptions {
     /// The offer of core `shard` of `shards`, whose shard-aware port is `shard_aware_port`, if open.
     pub(super) fn new(
         shard: usize,
         shards: usize,
         shard_aware_port: Option<u16>,
         host_id: uuid::Uuid,
-    ) -> Offer {
+    ) -> SupportedOptions {
         let one = |text: &str| vec![text.to_owned()];
         let mut entries = vec![
             ("COMPRESSION", vec!["lz4".to_owned(), "snappy".to_owned()]),
@@ -41,10 +41,10 @@ impl Offer {
         if let Some(port) = shard_aware_port {
             entries.push(("SCYLLA_SHARD_AWARE_PORT", one(&port.to_string())));
         }
-        Offer { entries }
+        SupportedOptions { entries }
     }
 
-    /// Appends SUPPORTED.
+    /// Appends SUPPORTED with these options.
     pub(super) fn put(&self, header: &Header, out: &mut Vec<u8>) {
         let lists: Vec<Vec<&str>> = self
             .entries

@@ -8,7 +8,7 @@ use crate::ids::Ids;
 use crate::prepared::PreparedCache;
 use crate::session::{ConnectionId, Session};
 use crate::system::Node;
-use cql::bind::Moment;
+use cql::bind::StatementTime;
 use cql::frame::request::Parameters;
 use cql::plan::BatchThresholds;
 use hashbrown::HashMap;
@@ -107,14 +107,14 @@ impl NodeState {
     /// When a request happens: the client's word where it gave one, else the clock, and never the
     /// same microsecond twice.
     #[inline]
-    pub(super) fn moment(&self, parameters: &Parameters<'_>) -> Moment<'_> {
+    pub(super) fn moment(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         let now_us = self.now_us();
         let timestamp_us = parameters.timestamp_us.unwrap_or_else(|| self.clock.timestamp_us());
         let now_s = match parameters.now_s {
             Some(now_s) => u32::try_from(now_s).unwrap_or(0),
             None => u32::try_from(now_us / 1_000_000).unwrap_or(u32::MAX),
         };
-        Moment { timestamp_us, now_ms: now_us / 1000, now_s, ids: &self.ids }
+        StatementTime { timestamp_us, now_ms: now_us / 1000, now_s, ids: &self.ids }
     }
 
     /// Compiles a statement against the schema that this core follows.

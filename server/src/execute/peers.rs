@@ -20,7 +20,7 @@ pub(crate) enum Ask {
     Prepare {
         /// Of unqualified names.
         keyspace: Option<String>,
-        /// Its text.
+        /// Text of the statement.
         text: String,
     },
     /// Tell the clients that want to hear.

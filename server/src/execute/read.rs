@@ -15,10 +15,10 @@ use super::consistency::{check_read, level_of_read};
 use super::peers::{Answer, Ask};
 use super::statement::{Prepared, Target};
 use super::trace::Trace;
-use super::{Executor, Refusal, Run};
+use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
 use crate::system;
-use cql::bind::{Bindings, Moment};
+use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
@@ -171,7 +171,7 @@ impl Executor {
         keyspace: Option<&str>,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Pending>, Refusal> {
+    ) -> Result<Option<Pending>, ExecuteError> {
         let (statement, parameters, target) = match request {
             Request::Query(query) => {
                 let statement = self.state.compile(&self.shard, query.text, keyspace)?;
@@ -179,7 +179,7 @@ impl Executor {
             }
             Request::Execute(execute) => {
                 let found = self.state.prepared().borrow_mut().get(execute.id);
-                let found = found.ok_or_else(|| Refusal::Unprepared(execute.id.to_vec()))?;
+                let found = found.ok_or_else(|| ExecuteError::Unprepared(execute.id.to_vec()))?;
                 let target = Target::of(execute, &found);
                 (found, &execute.parameters, target)
             }
@@ -203,7 +203,7 @@ impl Executor {
         self: &Rc<Self>,
         call: Call,
         run: Run<'_>,
-        moment: &Moment<'_>,
+        moment: &StatementTime<'_>,
         bound: BoundRead,
         out: &mut Vec<u8>,
     ) -> Flow {
@@ -278,7 +278,7 @@ impl Executor {
         run: Run<'_>,
         plan: &SelectPlan,
         bindings: &Bindings<'_>,
-    ) -> Result<BoundRead, Refusal> {
+    ) -> Result<BoundRead, ExecuteError> {
         let Run { statement, parameters, .. } = run;
         check_read(parameters.consistency)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
@@ -300,14 +300,14 @@ impl Executor {
         envelope: &Envelope<'_>,
         trace: Option<&Trace>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<BoundRead>, Refusal> {
+    ) -> Result<Option<BoundRead>, ExecuteError> {
         let bound = self.bind_read(run, plan, bindings)?;
         let start = out.len();
         let answered = self.answer_from_memory(run, plan, bindings, &bound, envelope, out);
         if let Err(refusal) = answered {
             out.truncate(start);
             return match refusal {
-                Refusal::Read(Error::WouldBlock, _) => Ok(Some(bound)),
+                ExecuteError::Read(Error::WouldBlock, _) => Ok(Some(bound)),
                 refusal => Err(refusal),
             };
         }
@@ -327,8 +327,8 @@ impl Executor {
         bound: &BoundRead,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
-        let refused = |error| Refusal::Read(error, run.parameters.consistency);
+    ) -> Result<(), ExecuteError> {
+        let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let open = run.statement.open_rows(envelope, run.target, out);
         let mut encoder = plan.encoder(bindings, bound.encoder_limit, out)?;
         let end = match &bound.command {
@@ -356,7 +356,7 @@ impl Executor {
         trace: Option<&Trace>,
         pending: Pending,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ExecuteError> {
         let Pending { statement, parameters, mut bound, target } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
@@ -378,7 +378,7 @@ impl Executor {
                     Some(record) => read_record(&plan.table, record, command, &mut encoder),
                     None => self.shard.read(command, &mut encoder).await,
                 };
-                end = read.map_err(|error| Refusal::Read(error, parameters.level))?;
+                end = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
                 if !bound.reads_all || end.more.is_none() {
                     break;
                 }
@@ -453,7 +453,7 @@ struct OwnedParameters {
 }
 
 impl OwnedParameters {
-    fn of(parameters: &Parameters<'_>, moment: &Moment<'_>) -> OwnedParameters {
+    fn of(parameters: &Parameters<'_>, moment: &StatementTime<'_>) -> OwnedParameters {
         let mut values = ValueList::new();
         for (name, value) in parameters.values.named_iter() {
             if parameters.values.is_named() {
@@ -471,8 +471,8 @@ impl OwnedParameters {
         }
     }
 
-    fn moment<'m>(&self, ids: &'m Ids) -> Moment<'m> {
+    fn moment<'m>(&self, ids: &'m Ids) -> StatementTime<'m> {
         let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
-        Moment { timestamp_us, now_ms, now_s, ids }
+        StatementTime { timestamp_us, now_ms, now_s, ids }
     }
 }

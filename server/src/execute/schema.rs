@@ -7,9 +7,9 @@ use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::peers::Ask;
 use super::write::check_writable;
-use super::{Executor, Refusal};
+use super::{ExecuteError, Executor};
 use crate::system;
-use cql::ddl::{self, Ddl, Ground, Object};
+use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::lang::ast::Statement as Tree;
@@ -37,11 +37,11 @@ impl Executor {
         call: &Call,
         statement: &Tree,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ExecuteError> {
         let current = call.session.keyspace.borrow().clone();
         for _ in 0..ATTEMPTS_MAX {
             let schema = self.shard.schema();
-            let ground = Ground {
+            let ground = DdlContext {
                 schema: &schema,
                 keyspace: current.as_deref(),
                 is_system: system::is_guarded,
@@ -63,13 +63,13 @@ impl Executor {
                     return Ok(());
                 }
                 Err(AlterError::Conflict) => {}
-                Err(error) => return Err(Refusal::Schema(error)),
+                Err(error) => return Err(ExecuteError::Schema(error)),
             }
         }
-        Err(Refusal::Schema(AlterError::Conflict))
+        Err(ExecuteError::Schema(AlterError::Conflict))
     }
 
-    /// Runs TRUNCATE.
+    /// Runs TRUNCATE on all shards.
     pub(super) fn truncate(self: &Rc<Self>, call: Call, table: &Table, out: &mut Vec<u8>) -> Flow {
         if let Err(refusal) = check_writable(&table.keyspace) {
             return self.refuse(call, refusal, out);
@@ -77,7 +77,7 @@ impl Executor {
         let (executor, table) = (self.clone(), table.id);
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
-            let refused = |error| Refusal::Write(error, kind);
+            let refused = |error| ExecuteError::Write(error, kind);
             executor.shard.truncate(table).await.map_err(refused)?;
             call.envelope().put_void(out);
             Ok(())

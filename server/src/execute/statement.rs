@@ -38,7 +38,7 @@ type PerVersion = [OnceCell<Columns>; 3];
 pub(super) enum Target {
     /// By text: everything is described.
     Query,
-    /// By id.
+    /// By the id of a prepared statement.
     Execute {
         /// The client has the right description and wants none.
         knows: bool,
@@ -61,7 +61,7 @@ impl Target {
 }
 
 impl Prepared {
-    /// Compiles `text`.
+    /// Compiles `text`; an error says what is wrong with it.
     pub(super) fn compile(
         text: &str,
         keyspace: Option<&str>,

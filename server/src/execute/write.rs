@@ -7,7 +7,7 @@ use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_write};
-use super::{Executor, Refusal, Run};
+use super::{ExecuteError, Executor, Run};
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::system;
 use cql::bind::Bindings;
@@ -59,7 +59,7 @@ impl Writes {
 impl BoundWrite<'_> {
     /// Refuses a level that the keyspaces written to cannot keep. A write of nothing keeps all.
     #[inline]
-    pub(super) fn check(self, replication: &[Replication]) -> Result<Self, Refusal> {
+    pub(super) fn check(self, replication: &[Replication]) -> Result<Self, ExecuteError> {
         if !self.record.is_empty() {
             replication.iter().try_for_each(|one| one.check(self.kind.level))?;
         }
@@ -74,7 +74,7 @@ impl Executor {
         &self,
         run: Run<'_>,
         plan: &WritePlan,
-    ) -> Result<BoundWrite<'_>, Refusal> {
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_write(parameters.consistency)?;
@@ -92,7 +92,7 @@ impl Executor {
         &self,
         run: Run<'_>,
         plan: &BatchPlan,
-    ) -> Result<BoundWrite<'_>, Refusal> {
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
         let moment = self.state.moment(parameters);
@@ -125,7 +125,7 @@ impl Executor {
             Ok(()) => Flow::Later,
             Err(error) => {
                 let call = waiting.remove(place).call;
-                self.refuse(call, Refusal::Write(error, kind), out)
+                self.refuse(call, ExecuteError::Write(error, kind), out)
             }
         }
     }
@@ -147,7 +147,7 @@ impl Executor {
         let envelope = Envelope { warnings: &warnings, ..call.envelope() };
         self.replies.put(call.session.id, |out| match result {
             Ok(()) => envelope.put_void(out),
-            Err(error) => Refusal::Write(error, kind).put(&envelope, self.state.node(), out),
+            Err(error) => ExecuteError::Write(error, kind).put(&envelope, self.state.node(), out),
         });
         if let Some(trace) = &call.trace {
             trace.event(self.state.now_us(), "Written to commitlog and memtable");
@@ -157,10 +157,10 @@ impl Executor {
 }
 
 /// Computed tables and the server's own are read-only.
-pub(super) fn check_writable(keyspace: &str) -> Result<(), Refusal> {
+pub(super) fn check_writable(keyspace: &str) -> Result<(), ExecuteError> {
     if system::is_guarded(keyspace) {
         let text = format!("{keyspace} keyspace is not user-modifiable.");
-        return Err(Refusal::Language(cql::Error::Unauthorized(text)));
+        return Err(ExecuteError::Language(cql::Error::Unauthorized(text)));
     }
     Ok(())
 }

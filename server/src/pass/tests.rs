@@ -9,9 +9,9 @@ use std::time::Duration;
 use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
 use cql::frame::error::ErrorCode;
+use cql::frame::frame_reader::{Arrival, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Direction, Flags, Header, Version};
-use cql::frame::intake::{Arrival, Intake};
-use cql::frame::outlet::Outlet;
 use cql::frame::request::{
     AuthResponse, EventKinds, Parameters, Query, Register, Request, Startup,
 };
@@ -122,7 +122,7 @@ impl Server {
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
-        let door = Door {
+        let config = PassConfig {
             listeners,
             stop_asked,
             on_over: Box::new(|| {}),
@@ -130,7 +130,7 @@ impl Server {
             memory_bytes,
         };
         let poller = Poller::new().unwrap();
-        let pass = Pass::new(service, Rc::new(Clock::new()), poller, door).unwrap();
+        let pass = Pass::new(service, Rc::new(Clock::new()), poller, config).unwrap();
         Server { pass, address, stop }
     }
 
@@ -155,8 +155,8 @@ impl Server {
 /// A client of our own codec.
 struct Client {
     socket: TcpStream,
-    intake: Intake,
-    outlet: Outlet,
+    intake: FrameReader,
+    outlet: FrameWriter,
     version: Version,
     input: Vec<u8>,
 }
@@ -165,8 +165,8 @@ impl Client {
     fn connect(server: &Server, version: Version) -> Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let intake = Intake::new(Direction::Response, 16 << 20);
-        Client { socket, intake, outlet: Outlet::new(), version, input: Vec::new() }
+        let intake = FrameReader::new(Direction::Response, 16 << 20);
+        Client { socket, intake, outlet: FrameWriter::new(), version, input: Vec::new() }
     }
 
     /// With the handshake done.

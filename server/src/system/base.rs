@@ -3,7 +3,7 @@
 //! Table ids are made of the names, so they are the same on every node and after every start.
 
 use super::{DEFINITIONS, GUARDED, is_computed};
-use cql::ddl::{Ground, plan};
+use cql::ddl::{DdlContext, plan};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         unreachable!("system.cql has nothing but tables")
     };
     let name = format!("{}.{}", create.name.keyspace.as_deref().unwrap_or(""), create.name.name);
-    let ground = Ground {
+    let ground = DdlContext {
         schema,
         keyspace: None,
         is_system: |_| false,

@@ -100,7 +100,7 @@ pub(crate) struct PreparedInfo {
 }
 
 /// Everything computed tables are made of.
-pub(crate) struct Facts<'f> {
+pub(crate) struct NodeFacts<'f> {
     pub(crate) node: &'f Node,
     pub(crate) schema: &'f Schema,
     pub(crate) settings: &'f [(String, String)],
@@ -109,7 +109,7 @@ pub(crate) struct Facts<'f> {
     pub(crate) sizes: BTreeMap<TableId, TableSize>,
 }
 
-impl Facts<'_> {
+impl NodeFacts<'_> {
     /// Adds what one core says of the sizes of tables.
     pub(crate) fn add_sizes(&mut self, of_core: Vec<(TableId, TableSize)>) {
         for (table, size) in of_core {

@@ -14,7 +14,7 @@ fn stored(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
     schema.keyspaces().filter(|keyspace| !is_virtual(&keyspace.name))
 }
 
-/// `system_schema.keyspaces`
+/// Rows of `system_schema.keyspaces`.
 pub(super) fn keyspaces(schema: &Schema) -> Vec<Row> {
     let row = |keyspace: &Arc<Keyspace>| {
         vec![
@@ -26,7 +26,7 @@ pub(super) fn keyspaces(schema: &Schema) -> Vec<Row> {
     stored(schema).map(row).collect()
 }
 
-/// `system_schema.tables`
+/// Rows of `system_schema.tables`.
 pub(super) fn tables(schema: &Schema) -> Vec<Row> {
     stored(schema).flat_map(|keyspace| keyspace.tables.values()).map(|t| table(t)).collect()
 }
@@ -60,7 +60,7 @@ fn option(value: options::Value<'_>) -> Value {
     }
 }
 
-/// `system_schema.columns`
+/// Rows of `system_schema.columns`.
 pub(super) fn columns(schema: &Schema) -> Vec<Row> {
     let tables = stored(schema).flat_map(|keyspace| keyspace.tables.values());
     tables.flat_map(|table| table.columns().iter().map(|c| column(table, c))).collect()
@@ -97,7 +97,7 @@ fn column(table: &Table, column: &Column) -> Row {
     ]
 }
 
-/// `system_schema.dropped_columns`
+/// Rows of `system_schema.dropped_columns`.
 pub(super) fn dropped_columns(schema: &Schema) -> Vec<Row> {
     let tables = stored(schema).flat_map(|keyspace| keyspace.tables.values());
     let rows = tables.flat_map(|table| {
@@ -115,7 +115,7 @@ pub(super) fn dropped_columns(schema: &Schema) -> Vec<Row> {
     rows.collect()
 }
 
-/// `system_schema.types`
+/// Rows of `system_schema.types`.
 pub(super) fn types(schema: &Schema) -> Vec<Row> {
     let types = stored(schema).flat_map(|keyspace| keyspace.types.values());
     let row = |ty: &Arc<model::types::UserType>| {
@@ -135,12 +135,12 @@ fn virtual_keyspaces_of(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>>
     VIRTUAL.iter().filter_map(|name| schema.keyspace(name))
 }
 
-/// `system_virtual_schema.keyspaces`
+/// Rows of `system_virtual_schema.keyspaces`.
 pub(super) fn virtual_keyspaces(schema: &Schema) -> Vec<Row> {
     virtual_keyspaces_of(schema).map(|ks| vec![("keyspace_name", Value::text(&ks.name))]).collect()
 }
 
-/// `system_virtual_schema.tables`
+/// Rows of `system_virtual_schema.tables`.
 pub(super) fn virtual_tables(schema: &Schema) -> Vec<Row> {
     let tables = virtual_keyspaces_of(schema).flat_map(|keyspace| keyspace.tables.values());
     let row = |table: &Arc<Table>| {
@@ -153,7 +153,7 @@ pub(super) fn virtual_tables(schema: &Schema) -> Vec<Row> {
     tables.map(row).collect()
 }
 
-/// `system_virtual_schema.columns`
+/// Rows of `system_virtual_schema.columns`.
 pub(super) fn virtual_columns(schema: &Schema) -> Vec<Row> {
     let tables = virtual_keyspaces_of(schema).flat_map(|keyspace| keyspace.tables.values());
     tables.flat_map(|table| table.columns().iter().map(|c| column(table, c))).collect()

@@ -3,7 +3,7 @@
 //! A table of `system.cql` that is not listed here is there for drivers and tools, and is empty.
 
 use super::value::Row;
-use super::{Facts, Node, cassandra_client, prepared, schema_rows, scylla_client};
+use super::{Node, NodeFacts, cassandra_client, prepared, schema_rows, scylla_client};
 use model::schema::Table;
 
 /// What other cores must be asked for before the rows can be computed.
@@ -24,14 +24,14 @@ pub(crate) struct VirtualTable {
     /// What other cores must be asked for.
     pub(crate) needs: Needs,
     /// Its rows, made of the facts.
-    pub(crate) rows: fn(&Facts<'_>) -> Vec<Row>,
+    pub(crate) rows: fn(&NodeFacts<'_>) -> Vec<Row>,
 }
 
 const fn table(
     keyspace: &'static str,
     name: &'static str,
     needs: Needs,
-    rows: fn(&Facts<'_>) -> Vec<Row>,
+    rows: fn(&NodeFacts<'_>) -> Vec<Row>,
 ) -> VirtualTable {
     VirtualTable { keyspace, name, needs, rows }
 }

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cql::frame::client::{Answer, Reply};
+use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::{Direction, Flags, Header, Version};
-use cql::frame::intake::{Arrival, Intake};
 use cql::frame::request::{Parameters, Query, Request, Startup};
 use cql::frame::{Consistency, Reader, writer};
 
@@ -89,7 +89,7 @@ impl Drop for Server {
 /// A client of v4 that says what it is answered.
 pub(crate) struct Client {
     socket: TcpStream,
-    intake: Intake,
+    intake: FrameReader,
     input: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ impl Client {
     pub(crate) fn connect(server: &Server) -> Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let intake = Intake::new(Direction::Response, 16 << 20);
+        let intake = FrameReader::new(Direction::Response, 16 << 20);
         Client { socket, intake, input: Vec::new() }
     }
 

@@ -1,7 +1,7 @@
 //! How cores talk: by value, through bounded rings, without locks.
 //!
 //! ```text
-//! ring  ──► one producer, one consumer, cached indices (the unsafe room)
+//! ring  ──► one producer, one consumer, cached indices (the unsafe space)
 //! bell  ──► wake a sleeping core, and only a sleeping one
 //! mesh  ──► N × N rings; one port per core
 //! ```

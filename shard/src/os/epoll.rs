@@ -23,7 +23,7 @@ use crate::limits::POLL_EVENTS_MAX;
 pub enum Interest {
     /// Bytes or connections to take.
     Read,
-    /// And room to write again after a full socket.
+    /// And space to write again after a full socket.
     ReadWrite,
 }
 
@@ -97,10 +97,10 @@ impl Poller {
     /// The same, waiting up to `timeout_ms`: for threads that are no shard, and for tests.
     pub fn wait(&mut self, timeout_ms: i32) -> io::Result<usize> {
         self.events.clear();
-        let room = self.events.spare_capacity_mut();
-        let (events, room) = (room.as_mut_ptr().cast(), room.len() as libc::c_int);
-        // SAFETY: the kernel writes at most `room` events to the spare capacity we own.
-        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events, room, timeout_ms) };
+        let space = self.events.spare_capacity_mut();
+        let (events, space) = (space.as_mut_ptr().cast(), space.len() as libc::c_int);
+        // SAFETY: the kernel writes at most `space` events to the spare capacity we own.
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events, space, timeout_ms) };
         let count = match checked(count) {
             Ok(count) => count as usize,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(looked(&mut poller), []);
     }
 
-    /// Asking for room to write reports it at once when there is some.
+    /// Asking for space to write reports it at once when there is some.
     #[test]
     fn modify_reports_anew() {
         let (near, _far) = UnixStream::pair().unwrap();

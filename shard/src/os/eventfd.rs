@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::checked;
 
-/// An eventfd.
+/// A counter in the kernel that wakes who polls it.
 pub struct EventFd {
     file: File,
 }

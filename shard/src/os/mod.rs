@@ -1,4 +1,4 @@
-//! The few things of Linux that neither `std` nor glommio gives: the other unsafe room.
+//! The few things of Linux that neither `std` nor glommio gives: an unsafe module.
 //!
 //! ```text
 //! eventfd ──► a counter to sleep on              cpus   ──► which cores we may use, and take one

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
 use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, Broken, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
-use cql::frame::intake::{Arrival, Broken, Intake};
-use cql::frame::outlet::Outlet;
 use cql::frame::request::Request;
 use cql::frame::{Flags, Header, Version};
 use std::io::{ErrorKind, Read, Write};
@@ -21,8 +21,8 @@ use std::time::Duration;
 pub struct Link {
     stream: TcpStream,
     version: Version,
-    intake: Intake,
-    outlet: Outlet,
+    intake: FrameReader,
+    outlet: FrameWriter,
     /// Received and not yet decoded: `input[start..end]`.
     input: Vec<u8>,
     start: usize,
@@ -46,8 +46,8 @@ impl Link {
         Ok(Link {
             stream,
             version,
-            intake: Intake::new(Direction::Response, ANSWER_BYTES_MAX),
-            outlet: Outlet::new(),
+            intake: FrameReader::new(Direction::Response, ANSWER_BYTES_MAX),
+            outlet: FrameWriter::new(),
             input: vec![0; RECEIVE_BYTES],
             start: 0,
             end: 0,

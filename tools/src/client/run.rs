@@ -102,14 +102,14 @@ struct Gathering {
     points: Vec<Point>,
     behind: u64,
     cause: Option<Error>,
-    started: Option<Moment>,
-    stopped: Option<Moment>,
+    started: Option<StatementTime>,
+    stopped: Option<StatementTime>,
     last_sequence: u64,
 }
 
 /// The CPU used up to a moment.
 #[derive(Clone, Copy)]
-struct Moment {
+struct StatementTime {
     at_ns: u64,
     client: Usage,
     server: Option<Usage>,
@@ -132,8 +132,8 @@ impl Gathering {
         }
     }
 
-    fn moment(&self) -> Moment {
-        Moment {
+    fn moment(&self) -> StatementTime {
+        StatementTime {
             at_ns: self.clock.now().elapsed_ns,
             client: Usage::of_self(),
             server: self.span.server_pid.and_then(Usage::of),

@@ -6,8 +6,8 @@
 //! request for a key of another shard is counted as misrouted.
 
 use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::Direction;
-use cql::frame::intake::{Arrival, Intake};
 use cql::frame::request::{Execute, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::frame::{ErrorCode, Opcode, Version, writer};
@@ -88,7 +88,7 @@ impl FaultyServer {
 
     fn serve(&self, mut stream: TcpStream) {
         let shard = stream.peer_addr().unwrap().port() % self.shards;
-        let mut intake = Intake::new(Direction::Request, 1 << 24);
+        let mut intake = FrameReader::new(Direction::Request, 1 << 24);
         let (mut input, mut out) = (Vec::new(), Vec::new());
         let mut chunk = vec![0; 1 << 16];
         loop {

@@ -104,7 +104,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The result.
+    /// The result over all rows so far, in wire form; `None` for null.
     pub fn result(&self) -> Option<Vec<u8>> {
         match self.aggregate {
             Aggregate::CountRows | Aggregate::Count => {

@@ -70,7 +70,7 @@ fn outcome(
     }
 }
 
-/// `-value`.
+/// The negative of a number: `-value`.
 pub(super) fn negate(call: &Call<'_>) -> crate::error::Result<Option<Vec<u8>>> {
     let (ty, value) = (call.ty(0), call.value(0));
     Ok(match ty {

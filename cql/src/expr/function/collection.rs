@@ -7,27 +7,27 @@ use crate::expr::put_list;
 use model::CqlType;
 use model::types::collection_elements;
 
-/// `collection_count`.
+/// `collection_count`: the number of elements.
 pub(super) fn count(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some((collection_elements(call.value(0))?.left() as i32).to_be_bytes().to_vec()))
 }
 
-/// `collection_min`.
+/// `collection_min`: the smallest element.
 pub(super) fn min(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     over_elements(call, Aggregate::Min)
 }
 
-/// `collection_max`.
+/// `collection_max`: the largest element.
 pub(super) fn max(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     over_elements(call, Aggregate::Max)
 }
 
-/// `collection_sum`.
+/// `collection_sum`: the sum of the elements.
 pub(super) fn sum(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     over_elements(call, Aggregate::Sum)
 }
 
-/// `collection_avg`.
+/// `collection_avg`: the mean of the elements.
 pub(super) fn avg(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     over_elements(call, Aggregate::Avg)
 }
@@ -49,7 +49,7 @@ pub(super) fn map_keys(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     every_second(call.value(0), 0).map(Some)
 }
 
-/// `map_values`.
+/// `map_values`: the values of a map as a list.
 pub(super) fn map_values(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     every_second(call.value(0), 1).map(Some)
 }

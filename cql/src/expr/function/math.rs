@@ -14,7 +14,7 @@ use num_bigint::BigInt;
 /// The value of a function of one number; null of an empty value.
 type Outcome = Result<Option<Vec<u8>>>;
 
-/// `abs`.
+/// `abs`: the number without its sign.
 pub(super) fn abs(call: &Call<'_>) -> Outcome {
     let (ty, value) = (call.ty(0), call.value(0));
     Ok(match ty {
@@ -55,7 +55,7 @@ pub(super) fn round(call: &Call<'_>) -> Outcome {
     })
 }
 
-/// `exp`.
+/// `exp`: e to the power of the number.
 pub(super) fn exp(call: &Call<'_>) -> Outcome {
     compute(call, f64::exp, real::exp)
 }
@@ -65,7 +65,7 @@ pub(super) fn log(call: &Call<'_>) -> Outcome {
     compute(call, f64::ln, real::ln)
 }
 
-/// `log10`.
+/// `log10`: the logarithm to base 10.
 pub(super) fn log10(call: &Call<'_>) -> Outcome {
     compute(call, f64::log10, real::log10)
 }

@@ -3,7 +3,7 @@
 //! To add one: a row in `table.rs`, and its body in the file of its kind. Nothing else knows names.
 //!
 //! Unless a row says otherwise a function of a null is null. Whatever needs the clock or a new id
-//! takes it from the [`Moment`] of the execution, and its row says that it is impure.
+//! takes it from the [`StatementTime`] of the execution, and its row says that it is impure.
 //!
 //! Not here: which function a call means (`expr/resolve.rs`), user-defined functions (none yet).
 
@@ -26,7 +26,7 @@ pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
 
 use super::{Env, Evaluated, Term};
-use crate::bind::Moment;
+use crate::bind::StatementTime;
 use crate::error::{Error, Result};
 use model::CqlType;
 
@@ -73,7 +73,7 @@ pub enum Parameter {
     SetOrList,
     /// A list or set of numbers.
     NumericSetOrList,
-    /// A map.
+    /// A map of any types.
     Map,
     /// A vector of floats, as long as the others of the call.
     FloatVector,
@@ -119,7 +119,7 @@ impl Parameter {
 /// The type of a result.
 #[derive(Debug)]
 pub enum Gives {
-    /// This one.
+    /// Always this type.
     This(CqlType),
     /// That of the first argument.
     First,
@@ -136,7 +136,7 @@ pub enum Gives {
 /// Whether the same arguments always give the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purity {
-    /// They do.
+    /// The same arguments always give the same result.
     Pure,
     /// The result depends on the clock, or is new each time.
     Impure,
@@ -182,7 +182,7 @@ impl PartialEq for Function {
 /// A function with the types it is called with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
-    /// Which function.
+    /// The function that is called.
     pub function: &'static Function,
     /// The name it was called by, one of the function's.
     pub name: &'static str,
@@ -197,7 +197,7 @@ pub struct Call<'c> {
     /// The function and its types.
     pub signature: &'c Signature,
     /// When the statement happens.
-    pub moment: &'c Moment<'c>,
+    pub moment: &'c StatementTime<'c>,
     values: &'c [Option<&'c [u8]>],
 }
 
@@ -260,7 +260,11 @@ impl Signature {
     }
 
     /// The result of a scalar function for these values.
-    pub fn call(&self, values: &[Option<&[u8]>], moment: &Moment<'_>) -> Result<Option<Vec<u8>>> {
+    pub fn call(
+        &self,
+        values: &[Option<&[u8]>],
+        moment: &StatementTime<'_>,
+    ) -> Result<Option<Vec<u8>>> {
         let Body::Scalar(body) = self.function.body else {
             unreachable!("the compiler puts aggregates into the selection, not into terms")
         };

@@ -79,7 +79,7 @@ fn fixed(number: &Decimal, places: u32) -> BigInt {
     }
 }
 
-/// `e^x`.
+/// e to the power of `x`; an error if the result is out of range.
 pub(super) fn exp(x: &Decimal) -> Outcome {
     if x.unscaled.sign() == Sign::NoSign {
         return Ok(Decimal { unscaled: BigInt::from(1), scale: 0 });

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::lang::ast::BinaryOp;
 use model::CqlType::{self, *};
 
-/// No arguments.
+/// The parameters of a function that takes no arguments.
 const NONE: &[&[CqlType]] = &[&[]];
 const ANY_BYTES: &[&[CqlType]] = &[&[Blob]];
 const OF_TIMESTAMP: &[&[CqlType]] = &[&[Timestamp]];
@@ -142,7 +142,7 @@ static FUNCTIONS: &[Function] = &[
 pub(in crate::expr) static COUNT_ROWS: Function =
     aggregate(&["countrows"], Takes::OneOf(NONE), Gives::This(Bigint), Aggregate::CountRows);
 
-/// `-a`.
+/// The function behind the sign of the negative: `-a`.
 pub(in crate::expr) static NEGATION: Function =
     pure(&["_negate"], Takes::OneOf(NUMBER), Gives::First, arithmetic::negate);
 

@@ -48,28 +48,28 @@ pub(super) fn uuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(call.moment.ids.uuid().to_vec()))
 }
 
-/// `current_timestamp`.
+/// `current_timestamp`: the time of the statement, in ms.
 pub(super) fn current_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(call.moment.now_ms.to_be_bytes().to_vec()))
 }
 
-/// `current_date`.
+/// `current_date`: the day of the statement.
 pub(super) fn current_date(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(date_of_millis(call.moment.now_ms)?.to_be_bytes().to_vec()))
 }
 
-/// `current_time`.
+/// `current_time`: the time of day of the statement, in ns.
 pub(super) fn current_time(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(time_of_millis(call.moment.now_ms).to_be_bytes().to_vec()))
 }
 
-/// `to_date`.
+/// `to_date`: the day of a timestamp or timeuuid.
 pub(super) fn to_date(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let Some(millis) = millis_of(call.ty(0), call.value(0)) else { return Ok(None) };
     Ok(Some(date_of_millis(millis)?.to_be_bytes().to_vec()))
 }
 
-/// `to_timestamp`.
+/// `to_timestamp`: the time of a date or timeuuid, in ms.
 pub(super) fn to_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(millis_of(call.ty(0), call.value(0)).map(|millis| millis.to_be_bytes().to_vec()))
 }

@@ -3,7 +3,7 @@
 use super::Call;
 use crate::error::{Error, Result};
 
-/// `similarity_cosine`.
+/// `similarity_cosine`: by the angle between two vectors, from 0 to 1.
 pub(super) fn cosine(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let (mut dot, mut left, mut right) = (0f32, 0f32, 0f32);
     for (a, b) in pairs(call) {
@@ -21,13 +21,13 @@ pub(super) fn cosine(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     similarity((1.0 + cosine) / 2.0)
 }
 
-/// `similarity_euclidean`.
+/// `similarity_euclidean`: by the distance of two vectors, from 0 to 1.
 pub(super) fn euclidean(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let square: f32 = pairs(call).map(|(a, b)| (a - b) * (a - b)).sum();
     similarity(1.0 / (1.0 + square))
 }
 
-/// `similarity_dot_product`.
+/// `similarity_dot_product`: by the product of two vectors.
 pub(super) fn dot_product(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let dot: f32 = pairs(call).map(|(a, b)| a * b).sum();
     similarity((1.0 + dot) / 2.0)

@@ -19,7 +19,7 @@ pub enum BatchKind {
     Logged = 0,
     /// Each statement on its own.
     Unlogged = 1,
-    /// Counter updates.
+    /// A batch of counter updates.
     Counter = 2,
 }
 
@@ -35,7 +35,7 @@ pub struct BatchStatement<'a> {
 /// How a batch names one of its statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchText<'a> {
-    /// As text.
+    /// A statement given by its text.
     Query(&'a str),
     /// By the id of a prepared statement.
     Prepared(&'a [u8]),

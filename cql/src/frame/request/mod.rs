@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Its opcode.
+    /// The opcode that this request travels under.
     pub fn opcode(&self) -> Opcode {
         match self {
             Request::Startup(_) => Opcode::Startup,

@@ -68,7 +68,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Reads parameters.
+    /// Reads the parameters of a QUERY or EXECUTE; an error if they are malformed.
     pub fn decode(reader: &mut Reader<'a>, version: Version) -> Result<Parameters<'a>> {
         let mut parameters = Parameters::plain(reader.consistency()?, version);
         let flags =

@@ -10,7 +10,7 @@ const KEYSPACE: u32 = 0x01;
 /// A PREPARE request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepare<'a> {
-    /// The statement.
+    /// Text of the statement to prepare.
     pub text: &'a str,
     /// The keyspace of unqualified names (v5).
     pub keyspace: Option<&'a str>,

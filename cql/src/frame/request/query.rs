@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 /// A QUERY request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// The statement.
+    /// Text of the statement to execute.
     pub text: &'a str,
     /// How to run it.
     pub parameters: Parameters<'a>,

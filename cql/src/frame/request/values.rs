@@ -23,7 +23,7 @@ impl<'a> Values<'a> {
         self.items.len()
     }
 
-    /// No values.
+    /// An empty list of values.
     pub const fn none(version: Version) -> Values<'static> {
         Values { version, named: false, count: 0, items: &[] }
     }

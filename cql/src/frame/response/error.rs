@@ -27,7 +27,7 @@ pub enum Failure<'a> {
     },
     /// Too few replicas answered a write in time.
     WriteTimeout {
-        /// Who answered.
+        /// How many replicas answered, and how many had to.
         tally: Tally,
         /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, `COUNTER`, `BATCH_LOG`, `CAS`, `VIEW` or `CDC`.
         write_type: &'a str,
@@ -36,14 +36,14 @@ pub enum Failure<'a> {
     },
     /// Too few replicas answered a read in time.
     ReadTimeout {
-        /// Who answered.
+        /// How many replicas answered, and how many had to.
         tally: Tally,
         /// Whether the replica asked for data answered.
         data_present: bool,
     },
     /// A replica failed a read.
     ReadFailure {
-        /// Who answered.
+        /// How many replicas answered, and how many had to.
         tally: Tally,
         /// Which replicas failed and why (a number per replica; v4 sees only how many).
         failures: &'a [(IpAddr, u16)],
@@ -52,7 +52,7 @@ pub enum Failure<'a> {
     },
     /// A replica failed a write.
     WriteFailure {
-        /// Who answered.
+        /// How many replicas answered, and how many had to.
         tally: Tally,
         /// Which replicas failed and why.
         failures: &'a [(IpAddr, u16)],
@@ -61,23 +61,23 @@ pub enum Failure<'a> {
     },
     /// A user function failed.
     FunctionFailure {
-        /// Its keyspace.
+        /// Keyspace of the object.
         keyspace: &'a str,
-        /// Its name.
+        /// Name of the function.
         function: &'a str,
         /// The CQL names of its argument types.
         argument_types: &'a [&'a str],
     },
     /// A conditional write whose outcome is not known.
     CasWriteUnknown {
-        /// Who answered.
+        /// How many replicas answered, and how many had to.
         tally: Tally,
     },
     /// The keyspace (`table` is empty) or table exists.
     AlreadyExists {
-        /// The keyspace.
+        /// Keyspace of the object.
         keyspace: &'a str,
-        /// The table.
+        /// Name of the table, empty for a keyspace.
         table: &'a str,
     },
     /// The prepared statement is not known here.
@@ -99,7 +99,7 @@ pub struct Tally {
 }
 
 impl Failure<'_> {
-    /// Its code.
+    /// The error code of this failure on the wire.
     pub fn code(&self) -> ErrorCode {
         match self {
             Failure::Plain(code) => *code,
@@ -198,7 +198,7 @@ fn put_failures(version: Version, failures: &[(IpAddr, u16)], out: &mut Vec<u8>)
 }
 
 impl Envelope<'_> {
-    /// ERROR.
+    /// Appends an ERROR frame with `failure` and `text`.
     #[cold]
     pub fn put_error(&self, failure: Failure<'_>, text: &str, out: &mut Vec<u8>) {
         let failure = failure.as_of(self.version);

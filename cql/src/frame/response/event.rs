@@ -28,7 +28,7 @@ pub struct SchemaEvent<'a> {
     pub change: &'a str,
     /// The keyspace of the object, or the object.
     pub keyspace: &'a str,
-    /// The object.
+    /// The object that changed.
     pub target: SchemaTarget<'a>,
 }
 

@@ -28,13 +28,13 @@ pub(in super::super) const METADATA_CHANGED: i32 = 0x0008;
 /// One column to describe.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnSpec<'a> {
-    /// Its keyspace.
+    /// Keyspace of the column's table.
     pub keyspace: &'a str,
-    /// Its table.
+    /// Table of the column.
     pub table: &'a str,
     /// Its name, or that of a marker.
     pub name: &'a str,
-    /// Its type.
+    /// Type of the column's values.
     pub ty: &'a CqlType,
 }
 
@@ -47,12 +47,12 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// No columns.
+    /// The description of a result without columns.
     pub fn none() -> Columns {
         Columns { count: 0, global: false, specs: Box::default() }
     }
 
-    /// Describes `columns`.
+    /// Encodes the description of `columns` for `version`.
     pub fn encode(version: Version, columns: &[ColumnSpec<'_>]) -> Columns {
         let mut specs = Vec::with_capacity(columns.len() * 16);
         let place = columns.first().map(|c| (c.keyspace, c.table));
@@ -134,7 +134,7 @@ pub(super) fn put_prepared_metadata(
 
 /// Adds the paging state to rows metadata that begins at `metadata_at`.
 ///
-/// It is known only after the rows, which must move to make room: once a page, never for a single
+/// It is known only after the rows, which must move to make space: once a page, never for a single
 /// row.
 pub(super) fn insert_paging_state(out: &mut Vec<u8>, metadata_at: usize, state: &[u8]) {
     let mut notation = Vec::with_capacity(4 + state.len());

@@ -44,13 +44,13 @@ pub enum Description<'a> {
 }
 
 impl Envelope<'_> {
-    /// RESULT Void.
+    /// Appends a RESULT of kind Void.
     #[inline]
     pub fn put_void(&self, out: &mut Vec<u8>) {
         self.put(Opcode::Result, out, |out| writer::int(out, VOID));
     }
 
-    /// RESULT SetKeyspace.
+    /// Appends a RESULT of kind SetKeyspace.
     pub fn put_set_keyspace(&self, keyspace: &str, out: &mut Vec<u8>) {
         self.put(Opcode::Result, out, |out| {
             writer::int(out, SET_KEYSPACE);
@@ -58,7 +58,7 @@ impl Envelope<'_> {
         });
     }
 
-    /// RESULT SchemaChange.
+    /// Appends a RESULT of kind SchemaChange.
     pub fn put_schema_change(&self, event: &SchemaEvent<'_>, out: &mut Vec<u8>) {
         self.put(Opcode::Result, out, |out| {
             writer::int(out, SCHEMA_CHANGE);
@@ -66,7 +66,7 @@ impl Envelope<'_> {
         });
     }
 
-    /// RESULT Prepared.
+    /// Appends a RESULT of kind Prepared.
     pub fn put_prepared(&self, prepared: &Prepared<'_>, out: &mut Vec<u8>) {
         self.put(Opcode::Result, out, |out| {
             writer::int(out, PREPARED);
@@ -82,7 +82,7 @@ impl Envelope<'_> {
         });
     }
 
-    /// The beginning of RESULT Rows: kind, metadata, and room for the row count. The rows follow.
+    /// The beginning of RESULT Rows: kind, metadata, and space for the row count. The rows follow.
     pub fn open_rows(
         &self,
         columns: &Columns,

@@ -20,7 +20,7 @@ pub enum LiteralKind {
 pub struct Literal {
     /// What it looks like.
     pub kind: LiteralKind,
-    /// Its text.
+    /// Text of the literal as it was written.
     pub text: String,
 }
 
@@ -36,7 +36,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// As written.
+    /// The operator as CQL writes it.
     pub fn symbol(self) -> char {
         match self {
             BinaryOp::Add => '+',
@@ -59,12 +59,12 @@ pub enum Access {
     Slice(Option<Expr>, Option<Expr>),
 }
 
-/// An expression.
+/// An expression, as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
-    /// A constant.
+    /// A constant of the text.
     Literal(Literal),
-    /// `null`.
+    /// The word `null`.
     Null,
     /// The bind marker of this number.
     Bind(u16),
@@ -76,21 +76,21 @@ pub enum Expr {
     List(Vec<Expr>),
     /// `{a, b}`; `{}` may also be a map.
     Set(Vec<Expr>),
-    /// `{k: v}`.
+    /// A map literal: `{k: v}`.
     Map(Vec<(Expr, Expr)>),
-    /// `{field: v}`.
+    /// A literal of a user type: `{field: v}`.
     Udt(Vec<(String, Expr)>),
-    /// `(a, b)`.
+    /// A tuple literal: `(a, b)`.
     Tuple(Vec<Expr>),
-    /// `f(a, b)`.
+    /// A call by name: `f(a, b)`.
     Call(QualifiedName, Vec<Expr>),
-    /// `count(*)`.
+    /// The count of rows: `count(*)`.
     CountRows,
-    /// `(type) a`.
+    /// An expression with its type before it: `(type) a`.
     TypeHint(TypeName, Box<Expr>),
     /// `CAST(a AS type)`.
     Cast(Box<Expr>, TypeName),
-    /// `-a`.
+    /// A negated expression: `-a`.
     Negate(Box<Expr>),
     /// `a + b`.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
@@ -101,17 +101,17 @@ pub enum Expr {
 pub enum TypeName {
     /// A scalar: `int`.
     Native(&'static str),
-    /// `list<t>`.
+    /// The type `list<t>`.
     List(Box<TypeName>),
-    /// `set<t>`.
+    /// The type `set<t>`.
     Set(Box<TypeName>),
-    /// `map<k, v>`.
+    /// A map literal: `{k: v}`.
     Map(Box<TypeName>, Box<TypeName>),
-    /// `tuple<a, b>`.
+    /// The type `tuple<a, b>`.
     Tuple(Vec<TypeName>),
-    /// `vector<t, n>`.
+    /// The type `vector<t, n>` of n elements.
     Vector(Box<TypeName>, u32),
-    /// `frozen<t>`.
+    /// The type `frozen<t>`: stored as one cell.
     Frozen(Box<TypeName>),
     /// A user-defined type.
     User(QualifiedName),

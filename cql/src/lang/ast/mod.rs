@@ -35,18 +35,18 @@ pub struct QualifiedName {
 /// A statement and its bind markers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// The statement.
+    /// The statement as it was parsed.
     pub statement: Statement,
     /// The name of each bind marker, in the order written; `?` has none.
     pub binds: Vec<Option<String>>,
 }
 
-/// A statement.
+/// A statement of CQL, as it was parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
-    /// `USE ks`.
+    /// `USE ks`: the keyspace of unqualified names.
     Use(String),
-    /// `SELECT ..`.
+    /// `SELECT ..`: reads rows.
     Select(Box<Select>),
     /// `INSERT`, `UPDATE` or `DELETE`.
     Modification(Box<Modification>),
@@ -54,14 +54,14 @@ pub enum Statement {
     Batch(Batch),
     /// `TRUNCATE [TABLE] t`.
     Truncate {
-        /// The table.
+        /// The table that is named.
         table: QualifiedName,
         /// ScyllaDB's `USING TIMEOUT`.
         using: Using,
     },
     /// `CREATE KEYSPACE ..`.
     CreateKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
@@ -70,18 +70,18 @@ pub enum Statement {
     },
     /// `ALTER KEYSPACE ..`.
     AlterKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
         /// What follows `WITH`.
         properties: Properties,
     },
     /// `DROP KEYSPACE ..`.
     DropKeyspace {
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
     /// `CREATE TABLE ..`.
@@ -90,14 +90,14 @@ pub enum Statement {
     AlterTable(AlterTable),
     /// `DROP TABLE ..`.
     DropTable {
-        /// Its name.
+        /// Name of the object.
         name: QualifiedName,
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
     /// `CREATE TYPE ..`.
     CreateType {
-        /// Its name.
+        /// Name of the object.
         name: QualifiedName,
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
@@ -108,21 +108,21 @@ pub enum Statement {
     AlterType(AlterType),
     /// `DROP TYPE ..`.
     DropType {
-        /// Its name.
+        /// Name of the object.
         name: QualifiedName,
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
     /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
     DropUnsupported {
         /// What is dropped, in words: `index`.
         what: &'static str,
-        /// Its name.
+        /// Name of the object.
         name: QualifiedName,
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
-    /// `DESCRIBE ..`.
+    /// `DESCRIBE ..`: the schema as statements.
     Describe(Describe),
     /// A statement CQL has and this server does not: `CREATE MATERIALIZED VIEW`.
     Unsupported(&'static str),

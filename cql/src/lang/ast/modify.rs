@@ -5,9 +5,9 @@ use super::{Access, Expr, Operand, Operator, QualifiedName, Relation};
 /// `USING TIMESTAMP .. AND TTL .. AND TIMEOUT ..`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Using {
-    /// Microseconds.
+    /// `TIMESTAMP n`: time of the write in µs.
     pub timestamp: Option<Expr>,
-    /// Seconds.
+    /// `TTL n`: time to live in seconds.
     pub ttl: Option<Expr>,
     /// A duration, ScyllaDB's.
     pub timeout: Option<Expr>,
@@ -16,24 +16,24 @@ pub struct Using {
 /// A statement that writes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Modification {
-    /// `INSERT`.
+    /// An INSERT statement.
     Insert(Insert),
-    /// `UPDATE`.
+    /// An UPDATE statement.
     Update(Update),
-    /// `DELETE`.
+    /// A DELETE statement.
     Delete(Delete),
 }
 
 /// `INSERT INTO t ..`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Insert {
-    /// The table.
+    /// The table that is written.
     pub table: QualifiedName,
     /// What is inserted.
     pub values: InsertValues,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// `USING ..`.
+    /// `USING ..`: timestamp, time to live, time-out.
     pub using: Using,
 }
 
@@ -42,11 +42,11 @@ pub struct Insert {
 pub enum InsertValues {
     /// `(a, b) VALUES (1, 2)`. The counts may differ: that is no error of syntax.
     Columns(Vec<String>, Vec<Expr>),
-    /// `JSON '..'`.
+    /// `JSON '..'`: all values in one text.
     Json {
         /// The text: a literal or a marker.
         json: Expr,
-        /// `DEFAULT UNSET`.
+        /// `DEFAULT UNSET`: columns that the text lacks stay as they are.
         default_unset: bool,
     },
 }
@@ -54,22 +54,22 @@ pub enum InsertValues {
 /// `UPDATE t SET .. WHERE ..`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The table.
+    /// The table that is written.
     pub table: QualifiedName,
-    /// `USING ..`.
+    /// `USING ..`: timestamp, time to live, time-out.
     pub using: Using,
-    /// `SET ..`.
+    /// `SET ..`: what becomes of each column.
     pub assignments: Vec<Assignment>,
-    /// `WHERE ..`.
+    /// `WHERE ..`: which rows are written.
     pub relations: Vec<Relation>,
-    /// `IF ..`.
+    /// `IF ..`: when the write takes place.
     pub condition: If,
 }
 
 /// One assignment of a `SET`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
-    /// The column.
+    /// Name of the column.
     pub column: String,
     /// What becomes of it.
     pub assign: Assign,
@@ -97,20 +97,20 @@ pub enum Assign {
 pub struct Delete {
     /// What is deleted of each row; nothing stands for all.
     pub deletions: Vec<Deletion>,
-    /// The table.
+    /// The table that is written.
     pub table: QualifiedName,
-    /// `USING ..`.
+    /// `USING ..`: timestamp, time to live, time-out.
     pub using: Using,
-    /// `WHERE ..`.
+    /// `WHERE ..`: which rows are written.
     pub relations: Vec<Relation>,
-    /// `IF ..`.
+    /// `IF ..`: when the write takes place.
     pub condition: If,
 }
 
 /// One thing a `DELETE` names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletion {
-    /// The column.
+    /// Name of the column.
     pub column: String,
     /// A part of it: an element or a field.
     pub part: Option<Access>,
@@ -119,9 +119,9 @@ pub struct Deletion {
 /// The `IF` of an `UPDATE` or `DELETE`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum If {
-    /// None.
+    /// The write takes place without condition.
     Always,
-    /// `IF EXISTS`.
+    /// `IF EXISTS`: the row must exist.
     Exists,
     /// `IF a = 1 AND ..`.
     Conditions(Vec<Condition>),
@@ -130,11 +130,11 @@ pub enum If {
 /// One condition of an `IF`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// The column.
+    /// Name of the column.
     pub column: String,
     /// A part of it.
     pub part: Option<Access>,
-    /// The operator.
+    /// The operator between column and value.
     pub operator: Operator,
     /// The right side.
     pub operand: Operand,
@@ -152,7 +152,7 @@ pub enum BatchKind {
 /// `BEGIN BATCH .. APPLY BATCH`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// Its kind.
+    /// Logged, unlogged or counter.
     pub kind: BatchKind,
     /// `USING ..` of the whole batch.
     pub using: Using,

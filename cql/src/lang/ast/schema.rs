@@ -7,7 +7,7 @@ use super::{Order, QualifiedName, TypeName};
 pub enum PropertyValue {
     /// A constant, as text.
     Text(String),
-    /// `{'a': 'b'}`.
+    /// A map of texts: `{'a': 'b'}`.
     Map(Vec<(String, String)>),
 }
 
@@ -17,7 +17,7 @@ pub type Properties = Vec<(String, PropertyValue)>;
 /// `CREATE TABLE ..`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTable {
-    /// Its name.
+    /// Name of the object.
     pub name: QualifiedName,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
@@ -27,7 +27,7 @@ pub struct CreateTable {
     pub primary_keys: Vec<(Vec<String>, Vec<String>)>,
     /// `CLUSTERING ORDER BY (..)`.
     pub clustering_order: Vec<(String, Order)>,
-    /// `COMPACT STORAGE`.
+    /// Whether `COMPACT STORAGE` was written.
     pub compact_storage: bool,
     /// The other properties.
     pub properties: Properties,
@@ -36,11 +36,11 @@ pub struct CreateTable {
 /// A column of `CREATE TABLE` or `ALTER TABLE .. ADD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDefinition {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub type_name: TypeName,
-    /// `STATIC`.
+    /// Whether `STATIC` was written: one value a partition.
     pub is_static: bool,
     /// `MASKED WITH ..`.
     pub is_masked: bool,
@@ -49,36 +49,36 @@ pub struct ColumnDefinition {
 /// `ALTER TABLE ..`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterTable {
-    /// Its name.
+    /// Name of the object.
     pub name: QualifiedName,
-    /// `IF EXISTS`.
+    /// Whether `IF EXISTS` was written: a missing object is no error.
     pub if_exists: bool,
-    /// What changes.
+    /// What the statement changes.
     pub change: TableChange,
 }
 
 /// What an `ALTER TABLE` changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableChange {
-    /// `ADD ..`.
+    /// `ADD ..`: new columns.
     Add {
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
         /// The new columns.
         columns: Vec<ColumnDefinition>,
     },
-    /// `DROP ..`.
+    /// `DROP ..`: columns that go.
     Drop {
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing column is no error.
         if_exists: bool,
-        /// The columns.
+        /// Names of the columns.
         columns: Vec<String>,
-        /// `USING TIMESTAMP`.
+        /// `USING TIMESTAMP n`: cells written until then go, in µs.
         timestamp: Option<String>,
     },
     /// `RENAME a TO b AND ..`.
     Rename {
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing column is no error.
         if_exists: bool,
         /// Old and new names.
         names: Vec<(String, String)>,
@@ -89,18 +89,18 @@ pub enum TableChange {
     Mask(String),
     /// `DROP COMPACT STORAGE`.
     DropCompactStorage,
-    /// `WITH ..`.
+    /// `WITH ..`: other options.
     With(Properties),
 }
 
 /// `ALTER TYPE ..`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterType {
-    /// Its name.
+    /// Name of the object.
     pub name: QualifiedName,
-    /// `IF EXISTS`.
+    /// Whether `IF EXISTS` was written: a missing object is no error.
     pub if_exists: bool,
-    /// What changes.
+    /// What the statement changes.
     pub change: TypeChange,
 }
 
@@ -111,14 +111,14 @@ pub enum TypeChange {
     Add {
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// Its type.
+        /// Type of the field.
         type_name: TypeName,
     },
     /// `RENAME a TO b AND ..`.
     Rename {
-        /// `IF EXISTS`.
+        /// Whether `IF EXISTS` was written: a missing column is no error.
         if_exists: bool,
         /// Old and new names.
         names: Vec<(String, String)>,
@@ -127,26 +127,26 @@ pub enum TypeChange {
     FieldType(String, TypeName),
 }
 
-/// `DESCRIBE ..`.
+/// `DESCRIBE ..`: what to describe, and how fully.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Describe {
     /// What is described.
     pub target: DescribeTarget,
-    /// `WITH INTERNALS`.
+    /// Whether `WITH INTERNALS` was written: ids and dropped columns too.
     pub internals: bool,
 }
 
 /// What a `DESCRIBE` describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DescribeTarget {
-    /// `CLUSTER`.
+    /// `DESCRIBE CLUSTER`: name, partitioner and snitch.
     Cluster,
-    /// `[FULL] SCHEMA`.
+    /// `DESCRIBE [FULL] SCHEMA`: every keyspace with all it holds.
     Schema {
         /// The system keyspaces too.
         full: bool,
     },
-    /// `KEYSPACES`.
+    /// `DESCRIBE KEYSPACES`: their names.
     Keyspaces,
     /// `[ONLY] KEYSPACE [ks]`.
     Keyspace {
@@ -155,25 +155,25 @@ pub enum DescribeTarget {
         /// Without what is in it.
         only: bool,
     },
-    /// `TABLES`.
+    /// `DESCRIBE TABLES`: their names.
     Tables,
-    /// `TABLE t`.
+    /// `DESCRIBE TABLE t`: one table with its indexes.
     Table(QualifiedName),
-    /// `INDEX i`.
+    /// `DESCRIBE INDEX i`: one index.
     Index(QualifiedName),
     /// `MATERIALIZED VIEW v`.
     View(QualifiedName),
-    /// `TYPES`.
+    /// `DESCRIBE TYPES`: their names.
     Types,
-    /// `TYPE t`.
+    /// `DESCRIBE TYPE t`: one user type.
     Type(QualifiedName),
-    /// `FUNCTIONS`.
+    /// `DESCRIBE FUNCTIONS`: their names.
     Functions,
-    /// `FUNCTION f`.
+    /// `DESCRIBE FUNCTION f`: all functions with this name.
     Function(QualifiedName),
-    /// `AGGREGATES`.
+    /// `DESCRIBE AGGREGATES`: their names.
     Aggregates,
-    /// `AGGREGATE a`.
+    /// `DESCRIBE AGGREGATE a`: all aggregates with this name.
     Aggregate(QualifiedName),
     /// A bare name: a keyspace, a table, an index or a view.
     Name(QualifiedName),

@@ -11,34 +11,34 @@ pub enum SelectKind {
     Distinct,
     /// `JSON`: each row as one text.
     Json,
-    /// `JSON DISTINCT`.
+    /// `SELECT JSON DISTINCT`: both at once.
     JsonDistinct,
 }
 
-/// `SELECT ..`.
+/// A SELECT statement, as it was parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
     /// Plain, `DISTINCT`, `JSON`.
     pub kind: SelectKind,
     /// What is selected; nothing stands for `*`.
     pub items: Vec<SelectItem>,
-    /// The table.
+    /// The table that is read.
     pub table: QualifiedName,
-    /// `WHERE`.
+    /// `WHERE ..`: which rows are read.
     pub relations: Vec<Relation>,
-    /// `GROUP BY`.
+    /// `GROUP BY ..`: the columns that make a group.
     pub group_by: Vec<Expr>,
-    /// `ORDER BY`.
+    /// `ORDER BY ..`: the order of the rows.
     pub order_by: Vec<OrderBy>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Expr>,
-    /// `LIMIT`.
+    /// `LIMIT n`: at most so many rows.
     pub limit: Option<Expr>,
-    /// `ALLOW FILTERING`.
+    /// Whether `ALLOW FILTERING` was written: rows may be read to be left out.
     pub allow_filtering: bool,
-    /// `BYPASS CACHE`.
+    /// Whether `BYPASS CACHE` was written.
     pub bypass_cache: bool,
-    /// `USING TIMEOUT`.
+    /// `USING TIMEOUT d`: how long the read may take.
     pub using: Using,
 }
 
@@ -47,7 +47,7 @@ pub struct Select {
 pub struct SelectItem {
     /// What is selected.
     pub expr: Expr,
-    /// `AS` name.
+    /// The name after `AS`.
     pub alias: Option<String>,
 }
 
@@ -62,11 +62,11 @@ pub enum Order {
 /// One term of an `ORDER BY`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderBy {
-    /// The column.
+    /// Name of the column.
     pub column: String,
     /// `ANN OF` this vector, instead of the column's own order.
     pub ann_of: Option<Expr>,
-    /// The direction.
+    /// Ascending or descending.
     pub order: Order,
 }
 
@@ -127,20 +127,20 @@ impl Operator {
 /// What a relation restricts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// `c`.
+    /// The column itself: `c`.
     Column(String),
-    /// `m[key]`.
+    /// An element of a map or list: `m[key]`.
     Element(String, Expr),
-    /// `(a, b)`.
+    /// Several columns at once: `(a, b)`.
     Columns(Vec<String>),
-    /// `token(a, b)`.
+    /// The token of the partition key: `token(a, b)`.
     Token(Vec<String>),
 }
 
 /// The right side of a relation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
-    /// One value.
+    /// One value after the operator.
     One(Expr),
     /// `(a, b, c)` of an `IN`.
     Many(Vec<Expr>),
@@ -155,7 +155,7 @@ pub enum Operand {
 pub struct Relation {
     /// The left side.
     pub target: Target,
-    /// The operator.
+    /// The operator between the sides.
     pub operator: Operator,
     /// The right side.
     pub operand: Operand,

@@ -259,7 +259,7 @@ impl Parser<'_> {
         Ok(Expr::Call(name, arguments))
     }
 
-    /// `count(*)`.
+    /// Parses the rest of `count(*)` or `count(1)`.
     fn count_rows(&mut self) -> Result<Expr> {
         self.advance();
         self.advance();

@@ -98,7 +98,7 @@ impl Parser<'_> {
         Statement::Unsupported(what)
     }
 
-    /// `DROP ..`.
+    /// Parses the statements that begin with `DROP`.
     fn drop(&mut self) -> Result<Statement> {
         self.advance();
         if self.accept_keyspace_word() {

@@ -46,7 +46,7 @@ impl Parser<'_> {
         self.column_relation(Target::Element(column, key))
     }
 
-    /// `(a, b)`.
+    /// Parses column names in parentheses: `(a, b)`.
     fn column_list(&mut self) -> Result<Vec<String>> {
         self.expect(Kind::LeftParen)?;
         let columns = self.list_of(Self::name)?;

@@ -12,9 +12,9 @@ use uuid::Uuid;
 /// A world: the strategy, what is known, the pieces by name.
 struct World {
     compaction: Compaction,
-    facts: Facts,
+    facts: CompactionContext,
     names: Vec<String>,
-    pieces: Vec<Piece>,
+    pieces: Vec<Candidate>,
 }
 
 fn compaction(words: &[&str]) -> Compaction {
@@ -42,8 +42,8 @@ fn size(text: &str) -> u64 {
 }
 
 /// `10MiB [1..9] run=7 level=1 oldest=3 newest=5 dead_at=9 dead=0.3 shared busy`, all but the size optional.
-fn piece(index: usize, words: &[&str]) -> Piece {
-    let mut piece = Piece {
+fn piece(index: usize, words: &[&str]) -> Candidate {
+    let mut piece = Candidate {
         run: Uuid::from_u128(1000 + index as u128),
         level: 0,
         tokens: TokenRange::ALL,
@@ -80,7 +80,7 @@ fn piece(index: usize, words: &[&str]) -> Piece {
 }
 
 fn world(text: &str) -> World {
-    let mut facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
+    let mut facts = CompactionContext { gc_before_s: 0, oldest_unflushed: i64::MAX };
     let mut world =
         World { compaction: Compaction::default(), facts, names: Vec::new(), pieces: Vec::new() };
     for line in text.lines() {
@@ -164,8 +164,8 @@ fn what_all_strategies_do() {
 /// Flushes of one size, each followed by whatever the strategy proposes; gives the runs that are left and
 /// how often each byte was written.
 fn grow(compaction: &Compaction, flushes: u64, flush_bytes: u64) -> (usize, f64) {
-    let facts = Facts { gc_before_s: 0, oldest_unflushed: i64::MAX };
-    let (mut pieces, mut written): (Vec<Piece>, u64) = (Vec::new(), 0);
+    let facts = CompactionContext { gc_before_s: 0, oldest_unflushed: i64::MAX };
+    let (mut pieces, mut written): (Vec<Candidate>, u64) = (Vec::new(), 0);
     for number in 0..flushes {
         let mut flushed = piece(number as usize, &["1KiB"]);
         flushed.bytes = flush_bytes;
@@ -195,12 +195,12 @@ fn grow(compaction: &Compaction, flushes: u64, flush_bytes: u64) -> (usize, f64)
 
 /// Fragments of equal width over the tokens of the inputs.
 fn merged(
-    pieces: &[Piece],
+    pieces: &[Candidate],
     inputs: &[usize],
     level: u8,
     fragment_bytes: u64,
     run: u64,
-) -> Vec<Piece> {
+) -> Vec<Candidate> {
     let chosen = || inputs.iter().map(|&index| &pieces[index]);
     let bytes: u64 = chosen().map(|piece| piece.bytes).sum();
     let first = chosen().map(|piece| piece.tokens.first.biased()).min().expect("inputs");
@@ -209,7 +209,7 @@ fn merged(
     let at =
         |i: u64| first + ((u128::from(last - first) * u128::from(i)) / u128::from(count)) as u64;
     let token = |biased: u64| Token((biased ^ (1 << 63)) as i64);
-    let fragment = |i: u64| Piece {
+    let fragment = |i: u64| Candidate {
         run: Uuid::from_u128(run.into()),
         level,
         tokens: TokenRange { first: token(at(i) + u64::from(i > 0)), last: token(at(i + 1)) },

@@ -4,7 +4,7 @@ use super::super::{Input, Output, rewrite};
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use crate::sstable::{Codec, Known, Reading, Sstable, SstableId, Writer, WriterConfig};
+use crate::sstable::{Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
 use model::cell::Life;
 use model::row::{Cell, RowBuilder, RowHead, RowRef, visible};
 use model::schema::ColumnDrops;
@@ -158,7 +158,7 @@ static PLACES: [u8; 256] = {
     places
 };
 
-async fn open(disk: &Disk, known: Known) -> Rc<Sstable> {
+async fn open(disk: &Disk, known: SstableIdentity) -> Rc<Sstable> {
     let cache = BlockCache::new(1 << 20);
     Sstable::open(disk, &RelPath::root(), known, &cache).await.unwrap()
 }
@@ -167,7 +167,7 @@ async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>>
     let mut writer = Writer::new(disk, &RelPath::root(), id(number), config());
     put(&mut writer, source);
     let finished = writer.finish().await.unwrap()?;
-    Some(open(disk, Known { id: finished.id, table: TABLE, proof: finished.proof }).await)
+    Some(open(disk, SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof }).await)
 }
 
 /// Partition, then its static row and its rows, as a reader sees them at a second.
@@ -241,7 +241,7 @@ async fn rewritten(disk: &Disk, inputs: &[Input], others: &[Input], output: &Out
     let done = rewrite(disk, inputs, output, oldest, new_id, async || {}).await.unwrap();
     let mut after = others.to_vec();
     for finished in done {
-        let known = Known { id: finished.id, table: TABLE, proof: finished.proof };
+        let known = SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof };
         after.push(whole(&open(disk, known).await));
     }
     after

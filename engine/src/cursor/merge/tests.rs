@@ -34,12 +34,12 @@ fn row(timestamp: i64) -> Vec<u8> {
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum Candidate {
     Row(Vec<u8>, Vec<u8>),
     Change(Vec<u8>, Deletion),
 }
 
-type Listing = Vec<(u8, Deletion, Option<Vec<u8>>, Vec<Piece>)>;
+type Listing = Vec<(u8, Deletion, Option<Vec<u8>>, Vec<Candidate>)>;
 
 /// A cursor over a list.
 #[derive(Debug)]
@@ -51,16 +51,16 @@ struct Listed {
 
 fn listed(parts: &BTreeMap<u8, Part>, reversed: bool) -> Listed {
     let pieces = |part: &Part| {
-        let mut pieces: Vec<(u8, u8, Piece)> = Vec::new();
+        let mut pieces: Vec<(u8, u8, Candidate)> = Vec::new();
         for (&at, &timestamp) in &part.rows {
-            pieces.push((at, 1, Piece::Row(vec![at], row(timestamp))));
+            pieces.push((at, 1, Candidate::Row(vec![at], row(timestamp))));
         }
         for &(start, end, timestamp) in &part.ranges {
             let (from, to) = if reversed { (end, start) } else { (start, end) };
-            pieces.push((from, 0, Piece::Change(vec![from], deletion(timestamp))));
+            pieces.push((from, 0, Candidate::Change(vec![from], deletion(timestamp))));
             let follows = |r: &(u8, u8, i64)| if reversed { r.1 == to } else { r.0 == to };
             if !part.ranges.iter().any(follows) {
-                pieces.push((to, 0, Piece::Change(vec![to], Deletion::NONE)));
+                pieces.push((to, 0, Candidate::Change(vec![to], Deletion::NONE)));
             }
         }
         pieces.sort_by_key(|(at, kind, _)| (*at, *kind));
@@ -100,8 +100,12 @@ impl Cursor for Listed {
 
     fn fragment(&self) -> Fragment<'_> {
         match &self.parts[self.part].3[self.piece] {
-            Piece::Row(clustering, row) => Fragment::Row { clustering, row: RowRef::trusted(row) },
-            Piece::Change(position, deletion) => Fragment::Change { position, deletion: *deletion },
+            Candidate::Row(clustering, row) => {
+                Fragment::Row { clustering, row: RowRef::trusted(row) }
+            }
+            Candidate::Change(position, deletion) => {
+                Fragment::Change { position, deletion: *deletion }
+            }
         }
     }
 }

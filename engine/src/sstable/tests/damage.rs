@@ -26,7 +26,7 @@ fn sample() -> World {
     world
 }
 
-async fn everything(disk: &Disk, known: Known) -> Result<Listing> {
+async fn everything(disk: &Disk, known: SstableIdentity) -> Result<Listing> {
     let table = open(disk, known).await?;
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
@@ -42,7 +42,7 @@ async fn everything(disk: &Disk, known: Known) -> Result<Listing> {
     Ok(all)
 }
 
-async fn sample_on(disk: &Disk) -> Known {
+async fn sample_on(disk: &Disk) -> SstableIdentity {
     written(disk, &sample(), config(200, Codec::Lz4)).await.unwrap()
 }
 
@@ -116,7 +116,7 @@ fn a_file_cut_anywhere_or_of_another_time_is_refused() {
         let mut other = known;
         other.proof.footer_checksum ^= 1;
         assert!(open(&disk, other).await.is_err());
-        other = Known { table: TableId(Uuid::nil()), ..known };
+        other = SstableIdentity { table: TableId(Uuid::nil()), ..known };
         assert!(open(&disk, other).await.is_err());
     });
 }

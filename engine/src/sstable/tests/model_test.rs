@@ -88,7 +88,7 @@ async fn ask(table: &Rc<Sstable>, world: &World, (key, from, many, slices, rever
     }
     for reading in [Reading::Scan, Reading::Compaction, Reading::Point, Reading::Cached] {
         let got = listed(&mut table.cursor(span, reading)).await;
-        // What was just read as a point is in the cache; the test's cache has room.
+        // What was just read as a point is in the cache; the test's cache has space.
         assert!(got.as_ref() == Ok(&expected), "{reading:?} {span:?}\n{got:?}\n{expected:?}");
     }
 }

@@ -439,7 +439,7 @@ impl OptionForm {
     }
 }
 
-/// `0x..`
+/// Bytes as text: `0x..` in lower case.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

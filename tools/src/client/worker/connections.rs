@@ -22,7 +22,7 @@ use std::time::Duration;
 /// What one stream id of a connection is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// For nothing.
+    /// No request uses it.
     Free,
     /// For a request whose answer is awaited.
     InFlight,
@@ -50,7 +50,7 @@ impl Slot {
     }
 }
 
-/// One connection.
+/// One connection: its link and its slots.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The socket and its frames; `None` while the connection is lost.

@@ -172,7 +172,7 @@ impl RangeWalk {
         self.page.join(page);
     }
 
-    /// Before asking another owner: whether there is room for its rows.
+    /// Before asking another owner: whether there is space for its rows.
     pub fn step(&mut self) -> Step {
         let limits = &self.left.limits;
         if self.page.more.is_some() || limits.rows == 0 {
@@ -185,7 +185,7 @@ impl RangeWalk {
         Step::Next
     }
 
-    /// Everything taken.
+    /// All rows that were taken, as one page.
     pub fn into_page(self) -> Page {
         self.page
     }

@@ -6,7 +6,7 @@
 //!            ├ [header ┼ bo] ┤├ [dy] ┤              or one frame over several
 //! ```
 //!
-//! The caller keeps the input and offers its start again and again; each [`Intake::next`] says how
+//! The caller keeps the input and offers its start again and again; each [`FrameReader::next`] says how
 //! much of it is used up and what came of it. Frames lie where they arrived, unless they were
 //! compressed or came in parts.
 //!
@@ -67,7 +67,7 @@ enum Window {
 
 /// The receiving half of a connection, without its socket.
 #[derive(Debug)]
-pub struct Intake {
+pub struct FrameReader {
     direction: Direction,
     body_bytes_max: u32,
     established: Option<Version>,
@@ -91,10 +91,10 @@ enum Place {
     Parts,
 }
 
-impl Intake {
+impl FrameReader {
     /// The intake of a new connection whose peer sends in this direction.
-    pub fn new(direction: Direction, body_bytes_max: u32) -> Intake {
-        Intake {
+    pub fn new(direction: Direction, body_bytes_max: u32) -> FrameReader {
+        FrameReader {
             direction,
             body_bytes_max,
             established: None,

@@ -1,7 +1,7 @@
 //! How a task that computes for long shares the core: it stops by itself, every half millisecond.
 //!
 //! ```text
-//! slice ─► core has room?  ─yes─► serve the rings, go on          (6 µs in 500)
+//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 500)
 //!                │
 //!                └─no──► stand aside until the group's share is not exceeded
 //! ```
@@ -20,7 +20,7 @@ use crate::limits::{PAUSE_MAX, SLICE};
 use crate::runtime::Runtime;
 
 /// The turns of one background task.
-pub struct Pace {
+pub struct Yielder {
     runtime: Runtime,
     group: Group,
     slice_began: Cell<Instant>,
@@ -28,22 +28,22 @@ pub struct Pace {
     turn: Cell<(Instant, Duration)>,
 }
 
-impl Pace {
-    pub(crate) fn new(runtime: Runtime, group: Group) -> Pace {
+impl Yielder {
+    pub(crate) fn new(runtime: Runtime, group: Group) -> Yielder {
         let now = Instant::now();
         let turn = Cell::new((now, served(&runtime)));
-        Pace { runtime, group, slice_began: Cell::new(now), turn }
+        Yielder { runtime, group, slice_began: Cell::new(now), turn }
     }
 
     /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
     pub async fn turn(&self) {
         if self.slice_began.get().elapsed() >= SLICE {
-            self.breathe().await;
+            self.pause().await;
         }
     }
 
     /// Ends the slice and returns when the next may begin.
-    async fn breathe(&self) {
+    async fn pause(&self) {
         let now = Instant::now();
         let (turn_began, served_before) = self.turn.get();
         let turn = Turn {
@@ -96,11 +96,11 @@ mod tests {
         Turn { own: us(own), served: us(served), whole: us(whole) }.pause(shares).as_micros()
     }
 
-    /// On a full core the pause makes the share true; on one with room there is none.
+    /// On a full core the pause makes the share true; on one with time left there is none.
     #[test]
     fn pauses_only_when_the_core_is_full() {
         assert_eq!(pause_us(500, 0, 500, 100), 0, "alone: nobody to stand aside for");
-        assert_eq!(pause_us(500, 400, 4000, 100), 0, "the core has room");
+        assert_eq!(pause_us(500, 400, 4000, 100), 0, "the core has time");
         assert_eq!(pause_us(500, 5000, 5500, 100), 5000);
         assert_eq!(pause_us(500, 500, 1000, 1000), 500);
         assert_eq!(pause_us(500, 500, 1000, 1), PAUSE_MAX.as_micros());

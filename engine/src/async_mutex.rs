@@ -7,32 +7,32 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Hands out turns.
+/// Hands out mutex.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct AsyncMutex {
     taken: Cell<bool>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 /// A turn; dropping it lets the next begin.
 #[derive(Debug)]
-pub(crate) struct Turn<'t>(&'t Turns);
+pub(crate) struct Guard<'t>(&'t AsyncMutex);
 
-impl Turns {
+impl AsyncMutex {
     /// Waits until nobody has the turn, and takes it.
-    pub(crate) async fn take(&self) -> Turn<'_> {
+    pub(crate) async fn take(&self) -> Guard<'_> {
         poll_fn(|cx| {
             if self.taken.replace(true) {
                 self.waiting.borrow_mut().push(cx.waker().clone());
                 return Poll::Pending;
             }
-            Poll::Ready(Turn(self))
+            Poll::Ready(Guard(self))
         })
         .await
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
         self.0.taken.set(false);
         // All of them: one that was first may have been dropped while it waited.
@@ -51,12 +51,12 @@ mod tests {
     fn turns_do_not_overlap_and_all_come() {
         for seed in 0..50 {
             let exec = SimExec::new(seed);
-            let (turns, inside) = (Rc::new(Turns::default()), Rc::new(Cell::new(0)));
+            let (mutex, inside) = (Rc::new(AsyncMutex::default()), Rc::new(Cell::new(0)));
             let done = Rc::new(Cell::new(0));
             for _ in 0..5 {
-                let (turns, inside, done) = (turns.clone(), inside.clone(), done.clone());
+                let (mutex, inside, done) = (mutex.clone(), inside.clone(), done.clone());
                 exec.spawn(async move {
-                    let turn = turns.take().await;
+                    let turn = mutex.take().await;
                     assert_eq!(inside.replace(1), 0, "two have the turn");
                     yield_now().await;
                     inside.set(0);

@@ -16,7 +16,7 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// The sending half of a connection, without its socket.
 #[derive(Debug, Default)]
-pub struct Outlet {
+pub struct FrameWriter {
     compression: Compression,
     segments: Option<SegmentFormat>,
     frames: Vec<u8>,
@@ -25,10 +25,10 @@ pub struct Outlet {
     scratch: Vec<u8>,
 }
 
-impl Outlet {
+impl FrameWriter {
     /// The outlet of a new connection: frames go out as they are.
-    pub fn new() -> Outlet {
-        Outlet::default()
+    pub fn new() -> FrameWriter {
+        FrameWriter::default()
     }
 
     /// What STARTUP settled; the answer to STARTUP itself was encoded before.
@@ -85,7 +85,7 @@ impl Outlet {
         self.wire.len() - self.sent + self.frames.len()
     }
 
-    /// The socket took this many bytes of [`Outlet::unsent`].
+    /// The socket took this many bytes of [`FrameWriter::unsent`].
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         assert!(self.sent <= self.wire.len(), "more was sent than there was");
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_answer_may_come_later() {
-        let mut outlet = Outlet::new();
+        let mut outlet = FrameWriter::new();
         outlet.establish(Version::V4, Compression::Lz4);
         outlet.frame(|_| {});
         assert_eq!(outlet.waiting_bytes(), 0);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_forgotten() {
-        let mut outlet = Outlet::new();
+        let mut outlet = FrameWriter::new();
         outlet.frame(|out| out.extend_from_slice(b"abcdef"));
         outlet.sent(2);
         assert_eq!(outlet.unsent(), b"cdef");

@@ -1,4 +1,4 @@
-//! The door to the disk: one contract, checked on both keys, and what only the simulator can show.
+//! The contract of the disk, checked on both forms, and what only the simulator can show.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 

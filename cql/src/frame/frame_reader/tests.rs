@@ -1,7 +1,7 @@
 //! The intake gives the same frames however the bytes are cut, and stays in step after bad ones.
 
+use super::super::frame_writer::FrameWriter;
 use super::super::header::Opcode;
-use super::super::outlet::Outlet;
 use super::*;
 use crate::limits::FRAME_BODY_BYTES_MAX;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ enum Got {
 }
 
 /// Feeds `wire` in pieces of `cut` bytes.
-fn feed(intake: &mut Intake, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken> {
+fn feed(intake: &mut FrameReader, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken> {
     let (mut got, mut start) = (Vec::new(), 0);
     for end in (0..wire.len()).step_by(cut).map(|at| (at + cut).min(wire.len())) {
         loop {
@@ -33,13 +33,13 @@ fn feed(intake: &mut Intake, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken
     Ok(got)
 }
 
-fn outlet(version: Version, compression: Compression) -> Outlet {
-    let mut outlet = Outlet::new();
+fn outlet(version: Version, compression: Compression) -> FrameWriter {
+    let mut outlet = FrameWriter::new();
     outlet.establish(version, compression);
     outlet
 }
 
-fn put(outlet: &mut Outlet, version: Version, stream: i16, body: &[u8]) {
+fn put(outlet: &mut FrameWriter, version: Version, stream: i16, body: &[u8]) {
     outlet.frame(|out| {
         let body_bytes = body.len() as u32;
         let header = Header { version, flags: Flags(0), stream, opcode: Opcode::Query, body_bytes };
@@ -63,7 +63,7 @@ fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
         put(&mut outlet, version, 3, b"after");
         outlet.seal();
         for cut in [1000, 7777, 1 << 20] {
-            let mut intake = Intake::new(Direction::Request, 200_000);
+            let mut intake = FrameReader::new(Direction::Request, 200_000);
             intake.establish(version, compression);
             let got = feed(&mut intake, outlet.unsent(), cut).unwrap();
             let expected = [
@@ -79,7 +79,7 @@ fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
 
 #[test]
 fn a_declared_size_is_believed_before_any_byte_of_it_comes() {
-    let mut intake = Intake::new(Direction::Request, 65_536);
+    let mut intake = FrameReader::new(Direction::Request, 65_536);
     let header = Header {
         version: Version::V4,
         flags: Flags(0),
@@ -100,7 +100,7 @@ fn a_bomb_is_refused_by_what_it_declares() {
     for compression in [Compression::Lz4, Compression::Snappy] {
         let mut outlet = outlet(Version::V4, compression);
         put(&mut outlet, Version::V4, 5, &vec![0; 1 << 20]);
-        let mut intake = Intake::new(Direction::Request, 500_000);
+        let mut intake = FrameReader::new(Direction::Request, 500_000);
         intake.establish(Version::V4, compression);
         let got = feed(&mut intake, outlet.unsent(), 1 << 20).unwrap();
         assert_eq!(got, [Got::TooLarge(5, 1 << 20)]);
@@ -118,7 +118,7 @@ fn a_body_that_does_not_decompress_leaves_the_connection_in_step() {
     wire.extend_from_slice(&[0, 0, 0, 9, 0xFF]);
     let good = Header { flags: Flags(0), stream: 2, body_bytes: 0, ..bad };
     good.put(Direction::Request, &mut wire);
-    let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
     intake.establish(version, Compression::Lz4);
     let got = feed(&mut intake, &wire, 3).unwrap();
     assert_eq!(got, [Got::Unreadable(1), Got::Frame(2, vec![])]);
@@ -126,7 +126,7 @@ fn a_body_that_does_not_decompress_leaves_the_connection_in_step() {
 
 #[test]
 fn the_version_of_a_connection_does_not_change() {
-    let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
     intake.establish(Version::V4, Compression::None);
     let options_of_v3 = [3, 0, 0, 1, 5, 0, 0, 0, 0];
     let Err(Broken::Header(bad)) = intake.next(&options_of_v3) else { panic!("accepted") };
@@ -152,7 +152,7 @@ proptest! {
             expected.push(Got::Frame(i as i16, body));
         }
         outlet.seal();
-        let mut intake = Intake::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
         intake.establish(version, compression);
         prop_assert_eq!(feed(&mut intake, outlet.unsent(), cut).unwrap(), expected);
     }
@@ -167,7 +167,7 @@ proptest! {
         if let Some(byte) = wire.first_mut() {
             *byte = first;
         }
-        let mut intake = Intake::new(Direction::Request, 1 << 16);
+        let mut intake = FrameReader::new(Direction::Request, 1 << 16);
         intake.establish(connection.0, connection.1);
         let mut start = 0;
         while let Ok(step) = intake.next(&wire[start..]) {
@@ -196,7 +196,7 @@ proptest! {
             let at = at.index(wire.len());
             wire[at] ^= 1 << bit;
         }
-        let mut intake = Intake::new(Direction::Request, 1 << 16);
+        let mut intake = FrameReader::new(Direction::Request, 1 << 16);
         intake.establish(Version::V5, compression);
         let mut start = 0;
         while let Ok(step) = intake.next(&wire[start..]) {

@@ -2,12 +2,12 @@
 
 /// A stream of numbers that its seed decides.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The stream of `seed`.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     /// The next 64 bits.

@@ -15,11 +15,11 @@ pub(crate) type Finished = (u64, Result<()>);
 
 /// Finished writes and when to answer them, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct DelayedAnswers {
     writes: VecDeque<(Instant, Finished)>,
 }
 
-impl Held {
+impl DelayedAnswers {
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -56,7 +56,7 @@ impl Held {
 mod tests {
     use super::*;
 
-    fn tickets(held: &mut Held, now: Instant) -> Vec<u64> {
+    fn tickets(held: &mut DelayedAnswers, now: Instant) -> Vec<u64> {
         std::iter::from_fn(|| held.next(now)).map(|(ticket, _)| ticket).collect()
     }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn holds_in_order() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
-        let mut held = Held::default();
+        let mut held = DelayedAnswers::default();
         held.hold([(1, Ok(())), (2, Ok(()))].into_iter(), start, ms(5));
         held.hold([(3, Ok(()))].into_iter(), start + ms(1), ms(0));
         assert_eq!(held.due_in(start + ms(2)), Some(ms(3)));
