@@ -168,9 +168,13 @@ fn ask_for_help(line: &str) -> String {
     if line.is_empty() || line.starts_with('#') {
         return String::new();
     }
+    // A run of the checks builds the release profile and not the dist one: same programs, same flags.
     let ask = |command: &str| match command.trim().strip_prefix("cargo ci") {
         Some(rest) => format!("\"$CARGO_CI\"{rest} --help >/dev/null\n"),
-        None => format!("{} --help >/dev/null\n", command.trim()),
+        None => {
+            let command = command.trim().replace("target/dist/", "target/release/");
+            format!("{command} --help >/dev/null\n")
+        }
     };
     line.split("&&").map(ask).collect()
 }
