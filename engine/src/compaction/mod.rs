@@ -5,7 +5,7 @@
 //! ```
 //!
 //! 1. A strategy looks at sizes, tokens and statistics and says which pieces to merge. It reads no file.
-//! 2. [`mod@rewrite`] merges them into fragments that are whole, synced and read back.
+//! 2. `rewrite` merges them into fragments that are whole, synced and read back.
 //! 3. Whoever asked commits one manifest edit that removes the inputs and adds the outputs.
 //!
 //! The pieces of a run share no token, so a run counts as one file, however many fragments it has.

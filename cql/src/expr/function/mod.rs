@@ -1,4 +1,4 @@
-//! The built-in functions. [`table`] is the list: a row says everything of a function but its body.
+//! The built-in functions. `table.rs` is the list: a row says everything of a function but its body.
 //!
 //! To add one: a row in `table.rs`, and its body in the file of its kind. Nothing else knows names.
 //!
