@@ -21,7 +21,7 @@ use crate::repository::{Repository, TextFile};
 use crate::step::Failure;
 use crate::tidy::names_crate;
 
-/// Which crates a crate_name may use.
+/// Which crates a crate may use.
 const ARROWS: [(&str, &[&str]); 10] = [
     ("messina-model", &[]),
     ("messina-engine", &["messina-model"]),
@@ -72,7 +72,7 @@ pub(crate) fn check_arrows(metadata: &Value) -> Result<Vec<String>, Failure> {
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
-            complaints.push(format!("{name}: a crate_name without arrows (ci/src/layers.rs)"));
+            complaints.push(format!("{name}: a crate without arrows (ci/src/layers.rs)"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Hands out mutex.
+/// A mutex for tasks of one thread: at most one guard at a time.
 #[derive(Debug, Default)]
 pub(crate) struct AsyncMutex {
     taken: Cell<bool>,

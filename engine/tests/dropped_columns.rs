@@ -57,9 +57,10 @@ fn record(&(key, clustering, column, timestamp): &Written) -> Vec<u8> {
     let mut out = Vec::new();
     let mut m = MutationBuilder::begin(&mut out, ID, Token::of_key(&[key]), &[key]);
     let row = |out: &mut Vec<u8>| {
-        // Such that no compression makes the rows small.
+        // Such that no compression makes a row small, nor the next one as a repetition of it.
+        let seed = 512 * (256 * u32::from(key) + u32::from(clustering.unwrap_or(0)));
         let value: Vec<u8> =
-            (0..512u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 ^ key).collect();
+            (0..512).map(|i| ((seed + i).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         let cell = Cell::live(column, timestamp, &value);
         RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
     };

@@ -37,7 +37,7 @@ pub struct Booted {
 pub(crate) struct Home {
     disk: Disk,
     layout: Layout,
-    /// DelayedAnswers as long as the process lives: nobody else may touch the files before.
+    /// Held as long as the process lives: no other process may touch the files before.
     _lock: DirLock,
 }
 

@@ -24,7 +24,7 @@ struct Flags {
     /// How long each target runs.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Where the rng begin.
+    /// Seed of the random generator.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -126,7 +126,7 @@ fn pick<'a, T>(from: &'a [T], rng: &mut SmallRng) -> &'a T {
 mod tests {
     use super::*;
 
-    /// A decoder that trusts a length: the rng must find it.
+    /// A decoder that trusts a length: random inputs must find it.
     #[test]
     fn a_planted_panic_is_found() {
         fn planted(input: &[u8]) {

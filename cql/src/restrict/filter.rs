@@ -75,7 +75,7 @@ pub(super) fn add_multi(multi: &TupleRestriction, filters: &mut Vec<FilterTempla
     let Kind::ValueSet(ValueSet::One(Values::Each(terms))) = &multi.kind else {
         let what = if matches!(multi.kind, Kind::Slice { .. }) { "slice" } else { "IN" };
         return Err(Error::invalid(format!(
-            "TupleRestriction-column {what} restrictions cannot be used for filtering."
+            "Multi-column {what} restrictions cannot be used for filtering."
         )));
     };
     for (column, term) in multi.columns.iter().zip(terms) {

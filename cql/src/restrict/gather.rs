@@ -368,7 +368,7 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
     for (index, column) in columns.iter().enumerate() {
         if column.kind != ColumnKind::Clustering {
             return Err(Error::invalid(format!(
-                "TupleRestriction-column relations can only be applied to clustering columns but was applied to: {}",
+                "Multi-column relations can only be applied to clustering columns but was applied to: {}",
                 column.name
             )));
         }

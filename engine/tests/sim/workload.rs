@@ -1,4 +1,4 @@
-//! Records by the rng, each as bytes for the engine and as facts for the oracle.
+//! Records drawn at random, each as bytes for the engine and as facts for the oracle.
 
 use crate::node::{KEYS, MAP, PLAIN, STATIC};
 use crate::oracle::{Fact, Part, Place, Record};
