@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::arithmetic::{decimal, float, integer};
+use super::table::is_number;
 use super::time::{date_of_millis, millis_of};
 use crate::error::Result;
 use crate::limits::DECIMAL_SCALE_MAX;
@@ -11,20 +12,6 @@ use num_bigint::BigInt;
 
 /// Whether there is a cast from one type to another: none is from a type to itself.
 pub(in crate::expr) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
-    let is_number = |ty: &CqlType| {
-        matches!(
-            ty,
-            CqlType::Tinyint
-                | CqlType::Smallint
-                | CqlType::Int
-                | CqlType::Bigint
-                | CqlType::Counter
-                | CqlType::Varint
-                | CqlType::Float
-                | CqlType::Double
-                | CqlType::Decimal
-        )
-    };
     match to {
         _ if from == to => false,
         CqlType::Text | CqlType::Ascii => {

@@ -1,6 +1,6 @@
 //! `to_json`: a value of any type as JSON text.
 
-use super::Call;
+use super::{Call, table};
 use crate::error::Result;
 use crate::literal::{timestamp_text, to_text};
 use model::CqlType;
@@ -115,19 +115,7 @@ fn put_scalar(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
         put_string("", out);
         return Ok(());
     }
-    let is_number = matches!(
-        ty,
-        CqlType::Tinyint
-            | CqlType::Smallint
-            | CqlType::Int
-            | CqlType::Bigint
-            | CqlType::Counter
-            | CqlType::Varint
-            | CqlType::Float
-            | CqlType::Double
-            | CqlType::Decimal
-            | CqlType::Boolean
-    );
+    let is_bare = table::is_number(ty) || *ty == CqlType::Boolean;
     let text = match ty {
         CqlType::Timestamp => {
             let millis = value.try_into().map(i64::from_be_bytes);
@@ -136,9 +124,9 @@ fn put_scalar(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
         _ => to_text(ty, value)?,
     };
     // JSON has no word for these two.
-    if is_number && (text.ends_with("NaN") || text.ends_with("Infinity")) {
+    if is_bare && (text.ends_with("NaN") || text.ends_with("Infinity")) {
         out.push_str("null");
-    } else if is_number {
+    } else if is_bare {
         out.push_str(&text);
     } else {
         put_string(&text, out);
