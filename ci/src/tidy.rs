@@ -193,8 +193,9 @@ fn check_links(file: &TextFile, files: &[TextFile], complaints: &mut Vec<String>
     }
 }
 
-/// A file of the repository, or a folder with one.
+/// A file of the repository, or a folder with one, whether or not a slash ends its name.
 fn is_there(path: &str, files: &[TextFile]) -> bool {
+    let path = path.trim_end_matches('/');
     let within = |rest: &str| rest.is_empty() || rest.starts_with('/');
     files.iter().any(|file| file.path.strip_prefix(path).is_some_and(within))
 }
