@@ -33,7 +33,7 @@ pub use compaction::{
 pub use compression::{Algorithm, COMPRESSION, Compression};
 pub use effect::{Effect, SubOption};
 pub use given::{Given, boolean};
-pub use list::{FOREIGN, OPTIONS, TableOption, Value};
+pub use list::{FOREIGN, OPTIONS, SCYLLA_OPTIONS, TableOption, Value};
 pub use refusal::{Refusal, Result};
 pub use retry::Retry;
 
@@ -62,6 +62,8 @@ pub struct TableOptions {
     pub memtable: String,
     pub memtable_flush_period_in_ms: i32,
     pub min_index_interval: i32,
+    /// Seconds for which ScyllaDB keeps the state of a Paxos round.
+    pub paxos_grace_seconds: i32,
     pub read_repair: ReadRepair,
     pub speculative_retry: Retry,
 }
@@ -104,6 +106,7 @@ impl Default for TableOptions {
             memtable: "default".to_owned(),
             memtable_flush_period_in_ms: 0,
             min_index_interval: 128,
+            paxos_grace_seconds: 864_000,
             read_repair: ReadRepair::Blocking,
             speculative_retry: Retry::default(),
         }
@@ -115,7 +118,7 @@ impl TableOptions {
     pub fn set(&mut self, name: &str, given: &Given, warnings: &mut Vec<String>) -> Result<()> {
         if let Some(option) = TableOption::of(name) {
             (option.read)(self, given)?;
-            option.warn(self, warnings);
+            option.warn(self, given, warnings);
             return Ok(());
         }
         match FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
@@ -166,8 +169,18 @@ impl TableOptions {
         Ok(())
     }
 
-    /// All options with their values, in the order of DESCRIBE.
+    /// What DESCRIBE writes and the schema log keeps, in the order of DESCRIBE.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        self.columns().chain(self.extras())
+    }
+
+    /// Cassandra's options with their values: columns of `system_schema.tables`.
+    pub fn columns(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
         OPTIONS.iter().map(|option| (option.name, (option.show)(self)))
+    }
+
+    /// ScyllaDB's options that do not have their default: `system_schema` shows them among the `extensions`.
+    pub fn extras(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        SCYLLA_OPTIONS.iter().filter_map(|option| option.changed(self))
     }
 }

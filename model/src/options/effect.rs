@@ -40,9 +40,14 @@ impl SubOption {
 
     /// What to tell whoever gave `value`, if it does nothing and is not the default.
     pub(super) fn warning(&self, option: &str, value: &str) -> Option<String> {
-        let Effect::Kept(why) = self.effect else { return None };
         let name = self.name;
-        (!value.eq_ignore_ascii_case(self.default))
-            .then(|| format!("Option '{option}.{name}' is kept and has no effect: {why}"))
+        let text = match self.effect {
+            Effect::Works | Effect::Refused(_) => return None,
+            Effect::Kept(why) => {
+                format!("Option '{option}.{name}' is kept and has no effect: {why}")
+            }
+            Effect::LeftOut(why) => format!("Option '{option}.{name}' is left out: {why}"),
+        };
+        (!value.eq_ignore_ascii_case(self.default)).then_some(text)
     }
 }

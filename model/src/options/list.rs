@@ -1,12 +1,14 @@
 //! The one list of table options: a row says how one is read, what it shows, and what it does.
 //!
 //! A new option is a field of `TableOptions` with its default, a row here, and whoever does something with it. The
-//! order is that of DESCRIBE in Cassandra 5.0.
+//! order is that of DESCRIBE in Cassandra 5.0; ScyllaDB's own options follow, and are shown where a table has them.
 
-use super::effect::Effect;
+use super::effect::{Effect, SubOption};
 use super::given::{at_least, boolean, double, integer, java_double};
 use super::refusal::{Refusal, Result};
-use super::{Caching, Compaction, Compression, Given, ReadRepair, Retry, TableOptions};
+use super::{
+    CACHING, COMPRESSION, Caching, Compaction, Compression, Given, ReadRepair, Retry, TableOptions,
+};
 use crate::limits::TTL_S_MAX;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,9 +42,8 @@ pub struct TableOption {
 }
 
 /// What is taken or refused without a field: options of ScyllaDB, which its migrations carry along.
-pub const FOREIGN: [(&str, Effect); 7] = [
+pub const FOREIGN: [(&str, Effect); 6] = [
     ("in_memory", Effect::LeftOut("tables are on disk, and their blocks in the cache")),
-    ("paxos_grace_seconds", Effect::LeftOut("there are no Paxos tables")),
     ("per_partition_rate_limit", Effect::LeftOut("rates of partitions are not limited")),
     (
         "scylla_encryption_options",
@@ -55,7 +56,7 @@ pub const FOREIGN: [(&str, Effect); 7] = [
     ("tombstone_gc", Effect::LeftOut("tombstones go after gc_grace_seconds")),
 ];
 
-/// All options that a table has.
+/// The options that Cassandra has: a column of `system_schema.tables` each.
 pub const OPTIONS: [TableOption; 19] = [
     TableOption {
         name: "additional_write_policy",
@@ -186,21 +187,51 @@ pub const OPTIONS: [TableOption; 19] = [
     },
 ];
 
+/// The options that only ScyllaDB has. Its drivers find them in the column `extensions`, and Cassandra's do not miss
+/// them; DESCRIBE and the schema log have those that are not the default, so that others still read what is plain.
+pub const SCYLLA_OPTIONS: [TableOption; 1] = [TableOption {
+    name: "paxos_grace_seconds",
+    effect: Effect::Kept("there are no Paxos tables"),
+    read: |o, g| put(&mut o.paxos_grace_seconds, least("paxos_grace_seconds", g, 0)),
+    show: |o| Value::Int(o.paxos_grace_seconds),
+}];
+
 impl TableOption {
     /// The option of that name.
     pub fn of(name: &str) -> Option<&'static TableOption> {
-        OPTIONS.iter().find(|option| option.name == name)
+        OPTIONS.iter().chain(&SCYLLA_OPTIONS).find(|option| option.name == name)
+    }
+
+    /// The sub-options of a map; those of `compaction` depend on its class, and are not here.
+    pub fn sub_options(&self) -> &'static [SubOption] {
+        match self.name {
+            "caching" => &CACHING,
+            "compression" => &COMPRESSION,
+            _ => &[],
+        }
+    }
+
+    /// The option's name and value, if `options` have another value than every table.
+    pub(super) fn changed<'o>(
+        &self,
+        options: &'o TableOptions,
+    ) -> Option<(&'static str, Value<'o>)> {
+        let value = (self.show)(options);
+        (value != (self.show)(&TableOptions::default())).then_some((self.name, value))
     }
 
     /// Says what of the option's value does nothing, if it is not what every table has.
-    pub(super) fn warn(&self, options: &TableOptions, warnings: &mut Vec<String>) {
+    pub(super) fn warn(&self, options: &TableOptions, given: &Given, warnings: &mut Vec<String>) {
         match (self.name, self.effect) {
             ("compaction", _) => warnings.extend(options.compaction.warnings()),
             ("compression", _) => warnings.extend(options.compression.warnings()),
-            (name, Effect::Kept(why))
-                if (self.show)(options) != (self.show)(&TableOptions::default()) =>
-            {
+            (name, Effect::Kept(why)) if self.changed(options).is_some() => {
                 warnings.push(format!("Option '{name}' is kept and has no effect: {why}"));
+            }
+            (name, Effect::Works) => {
+                let Given::Map(map) = given else { return };
+                let subs = self.sub_options().iter();
+                warnings.extend(subs.filter_map(|sub| sub.warning(name, map.get(sub.name)?)));
             }
             _ => {}
         }

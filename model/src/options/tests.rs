@@ -83,6 +83,7 @@ fn what_does_nothing_is_said() {
         "compaction = {'class': 'UnifiedCompactionStrategy', 'flush_size_override': '50MiB'}",
         "compaction = {'class': 'IncrementalCompactionStrategy'}",
         "in_memory = true",
+        "paxos_grace_seconds = 10",
     ] {
         let (_, result, warnings) = set(text);
         assert_eq!((result, warnings.len()), (Ok(()), 1), "{text}: {warnings:?}");
@@ -105,6 +106,18 @@ fn a_default_is_not_worth_a_word() {
         assert_eq!(options.set(name, &given, &mut warnings), Ok(()), "{name}");
         assert_eq!((options, warnings), (TableOptions::default(), Vec::new()), "{name}");
     }
+}
+
+/// A schema without them loads into Cassandra as DESCRIBE wrote it.
+#[test]
+fn options_of_scylladb_are_shown_where_a_table_has_them() {
+    let extras =
+        |text: &str| -> Vec<_> { set(text).0.extras().map(|(name, _)| name).collect::<Vec<_>>() };
+    assert_eq!(extras("paxos_grace_seconds = 10"), ["paxos_grace_seconds"]);
+    assert!(extras("paxos_grace_seconds = 864000").is_empty(), "the default is not worth a word");
+    let (options, _, _) = set("paxos_grace_seconds = 10");
+    assert_eq!(options.pairs().count(), OPTIONS.len() + 1);
+    assert!(options.columns().all(|(name, _)| name != "paxos_grace_seconds"));
 }
 
 #[test]
@@ -136,17 +149,21 @@ fn document() -> String {
     };
     const HEAD: &str = "| Option | Here | Why |\n|---|---|---|\n";
     let _ = write!(out, "\n## Options of a table\n\n{HEAD}");
-    OPTIONS.iter().for_each(|option| row(&mut out, option.name, option.effect));
+    let own = || OPTIONS.iter().chain(&SCYLLA_OPTIONS);
+    own().for_each(|option| row(&mut out, option.name, option.effect));
     FOREIGN.iter().for_each(|(name, effect)| row(&mut out, name, *effect));
-    let _ = write!(out, "\n## In `caching`\n\n{HEAD}");
-    CACHING.iter().for_each(|option| row(&mut out, option.name, option.effect));
-    let _ = write!(out, "\n## In `compression`\n\n{HEAD}");
-    COMPRESSION.iter().for_each(|option| row(&mut out, option.name, option.effect));
-    row(&mut out, "class: LZ4Compressor", Effect::Works);
-    row(&mut out, "class: ZstdCompressor", Effect::Works);
-    row(&mut out, "class: NoopCompressor", Effect::Works);
-    row(&mut out, "class: SnappyCompressor", Effect::Kept("files are written with LZ4"));
-    row(&mut out, "class: DeflateCompressor", Effect::Kept("files are written with Zstandard"));
+    for option in own().filter(|option| !option.sub_options().is_empty()) {
+        let _ = write!(out, "\n## In `{}`\n\n{HEAD}", option.name);
+        option.sub_options().iter().for_each(|sub| row(&mut out, sub.name, sub.effect));
+        if option.name == "compression" {
+            row(&mut out, "class: LZ4Compressor", Effect::Works);
+            row(&mut out, "class: ZstdCompressor", Effect::Works);
+            row(&mut out, "class: NoopCompressor", Effect::Works);
+            row(&mut out, "class: SnappyCompressor", Effect::Kept("files are written with LZ4"));
+            let zstd = Effect::Kept("files are written with Zstandard");
+            row(&mut out, "class: DeflateCompressor", zstd);
+        }
+    }
     let _ = write!(out, "\n## In `compaction`, of every strategy\n\n{HEAD}");
     COMMON.iter().for_each(|option| row(&mut out, option.name, option.effect));
     row(&mut out, OVERLAPPING.name, OVERLAPPING.effect);

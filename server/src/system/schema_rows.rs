@@ -5,8 +5,9 @@
 
 use super::value::{Row, Value};
 use super::{VIRTUAL, is_virtual};
-use model::options;
+use model::options::{self, TableOptions};
 use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The keyspaces that `system_schema` lists.
@@ -44,9 +45,44 @@ fn table(table: &Table) -> Row {
     ];
     // As in Cassandra: null, unless a memtable was named.
     let named = |name: &str| name != "memtable" || table.options.memtable != "default";
-    let options = table.options.pairs().filter(|(name, _)| named(name));
-    row.extend(options.map(|(name, value)| (name, option(value))));
+    let columns = table.options.columns().filter(|(name, _)| named(name));
+    row.extend(columns.map(|(name, value)| match (name, value) {
+        ("extensions", options::Value::Blobs(own)) => (name, extensions(own, &table.options)),
+        (name, value) => (name, option(value)),
+    }));
     row
+}
+
+/// What a statement gave as `extensions`, and the options that ScyllaDB has more than Cassandra, in the form that
+/// ScyllaDB serializes and its drivers read.
+fn extensions(own: &BTreeMap<String, Vec<u8>>, options: &TableOptions) -> Value {
+    let mut all = own.clone();
+    all.extend(options.extras().map(|(name, value)| (name.to_owned(), serialized(&value))));
+    Value::BlobMap(all)
+}
+
+/// ScyllaDB's serializer: little endian, and 4 bytes of length before a text and before the pairs of a map.
+fn serialized(value: &options::Value<'_>) -> Vec<u8> {
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    };
+    let mut out = Vec::new();
+    match value {
+        options::Value::Text(value) => text(&mut out, value),
+        options::Value::Boolean(value) => out.push(u8::from(*value)),
+        options::Value::Double(value) => out.extend_from_slice(&value.to_le_bytes()),
+        options::Value::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
+        options::Value::Map(map) => {
+            out.extend_from_slice(&(map.len() as u32).to_le_bytes());
+            for (key, value) in &**map {
+                text(&mut out, key);
+                text(&mut out, value);
+            }
+        }
+        options::Value::Blobs(_) => unreachable!("no option of ScyllaDB is a map of bytes"),
+    }
+    out
 }
 
 fn option(value: options::Value<'_>) -> Value {
@@ -157,4 +193,71 @@ pub(super) fn virtual_tables(schema: &Schema) -> Vec<Row> {
 pub(super) fn virtual_columns(schema: &Schema) -> Vec<Row> {
     let tables = virtual_keyspaces_of(schema).flat_map(|keyspace| keyspace.tables.values());
     tables.flat_map(|table| table.columns().iter().map(|c| column(table, c))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::options::Given;
+    use model::schema::{TableBuilder, TableId};
+    use model::types::CqlType;
+    use uuid::Uuid;
+
+    fn row_of(options: TableOptions) -> Row {
+        let made = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+            .options(options)
+            .partition_key("k", CqlType::Int)
+            .and_then(TableBuilder::build);
+        table(&made.unwrap())
+    }
+
+    fn extensions_of(options: TableOptions) -> BTreeMap<String, Vec<u8>> {
+        let found = row_of(options).into_iter().find(|(name, _)| *name == "extensions");
+        let Some((_, Value::BlobMap(map))) = found else { panic!("a map of bytes: {found:?}") };
+        map
+    }
+
+    #[test]
+    fn options_of_scylladb_are_extensions_as_its_drivers_read_them() {
+        let mut options = TableOptions::default();
+        assert!(extensions_of(options.clone()).is_empty());
+        options.extensions.insert("own".into(), vec![7]);
+        let given = Given::Text("10".into());
+        options.set("paxos_grace_seconds", &given, &mut Vec::new()).unwrap();
+        let expected =
+            [("own".to_owned(), vec![7]), ("paxos_grace_seconds".to_owned(), vec![10, 0, 0, 0])];
+        assert_eq!(extensions_of(options), BTreeMap::from(expected));
+    }
+
+    /// The columns that are not null for a plain table of Cassandra 5.0.9.
+    #[test]
+    fn every_column_that_cassandra_fills_is_filled() {
+        let filled: Vec<&str> =
+            row_of(TableOptions::default()).iter().map(|(name, _)| *name).collect();
+        for column in [
+            "keyspace_name",
+            "table_name",
+            "additional_write_policy",
+            "bloom_filter_fp_chance",
+            "caching",
+            "comment",
+            "compaction",
+            "compression",
+            "crc_check_chance",
+            "dclocal_read_repair_chance",
+            "default_time_to_live",
+            "extensions",
+            "flags",
+            "gc_grace_seconds",
+            "id",
+            "max_index_interval",
+            "memtable_flush_period_in_ms",
+            "min_index_interval",
+            "read_repair",
+            "read_repair_chance",
+            "speculative_retry",
+        ] {
+            assert!(filled.contains(&column), "{column} of system_schema.tables");
+        }
+    }
 }
