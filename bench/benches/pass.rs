@@ -6,7 +6,6 @@
 //! request. The data directory is made in, and removed from, the current one.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up ends")]
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -14,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::options::KeyspaceOptions;
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder, TableId};
 use model::{CqlType, Deletion, MutationBuilder, RowBuilder, Schema, SchemaChange, Token};
@@ -137,8 +137,8 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
 fn make_table(opened: &Opened<Alone>) {
     let shard = opened.shard.clone();
     shard.runtime().clone().spawn(shard::Group::Background, async move {
-        let (name, replication) = ("ks".to_owned(), BTreeMap::new());
-        let keyspace = SchemaChange::CreateKeyspace { name, replication, durable_writes: true };
+        let name = "ks".to_owned();
+        let keyspace = SchemaChange::CreateKeyspace { name, options: KeyspaceOptions::default() };
         shard.alter(keyspace, 0).await.unwrap();
         shard.alter(SchemaChange::CreateTable(Box::new(table())), 1).await.unwrap();
     });

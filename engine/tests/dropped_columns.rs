@@ -11,6 +11,7 @@ use engine::io::{Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine};
 use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder};
@@ -33,11 +34,8 @@ fn table() -> Table {
 }
 
 fn schema(table: &Table) -> Schema {
-    let keyspace = SchemaChange::CreateKeyspace {
-        name: "ks".into(),
-        replication: Default::default(),
-        durable_writes: true,
-    };
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table.clone()))]).unwrap()
 }
 

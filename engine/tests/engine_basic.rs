@@ -9,6 +9,7 @@ use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Job};
 use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{SchemaChange, TableBuilder};
@@ -24,11 +25,8 @@ fn schema() -> Schema {
         .and_then(|b| b.regular("v", CqlType::Blob))
         .and_then(TableBuilder::build)
         .unwrap();
-    let keyspace = SchemaChange::CreateKeyspace {
-        name: "ks".into(),
-        replication: Default::default(),
-        durable_writes: true,
-    };
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
     Schema::of_changes(changes).unwrap()
 }

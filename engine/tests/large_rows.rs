@@ -11,6 +11,7 @@ use engine::limits::ROW_BYTES_MAX;
 use engine::{Config, Engine, Error, Job, RowLimits};
 use model::cell::Life;
 use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{SchemaChange, TableBuilder};
@@ -32,11 +33,8 @@ fn schema() -> Schema {
         .and_then(|t| t.regular("m", map))
         .and_then(TableBuilder::build)
         .unwrap();
-    let keyspace = SchemaChange::CreateKeyspace {
-        name: "ks".into(),
-        replication: Default::default(),
-        durable_writes: true,
-    };
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! The options of a table, as values: each read and refused in one place, in Cassandra's words.
+//! The options of tables and keyspaces, as values: each read and refused in one place, in Cassandra's words.
 //!
 //! ```text
 //! WITH name = given ─► list (a row for each option: read, show, effect) ─► TableOptions ─► engine, DESCRIBE,
@@ -10,15 +10,17 @@
 //! 2. A map option is a value with its numbers, and keeps what was given for those who ask.
 //! 3. An option that does nothing says so (`effect`): in a warning, and in the documents.
 //!
-//! Not here: options of keyspaces (`cql`), what is done with the numbers (`engine`).
+//! Those of a keyspace are few, and are in `keyspace`. Not here: what is done with the numbers (`engine`).
 
 mod caching;
 mod compaction;
 mod compression;
 mod effect;
 mod given;
+mod keyspace;
 mod list;
 mod refusal;
+mod replication;
 mod retry;
 mod sub_options;
 
@@ -33,8 +35,10 @@ pub use compaction::{
 pub use compression::{Algorithm, COMPRESSION, Compression};
 pub use effect::{Effect, SubOption};
 pub use given::{Given, boolean};
+pub use keyspace::{KEYSPACE_OPTIONS, KeyspaceOptions};
 pub use list::{FOREIGN, OPTIONS, SCYLLA_OPTIONS, TableOption, Value};
 pub use refusal::{Refusal, Result};
+pub use replication::{Place, Replication};
 pub use retry::Retry;
 
 use std::collections::BTreeMap;

@@ -25,21 +25,20 @@ pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,
 };
 
+use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// One keyspace: its replication, its types and tables.
+/// One keyspace: its options, its types and tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyspace {
     /// Its name, as stored.
     pub name: String,
-    /// `class` (full Java name) and its options.
-    pub replication: BTreeMap<String, String>,
-    /// Accepted and kept; every write here is durable.
-    pub durable_writes: bool,
+    /// What follows WITH.
+    pub options: KeyspaceOptions,
     /// Tables by name.
     pub tables: BTreeMap<String, Arc<Table>>,
     /// User types by name.

@@ -16,6 +16,7 @@ use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
 use messina_shard::runtime::{reap, sleep};
 use messina_shard::upkeep::Upkeep;
 use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
+use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder};
@@ -155,8 +156,7 @@ fn table() -> Table {
 
 async fn make_table(client: &Client) -> Arc<Schema> {
     let name = "ks".to_owned();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name, replication: BTreeMap::new(), durable_writes: true };
+    let keyspace = SchemaChange::CreateKeyspace { name, options: KeyspaceOptions::default() };
     let schema = client.shard.alter(keyspace, 0).await.unwrap();
     client.shard.alter(SchemaChange::CreateTable(Box::new(table())), schema.number).await.unwrap()
 }

@@ -5,6 +5,7 @@ use engine::io::{Disk, Faults, File, RelPath, SimDisk};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
 use model::read::{Limits, Partitions, ReadCommand, Slice};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{SchemaChange, TableBuilder};
@@ -94,11 +95,8 @@ impl Shape {
             .fold(table, |table, c| table.and_then(|t| t.regular(&format!("c{c}"), CqlType::Blob)))
             .and_then(TableBuilder::build)
             .expect("the table is well-formed");
-        let keyspace = SchemaChange::CreateKeyspace {
-            name: "ks".into(),
-            replication: Default::default(),
-            durable_writes: true,
-        };
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
         Schema::of_changes(changes).expect("a table in an empty schema conflicts with nothing")
     }

@@ -12,6 +12,7 @@ use cql::frame::request::Request;
 use cql::plan::PagingState;
 use model::TableId;
 use model::mutation::MutationRef;
+use model::options::KeyspaceOptions;
 use model::ordered;
 use model::row::RowRef;
 use model::schema::{Schema, SchemaChange};
@@ -127,11 +128,8 @@ fn schema(input: &[u8]) {
     let mut warnings = Vec::new();
     let again = model::schema::decode(&model::schema::encode(&entry), &mut warnings);
     assert!(again.is_ok_and(|again| again == entry), "an entry changes when it is written again");
-    let keyspace = SchemaChange::CreateKeyspace {
-        name: "ks".to_owned(),
-        replication: Default::default(),
-        durable_writes: true,
-    };
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".to_owned(), options: KeyspaceOptions::default() };
     let schema = Schema::of_changes([keyspace]).expect("a new keyspace");
     let _ = schema.apply(&entry);
 }

@@ -1,4 +1,4 @@
-//! Table options: what follows WITH is set on [`TableOptions`], which reads and refuses it.
+//! Options of tables: what follows WITH is set on [`TableOptions`], which reads and refuses it.
 
 use crate::error::{Error, Result};
 use crate::lang::ast::{Properties, PropertyValue};
@@ -18,7 +18,7 @@ pub(super) fn apply(
     Ok(options)
 }
 
-fn given(value: &PropertyValue) -> Given {
+pub(super) fn given(value: &PropertyValue) -> Given {
     match value {
         PropertyValue::Text(text) => Given::Text(text.clone()),
         PropertyValue::Map(pairs) => Given::Map(pairs.iter().cloned().collect()),
@@ -30,6 +30,7 @@ impl From<Refusal> for Error {
         match refusal {
             Refusal::Syntax(text) => Error::Syntax(text),
             Refusal::Config(text) => Error::Config(text),
+            Refusal::Invalid(text) => Error::Invalid(text),
         }
     }
 }

@@ -25,7 +25,9 @@ pub(super) fn create(ground: &DdlContext<'_>, create: &CreateTable) -> Result<Dd
         return Err(Error::AlreadyExists {
             keyspace: keyspace_name.to_owned(),
             table: name.clone(),
-            text: format!("Table '{keyspace_name}.{name}' already exists"),
+            text: format!(
+                "Cannot add already existing table \"{name}\" to keyspace \"{keyspace_name}\""
+            ),
         });
     }
     check_table_name(keyspace_name, name)?;

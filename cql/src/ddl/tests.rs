@@ -5,9 +5,9 @@ use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::prepare::prepare;
 use crate::testing::Database;
+use model::options::KeyspaceOptions;
 use model::schema::{SchemaEntry, TableBuilder};
 use model::types::{CqlType, UserType};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
 fn schema() -> Schema {
@@ -20,8 +20,7 @@ fn schema() -> Schema {
         .expect("a sound table");
     let keyspace = |name: &str| SchemaChange::CreateKeyspace {
         name: name.to_owned(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
+        options: KeyspaceOptions::default(),
     };
     let changes = [keyspace("ee"), keyspace("system"), SchemaChange::CreateTable(Box::new(table))];
     Schema::of_changes(changes).expect("sound changes")

@@ -2,16 +2,18 @@
 
 use super::*;
 use crate::lang::ast::{Describe, DescribeTarget};
+use model::options::{KeyspaceOptions, Replication};
 use model::schema::{SchemaChange, TableBuilder, TableId};
 use model::types::{CqlType, UserType};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
 fn schema() -> Schema {
-    let replication = BTreeMap::from([
-        ("class".to_owned(), "org.apache.cassandra.locator.NetworkTopologyStrategy".to_owned()),
-        ("datacenter1".to_owned(), "1".to_owned()),
-    ]);
+    let factors = BTreeMap::from([("datacenter1".to_owned(), 1)]);
+    let options = KeyspaceOptions {
+        replication: Replication::NetworkTopology(factors),
+        ..KeyspaceOptions::default()
+    };
     let text = Arc::new(CqlType::Text);
     let inner = CqlType::List { element: text.clone(), frozen: true };
     let fields = vec![("a".to_owned(), CqlType::Int), ("B".to_owned(), inner)];
@@ -30,8 +32,7 @@ fn schema() -> Schema {
     let mut table = table.expect("a sound table");
     table.options.comment = "it's".to_owned();
     table.options.default_time_to_live = 5;
-    let create =
-        SchemaChange::CreateKeyspace { name: "dd".into(), replication, durable_writes: true };
+    let create = SchemaChange::CreateKeyspace { name: "dd".into(), options };
     let changes =
         [create, SchemaChange::CreateType(ty), SchemaChange::CreateTable(Box::new(table))];
     Schema::of_changes(changes).expect("sound changes")

@@ -22,17 +22,11 @@ fn map(pairs: &BTreeMap<String, String>) -> String {
 
 /// The CREATE KEYSPACE statement that makes `keyspace`.
 pub fn create_keyspace(keyspace: &Keyspace) -> String {
-    let mut replication = keyspace.replication.clone();
-    if let Some(class) = replication.get_mut("class")
-        && let Some(short) = class.strip_prefix("org.apache.cassandra.locator.")
-    {
-        *class = short.to_owned();
-    }
     format!(
         "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
         Name(&keyspace.name),
-        map(&replication),
-        keyspace.durable_writes
+        map(&keyspace.options.replication.short_pairs()),
+        keyspace.options.durable_writes
     )
 }
 

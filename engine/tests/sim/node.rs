@@ -7,7 +7,7 @@ use engine::layout::{self, Found, Layout};
 use engine::{Config, Engine, Error, Reshard, sweep};
 use messina_engine as engine;
 use model::options::Compression;
-use model::options::{Class, Compaction};
+use model::options::{Class, Compaction, KeyspaceOptions};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::schema::{SchemaChange, Table, TableBuilder};
@@ -70,11 +70,8 @@ fn definition(number: usize, id: TableId, gc_grace_s: i32, drops: &Drops) -> Tab
 
 /// The schema with these tables.
 pub(crate) fn schema(ids: &[TableId; TABLES], gc_grace_s: i32, drops: &Drops) -> Schema {
-    let keyspace = SchemaChange::CreateKeyspace {
-        name: "ks".into(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
-    };
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     let table = |(number, id): (usize, &TableId)| {
         SchemaChange::CreateTable(Box::new(definition(number, *id, gc_grace_s, drops)))
     };

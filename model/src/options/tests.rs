@@ -3,10 +3,10 @@
 use super::*;
 use std::fmt::Write as _;
 
-/// Sets one option of a new table: `name = 'text'`, or `name = {'key': 'value', ..}`.
-fn set(text: &str) -> (TableOptions, Result<()>, Vec<String>) {
+/// `name = 'text'`, or `name = {'key': 'value', ..}`.
+pub(super) fn given(text: &str) -> (&str, Given) {
     let (name, value) = text.split_once(" = ").unwrap();
-    let unquoted = |text: &str| text.trim().trim_matches('\'').to_owned();
+    let unquoted = |text: &str| text.trim_matches('\'').to_owned();
     let given = match value.strip_prefix('{').and_then(|value| value.strip_suffix('}')) {
         None => Given::Text(unquoted(value)),
         Some(pairs) => {
@@ -18,6 +18,12 @@ fn set(text: &str) -> (TableOptions, Result<()>, Vec<String>) {
             Given::Map(pairs.map(pair).collect())
         }
     };
+    (name, given)
+}
+
+/// Sets one option of a new table.
+fn set(text: &str) -> (TableOptions, Result<()>, Vec<String>) {
+    let (name, given) = given(text);
     let (mut options, mut warnings) = (TableOptions::default(), Vec::new());
     let result = options.set(name, &given, &mut warnings).and_then(|()| options.check());
     (options, result, warnings)
@@ -48,6 +54,7 @@ fn answers_are_cassandras() {
             Ok(()) => format!("ok {}", shown(&options, name)),
             Err(Refusal::Syntax(text)) => format!("2000 {text}"),
             Err(Refusal::Config(text)) => format!("2300 {text}"),
+            Err(Refusal::Invalid(text)) => format!("2200 {text}"),
         };
         if answer != expected {
             let _ = writeln!(wrong, "{text}\n    {expected}\n    {answer}");
@@ -135,10 +142,28 @@ fn the_unknown_is_refused() {
     }
 }
 
-/// The table of `docs/options.md`, made from the lists.
-fn document() -> String {
-    let mut out = String::new();
-    let row = |out: &mut String, name: &str, effect: Effect| {
+/// Compares the tables of `docs/options.md` after the line of `marker` with what the lists say, or writes them.
+pub(super) fn documented(marker: &str, tables: &str) -> std::result::Result<(), String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/options.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let begin = format!("<!-- {marker}: made by a test of model -->\n");
+    let end = format!("<!-- end of {marker} -->");
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (found, after) = rest.split_once(&end).unwrap();
+    if std::env::var_os("MESSINA_BLESS").is_some() {
+        std::fs::write(path, format!("{before}{begin}\n{}\n\n{end}{after}", tables.trim()))
+            .unwrap();
+        return Ok(());
+    }
+    let same = found.trim() == tables.trim();
+    same.then_some(())
+        .ok_or_else(|| format!("{marker}: the document says\n{found}\nand the code\n{tables}"))
+}
+
+/// One table of the document: a title, and a row for each option.
+pub(super) fn table(title: &str, rows: impl IntoIterator<Item = (&'static str, Effect)>) -> String {
+    let mut out = format!("\n## {title}\n\n| Option | Here | Why |\n|---|---|---|\n");
+    for (name, effect) in rows {
         let (what, why) = match effect {
             Effect::Works => ("works", ""),
             Effect::Kept(why) => ("kept, with a warning", why),
@@ -146,47 +171,41 @@ fn document() -> String {
             Effect::Refused(why) => ("refused", why),
         };
         let _ = writeln!(out, "| `{name}` | {what} | {why} |");
-    };
-    const HEAD: &str = "| Option | Here | Why |\n|---|---|---|\n";
-    let _ = write!(out, "\n## Options of a table\n\n{HEAD}");
-    let own = || OPTIONS.iter().chain(&SCYLLA_OPTIONS);
-    own().for_each(|option| row(&mut out, option.name, option.effect));
-    FOREIGN.iter().for_each(|(name, effect)| row(&mut out, name, *effect));
-    for option in own().filter(|option| !option.sub_options().is_empty()) {
-        let _ = write!(out, "\n## In `{}`\n\n{HEAD}", option.name);
-        option.sub_options().iter().for_each(|sub| row(&mut out, sub.name, sub.effect));
-        if option.name == "compression" {
-            row(&mut out, "class: LZ4Compressor", Effect::Works);
-            row(&mut out, "class: ZstdCompressor", Effect::Works);
-            row(&mut out, "class: NoopCompressor", Effect::Works);
-            row(&mut out, "class: SnappyCompressor", Effect::Kept("files are written with LZ4"));
-            let zstd = Effect::Kept("files are written with Zstandard");
-            row(&mut out, "class: DeflateCompressor", zstd);
-        }
     }
-    let _ = write!(out, "\n## In `compaction`, of every strategy\n\n{HEAD}");
-    COMMON.iter().for_each(|option| row(&mut out, option.name, option.effect));
-    row(&mut out, OVERLAPPING.name, OVERLAPPING.effect);
-    for class in Class::ALL {
-        let _ = write!(out, "\n## In `compaction`, of `{}`\n\n{HEAD}", class.name());
-        if class == Class::Incremental {
-            row(&mut out, "class", Effect::Kept("the table is compacted by size tiers"));
+    out
+}
+
+/// The tables of `docs/options.md` about tables, made from the lists.
+fn tables() -> String {
+    let own = || OPTIONS.iter().chain(&SCYLLA_OPTIONS);
+    let subs = |subs: &'static [SubOption]| subs.iter().map(|sub| (sub.name, sub.effect));
+    let options = own().map(|option| (option.name, option.effect));
+    let mut out = table("Options of a table", options.chain(FOREIGN));
+    for option in own().filter(|option| !option.sub_options().is_empty()) {
+        let mut rows: Vec<_> = subs(option.sub_options()).collect();
+        if option.name == "compression" {
+            rows.extend([
+                ("class: LZ4Compressor", Effect::Works),
+                ("class: ZstdCompressor", Effect::Works),
+                ("class: NoopCompressor", Effect::Works),
+                ("class: SnappyCompressor", Effect::Kept("files are written with LZ4")),
+                ("class: DeflateCompressor", Effect::Kept("files are written with Zstandard")),
+            ]);
         }
-        class.sub_options().iter().for_each(|option| row(&mut out, option.name, option.effect));
+        out += &table(&format!("In `{}`", option.name), rows);
+    }
+    let common = subs(&COMMON).chain([(OVERLAPPING.name, OVERLAPPING.effect)]);
+    out += &table("In `compaction`, of every strategy", common);
+    for class in Class::ALL {
+        let tiers = Effect::Kept("the table is compacted by size tiers");
+        let own = (class == Class::Incremental).then_some(("class", tiers));
+        let rows = own.into_iter().chain(subs(class.sub_options()));
+        out += &table(&format!("In `compaction`, of `{}`", class.name()), rows);
     }
     out
 }
 
 #[test]
 fn the_documents_list_every_option() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/options.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    let (begin, end) = ("<!-- table options: made by a test of model -->\n", "<!-- end -->");
-    let (before, rest) = text.split_once(begin).unwrap();
-    let (table, after) = rest.split_once(end).unwrap();
-    if std::env::var_os("MESSINA_BLESS").is_some() {
-        std::fs::write(path, format!("{before}{begin}{}\n{end}{after}", document())).unwrap();
-        return;
-    }
-    assert_eq!(table.trim(), document().trim());
+    assert_eq!(documented("table options", &tables()), Ok(()));
 }

@@ -5,6 +5,7 @@
 
 use super::table::check_name;
 use super::{Keyspace, Schema, Table};
+use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -18,19 +19,15 @@ pub enum SchemaChange {
     CreateKeyspace {
         /// Name of the object.
         name: String,
-        /// Class and options.
-        replication: BTreeMap<String, String>,
-        /// Whether writes go to the log, as the statement said.
-        durable_writes: bool,
+        /// What follows WITH, after the change.
+        options: KeyspaceOptions,
     },
     /// ALTER KEYSPACE: the new properties.
     AlterKeyspace {
         /// Name of the object.
         name: String,
-        /// Class and options.
-        replication: BTreeMap<String, String>,
-        /// Whether writes go to the log, as the statement said.
-        durable_writes: bool,
+        /// What follows WITH, after the change.
+        options: KeyspaceOptions,
     },
     /// DROP KEYSPACE, with all its tables.
     DropKeyspace {
@@ -92,7 +89,7 @@ impl Schema {
         next.number = entry.number;
         next.version = entry.version;
         match &entry.change {
-            SchemaChange::CreateKeyspace { name, replication, durable_writes } => {
+            SchemaChange::CreateKeyspace { name, options } => {
                 check_name("Keyspace", name)?;
                 if next.keyspaces.contains_key(name) {
                     let (keyspace, table) = (name.clone(), String::new());
@@ -100,17 +97,15 @@ impl Schema {
                 }
                 let keyspace = Keyspace {
                     name: name.clone(),
-                    replication: replication.clone(),
-                    durable_writes: *durable_writes,
+                    options: options.clone(),
                     tables: BTreeMap::new(),
                     types: BTreeMap::new(),
                 };
                 next.keyspaces.insert(name.clone(), Arc::new(keyspace));
             }
-            SchemaChange::AlterKeyspace { name, replication, durable_writes } => {
+            SchemaChange::AlterKeyspace { name, options } => {
                 let keyspace = next.keyspace_mut(name)?;
-                keyspace.replication = replication.clone();
-                keyspace.durable_writes = *durable_writes;
+                keyspace.options = options.clone();
             }
             SchemaChange::DropKeyspace { name } => {
                 let keyspace = next.keyspaces.remove(name).ok_or_else(|| no_keyspace(name))?;
@@ -224,11 +219,8 @@ mod tests {
 
     #[test]
     fn a_schema_is_what_its_log_says() {
-        let create = SchemaChange::CreateKeyspace {
-            name: "ks".into(),
-            replication: BTreeMap::new(),
-            durable_writes: true,
-        };
+        let create =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let one = Schema::empty().apply(&entry(1, create.clone())).expect("a new keyspace");
         assert!(matches!(one.apply(&entry(2, create)), Err(Error::AlreadyExists { .. })));
         let create = SchemaChange::CreateTable(Box::new(table()));

@@ -29,10 +29,8 @@ impl Replication {
         if VIRTUAL.contains(&keyspace.name.as_str()) {
             return Replication::Virtual;
         }
-        let factors = keyspace.replication.iter().filter(|(option, _)| *option != "class");
-        let factors: Vec<i32> = factors.filter_map(|(_, factor)| factor.parse().ok()).collect();
-        // A local keyspace names no factor.
-        Replication::Replicas(if factors.is_empty() { 1 } else { factors.iter().sum() })
+        let replicas = keyspace.options.replication.replicas();
+        Replication::Replicas(i32::try_from(replicas).unwrap_or(i32::MAX))
     }
 
     /// Of every keyspace that a statement reads or writes, each once.

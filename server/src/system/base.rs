@@ -4,22 +4,18 @@
 
 use super::{DEFINITIONS, GUARDED, is_computed};
 use cql::ddl::{DdlContext, plan};
+use model::options::{KeyspaceOptions, Replication};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The built-in keyspaces and tables, at version 0.
 pub(crate) fn base_schema() -> Schema {
     let mut schema = Schema::empty();
     for name in GUARDED {
-        let strategy = if is_computed(name) { "LocalStrategy" } else { "SimpleStrategy" };
-        let class = format!("org.apache.cassandra.locator.{strategy}");
-        let mut replication = BTreeMap::from([("class".to_owned(), class)]);
-        if !is_computed(name) {
-            replication.insert("replication_factor".to_owned(), "1".to_owned());
-        }
-        let name = name.to_owned();
-        let change = SchemaChange::CreateKeyspace { name, replication, durable_writes: true };
+        let replication =
+            if is_computed(name) { Replication::Local } else { Replication::Simple(1) };
+        let options = KeyspaceOptions { replication, ..KeyspaceOptions::default() };
+        let change = SchemaChange::CreateKeyspace { name: name.to_owned(), options };
         schema = apply(&schema, change);
     }
     for statement in DEFINITIONS.split(";\n").filter(|text| text.contains("CREATE TABLE")) {

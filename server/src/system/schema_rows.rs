@@ -20,8 +20,8 @@ pub(super) fn keyspaces(schema: &Schema) -> Vec<Row> {
     let row = |keyspace: &Arc<Keyspace>| {
         vec![
             ("keyspace_name", Value::text(&keyspace.name)),
-            ("durable_writes", Value::Boolean(keyspace.durable_writes)),
-            ("replication", Value::Map(keyspace.replication.clone())),
+            ("durable_writes", Value::Boolean(keyspace.options.durable_writes)),
+            ("replication", Value::Map(keyspace.options.replication.pairs())),
         ]
     };
     stored(schema).map(row).collect()

@@ -3,7 +3,7 @@
 //! The names here are the format: one that is changed makes old logs unreadable, and `FORMAT.md`'s example fails.
 
 use super::FORMAT;
-use crate::options::{Given, TableOptions, Value};
+use crate::options::{Given, KeyspaceOptions, TableOptions, Value};
 use crate::schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, SchemaChange, SchemaEntry, Table, TableId,
     TableParts,
@@ -159,10 +159,12 @@ impl EntryForm {
 impl ChangeForm {
     fn of(change: &SchemaChange) -> ChangeForm {
         match change.clone() {
-            SchemaChange::CreateKeyspace { name, replication, durable_writes } => {
+            SchemaChange::CreateKeyspace { name, options } => {
+                let (replication, durable_writes) = keyspace_form(&options);
                 ChangeForm::CreateKeyspace { name, replication, durable_writes }
             }
-            SchemaChange::AlterKeyspace { name, replication, durable_writes } => {
+            SchemaChange::AlterKeyspace { name, options } => {
+                let (replication, durable_writes) = keyspace_form(&options);
                 ChangeForm::AlterKeyspace { name, replication, durable_writes }
             }
             SchemaChange::DropKeyspace { name } => ChangeForm::DropKeyspace { name },
@@ -181,10 +183,12 @@ impl ChangeForm {
     fn change(self, warnings: &mut Vec<String>) -> Result<SchemaChange> {
         Ok(match self {
             ChangeForm::CreateKeyspace { name, replication, durable_writes } => {
-                SchemaChange::CreateKeyspace { name, replication, durable_writes }
+                let options = keyspace(&name, &replication, durable_writes, warnings);
+                SchemaChange::CreateKeyspace { name, options }
             }
             ChangeForm::AlterKeyspace { name, replication, durable_writes } => {
-                SchemaChange::AlterKeyspace { name, replication, durable_writes }
+                let options = keyspace(&name, &replication, durable_writes, warnings);
+                SchemaChange::AlterKeyspace { name, options }
             }
             ChangeForm::DropKeyspace { name } => SchemaChange::DropKeyspace { name },
             ChangeForm::CreateTable(form) => {
@@ -203,6 +207,23 @@ impl ChangeForm {
             ChangeForm::DropType { keyspace, name } => SchemaChange::DropType { keyspace, name },
         })
     }
+}
+
+fn keyspace_form(options: &KeyspaceOptions) -> (Texts, bool) {
+    (options.replication.pairs(), options.durable_writes)
+}
+
+fn keyspace(
+    name: &str,
+    replication: &Texts,
+    durable_writes: bool,
+    warnings: &mut Vec<String>,
+) -> KeyspaceOptions {
+    let (options, refused) = KeyspaceOptions::restore(replication, durable_writes);
+    warnings.extend(refused.map(|refusal| {
+        format!("keyspace {name}: the replication of an earlier build is refused, and its default holds: {refusal}")
+    }));
+    options
 }
 
 impl TableForm {

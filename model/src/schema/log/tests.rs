@@ -1,7 +1,7 @@
 //! The log's entries: there and back, as specified, and refused by name.
 
 use super::*;
-use crate::options::{Class, Compaction, Given};
+use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication};
 use crate::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
 use crate::types::{CqlType, UserType};
 use std::collections::BTreeMap;
@@ -45,12 +45,16 @@ fn user_type() -> UserType {
 
 /// A change of every kind.
 fn changes() -> Vec<SchemaChange> {
-    let replication = BTreeMap::from([("class".to_owned(), "SimpleStrategy".to_owned())]);
     let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
-    let (copy, durable_writes) = (replication.clone(), false);
+    let factors = BTreeMap::from([("dc".to_owned(), 3)]);
+    let simple = KeyspaceOptions { durable_writes: false, ..KeyspaceOptions::default() };
+    let networked = KeyspaceOptions {
+        replication: Replication::NetworkTopology(factors),
+        ..KeyspaceOptions::default()
+    };
     vec![
-        SchemaChange::CreateKeyspace { name: keyspace.clone(), replication, durable_writes },
-        SchemaChange::AlterKeyspace { name: keyspace.clone(), replication: copy, durable_writes },
+        SchemaChange::CreateKeyspace { name: keyspace.clone(), options: simple },
+        SchemaChange::AlterKeyspace { name: keyspace.clone(), options: networked },
         SchemaChange::CreateTable(Box::new(table())),
         SchemaChange::AlterTable(Box::new(table())),
         SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() },
