@@ -9,7 +9,7 @@ use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Job};
 use model::mutation::MutationBuilder;
-use model::options::{KeyspaceOptions, TableOptions};
+use model::options::{KeyspaceOptions, TableOptions, TombstoneGc};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{SchemaChange, TableBuilder};
@@ -25,7 +25,11 @@ const KEYS: u8 = 40;
 const LATER_S: u32 = 2_000_000_000;
 
 fn schema() -> Schema {
-    let options = TableOptions { gc_grace_seconds: 10, ..TableOptions::default() };
+    schema_with(TombstoneGc::Timeout)
+}
+
+fn schema_with(tombstone_gc: TombstoneGc) -> Schema {
+    let options = TableOptions { gc_grace_seconds: 10, tombstone_gc, ..TableOptions::default() };
     let table = TableBuilder::new("ks", "t", TABLE)
         .options(options)
         .partition_key("k", CqlType::Blob)
@@ -93,7 +97,11 @@ async fn all(engine: &Engine) -> BTreeMap<u8, u8> {
 }
 
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(seed), &schema()).await.unwrap());
+    open_with(disk, exec, seed, &schema()).await
+}
+
+async fn open_with(disk: &Disk, exec: &SimExec, seed: u64, schema: &Schema) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(seed), schema).await.unwrap());
     let driven = engine.clone();
     exec.spawn(async move {
         driven.drive_log().await;
@@ -110,6 +118,10 @@ struct Shard {
 
 impl Shard {
     async fn create(disk: &Disk, exec: &SimExec) -> Shard {
+        Shard::create_with(disk, exec, &schema()).await
+    }
+
+    async fn create_with(disk: &Disk, exec: &SimExec, schema: &Schema) -> Shard {
         let layout = Layout {
             ready: false,
             generation: 1,
@@ -119,7 +131,8 @@ impl Shard {
         };
         layout.make_directories(disk).await.unwrap();
         Engine::create(disk, &config(1)).await.unwrap();
-        Shard { engine: open(disk, exec, 2).await, oracle: BTreeMap::new(), time: 1 }
+        let engine = open_with(disk, exec, 2, schema).await;
+        Shard { engine, oracle: BTreeMap::new(), time: 1 }
     }
 
     async fn write(&mut self, key: u8, value: Option<u8>) {
@@ -248,6 +261,31 @@ fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
         assert_eq!(shard.files(), 0);
         shard.check().await;
     });
+}
+
+/// Tombstones are of second 100, their grace ends with second 110.
+#[test]
+fn tombstones_go_when_tombstone_gc_says() {
+    for (mode, now_s, files) in [
+        (TombstoneGc::Timeout, 110, 1),
+        (TombstoneGc::Timeout, 111, 0),
+        (TombstoneGc::Disabled, LATER_S, 1),
+        (TombstoneGc::Immediate, 99, 1),
+        (TombstoneGc::Immediate, 100, 0),
+    ] {
+        on_sim(1, async move |_, disk, exec| {
+            let mut shard = Shard::create_with(&disk, &exec, &schema_with(mode)).await;
+            shard.write(1, Some(1)).await;
+            shard.write(1, None).await;
+            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            while !shard.engine.compact_all(TABLE, now_s, async || yield_now().await).await.unwrap()
+            {
+            }
+            run_jobs(&shard.engine, now_s).await;
+            assert_eq!(shard.files(), files, "{mode:?} at {now_s}");
+            shard.check().await;
+        });
+    }
 }
 
 #[test]

@@ -70,6 +70,7 @@ pub struct TableOptions {
     pub paxos_grace_seconds: i32,
     pub read_repair: ReadRepair,
     pub speculative_retry: Retry,
+    pub tombstone_gc: TombstoneGc,
 }
 
 /// The option `read_repair`: whether a read waits until replicas agree.
@@ -86,6 +87,28 @@ impl ReadRepair {
         match self {
             ReadRepair::Blocking => "BLOCKING",
             ReadRepair::None => "NONE",
+        }
+    }
+}
+
+/// The option `tombstone_gc`: when compaction may drop a tombstone for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TombstoneGc {
+    /// When it is older than `gc_grace_seconds`.
+    Timeout,
+    /// Never: tombstones stay.
+    Disabled,
+    /// At the first compaction that meets it.
+    Immediate,
+}
+
+impl TombstoneGc {
+    /// The mode as CQL writes it.
+    pub fn mode(self) -> &'static str {
+        match self {
+            TombstoneGc::Timeout => "timeout",
+            TombstoneGc::Disabled => "disabled",
+            TombstoneGc::Immediate => "immediate",
         }
     }
 }
@@ -113,6 +136,7 @@ impl Default for TableOptions {
             paxos_grace_seconds: 864_000,
             read_repair: ReadRepair::Blocking,
             speculative_retry: Retry::default(),
+            tombstone_gc: TombstoneGc::Timeout,
         }
     }
 }

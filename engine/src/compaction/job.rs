@@ -24,6 +24,7 @@ use crate::manifest::{self, Edit, ViewId};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Sstable, SstableIdentity, WriterConfig, WrittenSstable};
 use crate::table::{Table, View};
+use model::options::{TableOptions, TombstoneGc};
 use model::schema::Table as Definition;
 use model::{TableId, Token};
 use std::rc::Rc;
@@ -295,8 +296,7 @@ fn plan(
     }
     let definition = table.definition();
     let strategy = Strategy::of(&definition.options.compaction);
-    let grace_s = u32::try_from(definition.options.gc_grace_seconds).unwrap_or(0);
-    let gc_before_s = now_s.saturating_sub(grace_s);
+    let gc_before_s = gc_before_s(&definition.options, now_s);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
     let facts =
@@ -315,6 +315,18 @@ fn plan(
     let pieces: Vec<Candidate> = views.iter().map(piece).collect();
     let task = ask(&strategy, &pieces, &facts)?;
     Some(Plan { views, task, gc_before_s })
+}
+
+/// Tombstones made before this second may go.
+fn gc_before_s(options: &TableOptions, now_s: u32) -> u32 {
+    match options.tombstone_gc {
+        TombstoneGc::Disabled => 0,
+        // What expires later is alive, and no tombstone yet.
+        TombstoneGc::Immediate => now_s.saturating_add(1),
+        TombstoneGc::Timeout => {
+            now_s.saturating_sub(u32::try_from(options.gc_grace_seconds).unwrap_or(0))
+        }
+    }
 }
 
 /// Nothing of the partition that is outside the merge is older than this.

@@ -8,6 +8,7 @@ use super::given::{at_least, boolean, double, integer, java_double};
 use super::refusal::{Refusal, Result};
 use super::{
     CACHING, COMPRESSION, Caching, Compaction, Compression, Given, ReadRepair, Retry, TableOptions,
+    TombstoneGc,
 };
 use crate::limits::TTL_S_MAX;
 use std::borrow::Cow;
@@ -42,7 +43,7 @@ pub struct TableOption {
 }
 
 /// What is taken or refused without a field: options of ScyllaDB, which its migrations carry along.
-pub const FOREIGN: [(&str, Effect); 6] = [
+pub const FOREIGN: [(&str, Effect); 5] = [
     ("in_memory", Effect::LeftOut("tables are on disk, and their blocks in the cache")),
     ("per_partition_rate_limit", Effect::LeftOut("rates of partitions are not limited")),
     (
@@ -53,7 +54,6 @@ pub const FOREIGN: [(&str, Effect); 6] = [
     ),
     ("synchronous_updates", Effect::LeftOut("there are no materialized views")),
     ("tablets", Effect::LeftOut("each core owns a range of tokens")),
-    ("tombstone_gc", Effect::LeftOut("tombstones go after gc_grace_seconds")),
 ];
 
 /// The options that Cassandra has: a column of `system_schema.tables` each.
@@ -189,12 +189,32 @@ pub const OPTIONS: [TableOption; 19] = [
 
 /// The options that only ScyllaDB has. Its drivers find them in the column `extensions`, and Cassandra's do not miss
 /// them; DESCRIBE and the schema log have those that are not the default, so that others still read what is plain.
-pub const SCYLLA_OPTIONS: [TableOption; 1] = [TableOption {
-    name: "paxos_grace_seconds",
-    effect: Effect::Kept("there are no Paxos tables"),
-    read: |o, g| put(&mut o.paxos_grace_seconds, least("paxos_grace_seconds", g, 0)),
-    show: |o| Value::Int(o.paxos_grace_seconds),
-}];
+pub const SCYLLA_OPTIONS: [TableOption; 2] = [
+    TableOption {
+        name: "paxos_grace_seconds",
+        effect: Effect::Kept("there are no Paxos tables"),
+        read: |o, g| put(&mut o.paxos_grace_seconds, least("paxos_grace_seconds", g, 0)),
+        show: |o| Value::Int(o.paxos_grace_seconds),
+    },
+    TableOption {
+        name: "tombstone_gc",
+        effect: Effect::Works,
+        read: |o, g| put(&mut o.tombstone_gc, tombstone_gc(g.map("tombstone_gc")?)),
+        show: |o| {
+            let mode = ("mode".to_owned(), o.tombstone_gc.mode().to_owned());
+            Value::Map(Cow::Owned(BTreeMap::from([mode])))
+        },
+    },
+];
+
+const TOMBSTONE_GC: [SubOption; 2] = [
+    SubOption::works("mode"),
+    SubOption {
+        name: "propagation_delay_in_seconds",
+        default: "3600",
+        effect: Effect::LeftOut("it belongs to the mode 'repair'"),
+    },
+];
 
 impl TableOption {
     /// The option of that name.
@@ -207,6 +227,7 @@ impl TableOption {
         match self.name {
             "caching" => &CACHING,
             "compression" => &COMPRESSION,
+            "tombstone_gc" => &TOMBSTONE_GC,
             _ => &[],
         }
     }
@@ -303,6 +324,32 @@ fn read_repair(text: &str) -> Result<ReadRepair> {
             "Invalid value {text} for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed"
         )),
     }
+}
+
+/// In ScyllaDB's words, whose option it is.
+fn tombstone_gc(given: &BTreeMap<String, String>) -> Result<TombstoneGc> {
+    let mut gc = TombstoneGc::Timeout;
+    for (key, value) in given {
+        match (&**key, &**value) {
+            ("mode", "timeout") => gc = TombstoneGc::Timeout,
+            ("mode", "disabled") => gc = TombstoneGc::Disabled,
+            ("mode", "immediate") => gc = TombstoneGc::Immediate,
+            ("mode", "repair") => {
+                return Refusal::config(
+                    "tombstone_gc option mode: repair is not supported: there is one replica, and no repair. \
+                     Use 'timeout', which keeps tombstones for gc_grace_seconds",
+                );
+            }
+            ("propagation_delay_in_seconds", text) if text.parse::<u32>().is_ok() => {}
+            ("mode" | "propagation_delay_in_seconds", _) => {
+                return Refusal::config(format!(
+                    "Invalid value for tombstone_gc option {key}: {value}"
+                ));
+            }
+            _ => return Refusal::config(format!("Invalid tombstone_gc option: {key}")),
+        }
+    }
+    Ok(gc)
 }
 
 /// Bytes in hexadecimal, as DESCRIBE writes them; any other text is its own bytes.

@@ -91,6 +91,7 @@ fn what_does_nothing_is_said() {
         "compaction = {'class': 'IncrementalCompactionStrategy'}",
         "in_memory = true",
         "paxos_grace_seconds = 10",
+        "tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '60'}",
     ] {
         let (_, result, warnings) = set(text);
         assert_eq!((result, warnings.len()), (Ok(()), 1), "{text}: {warnings:?}");
@@ -125,6 +126,31 @@ fn options_of_scylladb_are_shown_where_a_table_has_them() {
     let (options, _, _) = set("paxos_grace_seconds = 10");
     assert_eq!(options.pairs().count(), OPTIONS.len() + 1);
     assert!(options.columns().all(|(name, _)| name != "paxos_grace_seconds"));
+}
+
+/// In ScyllaDB's words (`tombstone_gc_options.cc`), apart from the mode that needs replicas.
+#[test]
+fn tombstone_gc_is_read_as_scylladb_does() {
+    let read = |text: &str| {
+        let (options, result, warnings) = set(&format!("tombstone_gc = {{{text}}}"));
+        assert_eq!(warnings, Vec::<String>::new(), "{text}");
+        result.map(|()| options.tombstone_gc.mode()).map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(read("'mode': 'disabled'"), Ok("disabled"));
+    assert_eq!(read("'mode': 'immediate'"), Ok("immediate"));
+    assert_eq!(read("'mode': 'timeout', 'propagation_delay_in_seconds': '3600'"), Ok("timeout"));
+    assert_eq!(read(""), Ok("timeout"));
+    let wrong = |text: &str| read(text).expect_err(text);
+    assert_eq!(wrong("'mode': 'never'"), "Invalid value for tombstone_gc option mode: never");
+    assert_eq!(wrong("'node': 'timeout'"), "Invalid tombstone_gc option: node");
+    assert_eq!(
+        wrong("'propagation_delay_in_seconds': '-1'"),
+        "Invalid value for tombstone_gc option propagation_delay_in_seconds: -1"
+    );
+    let repair = wrong("'mode': 'repair'");
+    assert!(repair.starts_with("tombstone_gc option mode: repair is not supported"), "{repair}");
+    let (_, result, _) = set("tombstone_gc = 'timeout'");
+    assert!(matches!(result, Err(Refusal::Syntax(_))), "{result:?}");
 }
 
 #[test]
