@@ -95,12 +95,14 @@ pub(crate) fn run(
 fn topics(repository: &Repository, names: &[String]) -> Result<Vec<Topic>, String> {
     let folder = repository.root().join(FOLDER).join("topics");
     let mut topics = Vec::new();
-    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let entries =
+        fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for entry in entries.flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if names.is_empty() || names.contains(&name) {
-            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let text = fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
             topics.push(Topic::parse(&name, &text)?);
         }
     }
@@ -294,7 +296,7 @@ fn record(
     }
     for topic in &topics {
         let path = repository.root().join(FOLDER).join(format!("topics/{}.txt", topic.name));
-        fs::write(&path, topic.render()).map_err(|e| format!("{}: {e}", path.display()))?;
+        fs::write(&path, topic.render()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     log.note(&complaints.join("\n"));
     match complaints.is_empty() {
@@ -309,7 +311,7 @@ fn record(
 /// Compares what was found with what is expected and what is known.
 fn judge(repository: &Repository, topics: &[Topic], found: &Found, log: &Log) -> Outcome {
     let list = repository.root().join(FOLDER).join("known-differences.txt");
-    let text = fs::read_to_string(&list).map_err(|e| format!("{}: {e}", list.display()))?;
+    let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
     let known = Known::parse(&text)?;
     let complaints = complaints(topics, found, &known);
     log.note(&complaints.join("\n\n"));

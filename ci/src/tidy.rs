@@ -6,6 +6,7 @@
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
 //!   words      no doc comment of two words, none of the private words that the field has a term for
 //!   links      a document's links lead to files that are there
+//!   errors     an error that a closure or an arm takes is named `error`
 //!   places     `unsafe` and the runtime's crate stand only in the files listed here
 //!
 //! Invariant: a rule has no list of exceptions that are allowed to be worse, only places with a
@@ -23,6 +24,10 @@ use crate::repository::TextFile;
 const FILE_LINES_MAX: usize = 600;
 /// Comments; rustfmt keeps code within 100. Texts may be as long as they must.
 const LINE_COLUMNS_MAX: usize = 120;
+
+/// Names of errors that are not whole words, as closures and arms spell them.
+const SHORT_ERRORS: [&str; 6] =
+    ["map_err(|e|", "_err(|err|", "Err(e)", "Err(err)", "Err(e @", "else(|e|"];
 
 /// Words of a doc comment at least.
 const DOC_WORDS_MIN: usize = 3;
@@ -61,6 +66,9 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
         if file.path.ends_with(".rs") {
             check_rust(file, &mut complaints);
             check_docs(file, &mut complaints);
+            if !file.path.starts_with("ci/src/tidy") {
+                check_errors(file, &mut complaints);
+            }
         }
         if file.path.ends_with(".md") {
             check_links(file, files, &mut complaints);
@@ -75,6 +83,14 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
             .map(|path| format!("{path}: needs no `unsafe`: unlist it")),
     );
     complaints
+}
+
+fn check_errors(file: &TextFile, complaints: &mut Vec<String>) {
+    for (number, line) in (1..).zip(file.text.lines()) {
+        if SHORT_ERRORS.iter().any(|short| line.contains(short)) {
+            complaints.push(format!("{}:{number}: an error is named `error`", file.path));
+        }
+    }
 }
 
 fn check_name(file: &TextFile, complaints: &mut Vec<String>) {

@@ -140,9 +140,10 @@ fn golden(repository: &Repository, report: &mut Report) {
 
 /// The crash tests notice each bug that is planted for them.
 fn planted(repository: &Repository, report: &mut Report) {
-    let rerun = "cargo test -p messina-engine --features planted --test planted --test sim bug";
+    let rerun =
+        "cargo test --release -p messina-engine --features planted --test planted --test sim bug";
     report.step("planted bugs", rerun, |log| {
-        let mut command = repository.cargo(&["test", "-p", "messina-engine"]);
+        let mut command = repository.cargo(&["test", "--release", "-p", "messina-engine"]);
         command.args(["--features", "planted", "--test", "planted", "--test", "sim", "bug"]);
         let output = log.output(command.args(["--", "--show-output"]), COMMAND_LIMIT)?;
         let caught = evidence::planted(&output, PLANTED_IN_FILES, PLANTED_IN_SHARDS);

@@ -46,7 +46,7 @@ impl Engine {
         let view = place.write_layer(&layer, pause).await?;
         let result = match self.until_durable(layer.until).await {
             Ok(()) => self.commit_flush(table, epoch, &layer, view).await,
-            Err(e) => Err(e),
+            Err(error) => Err(error),
         };
         if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
             place.remove().await?;
@@ -117,15 +117,15 @@ impl Place<'_> {
         let config = WriterConfig::of_table(self.definition, partitions);
         let drops = ColumnDrops::of(self.definition);
         let mut writer = Writer::new(self.disk, &dir, self.id, config);
-        if let Err(e) = fill(&mut writer, layer, &drops, pause).await {
+        if let Err(error) = fill(&mut writer, layer, &drops, pause).await {
             writer.abandon().await?;
-            return Err(e);
+            return Err(error);
         }
         match self.finish(writer).await {
             Ok(view) => Ok(view),
-            Err(e) => {
+            Err(error) => {
                 self.remove().await?;
-                Err(e)
+                Err(error)
             }
         }
     }

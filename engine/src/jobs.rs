@@ -106,9 +106,9 @@ impl Engine {
         let result = self.flush(table, pause).await;
         table.flushing.set(false);
         table.flush_backoff.ended(&result, now_s);
-        if let Err(e) = &result {
+        if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);
-            if matches!(e, Error::DiskFull { .. }) {
+            if matches!(error, Error::DiskFull { .. }) {
                 self.disk_full.set(true);
             }
         }

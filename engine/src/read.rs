@@ -91,7 +91,7 @@ impl Engine {
         self.scratch.borrow_mut().push(scratch);
         match result {
             Ok(()) => {}
-            Err(e) => page.tolerate_would_block(e)?,
+            Err(error) => page.tolerate_would_block(error)?,
         }
         let end = page.end();
         self.counters.count(|s| {

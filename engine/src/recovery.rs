@@ -121,8 +121,9 @@ impl Recovery<'_> {
 
     fn take(&self, record: &Record<'_>, start: Position, log: &str) -> Result<()> {
         for mutation in MutationRef::of_record(record.payload) {
-            let mutation = mutation
-                .map_err(|e| Error::corrupt(log, u64::from(record.end.offset()), e.to_string()))?;
+            let mutation = mutation.map_err(|error| {
+                Error::corrupt(log, u64::from(record.end.offset()), error.to_string())
+            })?;
             let Some(table) = self.tables.get(&mutation.table) else { continue };
             let done = self.manifest.state().truncated(mutation.table.0);
             if done.is_none_or(|done| record.end > done) {

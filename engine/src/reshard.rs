@@ -112,8 +112,8 @@ impl<'r> Logs<'r> {
         while let Some(record) = replay.next().await? {
             for mutation in MutationRef::of_record(record.payload) {
                 let at = u64::from(record.end.offset());
-                let mutation =
-                    mutation.map_err(|e| Error::corrupt(log_dir.as_str(), at, e.to_string()))?;
+                let mutation = mutation
+                    .map_err(|error| Error::corrupt(log_dir.as_str(), at, error.to_string()))?;
                 let done = state.truncated(mutation.table.0);
                 let Some(table) = self.tables.get(&mutation.table) else { continue };
                 if done.is_none_or(|done| record.end > done) {

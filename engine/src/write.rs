@@ -115,7 +115,7 @@ pub(crate) fn mutations(record: &[u8]) -> impl Iterator<Item = Result<MutationRe
         if mutation.is_err() {
             cursor = Cursor::new(&[]);
         }
-        Some(mutation.map_err(|e| Error::invalid(e.to_string())))
+        Some(mutation.map_err(|error| Error::invalid(error.to_string())))
     })
 }
 
@@ -185,7 +185,7 @@ impl Engine {
                     self.apply_settled();
                     self.wake_log_waiters();
                 }
-                Err(e) => return e,
+                Err(error) => return error,
             }
         }
     }
@@ -200,7 +200,7 @@ impl Engine {
                 Err(Error::DiskFull { .. } | Error::Overloaded(_)) => {
                     self.until_space_freed(before).await
                 }
-                Err(e) => return e,
+                Err(error) => return error,
             }
         }
     }

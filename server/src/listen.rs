@@ -39,7 +39,8 @@ impl Listeners {
     pub(crate) fn bind(config: &Config, shard_aware: bool) -> Result<Listeners, String> {
         let bind = |port| {
             let address = SocketAddr::new(config.listen, port);
-            os::bind_listener(address).map_err(|e| format!("cannot listen on {address}: {e}"))
+            os::bind_listener(address)
+                .map_err(|error| format!("cannot listen on {address}: {error}"))
         };
         let aware_port = config.shard_aware_port.filter(|_| shard_aware);
         let shards = (0..config.shards)
@@ -124,7 +125,7 @@ fn arrives(listener: &TcpListener, client: SocketAddr) -> io::Result<bool> {
         match listener.accept() {
             Ok((_, peer)) if peer == client => return Ok(true),
             Ok(_) => {}
-            Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             Err(_) if Instant::now() > deadline => return Ok(false),
             Err(_) => std::thread::yield_now(),
         }

@@ -36,11 +36,11 @@ impl Connection {
     /// Connects, and logs in as `cassandra` should the server ask.
     pub(super) fn open(address: &Address, version: Version) -> Result<Connection, String> {
         let target = (address.host.as_str(), address.port);
-        let stream = TcpStream::connect(target).map_err(|e| format!("connecting: {e}"))?;
+        let stream = TcpStream::connect(target).map_err(|error| format!("connecting: {error}"))?;
         stream
             .set_nodelay(true)
             .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
-            .map_err(|e| format!("connecting: {e}"))?;
+            .map_err(|error| format!("connecting: {error}"))?;
         let intake = FrameReader::new(Direction::Response, ANSWER_BYTES_MAX);
         let outlet = FrameWriter::new();
         let mut connection = Connection { stream, version, intake, outlet, input: Vec::new() };
@@ -51,7 +51,7 @@ impl Connection {
     fn start(&mut self) -> Result<(), String> {
         let mut options = Vec::new();
         writer::string_map(&mut options, [("CQL_VERSION", "3.0.0")].into_iter());
-        let options = Reader::new(&options).string_map().map_err(|e| format!("{e:?}"))?;
+        let options = Reader::new(&options).string_map().map_err(|error| format!("{error:?}"))?;
         let startup = Request::Startup(Startup { options });
         let asks = self.call(&startup, |answer| matches!(answer.reply, Reply::Authenticate(_)))?;
         self.intake.establish(self.version, Compression::None);
@@ -77,14 +77,15 @@ impl Connection {
         self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
         self.outlet.seal();
         let bytes = self.outlet.unsent().to_vec();
-        self.stream.write_all(&bytes).map_err(|e| format!("sending: {e}"))?;
+        self.stream.write_all(&bytes).map_err(|error| format!("sending: {error}"))?;
         self.outlet.sent(bytes.len());
         loop {
-            let step = self.intake.next(&self.input).map_err(|e| format!("{e:?}"))?;
+            let step = self.intake.next(&self.input).map_err(|error| format!("{error:?}"))?;
             let used = step.used;
             match step.arrival {
                 Arrival::Frame(header, body) => {
-                    let answer = Answer::decode(&header, body).map_err(|e| format!("{e}"))?;
+                    let answer =
+                        Answer::decode(&header, body).map_err(|error| format!("{error}"))?;
                     let result = read(&answer);
                     self.input.drain(..used);
                     return Ok(result);
@@ -98,7 +99,7 @@ impl Connection {
 
     fn receive(&mut self) -> Result<(), String> {
         let mut part = [0; 64 << 10];
-        match self.stream.read(&mut part).map_err(|e| format!("no answer: {e}"))? {
+        match self.stream.read(&mut part).map_err(|error| format!("no answer: {error}"))? {
             0 => Err("the server closed the connection".to_owned()),
             count => {
                 self.input.extend_from_slice(&part[..count]);

@@ -156,12 +156,16 @@ impl Parser<'_> {
             Scalar::Bigint | Scalar::Timestamp | Scalar::Time => {
                 word.parse::<i64>().map_err(bad)?.to_be_bytes().to_vec()
             }
-            Scalar::Float => {
-                word.parse::<f32>().map_err(|e| format!("{word}: {e}"))?.to_be_bytes().to_vec()
-            }
-            Scalar::Double => {
-                word.parse::<f64>().map_err(|e| format!("{word}: {e}"))?.to_be_bytes().to_vec()
-            }
+            Scalar::Float => word
+                .parse::<f32>()
+                .map_err(|error| format!("{word}: {error}"))?
+                .to_be_bytes()
+                .to_vec(),
+            Scalar::Double => word
+                .parse::<f64>()
+                .map_err(|error| format!("{word}: {error}"))?
+                .to_be_bytes()
+                .to_vec(),
             Scalar::Uuid | Scalar::Timeuuid => blob(&format!("0x{}", word.replace('-', "")))?,
             _ => return Err(format!("bind {word} with `raw`")),
         })
@@ -201,7 +205,7 @@ fn blob(word: &str) -> Result<Vec<u8>, String> {
         return Err(format!("{word:?} is no blob"));
     }
     let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
-    pairs.collect::<Result<_, _>>().map_err(|e| format!("{word:?}: {e}"))
+    pairs.collect::<Result<_, _>>().map_err(|error| format!("{word:?}: {error}"))
 }
 
 #[cfg(test)]

@@ -290,7 +290,7 @@ fn show_rows(columns: &Columns, rows: &Rows<'_>) -> Result<Vec<String>, String> 
         let mut row = Vec::new();
         for (_, kind) in columns {
             let cell = cells.next().ok_or("rows end before their last cell")?;
-            row.push(kind.show(cell.map_err(|e| e.to_string())?));
+            row.push(kind.show(cell.map_err(|error| error.to_string())?));
         }
         shown.push(row.join(" | "));
     }

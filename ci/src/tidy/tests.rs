@@ -37,6 +37,7 @@ fn each_rule_catches_its_violation() {
             "//! x\n/// The size.\nconst A: u8 = 0;\n",
             ":2: a doc comment of 2 words",
         ),
+        ("engine/src/a.rs", "//! x\nfn a() { b().map_err(|e| e) }\n", ":2: an error is named"),
         ("docs/a.md", "a house of cards\n", ":1: `house`: use the field's word"),
     ] {
         let found = complaints(path, text);
@@ -55,6 +56,7 @@ fn what_only_looks_like_a_violation_passes() {
             "//! glommio::io and unsafe, in words\nuse my_glommio::x; // glommio::x\n",
         ),
         ("engine/src/a.rs", &long_test),
+        ("cql/src/a/FORMAT.md", "the folder `cql/src/a/`\n"),
         ("engine/src/a.rs", &long_text),
     ] {
         assert_eq!(complaints(path, text), Vec::<String>::new());

@@ -49,7 +49,7 @@ impl Compression {
             },
             Compression::Snappy => match snap::raw::decompress_len(body) {
                 Ok(length) => (length as u64, body),
-                Err(e) => return Err(bad_block(&e)),
+                Err(error) => return Err(bad_block(&error)),
             },
         };
         if declared > u64::from(bytes_max) {
@@ -59,7 +59,9 @@ impl Compression {
         scratch.resize(declared as usize, 0);
         let written = match self {
             Compression::Lz4 => lz4_block(block, scratch)?,
-            _ => snap::raw::Decoder::new().decompress(block, scratch).map_err(|e| bad_block(&e))?,
+            _ => snap::raw::Decoder::new()
+                .decompress(block, scratch)
+                .map_err(|error| bad_block(&error))?,
         };
         if written as u64 != declared {
             return Err(Malformed::because(format!(
@@ -107,7 +109,7 @@ impl Compression {
 
 /// Decompresses an LZ4 block into exactly this space; says how much of it was filled.
 pub(super) fn lz4_block(block: &[u8], into: &mut [u8]) -> Result<usize> {
-    lz4_flex::block::decompress_into(block, into).map_err(|e| bad_block(&e))
+    lz4_flex::block::decompress_into(block, into).map_err(|error| bad_block(&error))
 }
 
 #[cold]

@@ -300,7 +300,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
 
 #[cold]
 fn not_text(bytes: &[u8]) -> Malformed {
-    let at = std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
+    let at = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     Malformed::because(format!("Cannot decode string as UTF8: byte {at} of {}", bytes.len()))
 }
 

@@ -290,7 +290,7 @@ fn markers_have_cassandras_names_and_types() {
         ),
     ] {
         let prepared =
-            prepare(text, &db.schema, Some("ks")).unwrap_or_else(|e| panic!("{text}: {e}"));
+            prepare(text, &db.schema, Some("ks")).unwrap_or_else(|error| panic!("{text}: {error}"));
         let shown: Vec<String> =
             prepared.markers.iter().map(|m| format!("{} {}", m.name, m.ty)).collect();
         assert_eq!(shown.join(", "), markers, "{text}");
@@ -678,8 +678,8 @@ fn result_columns_have_cassandras_headings() {
         ("c + v", "c + v", "bigint"),
     ] {
         let text = format!("SELECT {selected} FROM t");
-        let prepared =
-            prepare(&text, &db.schema, Some("ks")).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let prepared = prepare(&text, &db.schema, Some("ks"))
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
         let Statement::Select(plan) = &prepared.statement else { panic!() };
         assert_eq!(plan.columns[0].name, heading);
         assert_eq!(plan.columns[0].ty.to_string(), ty, "{selected}");

@@ -29,9 +29,9 @@ pub(super) async fn make_file(disk: &Disk, path: &RelPath, bytes: u32) -> Result
     file.close().await?;
     match filled {
         Ok(()) => disk.open_log(path).await,
-        Err(e) => {
+        Err(error) => {
             disk.unlink(path).await?;
-            Err(e)
+            Err(error)
         }
     }
 }

@@ -231,7 +231,7 @@ proptest! {
         bytes[at * 4096..at * 4096 + block.len()].copy_from_slice(&block);
         match read_bytes(&sim, bytes) {
             Ok(lengths) => prop_assert!([0, 1000, 2000, 3000].starts_with(&lengths)),
-            Err(e) => prop_assert!(matches!(e, Error::Corrupt { .. }), "{}", e),
+            Err(error) => prop_assert!(matches!(error, Error::Corrupt { .. }), "{}", error),
         }
     }
 
@@ -254,7 +254,7 @@ proptest! {
         block[..8].copy_from_slice(&sum.to_le_bytes());
         match read_bytes(&sim, bytes) {
             Ok(lengths) => prop_assert!(lengths.iter().sum::<usize>() <= payload.len()),
-            Err(e) => prop_assert!(matches!(e, Error::Corrupt { .. }), "{}", e),
+            Err(error) => prop_assert!(matches!(error, Error::Corrupt { .. }), "{}", error),
         }
     }
 }

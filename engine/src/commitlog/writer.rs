@@ -198,7 +198,7 @@ impl Log {
         }
         match written {
             Ok(()) => Ok(state.positions.durable),
-            Err(e) => Err(state.poison(&e)),
+            Err(error) => Err(state.poison(&error)),
         }
     }
 
@@ -268,7 +268,7 @@ impl Log {
         state.writing = None;
         match written {
             Ok(()) => Ok(()),
-            Err(e) => Err(state.poison(&e)),
+            Err(error) => Err(state.poison(&error)),
         }
     }
 
@@ -312,8 +312,8 @@ impl Log {
                 state.next = Some(segment);
                 Ok(())
             }
-            Err(e @ (Error::DiskFull { .. } | Error::Overloaded(_))) => Err(e),
-            Err(e) => Err(state.poison(&e)),
+            Err(error @ (Error::DiskFull { .. } | Error::Overloaded(_))) => Err(error),
+            Err(error) => Err(state.poison(&error)),
         }
     }
 

@@ -80,8 +80,11 @@ impl DmaDisk {
     }
 
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
-        let file = options.dma_open(self.full(path)).await.map_err(|e| failed("open", path, &e))?;
-        let len = file.file_size().await.map_err(|e| failed("stat", path, &e))?;
+        let file = options
+            .dma_open(self.full(path))
+            .await
+            .map_err(|error| failed("open", path, &error))?;
+        let len = file.file_size().await.map_err(|error| failed("stat", path, &error))?;
         Ok(DmaFile(Rc::new(Open { file, path: path.clone(), len: Cell::new(len) })))
     }
 
@@ -101,16 +104,16 @@ impl DmaDisk {
 
     pub(super) async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
         let done = glommio::io::rename(self.full(from), self.full(to)).await;
-        done.map_err(|e| failed("rename", from, &e))
+        done.map_err(|error| failed("rename", from, &error))
     }
 
     pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
-        glommio::io::remove(self.full(path)).await.map_err(|e| failed("unlink", path, &e))
+        glommio::io::remove(self.full(path)).await.map_err(|error| failed("unlink", path, &error))
     }
 
     pub(super) async fn mkdir(&self, path: &RelPath) -> Result<()> {
         self.blocking("mkdir", path, |full| match std::fs::create_dir(&full) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         })
         .await
@@ -138,9 +141,10 @@ impl DmaDisk {
     }
 
     pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
-        let opened = Directory::open(self.full(dir)).await.map_err(|e| failed("open", dir, &e))?;
-        let synced = opened.sync().await.map_err(|e| failed("sync", dir, &e));
-        let closed = opened.close().await.map_err(|e| failed("close", dir, &e));
+        let opened =
+            Directory::open(self.full(dir)).await.map_err(|error| failed("open", dir, &error))?;
+        let synced = opened.sync().await.map_err(|error| failed("sync", dir, &error));
+        let closed = opened.close().await.map_err(|error| failed("close", dir, &error));
         synced.and(closed)
     }
 
@@ -151,7 +155,7 @@ impl DmaDisk {
             match file.try_lock() {
                 Ok(()) => Ok(Some(file)),
                 Err(TryLockError::WouldBlock) => Ok(None),
-                Err(TryLockError::Error(e)) => Err(e),
+                Err(TryLockError::Error(error)) => Err(error),
             }
         });
         locked.await?.ok_or_else(|| Error::InUse { file: path.as_str().into() })
@@ -169,7 +173,9 @@ impl DmaDisk {
     {
         let full = self.full(path);
         let done = glommio::executor().spawn_blocking(move || call(full)).await;
-        done.map_err(|e| Error::io(op, path.as_str(), e.raw_os_error().unwrap_or(libc::EIO)))
+        done.map_err(|error| {
+            Error::io(op, path.as_str(), error.raw_os_error().unwrap_or(libc::EIO))
+        })
     }
 }
 
@@ -214,7 +220,7 @@ impl DmaFile {
         let first = file.align_down(offset);
         let window = file.align_up(offset + len as u64) - first;
         let read = file.read_at_aligned(first, window as usize).await;
-        let read = read.map_err(|e| failed("read", &self.0.path, &e))?;
+        let read = read.map_err(|error| failed("read", &self.0.path, &error))?;
         let skip = ((offset - first) as usize).min(read.len());
         let len = len.min(read.len() - skip);
         Ok(View::dma(read, skip, len))
@@ -222,31 +228,37 @@ impl DmaFile {
 
     pub(super) async fn write_at(&self, buf: Buf, offset: u64) -> Result<usize> {
         let written = self.0.file.write_at(buf.into_dma(), offset).await;
-        let written = written.map_err(|e| failed("write", &self.0.path, &e))?;
+        let written = written.map_err(|error| failed("write", &self.0.path, &error))?;
         self.0.len.set(self.len().max(offset + written as u64));
         Ok(written)
     }
 
     pub(super) async fn sync(&self) -> Result<()> {
-        self.0.file.fdatasync().await.map_err(|e| failed("sync", &self.0.path, &e))
+        self.0.file.fdatasync().await.map_err(|error| failed("sync", &self.0.path, &error))
     }
 
     pub(super) async fn allocate(&self, len: u64) -> Result<()> {
         let done = self.0.file.pre_allocate(len, false).await;
-        done.map_err(|e| failed("allocate", &self.0.path, &e))?;
+        done.map_err(|error| failed("allocate", &self.0.path, &error))?;
         self.0.len.set(self.len().max(len));
         Ok(())
     }
 
     pub(super) async fn set_len(&self, len: u64) -> Result<()> {
-        self.0.file.truncate(len).await.map_err(|e| failed("truncate", &self.0.path, &e))?;
+        self.0
+            .file
+            .truncate(len)
+            .await
+            .map_err(|error| failed("truncate", &self.0.path, &error))?;
         self.0.len.set(len);
         Ok(())
     }
 
     pub(super) async fn close(self) -> Result<()> {
         match Rc::try_unwrap(self.0) {
-            Ok(open) => open.file.close().await.map_err(|e| failed("close", &open.path, &e)),
+            Ok(open) => {
+                open.file.close().await.map_err(|error| failed("close", &open.path, &error))
+            }
             Err(_) => Ok(()), // a clone lives on
         }
     }

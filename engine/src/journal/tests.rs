@@ -66,7 +66,7 @@ fn a_flipped_bit_is_seen_or_means_nothing() {
         match entries(&sim) {
             Err(Error::Corrupt { .. }) => {}
             Ok(found) => assert_eq!(found, wanted, "bit {bit}"),
-            Err(e) => panic!("bit {bit}: {e}"),
+            Err(error) => panic!("bit {bit}: {error}"),
         }
     }
 }

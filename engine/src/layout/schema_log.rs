@@ -44,7 +44,7 @@ impl SchemaLog {
             let uuid = contents.next_uuid(self.seed);
             let (first, entries) = (contents.first, &contents.entries);
             let made = Journal::make(&self.disk, &path(), KIND, uuid, first, entries).await;
-            let made = made.inspect_err(|e| self.journal.distrust(e))?;
+            let made = made.inspect_err(|error| self.journal.distrust(error))?;
             std::mem::replace(&mut self.journal, made).close().await?;
         }
         Ok(self.version())

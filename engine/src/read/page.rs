@@ -95,13 +95,13 @@ impl<'r, S: RowSink> Page<'r, S> {
     }
 
     /// The error of a page that cannot wait, unless it is full and only looks ahead.
-    pub(super) fn tolerate_would_block(&mut self, e: Error) -> Result<()> {
+    pub(super) fn tolerate_would_block(&mut self, error: Error) -> Result<()> {
         match self.stage {
-            Stage::Full(_) if e == Error::WouldBlock => {
+            Stage::Full(_) if error == Error::WouldBlock => {
                 self.stage = Stage::Done;
                 Ok(())
             }
-            _ => Err(e),
+            _ => Err(error),
         }
     }
 
@@ -165,7 +165,7 @@ impl<'r, S: RowSink> Page<'r, S> {
     ) -> Result<Wanted> {
         for filter in &self.command.filters {
             let matches = filter.matches(self.definition, partition, clustering, row);
-            if !matches.map_err(|e| self.malformed(&e))? {
+            if !matches.map_err(|error| self.malformed(&error))? {
                 return Ok(Wanted::Row);
             }
         }

@@ -129,7 +129,9 @@ impl Story {
 
     fn said(&self, outcome: Outcome<Result<Verdict>>) -> Verdict {
         match outcome {
-            Outcome::Done(Ok(verdict)) => verdict.map_err(|e| format!("seed {}: {e}", self.seed)),
+            Outcome::Done(Ok(verdict)) => {
+                verdict.map_err(|error| format!("seed {}: {error}", self.seed))
+            }
             // A fault was reported; the process would have left.
             Outcome::Done(Err(Error::Corrupt { .. } | Error::NotFound { .. })) => {
                 Err(format!("seed {}: a power cut looks like damage: {outcome:?}", self.seed))
@@ -314,7 +316,7 @@ fn spawn_drivers(exec: &SimExec, log: &Rc<Log>) {
 async fn pause(shard: &Shard) -> Result<()> {
     futures_lite::future::yield_now().await;
     match shard.log.append(3, u64::MAX, &[0; 1 << 20]) {
-        Err(e @ Error::Poisoned(_)) => Err(e),
+        Err(error @ Error::Poisoned(_)) => Err(error),
         other => {
             assert!(matches!(other, Err(Error::Invalid(_))));
             Ok(())
@@ -341,13 +343,13 @@ async fn step(shard: &Shard, model: &Rc<RefCell<Model>>, rng: &mut Rng) -> Resul
                 break;
             }
             // A full disk stays full in this life.
-            Err(e @ Error::Overloaded(_)) if attempt == 1000 => return Err(e),
+            Err(error @ Error::Overloaded(_)) if attempt == 1000 => return Err(error),
             Err(Error::Overloaded(_)) => {
                 pause(shard).await?;
                 acknowledge(shard, model);
                 flush(shard, model, rng).await?;
             }
-            Err(e) => return Err(e),
+            Err(error) => return Err(error),
         }
     }
     for _ in 0..rng.below(4) {

@@ -400,18 +400,18 @@ impl Life {
         w.unsure[shard].push_back(record);
         drop(w);
         let result = self.node.engines[shard].write(&bytes, number);
-        if let Err(e) = result {
+        if let Err(error) = result {
             let mut w = self.world.borrow_mut();
             w.unsure[shard].pop_back();
             w.lost.insert(number);
             w.tally.refused += 1;
-            return match e {
+            return match error {
                 Error::Overloaded(_) | Error::DiskFull { .. } => {
                     drop(w);
                     self.work();
                     Ok(())
                 }
-                e => Err(End::Failed(e)),
+                error => Err(End::Failed(error)),
             };
         }
         self.take_answers()
@@ -443,8 +443,8 @@ impl Life {
     async fn answered(&self) -> Lived {
         poll_fn(|cx| {
             self.node.engines.iter().for_each(|engine| engine.on_completed(cx.waker()));
-            if let Err(e) = self.take_answers() {
-                return Poll::Ready(Err(e));
+            if let Err(error) = self.take_answers() {
+                return Poll::Ready(Err(error));
             }
             match self.node.engines.iter().all(|engine| engine.writes_in_flight() == 0) {
                 true => Poll::Ready(Ok(())),

@@ -188,8 +188,8 @@ fn startup_says_what_is_wrong_with_it() {
         let mut body = Vec::new();
         crate::frame::writer::string_map(&mut body, entries.iter().copied());
         let startup = Startup::decode(Reader::new(&body)).unwrap();
-        let version = startup.check_cql_version().map_err(|e| e.to_string());
-        let compression = startup.compression(Version::V5).map_err(|e| e.to_string());
+        let version = startup.check_cql_version().map_err(|error| error.to_string());
+        let compression = startup.compression(Version::V5).map_err(|error| error.to_string());
         (version, compression.map(|c| format!("{c:?}")))
     };
     let (version, compression) = startup(&[("COMPRESSION", "LZ4")]);

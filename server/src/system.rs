@@ -26,7 +26,7 @@ pub(crate) use tables::{Needs, VirtualTable, virtual_table};
 pub(crate) use value::{Row, Value, put_row};
 
 /// The definitions, in CQL.
-pub(crate) const DEFINITIONS: &str = include_str!("system.cql");
+pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");
 /// Keyspaces that `system_virtual_schema` lists.
 pub(crate) const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
 /// Keyspaces whose tables are computed.

@@ -134,10 +134,10 @@ impl Journal {
         let made = disk.create(&temporary).await?;
         let offset = match fill(&made, kind, uuid, first, entries).await {
             Ok(offset) => offset,
-            Err(e) => {
+            Err(error) => {
                 made.close().await?;
                 disk.unlink(&temporary).await?;
-                return Err(e);
+                return Err(error);
             }
         };
         disk.rename(&temporary, path).await?;
@@ -168,7 +168,7 @@ impl Journal {
             return Ok(Appended::Full);
         }
         let done = self.write(entry, payload, end).await;
-        done.map_err(|e| Error::poisoned(self.poison.get_or_insert(e)))?;
+        done.map_err(|error| Error::poisoned(self.poison.get_or_insert(error)))?;
         Ok(Appended::Durably)
     }
 

@@ -111,7 +111,7 @@ impl Manifest {
         let (uuid, first) = (journal.next_uuid(self.seed), journal.next_number());
         let entries = state.entries();
         let made = Journal::make(&self.disk, &self.path, KIND, uuid, first, &entries).await;
-        let made = made.inspect_err(|e| journal.distrust(e))?;
+        let made = made.inspect_err(|error| journal.distrust(error))?;
         std::mem::replace(journal, made).close().await
     }
 

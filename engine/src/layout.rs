@@ -111,9 +111,9 @@ impl Layout {
         let file = disk.create(&temporary).await?;
         let written = self.write(&file).await;
         file.close().await?;
-        if let Err(e) = written {
+        if let Err(error) = written {
             disk.unlink(&temporary).await?;
-            return Err(e);
+            return Err(error);
         }
         disk.rename(&temporary, &path).await?;
         match planted(Bug::NoDirectorySync) {
