@@ -13,6 +13,7 @@ mod blob;
 mod cast;
 mod collection;
 mod json;
+mod mask;
 mod math;
 mod real;
 mod table;
@@ -77,17 +78,37 @@ pub enum Parameter {
     Map,
     /// A vector of floats, as long as the others of the call.
     FloatVector,
+    /// A text or ascii.
+    AnyText,
+    /// An int, also where that cannot be told.
+    Int,
+    /// A text that may be left out.
+    OptionalText,
+    /// Of the type of the first argument.
+    LikeFirst,
 }
 
 impl Parameter {
     /// As Cassandra's errors name it in a list of parameters.
     pub(super) fn shown(self) -> &'static str {
         match self {
-            Parameter::Any => "any",
+            Parameter::Any | Parameter::LikeFirst => "any",
             Parameter::Collection => "collection",
             Parameter::SetOrList | Parameter::NumericSetOrList => "numeric_set_or_list",
             Parameter::Map => "map",
             Parameter::FloatVector => "vector<float, n>",
+            Parameter::AnyText => "[text|varchar|ascii]",
+            Parameter::Int => "int",
+            Parameter::OptionalText => "[text]",
+        }
+    }
+
+    /// The one type that it takes, if it takes one.
+    pub(super) fn fixed(self) -> Option<CqlType> {
+        match self {
+            Parameter::Int => Some(CqlType::Int),
+            Parameter::OptionalText => Some(CqlType::Text),
+            _ => None,
         }
     }
 
@@ -97,8 +118,9 @@ impl Parameter {
             CqlType::List { element, .. } | CqlType::Set { element, .. } => Some(&**element),
             _ => None,
         };
+        let is_text = matches!(ty, CqlType::Text | CqlType::Ascii);
         let (fits, required) = match self {
-            Parameter::Any => (true, ""),
+            Parameter::Any | Parameter::LikeFirst => (true, ""),
             Parameter::Collection => (ty.is_collection(), "a collection argument"),
             Parameter::SetOrList => (of.is_some(), "a set or list argument"),
             Parameter::NumericSetOrList => {
@@ -111,6 +133,9 @@ impl Parameter {
                 );
                 (fits, "a float vector argument")
             }
+            Parameter::AnyText => (is_text, "an argument of type [text|varchar|ascii]"),
+            Parameter::Int => (*ty == CqlType::Int, "an argument of type int"),
+            Parameter::OptionalText => (is_text, "an argument of type text"),
         };
         (!fits).then_some(required)
     }

@@ -192,13 +192,18 @@ fn infer(
         let parameters: Vec<&str> = parameters.iter().map(|parameter| parameter.shown()).collect();
         format!("system.{}({})", callee.name, parameters.join(", "))
     };
-    if parameters.len() != arguments.len() {
+    let optional = parameters.iter().filter(|one| **one == Parameter::OptionalText).count();
+    if !(parameters.len() - optional..=parameters.len()).contains(&arguments.len()) {
         let text = format!("Invalid number of arguments for function {}", shown());
         return Err(Error::invalid(text));
     }
     let mut types: Vec<CqlType> = Vec::with_capacity(parameters.len());
     for (parameter, argument) in parameters.iter().zip(arguments) {
-        let own = type_for(*parameter, argument, table);
+        if *parameter == Parameter::LikeFirst {
+            types.push(types[0].clone());
+            continue;
+        }
+        let own = type_for(*parameter, argument, table).or_else(|| parameter.fixed());
         let others = || arguments.iter().find_map(|other| type_for(*parameter, other, table));
         let of_others = || others().filter(|_| *parameter == Parameter::FloatVector);
         let ty = own.or_else(of_others).ok_or_else(|| {
@@ -214,7 +219,7 @@ fn infer(
                 callee.name, argument.expr
             )));
         }
-        types.push(ty.frozen());
+        types.push(parameter.fixed().unwrap_or_else(|| ty.frozen()));
     }
     let is_vector = |ty: &CqlType| matches!(ty, CqlType::Vector { .. });
     if parameters.contains(&Parameter::FloatVector)

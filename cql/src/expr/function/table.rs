@@ -5,7 +5,7 @@
 
 use super::{
     Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
-    collection, json, math, time, vector,
+    collection, json, mask, math, time, vector,
 };
 use crate::error::Result;
 use crate::lang::ast::BinaryOp;
@@ -46,6 +46,11 @@ const COLLECTION: Takes = Takes::Inferred(&[Parameter::Collection]);
 const SET_OR_LIST: Takes = Takes::Inferred(&[Parameter::SetOrList]);
 const NUMBERS: Takes = Takes::Inferred(&[Parameter::NumericSetOrList]);
 const MAP: Takes = Takes::Inferred(&[Parameter::Map]);
+const MASKED: Takes =
+    Takes::Inferred(&[Parameter::AnyText, Parameter::Int, Parameter::Int, Parameter::OptionalText]);
+const REPLACED: Takes = Takes::Inferred(&[Parameter::Any, Parameter::LikeFirst]);
+const HASHED: Takes = Takes::Inferred(&[Parameter::Any, Parameter::OptionalText]);
+const ANY: Takes = Takes::Inferred(&[Parameter::Any]);
 const VECTORS: Takes = Takes::Inferred(&[Parameter::FloatVector, Parameter::FloatVector]);
 
 /// Whether a type is a number's.
@@ -106,12 +111,7 @@ static FUNCTIONS: &[Function] = &[
     ),
     // Keys, JSON.
     pure(&["token"], Takes::PartitionKey, Gives::This(Bigint), blob::token),
-    of_nulls(
-        &["to_json", "tojson"],
-        Takes::Inferred(&[Parameter::Any]),
-        Gives::This(Text),
-        json::to_json,
-    ),
+    of_nulls(&["to_json", "tojson"], ANY, Gives::This(Text), json::to_json),
     // Numbers.
     pure(&["abs"], Takes::OneOf(NUMBER), Gives::First, math::abs),
     pure(&["exp"], Takes::OneOf(NUMBER), Gives::First, math::exp),
@@ -126,14 +126,19 @@ static FUNCTIONS: &[Function] = &[
     pure(&["collection_avg"], NUMBERS, Gives::Element, collection::avg),
     pure(&["map_keys"], MAP, Gives::KeySet, collection::map_keys),
     pure(&["map_values"], MAP, Gives::ValueList, collection::map_values),
+    // Values that stand in for others.
+    of_nulls(&["mask_replace"], REPLACED, Gives::First, mask::replace),
+    of_nulls(&["mask_inner"], MASKED, Gives::First, mask::inner),
+    of_nulls(&["mask_outer"], MASKED, Gives::First, mask::outer),
+    of_nulls(&["mask_hash"], HASHED, Gives::This(Blob), mask::hash),
     // Vectors.
     pure(&["similarity_cosine"], VECTORS, Gives::This(Float), vector::cosine),
     pure(&["similarity_euclidean"], VECTORS, Gives::This(Float), vector::euclidean),
     pure(&["similarity_dot_product"], VECTORS, Gives::This(Float), vector::dot_product),
     // Aggregates.
     aggregate(&["count"], Takes::OneOf(ANY_BYTES), Gives::This(Bigint), Aggregate::Count),
-    aggregate(&["min"], Takes::Inferred(&[Parameter::Any]), Gives::First, Aggregate::Min),
-    aggregate(&["max"], Takes::Inferred(&[Parameter::Any]), Gives::First, Aggregate::Max),
+    aggregate(&["min"], ANY, Gives::First, Aggregate::Min),
+    aggregate(&["max"], ANY, Gives::First, Aggregate::Max),
     aggregate(&["sum"], Takes::OneOf(NUMBER), Gives::First, Aggregate::Sum),
     aggregate(&["avg"], Takes::OneOf(NUMBER), Gives::First, Aggregate::Avg),
 ];

@@ -1,0 +1,95 @@
+//! `mask_*`: values that stand in for others, as Cassandra's masking functions give them.
+//!
+//! Not here: columns that are masked by themselves (`MASKED WITH`), which are refused by name.
+
+use super::Call;
+use crate::error::{Error, Result};
+use md5::{Digest, Md5};
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+
+/// The value of a masking function, `None` for null.
+type Outcome = Result<Option<Vec<u8>>>;
+
+/// `mask_replace`: the second argument.
+pub(super) fn replace(call: &Call<'_>) -> Outcome {
+    Ok(call.optional(1).map(<[u8]>::to_vec))
+}
+
+/// `mask_inner`: padding for all but so many characters at the ends.
+pub(super) fn inner(call: &Call<'_>) -> Outcome {
+    masked(call, |place, length, begin, end| place >= begin && place < length - end)
+}
+
+/// `mask_outer`: padding for so many characters at the ends.
+pub(super) fn outer(call: &Call<'_>) -> Outcome {
+    masked(call, |place, length, begin, end| place < begin || place >= length - end)
+}
+
+/// Characters are Java's, UTF-16 units; half of one that two units make is shown as `?`.
+fn masked(call: &Call<'_>, masks: impl Fn(i64, i64, i64, i64) -> bool) -> Outcome {
+    let padding = padding(call)?;
+    let Some(value) = call.optional(0) else { return Ok(None) };
+    let units: Vec<u16> = text(value)?.encode_utf16().collect();
+    let (begin, end) = (count(call, 1), count(call, 2));
+    let shown = units.iter().zip(0i64..).map(|(unit, place)| {
+        if masks(place, units.len() as i64, begin, end) { padding } else { *unit }
+    });
+    let text: String = char::decode_utf16(shown).map(|unit| unit.unwrap_or('?')).collect();
+    Ok(Some(text.into_bytes()))
+}
+
+/// A number of characters; null is 0.
+fn count(call: &Call<'_>, index: usize) -> i64 {
+    let bytes = call.optional(index).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, |bytes| i64::from(i32::from_be_bytes(bytes)))
+}
+
+/// What stands for a character: `*`, or the last argument.
+fn padding(call: &Call<'_>) -> Result<u16> {
+    let given = (call.signature.arguments.len() > 3).then(|| call.optional(3)).flatten();
+    let Some(bytes) = given else { return Ok(u16::from(b'*')) };
+    let given = text(bytes)?;
+    let mut units = given.encode_utf16();
+    match (units.next(), units.count()) {
+        (Some(unit), 0) => Ok(unit),
+        (first, more) => Err(Error::invalid(format!(
+            "The padding argument for function system.{} should be single-character, but '{given}' has {} characters.",
+            call.signature.name,
+            usize::from(first.is_some()) + more
+        ))),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| Error::invalid("String didn't validate."))
+}
+
+/// `mask_hash`: the digest of the bytes, by SHA-256 or by the algorithm of the second argument.
+pub(super) fn hash(call: &Call<'_>) -> Outcome {
+    let named = (call.signature.arguments.len() > 1).then(|| call.optional(1)).flatten();
+    let name = named.map_or(Ok("SHA-256"), text)?;
+    let Some(digest) = digest_of(name) else {
+        return Err(Error::invalid(format!("Hash algorithm not found: {name}")));
+    };
+    Ok(call.optional(0).map(digest))
+}
+
+/// The algorithms of Java, but MD2 and SHA-3.
+fn digest_of(name: &str) -> Option<fn(&[u8]) -> Vec<u8>> {
+    Some(match name.to_ascii_uppercase().as_str() {
+        "MD5" => digest::<Md5>,
+        "SHA" | "SHA1" | "SHA-1" => digest::<Sha1>,
+        "SHA-224" => digest::<Sha224>,
+        "SHA-256" => digest::<Sha256>,
+        "SHA-384" => digest::<Sha384>,
+        "SHA-512" => digest::<Sha512>,
+        "SHA-512/224" => digest::<Sha512_224>,
+        "SHA-512/256" => digest::<Sha512_256>,
+        _ => return None,
+    })
+}
+
+fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
+    D::digest(bytes).to_vec()
+}
