@@ -5,11 +5,27 @@
 use super::Call;
 use crate::error::{Error, Result};
 use md5::{Digest, Md5};
+use model::CqlType;
+use model::types::put_vector_element;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 /// The value of a masking function, `None` for null.
 type Outcome = Result<Option<Vec<u8>>>;
+
+/// The smallest timeuuid there is: version 1, at the epoch of Unix.
+const TIMEUUID: [u8; 16] =
+    [0x13, 0x81, 0x40, 0, 0x1d, 0xd2, 0x11, 0xb2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
+
+/// `mask_null`: null for whatever it is.
+pub(super) fn null(_: &Call<'_>) -> Outcome {
+    Ok(None)
+}
+
+/// `mask_default`: the same value for all values of a type.
+pub(super) fn default(call: &Call<'_>) -> Outcome {
+    Ok(Some(default_of(call.ty(0))))
+}
 
 /// `mask_replace`: the second argument.
 pub(super) fn replace(call: &Call<'_>) -> Outcome {
@@ -92,4 +108,47 @@ fn digest_of(name: &str) -> Option<fn(&[u8]) -> Vec<u8>> {
 
 fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
     D::digest(bytes).to_vec()
+}
+
+/// The value that stands for all values of a type.
+fn default_of(ty: &CqlType) -> Vec<u8> {
+    match ty {
+        CqlType::Ascii | CqlType::Text => b"****".to_vec(),
+        CqlType::Blob => Vec::new(),
+        CqlType::Boolean | CqlType::Tinyint | CqlType::Varint => vec![0],
+        CqlType::Smallint => vec![0; 2],
+        CqlType::Int | CqlType::Float | CqlType::Inet => vec![0; 4],
+        CqlType::Bigint
+        | CqlType::Counter
+        | CqlType::Double
+        | CqlType::Time
+        | CqlType::Timestamp => vec![0; 8],
+        // Days are counted from the middle of the range.
+        CqlType::Date => (1u32 << 31).to_be_bytes().to_vec(),
+        // A scale of 0, and the number 0.
+        CqlType::Decimal => vec![0; 5],
+        // Months, days and nanoseconds, a byte each.
+        CqlType::Duration => vec![0; 3],
+        CqlType::Uuid => vec![0; 16],
+        CqlType::Timeuuid => TIMEUUID.to_vec(),
+        // Empty.
+        CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => vec![0; 4],
+        CqlType::Tuple(parts) => fields(parts.iter()),
+        CqlType::Udt { definition, .. } => fields(definition.fields.iter().map(|(_, ty)| ty)),
+        CqlType::Vector { element, dimensions } => {
+            let (item, mut out) = (default_of(element), Vec::new());
+            (0..*dimensions).for_each(|_| put_vector_element(element, &item, &mut out));
+            out
+        }
+    }
+}
+
+/// The fields of a tuple or a user type, each with its default.
+fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for value in types.map(default_of) {
+        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
+        out.extend_from_slice(&value);
+    }
+    out
 }

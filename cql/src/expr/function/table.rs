@@ -127,6 +127,8 @@ static FUNCTIONS: &[Function] = &[
     pure(&["map_keys"], MAP, Gives::KeySet, collection::map_keys),
     pure(&["map_values"], MAP, Gives::ValueList, collection::map_values),
     // Values that stand in for others.
+    of_nulls(&["mask_null"], ANY, Gives::First, mask::null),
+    of_nulls(&["mask_default"], ANY, Gives::First, mask::default),
     of_nulls(&["mask_replace"], REPLACED, Gives::First, mask::replace),
     of_nulls(&["mask_inner"], MASKED, Gives::First, mask::inner),
     of_nulls(&["mask_outer"], MASKED, Gives::First, mask::outer),
