@@ -17,7 +17,7 @@
 mod format;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};

@@ -38,6 +38,20 @@ fn entries(sim: &SimDisk) -> Result<Vec<Vec<u8>>> {
     read(sim, KIND).map(|contents| contents.entries)
 }
 
+/// The bytes of the listing below a heading of `FORMAT.md`: lines of `offset: bytes   # what they are`.
+pub(crate) fn listed(heading: &str) -> Vec<u8> {
+    let (_, section) = include_str!("FORMAT.md").split_once(heading).unwrap();
+    let listing = section.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut out = Vec::new();
+    for line in listing.lines() {
+        let (offset, bytes) = line.split_once(": ").unwrap();
+        assert_eq!(usize::from_str_radix(offset, 16), Ok(out.len()), "{line}");
+        let digits = bytes.split('#').next().unwrap().split_whitespace();
+        out.extend(digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()));
+    }
+    out
+}
+
 #[test]
 fn the_bytes_are_as_specified() {
     let bytes = example().bytes(&path()).unwrap();

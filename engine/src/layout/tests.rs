@@ -37,6 +37,14 @@ fn a_start_finds_what_was_stored() {
     });
 }
 
+/// The bytes of `journal/FORMAT.md`, which every build to come opens.
+#[test]
+fn the_bytes_of_the_layout_are_as_specified() {
+    let specified = crate::journal::tests::listed("### A layout");
+    assert_eq!(layout().encode(), specified);
+    assert_eq!(Layout::decode(&specified), Some((Some(layout()), VERSION)));
+}
+
 #[test]
 fn another_generation_is_removed() {
     run(async |disk, _| {

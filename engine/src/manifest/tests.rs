@@ -23,6 +23,20 @@ fn run(f: impl AsyncFnOnce(Disk) + 'static) {
     SimExec::new(1).run(async move { f(disk).await }).done();
 }
 
+/// The bytes of `journal/FORMAT.md`, which every build to come opens.
+#[test]
+fn the_bytes_of_an_edit_are_as_specified() {
+    let edit = Edit {
+        flushed: Some(Position::new(2, 4096)),
+        add: vec![view(7)],
+        remove: vec![view(3).id()],
+        truncate: vec![(Uuid::from_u128(9), Position::new(3, 8192))],
+    };
+    let specified = crate::journal::tests::listed("### An edit of the manifest");
+    assert_eq!(edit.encode(), specified);
+    assert_eq!(Edit::decode(&specified), Some(edit));
+}
+
 #[test]
 fn edits_add_up_and_stay() {
     run(async |disk| {
