@@ -44,6 +44,13 @@ pub enum Error {
         /// The newest version this build knows.
         known: u32,
     },
+    /// The file needs features that this build does not know.
+    UnknownFeature {
+        /// The file, relative to the data directory.
+        file: Box<str>,
+        /// A bit for each such feature.
+        bits: u32,
+    },
     /// Another process holds the data directory.
     InUse {
         /// The lock file.
@@ -120,6 +127,11 @@ impl fmt::Display for Error {
             Error::Newer { file, found, known } => write!(
                 f,
                 "{file} has format version {found}, this build knows versions up to {known}: it was \
+                 written by a newer version"
+            ),
+            Error::UnknownFeature { file, bits } => write!(
+                f,
+                "{file} needs features that this build does not know (bits {bits:#x}): it was \
                  written by a newer version"
             ),
             Error::InUse { file } => {

@@ -196,6 +196,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
         block_bytes: 300,
         filter_fp_chance: 0.01,
         partitions_expected: 20,
+        written_forms: false,
     };
     let mut writer = Writer::new(disk, &RelPath::root(), SSTABLE, config);
     let deletion = Deletion { timestamp: 5, local_s: 3 };

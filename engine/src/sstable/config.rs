@@ -4,7 +4,7 @@ use super::frame::Codec;
 use crate::limits::{BLOCK_TARGET_BYTES_MAX, BLOCK_TARGET_BYTES_MIN};
 use model::TableId;
 use model::options::Algorithm;
-use model::schema::Table;
+use model::schema::{Column, ColumnKind, Table};
 
 /// How a file is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub struct WriterConfig {
     pub filter_fp_chance: f64,
     /// About how many partitions will come.
     pub partitions_expected: u64,
+    /// Whether rows may hold values as they were written beside their ordered bytes.
+    pub written_forms: bool,
 }
 
 impl WriterConfig {
@@ -37,6 +39,38 @@ impl WriterConfig {
                 .clamp(BLOCK_TARGET_BYTES_MIN, BLOCK_TARGET_BYTES_MAX),
             filter_fp_chance: table.options.bloom_filter_fp_chance,
             partitions_expected,
+            written_forms: table.columns().iter().any(may_hold_written_forms),
         }
+    }
+}
+
+/// Whether a column puts decimals where they are ordered: into a clustering key, or into the key of an element.
+fn may_hold_written_forms(column: &Column) -> bool {
+    let is_ordered = column.kind == ColumnKind::Clustering || column.ty.is_multi_cell();
+    is_ordered && column.ty.has_scale()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::CqlType;
+    use model::schema::TableBuilder;
+    use std::sync::Arc;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_file_that_may_hold_written_forms_says_so() {
+        let table = || {
+            let key = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+            key.partition_key("k", CqlType::Decimal)
+        };
+        let set = CqlType::Set { element: Arc::new(CqlType::Decimal), frozen: false };
+        let says = |table: Table| WriterConfig::of_table(&table, 0).written_forms;
+        let plain = table().and_then(|t| t.regular("v", CqlType::Decimal));
+        assert!(!says(plain.and_then(TableBuilder::build).unwrap()));
+        let clustered = table().and_then(|t| t.clustering("c", CqlType::Decimal, false));
+        assert!(says(clustered.and_then(TableBuilder::build).unwrap()));
+        let collected = table().and_then(|t| t.regular("s", set));
+        assert!(says(collected.and_then(TableBuilder::build).unwrap()));
     }
 }

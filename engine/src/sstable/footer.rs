@@ -24,6 +24,11 @@ pub(super) const FOOTER_BYTES: usize = 256;
 /// The format this build writes, and the newest it reads.
 pub(super) const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"MSNA-SST";
+/// A `needs` bit: rows may hold clustering values and keys of elements as they were written, which a build that does not
+/// know of them takes for damage (`model/src/row.rs`, flag WRITTEN).
+pub(super) const NEEDS_WRITTEN_FORMS: u32 = 1;
+/// The `needs` bits that this build knows.
+const NEEDS_KNOWN: u32 = NEEDS_WRITTEN_FORMS;
 const CHECKSUM_AT: usize = FOOTER_BYTES - 8;
 
 /// A frame outside the data.
@@ -36,6 +41,8 @@ pub(super) struct Section {
 /// The last block of a file: what it needs, and where its sections are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
+    /// Bits of features without which the file is not read.
+    pub(super) needs: u32,
     pub(super) id: SstableId,
     pub(super) table: TableId,
     pub(super) data_bytes: u64,
@@ -57,6 +64,7 @@ pub(super) struct Footer {
 pub(super) enum Refusal {
     Damaged(&'static str),
     Newer(u32),
+    Needs(u32),
 }
 
 /// Adds the next checksum to a digest; an empty digest is 0.
@@ -69,7 +77,7 @@ impl Footer {
     pub(super) fn encode(&self, seed: u64, offset: u64) -> [u8; FOOTER_BYTES] {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.extend_from_slice(MAGIC);
-        for number in [VERSION, 0, 0, 0] {
+        for number in [VERSION, self.needs, 0, 0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(self.id.0.as_bytes());
@@ -111,15 +119,18 @@ impl Footer {
         let damaged = |_| Refusal::Damaged("footer");
         let version = cursor.u32().map_err(damaged)?;
         let needs = cursor.u32().map_err(damaged)?;
-        if version > VERSION || needs != 0 {
-            return Err(Refusal::Newer(version.max(VERSION + u32::from(needs != 0))));
+        if version > VERSION {
+            return Err(Refusal::Newer(version));
         }
-        let footer = read(&mut cursor).map_err(damaged)?;
+        if needs & !NEEDS_KNOWN != 0 {
+            return Err(Refusal::Needs(needs & !NEEDS_KNOWN));
+        }
+        let footer = read(&mut cursor, needs).map_err(damaged)?;
         Ok((footer, checksum))
     }
 }
 
-fn read(cursor: &mut Cursor<'_>) -> model::Result<Footer> {
+fn read(cursor: &mut Cursor<'_>, needs: u32) -> model::Result<Footer> {
     cursor.take(8)?;
     let id = SstableId(Uuid::from_bytes(cursor.array()?));
     let table = TableId(Uuid::from_bytes(cursor.array()?));
@@ -129,6 +140,7 @@ fn read(cursor: &mut Cursor<'_>) -> model::Result<Footer> {
     let (index_offset, index_bytes) = (number()?, number()?);
     let mut section = || Ok(Section { offset: cursor.u64()?, bytes: cursor.u32()? });
     Ok(Footer {
+        needs,
         id,
         table,
         data_bytes,
@@ -151,6 +163,7 @@ mod tests {
     fn footer() -> Footer {
         let section = |offset| Section { offset, bytes: 7 };
         Footer {
+            needs: NEEDS_WRITTEN_FORMS,
             id: SstableId(Uuid::from_u128(1)),
             table: TableId(Uuid::from_u128(2)),
             data_bytes: 3,
@@ -183,12 +196,14 @@ mod tests {
 
     #[test]
     fn a_newer_version_or_a_needed_feature_is_refused_by_name() {
-        for (at, expected) in [(8, 2), (12, 2)] {
+        for (at, value, expected) in
+            [(8, 2, Refusal::Newer(2)), (12, 2, Refusal::Needs(2)), (12, 3, Refusal::Needs(2))]
+        {
             let mut bytes = footer().encode(1, 0);
-            bytes[at] = 2;
+            bytes[at] = value;
             let checksum = xxh3_64_with_seed(&bytes[..CHECKSUM_AT], 1);
             bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
-            assert_eq!(Footer::decode(&bytes, 1, 0), Err(Refusal::Newer(expected)));
+            assert_eq!(Footer::decode(&bytes, 1, 0), Err(expected));
         }
     }
 }

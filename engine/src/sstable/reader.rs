@@ -209,6 +209,9 @@ async fn read_footer(file: &File, known: &SstableIdentity, seed: u64) -> Result<
             Refusal::Newer(found) => {
                 Error::Newer { file: file.path().as_str().into(), found, known: VERSION }
             }
+            Refusal::Needs(bits) => {
+                Error::UnknownFeature { file: file.path().as_str().into(), bits }
+            }
         })?;
     if checksum != known.proof.footer_checksum {
         return Err(corrupt(file, offset, "the footer of another file"));

@@ -172,6 +172,7 @@ pub(super) fn config(block_bytes: usize, codec: Codec) -> WriterConfig {
         block_bytes,
         filter_fp_chance: 0.01,
         partitions_expected: 9,
+        written_forms: false,
     }
 }
 

@@ -19,7 +19,7 @@
 use super::block::{BlockBuilder, Bound, Head as BlockHead, HeadRest, Row};
 use super::directory::DirectoryBuilder;
 use super::filter::Filter;
-use super::footer::{FOOTER_BYTES, Footer, Section, digest};
+use super::footer::{FOOTER_BYTES, Footer, NEEDS_WRITTEN_FORMS, Section, digest};
 use super::frame::{Framer, Kind, length_of, seal, seed_of};
 use super::output::Output;
 use super::row_index::{RowIndexBuilder, separator};
@@ -347,6 +347,7 @@ impl Writer {
         statistics.encode(&mut self.raw);
         let statistics_at = self.put_section(Kind::Statistics, &mut sections_digest);
         let footer = Footer {
+            needs: if self.config.written_forms { NEEDS_WRITTEN_FORMS } else { 0 },
             id: self.id,
             table: self.config.table,
             data_bytes,

@@ -116,6 +116,7 @@ fn config() -> WriterConfig {
         block_bytes: 100,
         filter_fp_chance: 0.01,
         partitions_expected: 9,
+        written_forms: false,
     }
 }
 
