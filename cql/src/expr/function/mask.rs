@@ -12,6 +12,8 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 /// The value of a masking function, `None` for null.
 type Outcome = Result<Option<Vec<u8>>>;
+/// Makes the digest of bytes.
+type Algorithm = fn(&[u8]) -> Vec<u8>;
 
 /// The smallest timeuuid there is: version 1, at the epoch of Unix.
 const TIMEUUID: [u8; 16] =
@@ -92,7 +94,7 @@ pub(super) fn hash(call: &Call<'_>) -> Outcome {
 }
 
 /// The algorithms of Java, but MD2 and SHA-3.
-fn digest_of(name: &str) -> Option<fn(&[u8]) -> Vec<u8>> {
+fn digest_of(name: &str) -> Option<Algorithm> {
     Some(match name.to_ascii_uppercase().as_str() {
         "MD5" => digest::<Md5>,
         "SHA" | "SHA1" | "SHA-1" => digest::<Sha1>,
