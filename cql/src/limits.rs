@@ -25,9 +25,15 @@ const _: () = assert!(FRAME_BODY_BYTES_MAX < i32::MAX as u32);
 
 /// Longest statement, in bytes: as much as a frame holds.
 pub const STATEMENT_BYTES_MAX: usize = FRAME_BODY_BYTES_MAX as usize;
-/// Most tokens of a statement: they take twelve bytes each while it is parsed, and what is made of
-/// them not many more.
-pub const TOKENS_MAX: usize = 1 << 21;
+/// Most tokens of a statement, whose words and marks are a token each.
+pub const TOKENS_MAX: usize = 1 << 18;
+/// Bytes that parsing and compiling take for a token at most: `tests/statement_memory.rs` measures the forms that take
+/// most.
+pub const STATEMENT_TOKEN_BYTES: usize = 256;
+/// Bytes that a compiled statement keeps for a token at most, measured there too.
+pub const PLAN_TOKEN_BYTES: usize = 128;
+/// Bytes that parsing and compiling one statement take at most, apart from its text.
+pub const STATEMENT_MEMORY_BYTES_MAX: usize = TOKENS_MAX * STATEMENT_TOKEN_BYTES;
 /// Deepest nesting of expressions and parentheses. It also bounds the stack a tree needs.
 pub const NESTING_MAX: u8 = TYPE_DEPTH_MAX as u8;
 /// Deepest nesting of a type as written, where each `frozen<>` is a level of its own.
@@ -67,6 +73,8 @@ pub const UNLOGGED_BATCH_WARN_PARTITIONS: usize = 10;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 
+// A statement does not take more than a result may.
+const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;

@@ -59,6 +59,8 @@ pub struct Prepared {
     pub warnings: Vec<String>,
     /// Whether it means the same in every session: each table is named with its keyspace.
     pub is_qualified: bool,
+    /// How many tokens the text had, which bounds what the statement keeps.
+    pub tokens: usize,
 }
 
 /// Prepares `text` for a session that uses `keyspace`.
@@ -73,7 +75,7 @@ pub fn prepare_parsed(
     schema: &Schema,
     keyspace: Option<&str>,
 ) -> Result<Prepared> {
-    let names = &parsed.binds;
+    let (names, tokens) = (&parsed.binds, parsed.tokens);
     let is_qualified = is_qualified(&parsed.statement);
     let plain = |statement| Prepared {
         statement,
@@ -81,6 +83,7 @@ pub fn prepare_parsed(
         key_indexes: Vec::new(),
         warnings: Vec::new(),
         is_qualified,
+        tokens,
     };
     Ok(match parsed.statement {
         ast::Statement::Use(name) if schema.keyspace(&name).is_none() => {
@@ -100,7 +103,7 @@ pub fn prepare_parsed(
             let markers = compiler.into_markers()?;
             let key_indexes = key_indexes(&markers, &select_keys(&plan));
             let statement = Statement::Select(Box::new(plan));
-            Prepared { statement, markers, key_indexes, warnings, is_qualified }
+            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens }
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
@@ -110,7 +113,7 @@ pub fn prepare_parsed(
             let key_indexes = key_indexes(&markers, &plan.keys);
             let warnings = write::warnings(&modification, table);
             let statement = Statement::Write(Box::new(plan));
-            Prepared { statement, markers, key_indexes, warnings, is_qualified }
+            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens }
         }
         ast::Statement::Batch(batch) => {
             let (plan, markers) = write::compile_batch(&batch, names, schema, keyspace)?;
@@ -124,6 +127,7 @@ pub fn prepare_parsed(
                 key_indexes,
                 warnings,
                 is_qualified,
+                tokens,
             }
         }
         ast::Statement::Unsupported(what) => {

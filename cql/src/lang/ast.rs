@@ -39,6 +39,8 @@ pub struct Parsed {
     pub statement: Statement,
     /// The name of each bind marker, in the order written; `?` has none.
     pub binds: Vec<Option<String>>,
+    /// How many tokens the text had.
+    pub tokens: usize,
 }
 
 /// A statement of CQL, as it was parsed.

@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<Parsed> {
     let statement = parser.statement()?;
     while parser.accept(Kind::Semicolon) {}
     parser.expect(Kind::End)?;
-    Ok(Parsed { statement, binds: parser.binds })
+    Ok(Parsed { statement, binds: parser.binds, tokens: parser.tokens.len() })
 }
 
 struct Parser<'a> {

@@ -8,6 +8,7 @@ use cql::frame::Version;
 use cql::frame::request::Execute;
 use cql::frame::response::result::{OpenRows, Prepared as PreparedAnswer};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
+use cql::limits::PLAN_TOKEN_BYTES;
 use cql::plan::SelectPlan;
 use cql::prepare::{Prepared as Compiled, Statement};
 use model::schema::Schema;
@@ -92,7 +93,8 @@ impl Prepared {
 
     /// What it takes in the cache.
     pub(super) fn bytes(&self) -> usize {
-        self.text.len() + PLAN_BYTES + 128 * self.markers().len()
+        let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);
+        self.text.len() + plan + 128 * self.markers().len()
     }
 
     pub(super) fn markers(&self) -> &[Marker] {
