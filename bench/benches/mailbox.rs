@@ -11,6 +11,7 @@ use shard::ShardId;
 use shard::idle::{Idle, InFlight};
 use shard::mailbox::{Port, mesh};
 use shard::os::cpus;
+use shard::os::epoll::Poller;
 use shard::runtime::{CoreConfig, Runtime, launch, reap, yield_now};
 
 /// As large as a message with a boxed payload. The first word counts down; the last is 1.
@@ -78,10 +79,12 @@ fn ask(port: &mut Port<Item>, item: Item) {
 async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
     let Port { mut inbox, mut outbox } = port;
     let core = (outbox.bells().clone(), outbox.me());
-    let idle = Idle::new(&runtime, core, None, Arc::default(), spin).expect("an eventfd");
+    let mut poller = Poller::new().expect("an epoll set");
+    let idle = Idle::new(&runtime, core, &poller, Arc::default(), spin).expect("an eventfd");
     let mut last = false;
     while !last {
-        idle.wait(InFlight::Nothing, || inbox.has_mail()).await;
+        idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
+        poller.ready().for_each(drop);
         inbox.drain(64, |from, item| {
             last |= item[0] == 1;
             assert!(outbox.send(from, item).is_ok());
@@ -95,13 +98,15 @@ async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
 async fn question(runtime: Runtime, port: Port<Item>, spin: Duration, rounds: u64) -> Duration {
     let Port { mut inbox, mut outbox } = port;
     let core = (outbox.bells().clone(), outbox.me());
-    let idle = Idle::new(&runtime, core, None, Arc::default(), spin).expect("an eventfd");
+    let mut poller = Poller::new().expect("an epoll set");
+    let idle = Idle::new(&runtime, core, &poller, Arc::default(), spin).expect("an eventfd");
     let start = Instant::now();
     for left in (1..=rounds).rev() {
         assert!(outbox.send(ShardId::new(1), [left; 4]).is_ok());
         outbox.publish();
         while inbox.drain(1, |_, _| ()) == 0 {
-            idle.wait(InFlight::Nothing, || inbox.has_mail()).await;
+            idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
+            poller.ready().for_each(drop);
         }
     }
     let took = start.elapsed();

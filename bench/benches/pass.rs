@@ -17,12 +17,14 @@ use model::options::KeyspaceOptions;
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder, TableId};
 use model::{CqlType, Deletion, MutationBuilder, RowBuilder, Schema, SchemaChange, Token};
+use shard::idle::WAKE_KEY;
 use shard::node::{Core, NodeConfig, Opened, start};
 use shard::os::cpus;
 use shard::os::epoll::{Interest, Poller};
 use shard::{Protocol, Ticket};
 
 const REQUEST_BYTES: usize = 100;
+const LISTENER_KEY: u64 = WAKE_KEY - 1;
 const RUN: Duration = Duration::from_secs(3);
 
 /// There is one shard, which asks nothing.
@@ -66,9 +68,8 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
     make_table(&opened);
     let mut poller = Poller::new().unwrap();
     listener.set_nonblocking(true).unwrap();
-    poller.add(listener.as_fd(), u64::MAX, Interest::Read).unwrap();
-    let sockets = poller.as_fd().try_clone_to_owned().unwrap();
-    let idle = opened.idle(Some(sockets.as_fd())).unwrap();
+    poller.add(listener.as_fd(), LISTENER_KEY, Interest::Read).unwrap();
+    let idle = opened.idle(&poller).unwrap();
     let shard = opened.shard.clone();
     let mut connections: Vec<Connection> = Vec::new();
     let (mut done, mut ready, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
@@ -78,10 +79,10 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
         if !poller.has_ready() {
             poller.poll().unwrap();
         }
-        ready.extend(poller.ready());
+        ready.extend(poller.ready().filter(|event| event.key != WAKE_KEY));
         let mut busy = !ready.is_empty();
         for event in ready.drain(..) {
-            if event.key == u64::MAX {
+            if event.key == LISTENER_KEY {
                 while let Ok((socket, _)) = listener.accept() {
                     socket.set_nonblocking(true).unwrap();
                     socket.set_nodelay(true).unwrap();
@@ -129,7 +130,7 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
         if busy {
             idle.between_passes(shard.in_flight(), now).await;
         } else {
-            idle.wait(shard.in_flight(), || poller.poll().unwrap() > 0).await;
+            idle.wait(shard.in_flight(), &mut poller, || false).await;
         }
     }
 }
@@ -176,7 +177,7 @@ fn drive(address: SocketAddr, connections: usize, depth: usize) -> Round {
     let mut round = Round { requests: 0, latencies: Vec::new() };
     let mut scratch = vec![0; 64 << 10];
     while start.elapsed() < RUN {
-        poller.wait(100).unwrap();
+        poller.wait(Some(Duration::from_millis(100))).unwrap();
         let ready: Vec<_> = poller.ready().collect();
         for event in ready {
             let (socket, got, sent) = &mut sockets[event.key as usize];

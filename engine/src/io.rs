@@ -1,7 +1,7 @@
 //! The only way to the disk.
 //!
 //! ```text
-//!   engine ──► Disk / File ──┬──► Dma   the real one: O_DIRECT files on glommio's rings
+//!   engine ──► Disk / File ──┬──► Dma   the real one: O_DIRECT files on the core's ring and glommio's
 //!                            └──► Sim   the seeded one: tears, drops, delays, fails, runs out of space
 //! ```
 //!
@@ -17,14 +17,16 @@
 mod buf;
 mod dma;
 mod path;
+mod ring;
 mod rng;
 mod sim;
 mod sim_exec;
 mod sim_world;
 
 pub use buf::{Buf, View};
-pub use dma::{DmaDisk, DmaFile};
+pub use dma::{DmaDisk, DmaFile, in_executor};
 pub use path::RelPath;
+pub use ring::{flush, hold, open_ring, take_done};
 pub use rng::Rng;
 pub use sim::{SimDisk, SimFile, SimLock};
 pub use sim_exec::{Outcome, SimExec};

@@ -10,6 +10,9 @@ pub const WRITE_ALIGN_BYTES: usize = 4096;
 /// `max_sectors_kb` has hung (glommio issue 633).
 pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 
+/// Reads, writes and flushes of one core that the kernel has at a time.
+pub const RING_OPERATIONS_MAX: usize = 512;
+
 /// The unit that a simulated device writes whole or not at all.
 pub const SIM_SECTOR_BYTES: usize = 512;
 

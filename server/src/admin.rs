@@ -19,7 +19,7 @@ mod command;
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ use std::rc::Rc;
 
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use glommio::timer::timeout;
-use shard::os::EventFd;
-use shard::os::bridge::{Bridge, EventReader};
+use shard::notify::Notify;
+use shard::runtime::using_executor;
 use shard::{Group, Shard};
 
 use crate::execute::Peering;
@@ -44,20 +44,18 @@ const NAME: &str = "admin.sock";
 /// A stream inside the executor.
 type Stream = glommio::net::UnixStream;
 
-/// Serves the admin socket of a data directory from this core, as long as the process lives. The
-/// directory's lock must be held: a socket that is there already is a dead server's.
-pub(crate) fn serve(data_dir: &Path, shard: &Rc<Shard<Peering>>) -> io::Result<()> {
-    let listener = bind(data_dir)?;
-    let event = EventFd::new()?;
-    let bridge = Bridge::new(&listener, &event)?;
-    let arrivals = EventReader::new(event.as_fd().try_clone_to_owned()?);
+/// Serves the admin socket of a data directory from this core, as long as the process lives, and
+/// gives its listener: whenever one arrives there, `arrivals` is to be notified. The directory's
+/// lock must be held: a socket that is there already is a dead server's.
+pub(crate) fn serve(
+    data_dir: &Path,
+    shard: &Rc<Shard<Peering>>,
+    arrivals: Rc<Notify>,
+) -> io::Result<Rc<UnixListener>> {
+    let listener = Rc::new(bind(data_dir)?);
     let socket = Rc::new(Socket { shard: shard.clone() });
-    shard.runtime().spawn(Group::Background, async move {
-        if let Err(error) = socket.accept_all(&listener, bridge, &arrivals).await {
-            tracing::error!("the admin socket is closed: {error}");
-        }
-    });
-    Ok(())
+    shard.runtime().spawn(Group::Background, socket.accept_all(listener.clone(), arrivals));
+    Ok(listener)
 }
 
 /// Removes the socket: the server has ended in an orderly way.
@@ -87,18 +85,12 @@ struct Socket {
 }
 
 impl Socket {
-    async fn accept_all(
-        self: Rc<Self>,
-        listener: &UnixListener,
-        mut bridge: Bridge,
-        arrivals: &EventReader,
-    ) -> io::Result<()> {
+    async fn accept_all(self: Rc<Self>, listener: Rc<UnixListener>, arrivals: Rc<Notify>) {
         loop {
             match listener.accept() {
                 Ok((stream, _)) => self.clone().take(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    bridge.arm()?;
-                    arrivals.wait().await?;
+                    arrivals.notified().await;
                 }
                 Err(error) => {
                     tracing::warn!("an admin connection was not accepted: {error}");
@@ -120,6 +112,7 @@ impl Socket {
         // The accepting task holds one, this connection another.
         let is_over = Rc::strong_count(&self) - 1 > ADMIN_CONNECTIONS_MAX;
         runtime.spawn(Group::Background, async move {
+            let _executor = using_executor();
             let stream = os::into_runtime(stream);
             let result = match is_over {
                 true => send(stream, "error: too many admin connections\n".to_owned()).await,

@@ -15,14 +15,15 @@ use crate::config::{Config, Durability};
 use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
-use crate::pass::{Pass, PassConfig};
+use crate::pass::{ADMIN_KEY, Pass, PassConfig};
 use crate::signals::Signals;
 use crate::system::{self, Node};
 use engine::commitlog::{Config as LogConfig, SyncMode};
 use shard::clock::Clock;
 use shard::node::{Core, NodeConfig, StartError, start};
+use shard::notify::Notify;
 use shard::os::cpus;
-use shard::os::epoll::Poller;
+use shard::os::epoll::{Interest, Poller};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -104,21 +105,25 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };
     clock.at_least(opened.booted.layout.timestamp_high);
-    if me.index() == 0
-        && let Err(error) = admin::serve(&plan.config.data_dir, &opened.shard)
-    {
-        tracing::warn!("no admin socket, so messina-admin finds no server: {error}");
+    let poller = Poller::new().expect("an epoll set can be made where a server has started");
+    let admin_arrivals = Rc::new(Notify::new());
+    if me.index() == 0 {
+        let served = admin::serve(&plan.config.data_dir, &opened.shard, admin_arrivals.clone())
+            .and_then(|listener| poller.add(listener.as_fd(), ADMIN_KEY, Interest::Read));
+        if let Err(error) = served {
+            tracing::warn!("no admin socket, so messina-admin finds no server: {error}");
+        }
     }
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
     let state = NodeState::new(node, settings(&plan), clock.clone());
     let executor = Executor::new(opened.shard.clone(), state);
-    let poller = Poller::new().expect("an epoll set can be made where a server has started");
-    let idle = opened.idle(Some(poller.as_fd())).expect("an eventfd can be read");
+    let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
     let config = PassConfig {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
         on_over: Box::new(move || done.done()),
+        admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
     };

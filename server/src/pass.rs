@@ -27,7 +27,7 @@ use std::time::Instant;
 use shard::Runtime;
 use shard::clock::Clock;
 use shard::groups::Group;
-use shard::idle::Idle;
+use shard::idle::{Idle, WAKE_KEY};
 use shard::notify::Notify;
 use shard::os::epoll::{Interest, Poller};
 use shard::runtime::sleep;
@@ -40,8 +40,10 @@ use crate::load::Load;
 use crate::service::Service;
 use crate::session::{ConnectionId, Session};
 
-const PLAIN_KEY: u64 = u64::MAX;
-const SHARD_AWARE_KEY: u64 = u64::MAX - 1;
+const PLAIN_KEY: u64 = WAKE_KEY - 1;
+const SHARD_AWARE_KEY: u64 = WAKE_KEY - 2;
+/// The admin socket's listener, in the poller of the first core.
+pub(crate) const ADMIN_KEY: u64 = WAKE_KEY - 3;
 
 /// What a pass needs of its core.
 pub(crate) struct PassConfig {
@@ -51,6 +53,8 @@ pub(crate) struct PassConfig {
     pub(crate) stop_asked: Box<dyn Fn() -> bool>,
     /// Called once, when the server is to stop and every client has its answers.
     pub(crate) on_over: Box<dyn FnOnce()>,
+    /// Notified when somebody arrives at the admin socket, if this core has it.
+    pub(crate) admin_arrivals: Rc<Notify>,
     /// How many connections this core takes.
     pub(crate) connections_max: usize,
     /// The core's budget of memory.
@@ -65,6 +69,7 @@ pub(crate) struct Pass<S> {
     listeners: Option<ShardListeners>,
     stop_asked: Box<dyn Fn() -> bool>,
     on_over: Option<Box<dyn FnOnce()>>,
+    admin_arrivals: Rc<Notify>,
     stopping: Option<Instant>,
     connections: Connections,
     connections_max: usize,
@@ -85,7 +90,14 @@ impl<S: Service> Pass<S> {
         poller: Poller,
         config: PassConfig,
     ) -> std::io::Result<Pass<S>> {
-        let PassConfig { listeners, stop_asked, on_over, connections_max, memory_bytes } = config;
+        let PassConfig {
+            listeners,
+            stop_asked,
+            on_over,
+            admin_arrivals,
+            connections_max,
+            memory_bytes,
+        } = config;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
             poller.add(shard_aware.as_fd(), SHARD_AWARE_KEY, Interest::Read)?;
@@ -97,6 +109,7 @@ impl<S: Service> Pass<S> {
             listeners: Some(listeners),
             stop_asked,
             on_over: Some(on_over),
+            admin_arrivals,
             stopping: None,
             connections: Connections::default(),
             connections_max,
@@ -117,11 +130,12 @@ impl<S: Service> Pass<S> {
                 self.close_all();
             }
             let in_flight = self.service.in_flight();
-            if busy {
+            // Where work is sparse, a pass that finds nothing would only come before the sleep.
+            if busy && !(idle.is_sparse() && self.has_nothing_left()) {
                 idle.between_passes(in_flight, self.clock.monotonic()).await;
             } else {
                 let Pass { poller, service, .. } = self;
-                idle.wait(in_flight, || look(poller) || service.has_work()).await;
+                idle.wait(in_flight, poller, || service.has_work()).await;
             }
         }
     }
@@ -156,13 +170,23 @@ impl<S: Service> Pass<S> {
         busy || self.connections.any_to_serve()
     }
 
+    /// Whether the next pass has nothing to do but what an event, mail or the disk will tell of.
+    fn has_nothing_left(&self) -> bool {
+        !self.accept_more && !self.connections.any_to_serve() && !self.service.has_work()
+    }
+
     fn take_events(&mut self) -> bool {
         if !look(&mut self.poller) {
             return false;
         }
+        let mut busy = false;
         for event in self.poller.ready() {
+            busy |= event.key != WAKE_KEY;
             match event.key {
                 PLAIN_KEY | SHARD_AWARE_KEY => self.accept_more = true,
+                ADMIN_KEY => self.admin_arrivals.notify(),
+                // Mail and completions, which the service's turn takes.
+                WAKE_KEY => {}
                 key => {
                     let id = connection_id(key);
                     if let Some(connection) = self.connections.get_mut(id) {
@@ -177,7 +201,7 @@ impl<S: Service> Pass<S> {
                 }
             }
         }
-        true
+        busy
     }
 
     fn accept(&mut self) -> bool {

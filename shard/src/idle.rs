@@ -3,33 +3,43 @@
 //! ```text
 //! nothing to do ─► disk at work? ─no─► gaps short? ─► spin: look, let others run, .. up to `spin`
 //!                       │                                   │ still nothing
-//!                       └──yes──────────────────────────────┴─► sleep until one of
-//!                            a socket is ready   (epoll ─► bridge ─► eventfd)
-//!                            mail arrives        (the sender rings the bell ─► eventfd)
-//!                            a task of this core notifies (the log is durable, a read is done)
+//!                       └──yes──────────────────────────────┴─► what was woken runs ─► sleep
+//!
+//! the executor has nothing under way (`outstanding.rs`): in one `epoll_wait`, until
+//!      a socket is ready, mail arrives (the sender rings the bell), an alarm of the executor is due
+//! otherwise: in the executor, until one of its own operations ends, or
+//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor)
 //! ```
 //!
+//! Why not always sleep in the executor: its sleep and the way back take about twelve system calls.
+//! That was two thirds of the cost of a request that comes alone.
+//!
 //! Why not to spin on a core that others want (the clients of a test machine, another server): it takes from them the
-//! time in which they would make the work that is waited for (`rivalry.rs`).
+//! time in which they would make the work that is waited for (`contention.rs`).
 //!
 //! Why not to spin when little comes: a spin costs the whole gap, a sleep some ten microseconds
 //! (`gaps.rs`).
 //!
-//! Why not to spin while the disk works: the executor takes completions from its rings only when
-//! no task is runnable. A pass that kept yielding would add milliseconds to every commit.
+//! Why not to spin while the disk works: a commit takes longer than a sleep costs.
 //!
-//! For the same reason a core that is never idle calls [`Idle::between_passes`], which turns to the
-//! rings every [`REAP_INTERVAL`] while requests wait for the disk, and now and then when none does.
+//! Reads, writes and flushes of files go by a ring of the core's own (`engine::io`), which is looked
+//! at in memory. What else the executor does, files that are opened or renamed, timers, ends only when
+//! it turns to its rings, and it does so only when no task is runnable: so a core that is never idle
+//! makes it, in [`Idle::between_passes`], every [`REAP_INTERVAL`] while a request waits for the disk,
+//! more seldom otherwise, and not at all while nothing is under way there.
 //!
-//! The eventfd is read by one small task for the life of the core, so going to sleep costs one
-//! system call to arm the poll, and nothing when the last poll is still armed.
+//! The eventfd is read by one small task for the life of the core, so going to sleep in the executor
+//! costs one system call to arm the poll, and nothing when the last poll is still armed. It is not
+//! the bell's: a read inside the executor could take the bell's signal from the `epoll_wait`.
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use engine::io as ring;
 
 use crate::contention::Rivalry;
 use crate::gaps::Gaps;
@@ -37,9 +47,16 @@ use crate::groups::Group;
 use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
 use crate::mailbox::Bell;
 use crate::notify::Notify;
+use crate::os::EventFd;
 use crate::os::bridge::{Bridge, EventReader};
+use crate::os::epoll::{Interest, Poller};
+use crate::outstanding;
 use crate::owner::ShardId;
 use crate::runtime::{Runtime, reap, yield_now};
+
+/// The key of the core's bell and of its ring in its poller: such an event asks for nothing but that
+/// the core be awake.
+pub const WAKE_KEY: u64 = u64::MAX;
 
 /// What this core waits for besides sockets and mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +71,7 @@ pub enum InFlight {
 pub struct Idle {
     bells: Arc<[Bell]>,
     me: ShardId,
-    bridge: Option<RefCell<Bridge>>,
+    bridge: RefCell<Bridge>,
     wake: Arc<Notify>,
     stop: Rc<Stop>,
     spin: Duration,
@@ -63,26 +80,29 @@ pub struct Idle {
     last_reap: Cell<Instant>,
 }
 
-#[derive(Default)]
+/// What the pass and the task that reads the eventfd share.
 struct Stop {
     asked: Cell<bool>,
+    event: EventFd,
     done: Notify,
 }
 
 impl Idle {
-    /// The sleep of core `me`, which `wake` ends, as do the sockets in the epoll set `sockets` if
-    /// it has any.
+    /// The sleep of core `me`, which `wake` ends, as does everything in `poller`. Added to that, under
+    /// [`WAKE_KEY`]: the core's bell, and the ring of its own that its files use from now on.
     pub fn new(
         runtime: &Runtime,
         (bells, me): (Arc<[Bell]>, ShardId),
-        sockets: Option<BorrowedFd<'_>>,
+        poller: &Poller,
         wake: Arc<Notify>,
         spin: Duration,
     ) -> io::Result<Idle> {
-        let event = bells[me.index()].event();
-        let bridge = sockets.map(|sockets| Bridge::new(sockets, event)).transpose()?;
+        poller.add(bells[me.index()].event().as_fd(), WAKE_KEY, Interest::Read)?;
+        poller.add(engine::io::open_ring()?.as_fd(), WAKE_KEY, Interest::Read)?;
+        let event = EventFd::new()?;
+        let bridge = RefCell::new(Bridge::new(poller, &event)?);
         let reader = EventReader::new(event.as_fd().try_clone_to_owned()?);
-        let stop = Rc::new(Stop::default());
+        let stop = Rc::new(Stop { asked: Cell::new(false), event, done: Notify::new() });
         let (rung, stopped) = (wake.clone(), stop.clone());
         runtime.spawn(Group::Requests, async move {
             while !stopped.asked.get() {
@@ -95,7 +115,6 @@ impl Idle {
             stopped.done.notify();
         });
         let last_reap = Cell::new(Instant::now());
-        let bridge = bridge.map(RefCell::new);
         let (gaps, rivalry) = (Gaps::default(), Rivalry::new());
         Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, rivalry, last_reap })
     }
@@ -109,53 +128,95 @@ impl Idle {
         &self.bells[self.me.index()]
     }
 
-    /// After a pass that did something: lets others run, and the disk be served when it is due.
+    /// Whether work comes so seldom that the core sleeps before the next.
+    pub fn is_sparse(&self) -> bool {
+        !self.gaps.are_short()
+    }
+
+    /// After a pass that did something: hands what it began to the disk, lets others run, and lets the
+    /// executor turn to its rings when that is due.
     pub async fn between_passes(&self, in_flight: InFlight, now: Instant) {
+        ring::flush();
+        ring::take_done();
         let due = match in_flight {
             InFlight::Disk => REAP_INTERVAL,
             InFlight::Nothing => REAP_INTERVAL_QUIET,
         };
-        if now.duration_since(self.last_reap.get()) < due {
+        if wants_its_rings(now) && now.duration_since(self.last_reap.get()) >= due {
+            self.last_reap.set(now);
+            reap().await;
+        } else {
             yield_now().await;
-            return;
         }
-        self.last_reap.set(now);
-        reap().await;
+        ring::hold();
     }
 
-    /// After a pass that found nothing: returns when there is something, or may be. `has_work`
-    /// looks at sockets and mailbox without waiting. Everything sent must be published before.
-    pub async fn wait(&self, in_flight: InFlight, mut has_work: impl FnMut() -> bool) {
+    /// After a pass that found nothing and took all that was ready: returns when there is something,
+    /// or may be. `has_work` looks at what is not in `poller`, without waiting. Everything sent must
+    /// be published before.
+    pub async fn wait(
+        &self,
+        in_flight: InFlight,
+        poller: &mut Poller,
+        mut has_work: impl FnMut() -> bool,
+    ) {
+        ring::flush();
         let began = Instant::now();
         let may_spin = in_flight == InFlight::Nothing && self.gaps.are_short();
-        if may_spin && self.spin(began, &mut has_work).await {
-            self.gaps.note(began.elapsed());
-            return;
+        if !may_spin || !self.spin(began, || look(poller) || has_work()).await {
+            self.sleep(poller, has_work).await;
         }
-        self.sleep(has_work).await;
-        let now = Instant::now();
         if in_flight == InFlight::Nothing {
-            self.gaps.note(now - began);
+            self.gaps.note(began.elapsed());
         }
-        // A core that slept so long has turned to its rings: turning to them again right after the
-        // next pass would cost more system calls than a small request.
-        if now - began >= REAP_INTERVAL {
-            self.last_reap.set(now);
+        ring::hold();
+    }
+
+    async fn sleep(&self, poller: &mut Poller, mut has_work: impl FnMut() -> bool) {
+        // What the last pass woke, the log above all, runs before the core sleeps.
+        if outstanding::any_runnable() {
+            yield_now().await;
+        }
+        if outstanding::any_runnable() || outstanding::any_operation() {
+            self.sleep_in_executor(|| look(poller) || has_work()).await;
+        } else {
+            self.sleep_here(poller, has_work).await;
         }
     }
 
-    async fn sleep(&self, mut has_work: impl FnMut() -> bool) {
+    async fn sleep_here(&self, poller: &mut Poller, mut has_work: impl FnMut() -> bool) {
+        let now = Instant::now();
+        let alarm = outstanding::next_alarm();
+        self.bell().park();
+        let stays = self.wake.take() || poller.has_ready() || ring::take_done() || has_work();
+        if !stays {
+            poller.wait(alarm.map(|at| at - now)).expect("the epoll set is open");
+            outstanding::note_slept(now.elapsed());
+            ring::take_done();
+        }
+        self.bell().awake();
+        // The executor took the sleep for work of this queue. Accounting it now keeps it from the
+        // queues that are woken next: they begin level with this one.
+        yield_now().await;
+        if alarm.is_some_and(|at| at <= Instant::now()) {
+            reap().await;
+            self.last_reap.set(Instant::now());
+        }
+    }
+
+    async fn sleep_in_executor(&self, mut has_work: impl FnMut() -> bool) {
         self.bell().park();
         if !has_work() {
-            if let Some(bridge) = &self.bridge {
-                bridge.borrow_mut().arm().expect("an armed poll fits the ring");
-            }
+            self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
             self.wake.notified().await;
         }
         self.bell().awake();
+        // The executor has turned to its rings: turning to them again right after the next pass
+        // would cost more system calls than a small request.
+        self.last_reap.set(Instant::now());
     }
 
-    async fn spin(&self, start: Instant, has_work: &mut impl FnMut() -> bool) -> bool {
+    async fn spin(&self, start: Instant, mut has_work: impl FnMut() -> bool) -> bool {
         if self.rivalry.is_on(start) {
             return false;
         }
@@ -170,12 +231,22 @@ impl Idle {
         }
     }
 
-    /// Ends the task that reads the bell: before the executor of a test ends. A server's never does.
+    /// Ends the task that reads the eventfd: before the executor of a test ends. A server's never does.
     pub async fn close(&self) {
         self.stop.asked.set(true);
-        self.bell().ring();
+        self.stop.event.signal();
         self.stop.done.notified().await;
     }
+}
+
+/// Whether the executor has something that only a turn to its rings ends.
+fn wants_its_rings(now: Instant) -> bool {
+    outstanding::any_operation() || outstanding::next_alarm().is_some_and(|at| at <= now)
+}
+
+/// Whether the poller or the ring knows of something, looking once.
+fn look(poller: &mut Poller) -> bool {
+    poller.has_ready() || ring::take_done() || poller.poll().expect("the epoll set is open") > 0
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! node     ──► start and stop of all cores            runtime ──► an executor per core
+//!                                                     outstanding ─► what that has under way
 //! boot     ──► the data directory, before any shard   groups  ──► who competes for a core
 //! shard    ──► one core: engine, peers, tickets       idle    ──► spin, then sleep
 //! peers    ──► credits, mail, who waits for replies   completions ► writes that are done
@@ -18,7 +19,7 @@
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only
 //! through `mailbox/`; glommio is named in `runtime.rs`, `groups.rs` and `os/bridge.rs`, nowhere
-//! else in this crate.
+//! else in this crate, and what it has under way is counted in `outstanding.rs`.
 
 mod background;
 mod backpressure;
@@ -36,6 +37,7 @@ pub mod message;
 pub mod node;
 pub mod notify;
 pub mod os;
+mod outstanding;
 pub mod owner;
 pub mod page;
 mod peers;

@@ -54,11 +54,11 @@ pub const SLICE: Duration = Duration::from_micros(500);
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// How often at most a busy core turns to its rings while a request waits for the disk. It costs
-/// about 6 µs, a commit 80 µs.
+/// How often at most a busy core lets the executor turn to its rings while it has operations under way
+/// and a request waits for the disk. It costs about 6 µs.
 pub const REAP_INTERVAL: Duration = Duration::from_micros(40);
 
-/// The same while no request does: background I/O and timers must go on.
+/// The same while no request does: files of the background must be opened, timers go on.
 pub const REAP_INTERVAL_QUIET: Duration = Duration::from_micros(500);
 
 /// Entries of a core's rings.

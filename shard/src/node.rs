@@ -13,7 +13,6 @@
 //! The first error anywhere ends the start. Executors are never torn down: after the last `stopped`
 //! the process ends with [`exit`](crate::os::cpus::exit).
 
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +31,7 @@ use crate::groups::Group;
 use crate::idle::Idle;
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
 use crate::notify::Notify;
+use crate::os::epoll::Poller;
 use crate::owner::{ShardId, Sharder};
 use crate::peers::Mail;
 use crate::protocol::Protocol;
@@ -125,11 +125,11 @@ pub struct Opened<P: Protocol> {
 }
 
 impl<P: Protocol> Opened<P> {
-    /// This core's sleep, which `sockets`, mail and the shard's tasks end.
-    pub fn idle(&self, sockets: Option<BorrowedFd<'_>>) -> std::io::Result<Idle> {
+    /// This core's sleep, which the sockets in `poller`, mail and the shard's tasks end.
+    pub fn idle(&self, poller: &Poller) -> std::io::Result<Idle> {
         let shard = &self.shard;
         let spin = self.stopping.shared.config.idle_spin;
-        Idle::new(shard.runtime(), (self.bells.clone(), shard.me()), sockets, shard.wake(), spin)
+        Idle::new(shard.runtime(), (self.bells.clone(), shard.me()), poller, shard.wake(), spin)
     }
 }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glommio::{
     Latency, LocalExecutorBuilder, Placement, Shares, SharesManager, TaskQueueHandle, executor,
@@ -29,6 +29,7 @@ use crate::groups::Group;
 use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
 use crate::manual::Manual;
 use crate::os::cpus;
+use crate::outstanding::{self, Operation};
 use crate::yielder::Yielder;
 
 /// How to start one core.
@@ -141,7 +142,8 @@ impl Runtime {
     pub fn spawn(&self, group: Group, future: impl Future<Output = ()> + 'static) {
         match &self.0 {
             Kind::Core(queues) => {
-                glommio::spawn_local_into(future, queues[group as usize].handle)
+                let handle = queues[group as usize].handle;
+                glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
                     .detach();
             }
@@ -191,7 +193,14 @@ impl Runtime {
 
 /// Waits. Good for a millisecond and more.
 pub async fn sleep(time: Duration) {
+    let _alarm = outstanding::alarm(Instant::now() + time);
     glommio::timer::sleep(time).await;
+}
+
+/// To be kept while the executor does I/O for its user that this crate does not see: a core that
+/// sleeps turns to the executor's rings only for what is counted.
+pub fn using_executor() -> Operation {
+    outstanding::operation()
 }
 
 /// Lets the other groups run, and comes back. Does not look at the disk: see [`reap`].
@@ -207,6 +216,7 @@ pub async fn reap() {
     // that is already over when first polled would not even suspend, so it lies a little ahead:
     // less than the way to the rings takes.
     const AHEAD: Duration = Duration::from_nanos(300);
+    let _turn = outstanding::operation();
     let mut suspended = false;
     while !suspended {
         let mut timer = pin!(glommio::timer::sleep(AHEAD));

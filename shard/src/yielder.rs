@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::groups::Group;
 use crate::limits::{PAUSE_MAX, SLICE};
+use crate::outstanding;
 use crate::runtime::Runtime;
 
 /// The turns of one background task.
@@ -64,7 +65,8 @@ impl Yielder {
 
 /// How long the core has worked for people who wait.
 fn served(runtime: &Runtime) -> Duration {
-    runtime.runtime_of(Group::Requests) + runtime.runtime_of(Group::Log)
+    let ran = runtime.runtime_of(Group::Requests) + runtime.runtime_of(Group::Log);
+    ran.saturating_sub(outstanding::slept())
 }
 
 /// From the end of one slice to the end of the next.

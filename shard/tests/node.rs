@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use engine::Result;
 use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
+use messina_shard::os::epoll::Poller;
 use messina_shard::runtime::{reap, sleep};
 use messina_shard::upkeep::Upkeep;
 use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
@@ -72,7 +73,8 @@ impl RowSink for Keys {
 
 /// A pass without sockets.
 async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()>>>>) {
-    let idle = opened.idle(None).unwrap();
+    let mut poller = Poller::new().unwrap();
+    let idle = opened.idle(&poller).unwrap();
     let shard = opened.shard.clone();
     let (mut done, mut stopped) = (Vec::new(), false);
     loop {
@@ -92,7 +94,8 @@ async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()
         if busy {
             idle.between_passes(shard.in_flight(), Instant::now()).await;
         } else {
-            idle.wait(shard.in_flight(), || shard.has_mail()).await;
+            idle.wait(shard.in_flight(), &mut poller, || shard.has_mail()).await;
+            poller.ready().for_each(drop);
         }
     }
 }

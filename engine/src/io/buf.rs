@@ -123,6 +123,7 @@ pub struct View {
 
 enum Source {
     Dma(ReadResult),
+    Own(DmaBuffer),
     Heap(Vec<u8>),
 }
 
@@ -131,6 +132,12 @@ impl View {
     pub(super) fn dma(memory: ReadResult, start: usize, len: usize) -> View {
         assert!(start + len <= memory.len(), "a view shows what was read");
         View { memory: Source::Dma(memory), start, len }
+    }
+
+    /// The part `[start, start + len)` of a device buffer that the core's own ring has read into.
+    pub(super) fn own(memory: DmaBuffer, start: usize, len: usize) -> View {
+        assert!(start + len <= memory.len(), "a view shows what was read");
+        View { memory: Source::Own(memory), start, len }
     }
 
     pub(super) fn heap(bytes: Vec<u8>) -> View {
@@ -152,6 +159,7 @@ impl Deref for View {
     fn deref(&self) -> &[u8] {
         let all: &[u8] = match &self.memory {
             Source::Dma(m) => m,
+            Source::Own(m) => m.as_bytes(),
             Source::Heap(m) => m,
         };
         &all[self.start..self.start + self.len]

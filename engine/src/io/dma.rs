@@ -1,4 +1,7 @@
-//! The real key: O_DIRECT files on glommio's rings.
+//! The real key: O_DIRECT files.
+//!
+//! Reads, writes and flushes go by the core's own ring where it has one (`ring.rs`), everything else
+//! by glommio's.
 //!
 //! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
 //! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
@@ -8,6 +11,7 @@
 
 use super::buf::{Buf, View};
 use super::path::RelPath;
+use super::ring;
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
 use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
@@ -18,12 +22,39 @@ use std::ffi::CString;
 use std::fs::TryLockError;
 use std::io::Write;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What the probe file is filled with.
 const PROBE_BYTE: u8 = 0xA5;
+
+thread_local! {
+    static IN_EXECUTOR: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many operations of this thread's files the executor has under way: it must be let at its
+/// rings for them to end.
+pub fn in_executor() -> usize {
+    IN_EXECUTOR.get()
+}
+
+/// While it lives, one of them is counted.
+struct Counted(());
+
+impl Counted {
+    fn begin() -> Counted {
+        IN_EXECUTOR.set(IN_EXECUTOR.get() + 1);
+        Counted(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        IN_EXECUTOR.set(IN_EXECUTOR.get() - 1);
+    }
+}
 
 /// A real data directory.
 #[derive(Debug, Clone)]
@@ -36,10 +67,17 @@ pub struct DmaDisk {
 pub struct DmaFile(Rc<Open>);
 
 #[derive(Debug)]
-struct Open {
+pub(super) struct Open {
     file: glommio::io::DmaFile,
     path: RelPath,
     len: Cell<u64>,
+}
+
+impl Open {
+    /// Open as long as this lives.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
 }
 
 impl DmaDisk {
@@ -80,6 +118,7 @@ impl DmaDisk {
     }
 
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
+        let _counted = Counted::begin();
         let file = options
             .dma_open(self.full(path))
             .await
@@ -103,11 +142,13 @@ impl DmaDisk {
     }
 
     pub(super) async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let _counted = Counted::begin();
         let done = glommio::io::rename(self.full(from), self.full(to)).await;
         done.map_err(|error| failed("rename", from, &error))
     }
 
     pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
+        let _counted = Counted::begin();
         glommio::io::remove(self.full(path)).await.map_err(|error| failed("unlink", path, &error))
     }
 
@@ -141,6 +182,7 @@ impl DmaDisk {
     }
 
     pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
+        let _counted = Counted::begin();
         let opened =
             Directory::open(self.full(dir)).await.map_err(|error| failed("open", dir, &error))?;
         let synced = opened.sync().await.map_err(|error| failed("sync", dir, &error));
@@ -171,11 +213,10 @@ impl DmaDisk {
         T: Send + 'static,
         F: FnOnce(PathBuf) -> std::io::Result<T> + Send + 'static,
     {
+        let _counted = Counted::begin();
         let full = self.full(path);
         let done = glommio::executor().spawn_blocking(move || call(full)).await;
-        done.map_err(|error| {
-            Error::io(op, path.as_str(), error.raw_os_error().unwrap_or(libc::EIO))
-        })
+        done.map_err(|error| refused(op, path, &error))
     }
 }
 
@@ -218,26 +259,50 @@ impl DmaFile {
     async fn read_part(&self, offset: u64, len: usize) -> Result<View> {
         let file = &self.0.file;
         let first = file.align_down(offset);
-        let window = file.align_up(offset + len as u64) - first;
-        let read = file.read_at_aligned(first, window as usize).await;
+        let window = (file.align_up(offset + len as u64) - first) as usize;
+        let skip = (offset - first) as usize;
+        // As far as it was read: the file may end in it.
+        let part = |read: usize| (skip.min(read), len.min(read.saturating_sub(skip)));
+        if ring::is_open() {
+            let buffer = file.alloc_dma_buffer(window);
+            let read = ring::read(&self.0, buffer, first).await;
+            let (read, buffer) = read.map_err(|error| refused("read", &self.0.path, &error))?;
+            let (skip, len) = part(read);
+            return Ok(View::own(buffer, skip, len));
+        }
+        let _counted = Counted::begin();
+        let read = file.read_at_aligned(first, window).await;
         let read = read.map_err(|error| failed("read", &self.0.path, &error))?;
-        let skip = ((offset - first) as usize).min(read.len());
-        let len = len.min(read.len() - skip);
+        let (skip, len) = part(read.len());
         Ok(View::dma(read, skip, len))
     }
 
     pub(super) async fn write_at(&self, buf: Buf, offset: u64) -> Result<usize> {
-        let written = self.0.file.write_at(buf.into_dma(), offset).await;
-        let written = written.map_err(|error| failed("write", &self.0.path, &error))?;
+        let buffer = buf.into_dma();
+        let written = if ring::is_open() {
+            let written = ring::write(&self.0, buffer, offset).await;
+            written.map_err(|error| refused("write", &self.0.path, &error))?
+        } else {
+            let _counted = Counted::begin();
+            let written = self.0.file.write_at(buffer, offset).await;
+            written.map_err(|error| failed("write", &self.0.path, &error))?
+        };
         self.0.len.set(self.len().max(offset + written as u64));
         Ok(written)
     }
 
     pub(super) async fn sync(&self) -> Result<()> {
+        if ring::is_open() {
+            return ring::sync(&self.0)
+                .await
+                .map_err(|error| refused("sync", &self.0.path, &error));
+        }
+        let _counted = Counted::begin();
         self.0.file.fdatasync().await.map_err(|error| failed("sync", &self.0.path, &error))
     }
 
     pub(super) async fn allocate(&self, len: u64) -> Result<()> {
+        let _counted = Counted::begin();
         let done = self.0.file.pre_allocate(len, false).await;
         done.map_err(|error| failed("allocate", &self.0.path, &error))?;
         self.0.len.set(self.len().max(len));
@@ -245,6 +310,7 @@ impl DmaFile {
     }
 
     pub(super) async fn set_len(&self, len: u64) -> Result<()> {
+        let _counted = Counted::begin();
         self.0
             .file
             .truncate(len)
@@ -255,6 +321,7 @@ impl DmaFile {
     }
 
     pub(super) async fn close(self) -> Result<()> {
+        let _counted = Counted::begin();
         match Rc::try_unwrap(self.0) {
             Ok(open) => {
                 open.file.close().await.map_err(|error| failed("close", &open.path, &error))
@@ -265,8 +332,13 @@ impl DmaFile {
 }
 
 #[cold]
-fn failed(op: &'static str, path: &RelPath, e: &GlommioError<()>) -> Error {
-    Error::io(op, path.as_str(), e.raw_os_error().unwrap_or(libc::EIO))
+fn failed(op: &'static str, path: &RelPath, error: &GlommioError<()>) -> Error {
+    Error::io(op, path.as_str(), error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cold]
+fn refused(op: &'static str, path: &RelPath, error: &std::io::Error) -> Error {
+    Error::io(op, path.as_str(), error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn space_of(path: &Path) -> std::io::Result<Space> {

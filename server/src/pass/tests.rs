@@ -126,6 +126,7 @@ impl Server {
             listeners,
             stop_asked,
             on_over: Box::new(|| {}),
+            admin_arrivals: Rc::default(),
             connections_max: 3,
             memory_bytes,
         };

@@ -1,9 +1,11 @@
-//! Two cores that sleep and wake each other, and one that sleeps on a socket.
+//! Two cores that sleep and wake each other, and one that sleeps on sockets, files and timers.
 
 use super::*;
+use crate::limits::WATCH_INTERVAL;
 use crate::mailbox::{Port, mesh};
 use crate::os::epoll::{Interest, Poller};
 use crate::runtime::{CoreConfig, launch, sleep};
+use engine::io::{Disk, RelPath};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -14,15 +16,17 @@ async fn play(runtime: Runtime, port: Port<u32>, spin: Duration, rounds: u32) {
     let Port { mut inbox, mut outbox } = port;
     let me = outbox.me();
     let peer = ShardId::new(1 - me.index());
-    let idle =
-        Idle::new(&runtime, (outbox.bells().clone(), me), None, Arc::default(), spin).unwrap();
+    let mut poller = Poller::new().unwrap();
+    let core = (outbox.bells().clone(), me);
+    let idle = Idle::new(&runtime, core, &poller, Arc::default(), spin).unwrap();
     if me.index() == 0 {
         outbox.send(peer, 1).unwrap();
     }
     outbox.publish();
     let mut seen = 0;
     while seen + 1 < rounds {
-        idle.wait(InFlight::Nothing, || inbox.has_mail()).await;
+        idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
+        poller.ready().for_each(drop);
         inbox.drain(16, |from, n| {
             seen = n;
             outbox.send(from, n + 1).unwrap();
@@ -67,15 +71,13 @@ fn a_socket_wakes_a_parked_core() {
         let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
         let mut poller = Poller::new().unwrap();
         poller.add(near.as_fd(), 0, Interest::Read).unwrap();
-        let me = ShardId::new(0);
-        let sockets = poller.as_fd().try_clone_to_owned().unwrap();
-        let sleep = (bells, me);
-        let sockets = Some(sockets.as_fd());
-        let idle = Idle::new(&runtime, sleep, sockets, Arc::default(), NO_SPIN).unwrap();
+        let core = (bells, ShardId::new(0));
+        let idle = Idle::new(&runtime, core, &poller, Arc::default(), NO_SPIN).unwrap();
         let mut byte = [0; 1];
         for _ in 0..200 {
             while (&near).read(&mut byte).is_err() {
-                idle.wait(InFlight::Nothing, || poller.poll().unwrap() > 0).await;
+                idle.wait(InFlight::Nothing, &mut poller, || false).await;
+                poller.ready().for_each(drop);
             }
             (&near).write_all(&byte).unwrap();
         }
@@ -98,15 +100,56 @@ fn a_local_task_wakes_its_core() {
         let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
         let wake = Arc::new(Notify::new());
         let core = (bells, ShardId::new(0));
-        let idle = Idle::new(&runtime, core, None, wake.clone(), NO_SPIN).unwrap();
+        let mut poller = Poller::new().unwrap();
+        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
         wake.notify();
-        idle.wait(InFlight::Disk, || false).await;
+        idle.wait(InFlight::Disk, &mut poller, || false).await;
         runtime.spawn(Group::Log, async move {
             sleep(Duration::from_millis(2)).await;
             wake.notify();
         });
-        idle.wait(InFlight::Disk, || false).await;
+        idle.wait(InFlight::Disk, &mut poller, || false).await;
         idle.between_passes(InFlight::Disk, Instant::now()).await;
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
+}
+
+/// What a file brings wakes a sleeping core at once, whether by the core's own ring (a write) or by the
+/// executor's (an opening): a core that slept on would be woken by the executor's watch, a second later.
+#[test]
+fn a_file_wakes_its_core() {
+    const ROUNDS: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let core = launch(CoreConfig::new("file", None), move |runtime| async move {
+        let disk = Disk::at(&root).await.unwrap();
+        let path = RelPath::root().join("log");
+        disk.create(&path).await.unwrap().close().await.unwrap();
+        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
+        let (wake, mut poller) = (Arc::new(Notify::new()), Poller::new().unwrap());
+        let core = (bells, ShardId::new(0));
+        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+        let (done, mut late) = (Rc::new(Cell::new(0)), 0);
+        for round in 1..=ROUNDS {
+            let began = Instant::now();
+            let (wake, ended, disk, path) =
+                (wake.clone(), done.clone(), disk.clone(), path.clone());
+            runtime.spawn(Group::Log, async move {
+                let file = disk.open_log(&path).await.unwrap();
+                let mut buf = file.buf(1);
+                buf.put_zeros(buf.space());
+                file.write_at(buf, 0).await.unwrap();
+                ended.set(round);
+                wake.notify();
+            });
+            while done.get() < round {
+                idle.wait(InFlight::Disk, &mut poller, || false).await;
+                poller.ready().for_each(drop);
+            }
+            late += usize::from(began.elapsed() > WATCH_INTERVAL / 2);
+        }
+        assert!(late < ROUNDS / 4, "{late} of {ROUNDS} ended with the watch");
         idle.close().await;
     });
     core.unwrap().join().unwrap().unwrap();

@@ -1,11 +1,12 @@
-//! Which descriptors are ready: epoll, polled and never waited on.
+//! Which descriptors are ready: epoll.
 //!
 //! ```text
 //! add(fd, key, interest) ──► poll(): one system call, no waiting ──► ready(): (key, readiness)
+//!                            wait(timeout): the same, waiting
 //! ```
 //!
-//! A core asks once a pass; when it has nothing to do it sleeps on its [`Bridge`](super::bridge),
-//! which watches this descriptor. Interest is edge-triggered: after a read that filled less than
+//! A core asks once a pass; when it has nothing to do it waits here, or in the executor on its
+//! [`Bridge`](super::bridge), which watches this descriptor (`idle.rs` says when). Interest is edge-triggered: after a read that filled less than
 //! its buffer nothing more is due until the kernel says so again, and the kernel does not walk the
 //! connections that are merely still open. Whoever leaves bytes behind must remember it himself.
 //!
@@ -14,6 +15,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use super::checked;
 use crate::limits::POLL_EVENTS_MAX;
@@ -91,11 +93,17 @@ impl Poller {
     /// Looks once, without waiting, and says how many descriptors became ready. Those not taken
     /// from [`ready`](Self::ready) since the last call are forgotten.
     pub fn poll(&mut self) -> io::Result<usize> {
-        self.wait(0)
+        self.look(0)
     }
 
-    /// The same, waiting up to `timeout_ms`: for threads that are no shard, and for tests.
-    pub fn wait(&mut self, timeout_ms: i32) -> io::Result<usize> {
+    /// The same, waiting until something is ready or a signal comes, and `timeout` at most: rounded
+    /// up to whole milliseconds.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let timeout_ms = timeout.map(|timeout| timeout.as_nanos().div_ceil(1_000_000));
+        self.look(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))
+    }
+
+    fn look(&mut self, timeout_ms: i32) -> io::Result<usize> {
         self.events.clear();
         let space = self.events.spare_capacity_mut();
         let (events, space) = (space.as_mut_ptr().cast(), space.len() as libc::c_int);

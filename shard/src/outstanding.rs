@@ -1,0 +1,249 @@
+//! What the executor of this core still has to do besides the pass: whether the core may sleep in a
+//! system call of its own.
+//!
+//! ```text
+//! a task is woken ────────────► runnable + 1 ──► it is polled, or over: - 1
+//! the executor does I/O ──────► operations + 1 ► done: - 1     (files: `engine::io::in_executor`)
+//! sleep(time) ────────────────► alarm at now + time ──► over
+//! ```
+//!
+//! glommio tells none of this, and its own sleep takes some ten system calls. So everything this
+//! crate gives to glommio is counted here: each task by a waker around glommio's (`runtime.rs` is
+//! the only one to start tasks), each sleep by its deadline, everything else by a guard.
+//!
+//! Invariant: whatever can make a task of this core runnable is counted before it is begun. An
+//! operation that is not counted would end late, though never later than the next alarm.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static HERE: Outstanding = Outstanding::default();
+}
+
+/// Of one core, which is one thread.
+#[derive(Default)]
+struct Outstanding {
+    runnable: Arc<AtomicUsize>,
+    operations: Cell<usize>,
+    /// When each sleep under way ends, and its number: two may end at the same moment.
+    alarms: RefCell<BTreeSet<(Instant, u64)>>,
+    earliest: Cell<Option<Instant>>,
+    slept: Cell<Duration>,
+    next_alarm: Cell<u64>,
+}
+
+/// Whether a task of this core has been woken and did not run since.
+pub(crate) fn any_runnable() -> bool {
+    HERE.with(|here| here.runnable.load(Ordering::Relaxed) > 0)
+}
+
+/// Whether the executor has I/O of its own under way on this core.
+pub(crate) fn any_operation() -> bool {
+    HERE.with(|here| here.operations.get() > 0) || engine::io::in_executor() > 0
+}
+
+/// When the first of the sleeps under way ends.
+pub(crate) fn next_alarm() -> Option<Instant> {
+    HERE.with(|here| here.earliest.get())
+}
+
+/// Notes that the pass slept so long, which the executor takes for work.
+pub(crate) fn note_slept(time: Duration) {
+    HERE.with(|here| here.slept.set(here.slept.get() + time));
+}
+
+/// How long the pass of this core has slept where the executor took it for work.
+pub(crate) fn slept() -> Duration {
+    HERE.with(|here| here.slept.get())
+}
+
+/// Counts an operation of the executor, until the guard is dropped.
+pub(crate) fn operation() -> Operation {
+    HERE.with(|here| here.operations.set(here.operations.get() + 1));
+    Operation(())
+}
+
+/// While it lives, the executor does something that its rings must tell of.
+pub struct Operation(());
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        HERE.with(|here| here.operations.set(here.operations.get() - 1));
+    }
+}
+
+/// Notes that the executor has something to do at `at`, until the guard is dropped.
+pub(crate) fn alarm(at: Instant) -> Alarm {
+    HERE.with(|here| {
+        let alarm = (at, here.next_alarm.replace(here.next_alarm.get() + 1));
+        here.alarms.borrow_mut().insert(alarm);
+        here.note_earliest();
+        Alarm(alarm)
+    })
+}
+
+/// While it lives, a sleep is under way.
+pub(crate) struct Alarm((Instant, u64));
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        HERE.with(|here| {
+            here.alarms.borrow_mut().remove(&self.0);
+            here.note_earliest();
+        });
+    }
+}
+
+impl Outstanding {
+    fn note_earliest(&self) {
+        self.earliest.set(self.alarms.borrow().first().map(|(at, _)| *at));
+    }
+}
+
+/// `future` as a task that is counted whenever it is runnable. It counts from now on.
+pub(crate) fn counted<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let turns = Turns(Arc::new(Turn::new(HERE.with(|here| here.runnable.clone()))));
+    async move {
+        let waker = Waker::from(turns.0.clone());
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            turns.0.begin(context.waker());
+            future.as_mut().poll(&mut Context::from_waker(&waker))
+        })
+        .await
+    }
+}
+
+/// The turns of one task.
+struct Turn {
+    runnable: Arc<AtomicUsize>,
+    /// It was woken and did not begin its turn yet: then it is counted.
+    woken: AtomicBool,
+    executors: Mutex<Option<Waker>>,
+}
+
+impl Turn {
+    /// Of a task that is about to be started, which is a first wake-up.
+    fn new(runnable: Arc<AtomicUsize>) -> Turn {
+        runnable.fetch_add(1, Ordering::Relaxed);
+        Turn { runnable, woken: AtomicBool::new(true), executors: Mutex::default() }
+    }
+
+    fn begin(&self, executors: &Waker) {
+        match &mut *self.executors.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(waker) => waker.clone_from(executors),
+            waker => *waker = Some(executors.clone()),
+        }
+        if self.woken.swap(false, Ordering::Relaxed) {
+            self.runnable.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.woken.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.runnable.fetch_add(1, Ordering::Relaxed);
+        if let Some(waker) = &*self.executors.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// The task itself, as against the wakers that may outlive it: when it is over, none counts.
+struct Turns(Arc<Turn>);
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if self.0.woken.swap(true, Ordering::Relaxed) {
+            self.0.runnable.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notify::Notify;
+    use std::task::Poll;
+
+    fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_task_counts_from_its_wake_up_to_its_turn() {
+        let notify = Arc::new(Notify::new());
+        let waits = notify.clone();
+        let mut task = Box::pin(counted(async move {
+            waits.notified().await;
+            waits.notified().await;
+        }));
+        assert!(any_runnable(), "it was started");
+        assert!(poll(&mut task).is_pending());
+        assert!(!any_runnable(), "it had its turn");
+        notify.notify();
+        notify.notify();
+        assert!(any_runnable());
+        assert!(poll(&mut task).is_pending());
+        assert!(!any_runnable(), "woken twice, it counts once");
+        notify.notify();
+        assert!(poll(&mut task).is_ready());
+        assert!(!any_runnable());
+    }
+
+    #[test]
+    fn a_task_that_is_over_never_counts() {
+        let kept: Arc<Mutex<Option<Waker>>> = Arc::default();
+        let keeps = kept.clone();
+        let mut task = Box::pin(counted(poll_fn(move |context| {
+            keeps.lock().unwrap().replace(context.waker().clone());
+            context.waker().wake_by_ref();
+            Poll::Ready(())
+        })));
+        assert!(poll(&mut task).is_ready());
+        drop(task);
+        assert!(!any_runnable(), "woken in its last turn");
+        kept.lock().unwrap().take().unwrap().wake();
+        assert!(!any_runnable(), "woken after its end");
+        drop(counted(async {}));
+        assert!(!any_runnable(), "never polled");
+    }
+
+    #[test]
+    fn the_next_alarm_is_the_earliest_of_those_set() {
+        let now = Instant::now();
+        let after = |ms| now + Duration::from_millis(ms);
+        let (late, early) = (alarm(after(9)), alarm(after(3)));
+        let same = alarm(after(3));
+        assert_eq!(next_alarm(), Some(after(3)));
+        drop(early);
+        assert_eq!(next_alarm(), Some(after(3)), "another at the same moment");
+        drop(same);
+        assert_eq!(next_alarm(), Some(after(9)));
+        drop(late);
+        assert_eq!(next_alarm(), None);
+    }
+
+    #[test]
+    fn operations_are_counted_while_their_guards_live() {
+        let (one, other) = (operation(), operation());
+        drop(one);
+        assert!(any_operation());
+        drop(other);
+        assert!(!any_operation());
+    }
+}
