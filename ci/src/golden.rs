@@ -21,6 +21,7 @@ mod kind;
 mod known;
 mod literal;
 mod pass;
+mod planted;
 mod session;
 mod suite;
 
@@ -36,6 +37,7 @@ use crate::server::{Address, DataFolder, Server};
 use crate::step::{Done, Failure, Log, Outcome};
 use known::Known;
 use pass::{Answers, Plan, agrees};
+pub(crate) use planted::planted;
 use suite::Topic;
 
 /// The suite's folder.
@@ -68,6 +70,9 @@ enum Storage {
 }
 
 use Storage::{Compacted, Flushed, Memtables, Restarted};
+
+/// All of them.
+const STORAGES: [Storage; 4] = [Memtables, Flushed, Compacted, Restarted];
 
 /// Runs or records the suite.
 pub(crate) fn run(
@@ -141,7 +146,9 @@ fn everywhere(
 ) -> Result<Found, String> {
     let mut found = Found::default();
     let passes = std::thread::scope(|scope| {
-        let start = |shards| scope.spawn(move || passes(repository, choice, topics, shards, log));
+        let start = |shards| {
+            scope.spawn(move || passes(repository, choice, topics, (shards, &STORAGES), log))
+        };
         let started: Vec<_> = SHARDS.into_iter().map(start).collect();
         started.into_iter().map(|t| t.join().map_err(|_| "a pass panicked")).collect::<Vec<_>>()
     });
@@ -153,12 +160,12 @@ fn everywhere(
     Ok(found)
 }
 
-/// All passes with so many shards, on one data folder.
+/// The passes with so many shards in these states of storage, on one data folder.
 fn passes(
     repository: &Repository,
     choice: &Choice,
     topics: &[Topic],
-    shards: u32,
+    (shards, storages): (u32, &[Storage]),
     log: &Log,
 ) -> Result<Vec<(String, Answers)>, String> {
     let folder = DataFolder::new(repository, &format!("golden-{shards}"))?;
@@ -172,7 +179,7 @@ fn passes(
         log,
     };
     let mut all = Vec::new();
-    for storage in [Memtables, Flushed, Compacted, Restarted] {
+    for &storage in storages {
         for prepared_writes in [false, true] {
             let v5 = prepared_writes == (shards == 1);
             let version = if v5 { Version::V5 } else { Version::V4 };
@@ -207,13 +214,11 @@ impl Node<'_> {
     /// Starts the server unless it runs.
     fn start(&mut self) -> Result<Address, String> {
         if self.server.is_none() {
-            let plant = self.plant.iter().flat_map(|bug| ["--plant".to_owned(), bug.clone()]);
-            let (programs, more) = (&self.programs, plant.collect::<Vec<_>>());
             let mut server = Server::start_from(
-                (self.repository, programs),
+                (self.repository, &self.programs),
                 &self.data,
                 self.shards,
-                &more,
+                self.plant.as_deref(),
                 self.log,
             )?;
             server.wait_ready()?;
@@ -310,10 +315,7 @@ fn record(
 
 /// Compares what was found with what is expected and what is known.
 fn judge(repository: &Repository, topics: &[Topic], found: &Found, log: &Log) -> Outcome {
-    let list = repository.root().join(FOLDER).join("known-differences.txt");
-    let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
-    let known = Known::parse(&text)?;
-    let complaints = complaints(topics, found, &known);
+    let complaints = complaints(topics, found, &known(repository)?);
     log.note(&complaints.join("\n\n"));
     match complaints.len() as u64 {
         0 if found.checks == 0 => Err(Failure::from("no statement was run")),
@@ -324,6 +326,13 @@ fn judge(repository: &Repository, topics: &[Topic], found: &Found, log: &Log) ->
             Err(Failure { text: shown.join("\n\n"), passed, failed })
         }
     }
+}
+
+/// The differences that are known.
+fn known(repository: &Repository) -> Result<Known, String> {
+    let list = repository.root().join(FOLDER).join("known-differences.txt");
+    let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+    Known::parse(&text)
 }
 
 fn complaints(topics: &[Topic], found: &Found, known: &Known) -> Vec<String> {
@@ -364,6 +373,7 @@ pub(crate) fn release() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Report;
 
     fn found(answers: &[&str]) -> Found {
         let answers = answers.iter().map(|answer| ((*answer).to_owned(), "somewhere".to_owned()));
@@ -384,6 +394,22 @@ mod tests {
         let stranger = Known::parse("# c\nt: SELECT w\n").unwrap();
         let told = complaints(&topics, &found(&["v int\n1"]), &stranger);
         assert!(told[0].contains("is listed and no case"));
+    }
+
+    /// A wrong answer fails the step, and so does a run that asked nothing.
+    #[test]
+    fn a_wrong_answer_fails_the_step() {
+        let repository = Repository::find().unwrap();
+        let topics = [Topic::parse("t", "SELECT v;\n----\nv int\n1\n").unwrap()];
+        let folder = repository.work_folder().join("test/golden-judge");
+        let mut report = Report::new(folder);
+        let mut judged = |found: Found| {
+            report.step("golden", "", |log| judge(&repository, &topics, &found, log));
+            report.is_good()
+        };
+        assert!(judged(found(&["v int\n1"])));
+        assert!(!judged(found(&["v int\n1", "v int\n2"])));
+        assert!(!judged(Found::default()));
     }
 
     /// The suite is as large as it promises, and its files are as the recorder writes them.

@@ -93,6 +93,9 @@ enum Task {
         /// The folder with messina and messina-admin, if it is not the release build's.
         #[arg(long)]
         programs: Option<PathBuf>,
+        /// Plant bugs in merge, paging and prepare, one by one: the suite must notice each.
+        #[arg(long, conflicts_with_all = ["topics", "record", "programs", "port"])]
+        planted: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -165,13 +168,14 @@ fn main() -> ExitCode {
             tier::build_release(&repository, &mut report);
             tier::shards(&repository, &mut report);
         }
-        Task::Golden { topics, record, programs, target } => {
+        Task::Golden { planted: true, .. } => tier::golden_planted(&repository, &mut report),
+        Task::Golden { topics, record, programs, target, .. } => {
             let address = target.address();
             if address.is_none() && programs.is_none() {
                 tier::build_release(&repository, &mut report);
             }
             let programs = programs.unwrap_or_else(golden::release);
-            let choice = golden::Choice { topics, record, programs, plant: None };
+            let choice = golden::Choice { topics, record, programs, ..Default::default() };
             report.step("golden", "cargo ci golden", |log| {
                 golden::run(&repository, &choice, address, log)
             });

@@ -53,15 +53,16 @@ impl Server {
         log: &Log,
     ) -> Result<Self, String> {
         let release = repository.root().join("target/release");
-        Self::start_from((repository, &release), data, shards, &[], log)
+        Self::start_from((repository, &release), data, shards, None, log)
     }
 
-    /// The same with the programs of another folder, and more flags.
+    /// The same with the programs of another folder. `plant` names the bug that a `planted` build
+    /// runs with.
     pub(crate) fn start_from(
         (repository, programs): (&Repository, &Path),
         data: &Path,
         shards: u32,
-        more: &[String],
+        plant: Option<&str>,
         log: &Log,
     ) -> Result<Self, String> {
         let (port, shard_aware_port) = free_ports()?;
@@ -78,9 +79,11 @@ impl Server {
             .args(["--shards", &shards.to_string(), "--memory", &memory])
             .args(["--port", &port.to_string()])
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
-            .args(more)
             .stdout(out)
             .stderr(err);
+        if let Some(bug) = plant {
+            command.env("MESSINA_PLANT", bug);
+        }
         log.note(&format!("$ {command:?}"));
         let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let address = Address { host: "127.0.0.1".to_owned(), port };

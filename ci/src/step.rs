@@ -125,7 +125,7 @@ impl Report {
     }
 
     /// True if something passed and nothing failed: a run that skipped everything proves nothing.
-    fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.passed > 0 && self.failed == 0
     }
 }

@@ -79,6 +79,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     build_release(repository, report);
     simulator(repository, report, effort.crash_points);
     golden(repository, report);
+    golden_planted(repository, report);
     shards(repository, report);
     kill9(repository, report, effort.kill_cycles, None);
     drivers::run(repository, report, &effort.clients, None);
@@ -136,6 +137,13 @@ pub(crate) fn miri(repository: &Repository, report: &mut Report) {
 fn golden(repository: &Repository, report: &mut Report) {
     let choice = statements::Choice { programs: statements::release(), ..Default::default() };
     report.step("golden", "cargo ci golden", |log| statements::run(repository, &choice, None, log));
+}
+
+/// The statements notice each bug that is planted in merge, paging and prepare.
+pub(crate) fn golden_planted(repository: &Repository, report: &mut Report) {
+    report.step("golden, planted bugs", "cargo ci golden --planted", |log| {
+        statements::planted(repository, log)
+    });
 }
 
 /// The crash tests notice each bug that is planted for them.

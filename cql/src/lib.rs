@@ -8,6 +8,7 @@
 //! - [`ddl`], [`describe`]: statements about the schema, to changes and back to text.
 //! - [`error`]: what is refused, with the protocol's code.
 //! - [`limits`]: every bound of this crate.
+//! - [`planted`]: bugs on purpose, for the tests of the tests.
 
 pub mod bind;
 pub mod ddl;
@@ -20,6 +21,7 @@ pub mod lang;
 pub mod limits;
 pub mod literal;
 pub mod plan;
+pub mod planted;
 pub mod prepare;
 pub mod restrict;
 pub mod rows;

@@ -25,6 +25,8 @@ pub mod manual;
 mod node;
 mod os;
 mod pass;
+#[cfg(feature = "planted")]
+mod planted;
 mod prepared;
 mod service;
 mod session;

@@ -98,6 +98,8 @@ fn log_config(config: &Config) -> LogConfig {
 
 /// One core, from its start to its end.
 async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
+    #[cfg(feature = "planted")]
+    crate::planted::plant();
     let me = core.me();
     let config = plan.shard_listeners.lock().expect("nobody panics with it")[me.index()].take();
     let listeners = config.expect("each core starts once");

@@ -7,6 +7,7 @@ use crate::expr::{Evaluated, Selection, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
 use crate::limits::{PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
+use crate::planted::{Bug, planted};
 use crate::restrict::{PartitionChoice, RowKey, Where, for_each_key};
 use crate::rows::{ResultEncoder, RowOrder, Shape};
 use model::read::{Limits, Partitions, Slice};
@@ -216,7 +217,10 @@ impl SelectPlan {
     /// The state the client needs for the next page, if there is one. What is larger than a result
     /// may be is an error if the client wants it in one.
     pub fn paging_state(&self, command: &ReadCommand, end: &ReadEnd) -> Result<Option<Vec<u8>>> {
-        let rows_left = command.limits.rows.saturating_sub(end.rows);
+        let rows_left = match planted(Bug::LimitRestarts) {
+            true => command.limits.rows,
+            false => command.limits.rows.saturating_sub(end.rows),
+        };
         let Some(resume) = end.more.clone().filter(|_| rows_left > 0) else { return Ok(None) };
         if command.limits.page_rows == u64::MAX {
             return Err(Error::invalid(format!(
