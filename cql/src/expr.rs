@@ -25,6 +25,7 @@ mod resolve;
 mod row;
 mod selection;
 mod settle;
+mod slice;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,7 @@ pub use selection::{Selected, Selection};
 use crate::error::Result;
 use model::CqlType;
 use model::types::tuple_fields;
+use slice::KeySlice;
 use std::borrow::Cow;
 
 /// An expression with its type: what is evaluated when a statement is executed.
@@ -78,6 +80,8 @@ pub enum Kind {
     Field(Box<Term>, usize),
     /// `m[key]`, `s[key]`: a map or set, and the key.
     Element(Box<(Term, Term)>),
+    /// The entries of a map or set between two keys.
+    Slice(Box<KeySlice>),
 }
 
 impl Term {
@@ -139,6 +143,9 @@ impl Term {
             Kind::Call(_, arguments) => arguments.iter().any(|argument| argument.any(found)),
             Kind::Field(inner, _) => inner.any(found),
             Kind::Element(both) => both.0.any(found) || both.1.any(found),
+            Kind::Slice(slice) => {
+                slice.value.any(found) || slice.ends().flatten().any(|end| end.any(found))
+            }
             _ => false,
         }
     }
@@ -150,6 +157,10 @@ impl Term {
             Kind::Call(_, arguments) => arguments.iter_mut().collect(),
             Kind::Field(inner, _) => vec![inner],
             Kind::Element(both) => vec![&mut both.0, &mut both.1],
+            Kind::Slice(slice) => {
+                let KeySlice { value, first, last, .. } = &mut **slice;
+                std::iter::once(value).chain(first.as_mut()).chain(last.as_mut()).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -197,6 +208,7 @@ impl Term {
                 };
                 collection::element(&both.0.ty, value, key).map(Evaluated::made_or_null)
             }
+            Kind::Slice(slice) => slice.eval(env),
         }
     }
 

@@ -145,7 +145,10 @@ fn inet(text: &str) -> Result<Vec<u8>> {
     }
     match text.parse() {
         Ok(IpAddr::V4(address)) => Ok(address.octets().to_vec()),
-        Ok(IpAddr::V6(address)) => Ok(address.octets().to_vec()),
+        // As Java has it, an IPv4 address that is mapped to IPv6 is an IPv4 address.
+        Ok(IpAddr::V6(address)) => Ok(address
+            .to_ipv4_mapped()
+            .map_or_else(|| address.octets().to_vec(), |mapped| mapped.octets().to_vec())),
         Err(_) => Err(Error::invalid(format!("Unable to make inet address from '{text}'"))),
     }
 }

@@ -101,6 +101,16 @@ fn required<'a>(value: Evaluated<'a>, column: &str) -> Result<Cow<'a, [u8]>> {
     }
 }
 
+/// The bytes of the list that is bound to an `IN ?`; `what` is the end of the error if there is none.
+fn listed(value: Evaluated<'_>, what: impl Fn() -> String) -> Result<Cow<'_, [u8]>> {
+    let missing = match value {
+        Evaluated::Bytes(bytes) => return Ok(bytes),
+        Evaluated::Null => "null",
+        Evaluated::Unset => "unset",
+    };
+    Err(Error::invalid(format!("Invalid {missing} {}", what())))
+}
+
 /// The fields of a tuple, none of them null.
 fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>> {
     let mut fields = tuple_fields(value);
@@ -150,12 +160,14 @@ impl ValueSet {
                 all.iter().map(|values| values.eval(columns, bindings)).collect()
             }
             ValueSet::Listed(term) => {
-                let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
+                let list = listed(term.eval(bindings)?, || {
+                    format!("value for column {}", names(columns))
+                })?;
                 let items = collection_elements(&list)?;
                 items.map(|item| Ok(vec![Cow::Owned(item?.to_vec())])).collect()
             }
             ValueSet::ListedTuples(term) => {
-                let list = required(term.eval(bindings)?, &format!("in({})", names(columns)))?;
+                let list = listed(term.eval(bindings)?, || "value for IN restriction".to_owned())?;
                 collection_elements(&list)?.map(|item| split_tuple(item?, columns)).collect()
             }
         }

@@ -54,12 +54,13 @@ fn add_field(
         let text = format!("Duplicate field name '{field}' in type '{}'", to.name);
         return Err(Error::Invalid(text));
     }
+    // Before the name is looked up, as Cassandra has it.
+    if matches!(type_name, TypeName::User(_)) {
+        return Err(Error::invalid("A user type cannot contain non-frozen UDTs"));
+    }
     let ty = resolve_type(type_name, &to.keyspace, ground.schema)?;
     if ty == CqlType::Counter {
         return Err(Error::invalid("A user type cannot contain counters"));
-    }
-    if matches!(ty, CqlType::Udt { frozen: false, .. }) {
-        return Err(Error::invalid("A user type cannot contain non-frozen UDTs"));
     }
     to.fields.push((field.to_owned(), ty));
     Ok(())
@@ -92,6 +93,9 @@ pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> {
         }
         TypeChange::Rename { if_exists, names } => {
             rename_fields(&mut changed, old, names, *if_exists)?;
+            if changed == **old {
+                return Ok(Ddl::nothing());
+            }
         }
         TypeChange::FieldType(..) => {
             return Err(Error::invalid("Altering field types is no longer supported"));

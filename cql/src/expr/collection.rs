@@ -164,6 +164,35 @@ pub(super) fn element(ty: &CqlType, value: &[u8], wanted: &[u8]) -> Result<Optio
     }
 }
 
+/// The entries of a map or set whose keys are neither below `first` nor above `last`; `None` if
+/// there are none.
+pub(super) fn slice(
+    ty: &CqlType,
+    value: &[u8],
+    first: Option<&[u8]>,
+    last: Option<&[u8]>,
+) -> Result<Option<Vec<u8>>> {
+    let (key, mut items, parts) = match ty {
+        CqlType::Map { key, .. } => (key, collection_elements(value)?.doubled(), 2),
+        CqlType::Set { element, .. } => (element, collection_elements(value)?, 1),
+        _ => unreachable!("the compiler takes slices of sets and maps only"),
+    };
+    let (mut out, mut count) = (vec![0; 4], 0i32);
+    while let Some(item) = items.next() {
+        let item = item?;
+        let is_inside = first.is_none_or(|first| key.compare(item, first).is_ge())
+            && last.is_none_or(|last| key.compare(item, last).is_le());
+        let value = if parts == 2 { items.next().transpose()? } else { None };
+        if is_inside {
+            count += 1;
+            put_item(item, &mut out);
+            value.into_iter().for_each(|value| put_item(value, &mut out));
+        }
+    }
+    out[..4].copy_from_slice(&count.to_be_bytes());
+    Ok((count > 0).then_some(out))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +225,30 @@ mod tests {
         sorted_map(&CqlType::Int, entries.into_iter(), &mut out).unwrap();
         let items: Vec<&[u8]> = collection_elements(&out).unwrap().doubled().flatten().collect();
         assert_eq!(items, [&one[..], b"b", &two[..], b"c"]);
+    }
+
+    #[test]
+    fn a_slice_has_both_its_ends_and_null_is_what_is_empty() {
+        let ty = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
+        let all = list(&[int(-1), int(0), int(3)]);
+        let cut = |first: Option<i32>, last: Option<i32>| {
+            let (first, last) = (first.map(int), last.map(int));
+            slice(&ty, &all, first.as_deref(), last.as_deref()).unwrap()
+        };
+        assert_eq!(cut(Some(0), Some(3)), Some(list(&[int(0), int(3)])));
+        assert_eq!(cut(None, Some(0)), Some(list(&[int(-1), int(0)])));
+        assert_eq!(cut(Some(1), None), Some(list(&[int(3)])));
+        assert_eq!(cut(Some(4), None), None);
+        assert_eq!(cut(Some(3), Some(0)), None);
+        let mut map = Vec::new();
+        let (one, two) = (int(1), int(2));
+        let entries = [(&one[..], &b"a"[..]), (&two[..], b"b")];
+        sorted_map(&CqlType::Int, entries.into_iter(), &mut map).unwrap();
+        let int_type = || Arc::new(CqlType::Int);
+        let ty = CqlType::Map { key: int_type(), value: int_type(), frozen: true };
+        let mut last = Vec::new();
+        sorted_map(&CqlType::Int, std::iter::once((&two[..], &b"b"[..])), &mut last).unwrap();
+        assert_eq!(slice(&ty, &map, Some(&two), None).unwrap(), Some(last));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::name::undefined;
 use super::resolve::resolve;
 use super::row::{InStatic, Source, StampKind, Wanted};
 use super::selection::{Selected, Selection};
+use super::slice::KeySlice;
 use super::{Kind, Signature, Term};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
@@ -366,7 +367,11 @@ impl<'a> Compiler<'a> {
                 let key = both.1;
                 Source::StampOfKey(kind, id, place, key.ty.clone(), Box::new(key))
             }
-            _ => Source::Stamps(kind, id, place),
+            Some(_) => {
+                let text = format!("{name} of a slice of a collection is not supported");
+                return Err(Error::Invalid(text));
+            }
+            None => Source::Stamps(kind, id, place),
         };
         let ty = match &source {
             Source::Stamps(StampKind::WriteTime | StampKind::Ttl, ..) => {
@@ -389,10 +394,36 @@ impl<'a> Compiler<'a> {
         match access {
             Access::Field(name) => field(value, name, inner),
             Access::Element(key) => self.element(value, key, inner),
-            Access::Slice(..) => {
-                Err(Error::invalid("slices of collections cannot be selected yet"))
-            }
+            Access::Slice(first, last) => self.slice(value, [first.as_ref(), last.as_ref()], inner),
         }
+    }
+
+    /// Compiles `value[from..to]`, of which either end may be left out.
+    fn slice(&mut self, value: Term, ends: [Option<&Expr>; 2], inner: &Expr) -> Result<Term> {
+        let (key, ty, name) = match &value.ty {
+            CqlType::Map { key, .. } => (key, value.ty.frozen(), "key"),
+            CqlType::Set { element, .. } => (element, value.ty.frozen(), "value"),
+            CqlType::List { .. } => {
+                return Err(Error::invalid(format!(
+                    "Slice selection is only allowed on sets and maps, but {inner} is a list"
+                )));
+            }
+            ty => {
+                return Err(Error::invalid(format!(
+                    "Invalid slice selection: {inner} of type {ty} is not a collection"
+                )));
+            }
+        };
+        let to = ExpectedType::new(format!("{name}({inner})"), (**key).clone());
+        let mut terms = [None, None];
+        for (term, end) in terms.iter_mut().zip(ends) {
+            let Some(end) = end else { continue };
+            let compiled = self.term(end, &to)?;
+            *term = Some(self.once(compiled));
+        }
+        let [first, last] = terms;
+        let slice = KeySlice { value, first, last, name: inner.to_string() };
+        Ok(Term { kind: Kind::Slice(Box::new(slice)), ty })
     }
 
     fn element(&mut self, value: Term, key: &Expr, inner: &Expr) -> Result<Term> {

@@ -216,15 +216,20 @@ impl Compiler<'_> {
     }
 
     fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
-        let CqlType::Tuple(types) = &to.ty else {
+        let types: Vec<&CqlType> = match &to.ty {
+            CqlType::Tuple(types) => types.iter().collect(),
             // Parentheses around one value are only parentheses.
-            if items.len() == 1 {
-                return self.settle(items.remove(0), Some(to));
+            _ if items.len() == 1 => return self.settle(items.remove(0), Some(to)),
+            // A user type is a tuple whose fields have names.
+            CqlType::Udt { definition, frozen: true } => {
+                definition.fields.iter().map(|(_, ty)| ty).collect()
             }
-            return Err(Error::invalid(format!(
-                "Invalid tuple type literal for {} of type {}",
-                to.name, to.ty
-            )));
+            _ => {
+                return Err(Error::invalid(format!(
+                    "Invalid tuple type literal for {} of type {}",
+                    to.name, to.ty
+                )));
+            }
         };
         if items.len() > types.len() {
             return Err(Error::invalid(format!(
@@ -236,7 +241,7 @@ impl Compiler<'_> {
             )));
         }
         let mut parts = Vec::with_capacity(items.len());
-        for (index, (item, ty)) in items.into_iter().zip(types.iter()).enumerate() {
+        for (index, (item, ty)) in items.into_iter().zip(types).enumerate() {
             let name = self.part_name(|| format!("{}[{index}]", to.name));
             self.check_part(&item, ty, || {
                 format!("tuple literal for {}: component {index}", to.name)

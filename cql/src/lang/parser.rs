@@ -33,9 +33,14 @@ pub fn parse(text: &str) -> Result<Parsed> {
         )));
     }
     let tokens = lexer::tokens(text)?;
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, binds: Vec::new(), tried: Vec::new() };
+    let mut parser =
+        Parser { text, tokens, at: 0, depth: 0, binds: Vec::new(), tried: Vec::new(), term_end: 0 };
     let statement = parser.statement()?;
     while parser.accept(Kind::Semicolon) {}
+    if parser.peek() != Kind::End && parser.at == parser.term_end {
+        // An operator might have gone on with the term.
+        return Err(parser.no_viable());
+    }
     parser.expect(Kind::End)?;
     Ok(Parsed { statement, binds: parser.binds, tokens: parser.tokens.len() })
 }
@@ -48,6 +53,8 @@ struct Parser<'a> {
     binds: Vec<Option<String>>,
     /// The keywords asked for at the token `at`.
     tried: Vec<Keyword>,
+    /// The token behind the last term.
+    term_end: usize,
 }
 
 impl Parser<'_> {

@@ -34,7 +34,10 @@ pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
             text.parse::<BigInt>().map(|n| n.to_signed_bytes_be()).map_err(|_| wrong("BigInteger"))
         }
         CqlType::Decimal => {
-            Decimal::parse(text).map(|n| n.to_bytes()).ok_or_else(|| wrong("BigDecimal"))
+            Decimal::parse(text).map(|n| n.to_bytes()).ok_or_else(|| {
+                // Cassandra writes this one small.
+                Error::invalid(format!("unable to make BigDecimal from '{text}'"))
+            })
         }
         _ => Err(Error::invalid(format!("'{text}' is not a value of type {ty}"))),
     }

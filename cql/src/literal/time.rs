@@ -23,6 +23,13 @@ pub struct Civil {
     pub day: i64,
 }
 
+impl Civil {
+    /// Whether the calendar has it: what it does not have comes back as another day.
+    fn exists(&self) -> bool {
+        (1..=12).contains(&self.month) && civil_of_days(days_of_civil(*self)) == *self
+    }
+}
+
 /// Days since 1970-01-01. (Howard Hinnant, "chrono-compatible low-level date algorithms".)
 pub fn days_of_civil(date: Civil) -> i64 {
     let year = date.year - i64::from(date.month <= 2);
@@ -83,16 +90,25 @@ impl<'a> Scanner<'a> {
 
     /// `2026-11-21`, whose year may have a sign and any number of digits up to `year_digits`.
     fn civil(&mut self, year_digits: usize) -> Option<Civil> {
+        self.fields(year_digits).filter(|date| date.exists())
+    }
+
+    /// The same, but of the days up to the 31st those that the month does not have are its last
+    /// one: so Cassandra reads timestamps.
+    fn civil_or_last_day(&mut self, year_digits: usize) -> Option<Civil> {
+        let date = self.fields(year_digits).filter(|date| (1..=31).contains(&date.day))?;
+        (28..=date.day).rev().map(|day| Civil { day, ..date }).chain([date]).find(Civil::exists)
+    }
+
+    /// The numbers of a date, which may be no day of the calendar.
+    fn fields(&mut self, year_digits: usize) -> Option<Civil> {
         let negative = self.mark(&['-', '+']) == Some('-');
         let year = self.number(4, year_digits)?;
         self.mark(&['-'])?;
         let month = self.number(2, 2)?;
         self.mark(&['-'])?;
         let day = self.number(2, 2)?;
-        let date = Civil { year: if negative { -year } else { year }, month, day };
-        // A day that the calendar does not have comes back as another.
-        let exists = (1..=12).contains(&month) && civil_of_days(days_of_civil(date)) == date;
-        exists.then_some(date)
+        Some(Civil { year: if negative { -year } else { year }, month, day })
     }
 
     /// A fraction of a second as nanoseconds: 1 to 9 digits behind a point that was passed.
@@ -189,7 +205,7 @@ pub(super) fn timestamp(text: &str) -> Result<Vec<u8>> {
 /// form.
 fn timestamp_millis(text: &str) -> Option<i64> {
     let mut scanner = Scanner { rest: text };
-    let days = days_of_civil(scanner.civil(9)?);
+    let days = days_of_civil(scanner.civil_or_last_day(9)?);
     let mut millis = 0;
     let timed =
         scanner.rest.trim_start_matches(' ').starts_with(|c: char| c.is_ascii_digit() || c == 'T');

@@ -217,12 +217,12 @@ impl Elements {
             CellOp::Remove(term) => return self.remove(&cell.ty, term, bindings),
             CellOp::Put(key, term) => {
                 let key = key.eval(bindings)?;
-                let path = key_path(&cell.ty, key.bytes(), &cell.name)?;
+                let path = key_path(&cell.ty, &key)?;
                 return self.put(path, term, bindings);
             }
             CellOp::RemoveKey(key) => {
                 let key = key.eval(bindings)?;
-                self.push(key_path(&cell.ty, key.bytes(), &cell.name)?, None);
+                self.push(key_path(&cell.ty, &key)?, None);
                 return Ok(());
             }
             CellOp::SetField(index, term) => {
@@ -336,9 +336,11 @@ fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Path> {
 }
 
 /// The path of the element with this key.
-fn key_path(ty: &CqlType, key: Option<&[u8]>, column: &str) -> Result<Path> {
-    let Some(key) = key else {
-        return Err(Error::invalid(format!("Invalid null map key for column {column}")));
+fn key_path(ty: &CqlType, key: &Evaluated<'_>) -> Result<Path> {
+    let key = match key {
+        Evaluated::Bytes(key) => key,
+        Evaluated::Null => return Err(Error::invalid("Invalid null map key")),
+        Evaluated::Unset => return Err(Error::invalid("Invalid unset map key")),
     };
     match ty {
         CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. } => ordered_path(of, key),

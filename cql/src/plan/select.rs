@@ -73,9 +73,8 @@ pub struct BoundRead {
 impl SelectPlan {
     /// The read with these bindings.
     pub fn bind_read(&self, bindings: &Bindings<'_>, page: Page<'_>) -> Result<BoundRead> {
-        let limit = limit_of(self.limit.as_ref(), "limit", bindings)?;
-        let per_partition =
-            limit_of(self.per_partition_limit.as_ref(), "per partition limit", bindings)?;
+        let limit = limit_of(self.limit.as_ref(), bindings)?;
+        let per_partition = limit_of(self.per_partition_limit.as_ref(), bindings)?;
         let gathers = self.selection.is_aggregate() || self.sorted_after.is_some();
         if self.sorted_after.is_some() && page.rows.is_some() {
             return Err(Error::invalid(
@@ -140,7 +139,7 @@ impl SelectPlan {
             table: &self.table,
             selection: &self.selection,
             group_by: self.group_by,
-            groups_per_partition: limit_of(per_partition, "per partition limit", bindings)?,
+            groups_per_partition: limit_of(per_partition, bindings)?,
             order: self.sorted_after,
             limit,
         };
@@ -231,13 +230,13 @@ impl SelectPlan {
     }
 }
 
-/// The value of a `LIMIT`; no limit is the largest.
-fn limit_of(term: Option<&Term>, name: &str, bindings: &Bindings<'_>) -> Result<u64> {
+/// The value of a `LIMIT` or `PER PARTITION LIMIT`, which Cassandra names alike; no limit is the largest.
+fn limit_of(term: Option<&Term>, bindings: &Bindings<'_>) -> Result<u64> {
     let Some(term) = term else { return Ok(u64::MAX) };
     let value = term.eval(bindings)?;
     let bytes = match &value {
         Evaluated::Unset => return Ok(u64::MAX),
-        Evaluated::Null => return Err(Error::invalid(format!("Invalid null value of {name}"))),
+        Evaluated::Null => return Err(Error::invalid("Invalid null value of limit")),
         Evaluated::Bytes(bytes) => bytes,
     };
     let rows = bytes[..].try_into().map(i32::from_be_bytes);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
-use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
+use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where, undefined};
 use model::schema::{Column, ColumnKind};
 use model::{CqlType, Table};
 use std::sync::Arc;
@@ -28,10 +28,12 @@ pub(super) fn compile(
         // What DISTINCT refuses, it refuses before filtering is looked at.
         let purpose = StatementKind::Select { filtering: true };
         let filter = Where::analyse(&select.relations, purpose, compiler)?;
+        check_static(&selected.columns_used, select, &filter)?;
         check_distinct(&selected.columns_used, &filter, table)?;
     }
     let purpose = StatementKind::Select { filtering: select.allow_filtering };
     let filter = Where::analyse(&select.relations, purpose, compiler)?;
+    check_static(&selected.columns_used, select, &filter)?;
     let group_by = group_by(&select.group_by, &filter, table)?;
     if distinct && group_by.is_some_and(|columns| columns > table.partition_key().len()) {
         return Err(Error::invalid(
@@ -61,7 +63,7 @@ pub(super) fn compile(
                 .into(),
         );
     }
-    if selection.has_functions() {
+    if selection.has_functions() || group_by.is_some() {
         warnings.extend(aggregate_warning(&filter));
     }
     let plan = SelectPlan {
@@ -86,7 +88,12 @@ fn aggregate_warning(filter: &Where) -> Option<String> {
         PartitionChoice::Keys { .. } => {
             Some("Aggregation query used on multiple partition keys (IN restriction)".into())
         }
-        _ => Some("Aggregation query used without partition key".into()),
+        PartitionChoice::Tokens(_) => None,
+        PartitionChoice::All => {
+            let of_key = |one: &FilterTemplate| one.column().kind == ColumnKind::PartitionKey;
+            let is_restricted = filter.filters.iter().any(of_key);
+            (!is_restricted).then(|| "Aggregation query used without partition key".into())
+        }
     }
 }
 
@@ -96,14 +103,9 @@ fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result
     if let Some(bytes) = term.constant_bytes()
         && i32::from_be_bytes(bytes.try_into().expect("an int has four bytes")) <= 0
     {
-        return Err(Error::invalid(not_positive(name)));
+        return Err(Error::invalid("LIMIT must be strictly positive"));
     }
     Ok(Some(term))
-}
-
-fn not_positive(name: &str) -> String {
-    let per_partition = if name == "[limit]" { "" } else { "PER PARTITION " };
-    format!("{per_partition}LIMIT must be strictly positive")
 }
 
 fn limit_per_partition(
@@ -122,6 +124,22 @@ fn limit_per_partition(
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
     Ok(limit)
+}
+
+/// Static columns are of partitions: rows are not asked for with them alone.
+fn check_static(used: &[Column], select: &Select, filter: &Where) -> Result<()> {
+    let of_partition =
+        |column: &Column| matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static);
+    let is_static = !select.items.is_empty()
+        && used.iter().any(|column| column.kind == ColumnKind::Static)
+        && used.iter().all(of_partition);
+    let of_rows = |one: &FilterTemplate| one.column().kind == ColumnKind::Clustering;
+    if is_static && (!filter.rows.is_all() || filter.filters.iter().any(of_rows)) {
+        return Err(Error::invalid(
+            "Cannot restrict clustering columns when selecting only static columns",
+        ));
+    }
+    Ok(())
 }
 
 /// `DISTINCT` is for partition keys and static columns.

@@ -339,10 +339,14 @@ fn cell_op(
     let grows = column.ty.is_collection() && column.ty.is_multi_cell();
     match &assignment.assign {
         Assign::Set(value) => Ok(CellOp::Set(compiler.term(value, &to)?)),
-        Assign::Add(value) if grows => Ok(CellOp::Add(compiler.term(value, &to)?)),
+        Assign::Add(value) if grows => {
+            check_map_operand(column, value, "addition has to be a map")?;
+            Ok(CellOp::Add(compiler.term(value, &to)?))
+        }
         Assign::Add(value) => Err(not_counter(column, "+", value)),
         Assign::Subtract(value) if grows => {
             let removed = removed_type(column)?;
+            check_map_operand(column, value, "substraction has to be a set")?;
             let to = ExpectedType::new(column.name.clone(), removed);
             Ok(CellOp::Remove(compiler.term(value, &to)?))
         }
@@ -359,6 +363,24 @@ fn cell_op(
             let (index, to) = field_of(column, field)?;
             Ok(CellOp::SetField(index, compiler.term(value, &to)?))
         }
+    }
+}
+
+/// Refuses what is written to be added to a map and is no map, or to be taken from it and is no set
+/// of keys, in Cassandra's words.
+fn check_map_operand(column: &Column, value: &Expr, must_be: &str) -> Result<()> {
+    let fits = match value {
+        Expr::Set(items) => items.is_empty() || must_be.ends_with("set"),
+        Expr::Map(_) => must_be.ends_with("map"),
+        Expr::List(_) | Expr::Literal(_) => false,
+        _ => true,
+    };
+    match column.ty {
+        CqlType::Map { .. } if !fits => {
+            let text = format!("Value for a map {must_be}, but was: '{value}'");
+            Err(Error::Invalid(text))
+        }
+        _ => Ok(()),
     }
 }
 

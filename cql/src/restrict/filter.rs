@@ -4,6 +4,7 @@ use super::gather::{Bound, ColumnRestriction, Kind, TupleRestriction};
 use super::{ValueSet, Values};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::Evaluated;
 use model::read::{Filter, FilterTarget, Operator};
 use model::schema::{Column, ColumnKind};
 
@@ -23,9 +24,18 @@ impl FilterTemplate {
 
     /// The filter with these bindings.
     pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Filter> {
-        let columns = vec![self.column.clone(); self.width()];
-        let values = self.values.eval(&columns, bindings)?;
-        let values = values.into_iter().flatten().map(|value| value.into_owned().into()).collect();
+        let values = match &self.values {
+            ValueSet::One(Values::Each(terms)) => terms
+                .iter()
+                .enumerate()
+                .map(|(index, term)| self.operand(index, term.eval(bindings)?))
+                .collect::<Result<_>>()?,
+            ValueSet::Many(all) => self.listed(all, bindings)?,
+            values => {
+                let values = values.eval(std::slice::from_ref(&self.column), bindings)?;
+                values.into_iter().flatten().map(|value| value.into_owned().into()).collect()
+            }
+        };
         let target = match self.column.kind {
             ColumnKind::PartitionKey => FilterTarget::PartitionKey(self.column.position),
             ColumnKind::Clustering => FilterTarget::Clustering(self.column.position),
@@ -34,9 +44,34 @@ impl FilterTemplate {
         Ok(Filter { target, operator: self.operator, values })
     }
 
-    /// How many values one condition has: a map entry has two.
-    fn width(&self) -> usize {
-        if self.operator == Operator::Entry { 2 } else { 1 }
+    /// The bytes of an operand of a comparison: of a map's entry there are two, the key before the
+    /// value.
+    fn operand(&self, index: usize, value: Evaluated<'_>) -> Result<Box<[u8]>> {
+        let missing = match &value {
+            Evaluated::Bytes(bytes) => return Ok(bytes[..].into()),
+            Evaluated::Null => "null",
+            Evaluated::Unset => "unset",
+        };
+        let what = match (self.operator, index) {
+            (Operator::Entry, 0) => "map key",
+            (Operator::Entry, _) => "map value",
+            _ => "value",
+        };
+        let column = &self.column.name;
+        Err(Error::invalid(format!("Unsupported {missing} {what} for column {column}")))
+    }
+
+    /// The values of an `IN (a, b)`: nothing equals a null among them.
+    fn listed(&self, all: &[Values], bindings: &Bindings<'_>) -> Result<Vec<Box<[u8]>>> {
+        let mut values = Vec::with_capacity(all.len());
+        for one in all {
+            let Values::Each(terms) = one else { unreachable!("a filter is of one column") };
+            match terms[0].eval(bindings)? {
+                Evaluated::Null => {}
+                value => values.push(self.operand(0, value)?),
+            }
+        }
+        Ok(values)
     }
 }
 

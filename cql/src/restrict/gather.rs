@@ -134,6 +134,12 @@ impl Restrictions {
             let text = format!("Column {} cannot be used as a map", column.name);
             return Err(Error::invalid(text));
         };
+        if !column.ty.is_multi_cell() {
+            return Err(Error::invalid(format!(
+                "Map-entry equality predicates on frozen map column {} are not supported",
+                column.name
+            )));
+        }
         let (Operator::Equal, Operand::One(value)) = (relation.operator, &relation.operand) else {
             return Err(Error::invalid("Only EQ relations are supported on map entries"));
         };
@@ -203,7 +209,11 @@ impl Restrictions {
             )));
         }
         if relation.operator == Operator::NotEqual {
-            return Err(Error::invalid("Unsupported \"!=\" relation on the token function"));
+            return Err(Error::invalid(format!(
+                "Unsupported \"!=\" relation: token({}) != {}",
+                names.join(", "),
+                shown(&relation.operand)
+            )));
         }
         let to = ExpectedType::new("partition key token", CqlType::Bigint);
         let new = slice_or_equal(relation.operator, &relation.operand, |value| {
@@ -286,13 +296,19 @@ fn receiver(column: &Column) -> ExpectedType {
     ExpectedType::new(column.name.clone(), column.ty.clone())
 }
 
+/// The right side of a relation, for an error.
+fn shown(operand: &Operand) -> String {
+    match operand {
+        Operand::One(value) => value.to_string(),
+        Operand::ManyBind(_) => "?".to_owned(),
+        Operand::Many(_) | Operand::Between(..) => "(...)".to_owned(),
+    }
+}
+
 /// Operators that no column, or not this one, can have.
 fn refuse_operator(column: &Column, relation: &Relation) -> Result<()> {
     let name = quoted(&column.name);
-    let shown = || match &relation.operand {
-        Operand::One(value) => value.to_string(),
-        _ => "(...)".to_owned(),
-    };
+    let shown = || shown(&relation.operand);
     let text = match relation.operator {
         Operator::NotEqual => {
             format!("Unsupported \"!=\" relation: {name} != {}", shown())
@@ -307,6 +323,10 @@ fn refuse_operator(column: &Column, relation: &Relation) -> Result<()> {
             format!("Unsupported \"{}\" relation on {name}", relation.operator.symbol())
         }
         Operator::Contains | Operator::ContainsKey => return Ok(()),
+        _ if column.ty.is_multi_cell() && matches!(column.ty, CqlType::Udt { .. }) => format!(
+            "Non-frozen UDT column '{}' ({}) cannot be restricted by any relation",
+            column.name, column.ty
+        ),
         operator if column.ty.is_multi_cell() => format!(
             "Collection column '{}' ({}) cannot be restricted by a '{}' relation",
             column.name,
@@ -357,12 +377,8 @@ fn contains(
 /// The columns of a tuple are clustering columns in order.
 fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    let shown = || {
-        let right = match &relation.operand {
-            Operand::One(value) => value.to_string(),
-            Operand::ManyBind(_) => "?".to_owned(),
-            Operand::Many(_) | Operand::Between(..) => "(...)".to_owned(),
-        };
+    let whole = || {
+        let right = shown(&relation.operand);
         format!("({}) {} {right}", names.join(", "), relation.operator.symbol())
     };
     for (index, column) in columns.iter().enumerate() {
@@ -376,13 +392,13 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
             return Err(Error::invalid(format!(
                 "Column \"{}\" appeared twice in a relation: {}",
                 column.name,
-                shown()
+                whole()
             )));
         }
         if index > 0 && column.position != columns[index - 1].position + 1 {
             return Err(Error::invalid(format!(
                 "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {}",
-                shown()
+                whole()
             )));
         }
     }
@@ -390,7 +406,7 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
         Operator::NotEqual | Operator::NotIn => Err(Error::invalid(format!(
             "Unsupported \"{}\" relation: {}",
             relation.operator.symbol(),
-            shown()
+            whole()
         ))),
         _ => Ok(()),
     }

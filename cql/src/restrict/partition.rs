@@ -4,6 +4,7 @@ use super::gather::{Bound, ColumnRestriction, Kind, Restrictions};
 use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::Evaluated;
 use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
 use model::key::put_partition_key;
 use model::schema::{Column, ColumnKind, Table};
@@ -135,9 +136,11 @@ fn token(bound: &Bound, bindings: &Bindings<'_>) -> Result<i64> {
         unreachable!("a token is one value");
     };
     let value = terms[0].eval(bindings)?;
-    let bytes = value.required("partition key token")?;
-    let token = bytes.try_into().map(i64::from_be_bytes);
-    token.map_err(|_| Error::invalid("Invalid null value in condition for the token"))
+    let token = match &value {
+        Evaluated::Null => return Err(Error::invalid("Invalid null token value")),
+        value => value.required("partition key token")?.try_into().map(i64::from_be_bytes),
+    };
+    token.map_err(|_| Error::invalid("Invalid null token value"))
 }
 
 /// Calls `each` with the serialised key of every partition, each once, in the order of their

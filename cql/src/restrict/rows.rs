@@ -14,6 +14,7 @@ use super::partition::check_product;
 use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
+use crate::expr::Evaluated;
 use model::limits::KEY_BYTES_MAX;
 use model::ordered::{AFTER, encode_component};
 use model::read::Slice;
@@ -37,6 +38,8 @@ pub enum RowPart {
     Slice {
         /// The first column.
         first: usize,
+        /// How many columns its bounds have.
+        count: usize,
         /// Where it begins.
         lower: Option<Bound>,
         /// Where it ends.
@@ -44,11 +47,22 @@ pub enum RowPart {
     },
 }
 
+/// What a slice of one column that ends at null is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum NullBound {
+    /// An error: a write would delete what its user does not expect.
+    #[default]
+    Refused,
+    /// Where the partition begins in the order of storage, as Cassandra's reads have it.
+    First,
+}
+
 /// Which rows: parts in the order of columns, slices last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowChoice {
     /// The restrictions of the clustering columns, in their order.
     pub parts: Vec<RowPart>,
+    null_bound: NullBound,
 }
 
 /// Takes the restrictions of clustering columns out of `gathered`.
@@ -71,7 +85,11 @@ pub(super) fn choose(
         purpose,
         StatementKind::Select { .. } | StatementKind::Delete { of_columns: false }
     );
-    let mut choice = RowChoice::default();
+    let null_bound = match purpose {
+        StatementKind::Select { .. } => NullBound::First,
+        _ => NullBound::Refused,
+    };
+    let mut choice = RowChoice { null_bound, ..RowChoice::default() };
     let mut next = 0;
     let mut sliced: Option<TupleRestriction> = None;
     for multi in all {
@@ -103,7 +121,7 @@ pub(super) fn choose(
         next = first + count;
         choice.parts.push(match multi.kind {
             Kind::ValueSet(values) => RowPart::ValueSet { first, count, values },
-            Kind::Slice { lower, upper } => RowPart::Slice { first, lower, upper },
+            Kind::Slice { lower, upper } => RowPart::Slice { first, count, lower, upper },
             Kind::Contains(_) => unreachable!("never usable"),
         });
     }
@@ -244,20 +262,37 @@ impl RowChoice {
         let prefixes = self.prefixes(table, bindings)?;
         let mut slices: Vec<Slice> = prefixes.iter().map(|key| whole(&key.clustering)).collect();
         for part in &self.parts {
-            let RowPart::Slice { first, lower, upper } = part else { continue };
-            let columns = &table.clustering()[*first..];
-            for (bound, above) in [(lower, Side::Above), (upper, Side::Below)] {
+            let RowPart::Slice { first, count, lower, upper } = part else { continue };
+            let columns = &table.clustering()[*first..first + count];
+            for (bound, side) in [(lower, Side::Above), (upper, Side::Below)] {
                 let Some(bound) = bound else { continue };
+                if self.is_null(bound, bindings)? {
+                    // All of them lie behind it, or none before it.
+                    if (side == Side::Above) == columns[0].descending {
+                        return Ok(Vec::new());
+                    }
+                    continue;
+                }
                 let values = bound.values.eval(columns, bindings)?;
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {
                     let prefix = &prefix.clustering;
-                    put_pieces(prefix, columns, &values, above, bound.inclusive, &mut pieces)?;
+                    put_pieces(prefix, columns, &values, side, bound.inclusive, &mut pieces)?;
                 }
                 slices = intersection(&slices, &joined(pieces));
             }
         }
         Ok(slices)
+    }
+
+    /// Whether a bound of one column is a null that is not refused.
+    fn is_null(&self, bound: &Bound, bindings: &Bindings<'_>) -> Result<bool> {
+        match (&bound.values, self.null_bound) {
+            (Values::Each(terms), NullBound::First) if terms.len() == 1 => {
+                Ok(terms[0].eval(bindings)? == Evaluated::Null)
+            }
+            _ => Ok(false),
+        }
     }
 }
 

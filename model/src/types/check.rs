@@ -39,7 +39,8 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
             Err(Error::invalid("Invalid version for TimeUUID type."))
         }
         CqlType::Inet if !matches!(count, 0 | 4 | 16) => {
-            wrong("IP address is of illegal length, expected 4 or 16 bytes")
+            let bytes: String = value.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+            Err(Error::invalid(format!("Expected 4 or 16 byte inetaddress; got {bytes}")))
         }
         CqlType::Decimal if matches!(count, 1..=4) => wrong("Expected 0 or at least 5 bytes"),
         CqlType::Duration => validate_duration(value),

@@ -15,7 +15,9 @@ pub(super) enum Columns {
 impl Parser<'_> {
     /// A value: constants, markers, functions, collections.
     pub(super) fn term(&mut self) -> Result<Expr> {
-        self.sum(Columns::Refused)
+        let term = self.sum(Columns::Refused)?;
+        self.term_end = self.at;
+        Ok(term)
     }
 
     /// What a `SELECT` selects: a term that may name columns.
@@ -171,8 +173,21 @@ impl Parser<'_> {
             return Ok(Vec::new());
         }
         let items = self.nested(|p| p.list_of(|p| p.sum(columns)))?;
-        self.expect(close)?;
+        match (columns, items.last()) {
+            (Columns::Refused, _) | (_, Some(Expr::Column(_))) => self.close_terms(close)?,
+            _ => drop(self.expect(close)?),
+        }
         Ok(items)
+    }
+
+    /// The closing mark behind terms: where another token stands, it might have been an operator.
+    pub(super) fn close_terms(&mut self, close: Kind) -> Result<()> {
+        match self.peek() {
+            kind if kind == close => drop(self.advance()),
+            Kind::End => return Err(self.mismatched(close)),
+            _ => return Err(self.no_viable()),
+        }
+        Ok(())
     }
 
     /// `(type) value` or `(a, b)`.
@@ -238,7 +253,7 @@ impl Parser<'_> {
             }
             for word in [Keyword::Writetime, Keyword::Maxwritetime, Keyword::Ttl] {
                 if self.accept_word(word) {
-                    return self.call(QualifiedName::local(word.text()), columns);
+                    return self.call_of_column(QualifiedName::local(word.text()));
                 }
             }
         }
@@ -255,8 +270,28 @@ impl Parser<'_> {
     /// `(a, b)` of a call.
     fn call(&mut self, name: QualifiedName, columns: Columns) -> Result<Expr> {
         self.expect(Kind::LeftParen)?;
+        if self.peek() == Kind::Star {
+            return Err(self.mismatched(Kind::RightParen));
+        }
         let arguments = self.items(columns, Kind::RightParen)?;
         Ok(Expr::Call(name, arguments))
+    }
+
+    /// `(a)` or `(a.b)` of a function that is of one column, or of a part of it.
+    fn call_of_column(&mut self, name: QualifiedName) -> Result<Expr> {
+        self.expect(Kind::LeftParen)?;
+        if !self.is_name_at(0) {
+            return Err(self.no_viable());
+        }
+        let mut value = Expr::Column(self.name()?);
+        let mut parts = 0;
+        while let Some(access) = self.access()? {
+            parts += 1;
+            self.limit_operators(parts)?;
+            value = Expr::Part(Box::new(value), Box::new(access));
+        }
+        self.expect(Kind::RightParen)?;
+        Ok(Expr::Call(name, vec![value]))
     }
 
     /// Parses the rest of `count(*)` or `count(1)`.

@@ -39,7 +39,7 @@ impl Parser<'_> {
             self.expect_word(Keyword::Values)?;
             self.expect(Kind::LeftParen)?;
             let values = self.list_of(Self::term)?;
-            self.expect(Kind::RightParen)?;
+            self.close_terms(Kind::RightParen)?;
             InsertValues::Columns(columns, values)
         } else {
             return Err(self.no_viable());
@@ -154,7 +154,7 @@ impl Parser<'_> {
     fn delete(&mut self) -> Result<Delete> {
         self.advance();
         let mut deletions = Vec::new();
-        if !self.at_word(Keyword::From) {
+        if !self.at_word(Keyword::From) && self.peek() != Kind::Star {
             deletions = self.list_of(Self::deletion)?;
         }
         self.expect_word(Keyword::From)?;

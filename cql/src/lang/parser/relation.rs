@@ -119,7 +119,9 @@ impl Parser<'_> {
         if let Some(bind) = self.accept_bind()? {
             return Ok(Operand::ManyBind(bind));
         }
-        self.expect(Kind::LeftParen)?;
+        if !self.accept(Kind::LeftParen) {
+            return Err(self.no_viable());
+        }
         if self.accept(Kind::RightParen) {
             return Ok(Operand::Many(Vec::new()));
         }
@@ -148,7 +150,9 @@ impl Parser<'_> {
         if let Some(bind) = self.accept_bind()? {
             return Ok(Relation { target, operator, operand: Operand::ManyBind(bind) });
         }
-        self.expect(Kind::LeftParen)?;
+        if !self.accept(Kind::LeftParen) {
+            return Err(self.no_viable());
+        }
         let mut values = Vec::new();
         if self.peek() != Kind::RightParen {
             values = self.nested(|p| p.list_of(Self::tuple_value))?;
@@ -162,7 +166,9 @@ impl Parser<'_> {
         if let Some(bind) = self.accept_bind()? {
             return Ok(Expr::Bind(bind));
         }
-        self.expect(Kind::LeftParen)?;
+        if !self.accept(Kind::LeftParen) {
+            return Err(self.no_viable());
+        }
         let values = self.nested(|p| p.list_of(Self::term))?;
         self.expect(Kind::RightParen)?;
         Ok(Expr::Tuple(values))
