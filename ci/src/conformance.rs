@@ -3,8 +3,11 @@
 //! 1. `ci/conformance/cqlpy` runs the single-node tests of the public suite against a fresh server.
 //! 2. Each outcome is compared with Apache Cassandra 5.0.9's (`cassandra-5.0.9.json`).
 //! 3. What Cassandra passes and this server does not is sorted by area and cause (`causes.json`
-//!    names causes by a part of the test's name or of its error; the rest keep their error's words).
-//! 4. The result is a document, written where `--write` says: that is how docs/conformance.md is made.
+//!    names causes by a part of the server's refusal; the rest keep their error's words).
+//! 4. A test that expects an error, and is given the refusal of something that is not there, has not
+//!    passed.
+//! 5. The tests' calls of nodetool go to `messina-admin` (`ci/conformance/nodetool`), and are counted.
+//! 6. The result is a document, written where `--write` says: that is how docs/conformance.md is made.
 //!
 //! Invariants
 //! 1. The suite is somebody else's: it is named by a folder, and never committed.
@@ -21,6 +24,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::golden;
 use crate::repository::Repository;
 use crate::server::{Address, DataFolder, Server};
 use crate::step::{Done, Failure, Log, Outcome};
@@ -29,12 +33,24 @@ use crate::step::{Done, Failure, Log, Outcome};
 const SUITE_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// Shards of the server under test.
 const SHARDS: u32 = 2;
+/// Where the calls of nodetool are noted, a line each, in the work folder.
+const NODETOOL_LOG: &str = "nodetool.log";
 /// What every server needs before anything else: these tests must all pass.
 const FIRST_TESTS: &str = include_str!("../conformance/first-tests");
 /// The areas of the language's first cut, and the share of Cassandra's passes that they must reach.
 const BASIC_AREAS: [&str; 7] =
     ["batches", "core-types", "ddl", "dml", "paging", "select", "ttl-timestamps"];
 const BASIC_PERCENT_MIN: u64 = 60;
+
+/// What the run was made of.
+struct Run {
+    /// The suite's commit.
+    commit: String,
+    /// How often each command of nodetool was called, and whether it was done.
+    nodetool: BTreeMap<(String, bool), u64>,
+    /// What answers otherwise in the golden suite.
+    differences: String,
+}
 
 /// What to run and where to write.
 pub(crate) struct Choice {
@@ -51,6 +67,8 @@ struct Verdict {
     test: String,
     area: String,
     is_passed: bool,
+    /// Whether it expects an error and was given a refusal.
+    is_refused: bool,
     /// Why it did not pass.
     cause: String,
 }
@@ -65,19 +83,29 @@ pub(crate) fn run(
     let work = repository.work_folder().join("conformance");
     fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
     match address {
-        Some(address) => run_suite(repository, choice, &address, &work, log)?,
+        // Nothing is known of its data directory.
+        Some(address) => run_suite(repository, choice, (&address, "true"), &work, log)?,
         None => {
             let folder = DataFolder::new(repository, "conformance")?;
             let mut server = Server::start(repository, &folder.join("data"), SHARDS, log)?;
             server.wait_ready()?;
-            run_suite(repository, choice, &server.address, &work, log)?;
+            let (admin, data) = (repository.program("messina-admin"), folder.join("data"));
+            let words = [&repository.root().join("ci/conformance/nodetool"), &admin, &data];
+            let words = words.map(|path| path.display().to_string()).join(" ");
+            let nodetool = format!("{words} {}", work.join(NODETOOL_LOG).display());
+            run_suite(repository, choice, (&server.address, &nodetool), &work, log)?;
             server.stop()?;
             folder.discard()?;
         }
     }
     let verdicts = verdicts(repository, &work)?;
     if let Some(path) = &choice.write {
-        fs::write(repository.root().join(path), page::render(&verdicts))
+        let run = Run {
+            commit: commit(repository, &choice.suite)?,
+            nodetool: nodetool(&work),
+            differences: golden::differences(repository)?,
+        };
+        fs::write(repository.root().join(path), page::render(&run, &verdicts))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     judge(&verdicts)
@@ -86,12 +114,13 @@ pub(crate) fn run(
 fn run_suite(
     repository: &Repository,
     choice: &Choice,
-    address: &Address,
+    (address, nodetool): (&Address, &str),
     work: &Path,
     log: &Log,
 ) -> Result<(), String> {
     let results = work.join("results.json");
     let _ = fs::remove_file(&results);
+    let _ = fs::remove_file(work.join(NODETOOL_LOG));
     let mut command = repository.command("python3");
     command
         .arg(repository.root().join("ci/conformance/cqlpy"))
@@ -101,8 +130,7 @@ fn run_suite(
         .arg(work)
         .arg("--out")
         .arg(&results)
-        // Most tests that call it only want a flush, which changes no answer.
-        .env("NODETOOL", "true");
+        .env("NODETOOL", nodetool);
     if !choice.areas.is_empty() {
         command.arg("--area").args(&choice.areas);
     }
@@ -120,18 +148,23 @@ fn verdicts(repository: &Repository, work: &Path) -> Result<Vec<Verdict>, String
     let baseline = read_map(&folder.join("cassandra-5.0.9.json"))?;
     let scope = read_map(&folder.join("scope.json"))?;
     let causes = read_json(&folder.join("causes.json"))?;
-    let reasons = reasons(&fs::read_to_string(work.join("record.jsonl")).unwrap_or_default());
+    let record = fs::read_to_string(work.join("record.jsonl")).unwrap_or_default();
+    let (reasons, errors) = (reasons(&record), errors(&record));
     let mut verdicts = Vec::new();
     for (test, outcome) in &outcomes {
         if baseline.get(test).map(String::as_str) != Some("passed") {
             continue;
         }
+        let answered = errors.get(test).map_or(&[][..], Vec::as_slice);
+        let refusal = answered.iter().find_map(|error| named_cause(&causes, error));
         let reason = reasons.get(test).map_or(outcome.as_str(), String::as_str);
+        let is_passed = outcome == "passed";
         verdicts.push(Verdict {
             test: test.clone(),
             area: area(&scope, test),
-            is_passed: outcome == "passed",
-            cause: cause(&causes, test, reason),
+            is_passed: is_passed && refusal.is_none(),
+            is_refused: is_passed && refusal.is_some(),
+            cause: refusal.unwrap_or_else(|| cause(&causes, reason)),
         });
     }
     Ok(verdicts)
@@ -162,13 +195,17 @@ fn area(scope: &BTreeMap<String, String>, test: &str) -> String {
     longest.map_or("unclassified", |key| &scope[key]).to_owned()
 }
 
+/// The cause that a refusal of the server names.
+fn named_cause(causes: &Value, error: &str) -> Option<String> {
+    let named = |pair: &&Value| pair[0].as_str().is_some_and(|part| error.contains(part));
+    let found = causes.as_array().into_iter().flatten().find(named);
+    found.and_then(|pair| pair[1].as_str()).map(str::to_owned)
+}
+
 /// A named cause, or the error's words without what differs from run to run.
-fn cause(causes: &Value, test: &str, reason: &str) -> String {
-    for pair in causes.as_array().into_iter().flatten() {
-        let part = pair[0].as_str().unwrap_or_default();
-        if test.contains(part) || reason.contains(part) {
-            return pair[1].as_str().unwrap_or_default().to_owned();
-        }
+fn cause(causes: &Value, reason: &str) -> String {
+    if let Some(named) = named_cause(causes, reason) {
+        return named;
     }
     let words = reason.lines().next().unwrap_or_default().split_whitespace();
     let stable = words.filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
@@ -190,6 +227,42 @@ fn reasons(record: &str) -> HashMap<String, String> {
     reasons
 }
 
+/// What the server answered with during each test that was not its result, by the test's id.
+fn errors(record: &str) -> HashMap<String, Vec<String>> {
+    let mut errors: HashMap<String, Vec<String>> = HashMap::new();
+    for line in record.lines() {
+        let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
+        let Some(id) = entry["id"].as_str() else { continue };
+        let answered = entry["errors"].as_array().into_iter().flatten();
+        let answered = answered.filter_map(Value::as_str).map(str::to_owned);
+        errors.entry(id.to_owned()).or_default().extend(answered);
+    }
+    errors
+}
+
+/// The commit of the suite, which is a checkout or a bare repository.
+fn commit(repository: &Repository, suite: &Path) -> Result<String, String> {
+    for flag in ["-C", "--git-dir"] {
+        let mut git = repository.command("git");
+        let output = git.arg(flag).arg(suite).args(["rev-parse", "HEAD"]).output();
+        let output = output.map_err(|error| format!("git rev-parse: {error}"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        }
+    }
+    Err(format!("{}: no commit is checked out there", suite.display()))
+}
+
+/// The calls of nodetool that were noted.
+fn nodetool(work: &Path) -> BTreeMap<(String, bool), u64> {
+    let mut calls = BTreeMap::new();
+    for line in fs::read_to_string(work.join(NODETOOL_LOG)).unwrap_or_default().lines() {
+        let Some((command, status)) = line.split_once(' ') else { continue };
+        *calls.entry((command.to_owned(), status == "0")).or_default() += 1;
+    }
+    calls
+}
+
 fn read_json(path: &Path) -> Result<Value, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -208,7 +281,8 @@ mod tests {
     use serde_json::json;
 
     fn verdict(test: &str, area: &str, is_passed: bool) -> Verdict {
-        Verdict { test: test.into(), area: area.into(), is_passed, cause: "cause".into() }
+        let (test, area, cause) = (test.into(), area.into(), "cause".into());
+        Verdict { test, area, is_passed, is_refused: false, cause }
     }
 
     #[test]
@@ -232,13 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn causes_have_names_or_the_error_s_words() {
-        let causes = json!([["test_lwt", "LWT"], ["no JSON", "JSON"]]);
-        assert_eq!(cause(&causes, "test_lwt.py::a", "x"), "LWT");
-        assert_eq!(cause(&causes, "a.py::a", "Syntax: no JSON here"), "JSON");
-        assert_eq!(
-            cause(&causes, "a.py::a", "Invalid: cql_test_17 missing\nmore"),
-            "Invalid: missing"
-        );
+    fn causes_are_named_by_the_error_and_never_by_the_test() {
+        let causes = json!([["no JSON", "JSON"]]);
+        assert_eq!(cause(&causes, "Syntax: no JSON here"), "JSON");
+        assert_eq!(cause(&causes, "Invalid: cql_test_17 missing\nmore"), "Invalid: missing");
+        assert_eq!(named_cause(&causes, "test_json.py"), None);
+    }
+
+    /// A test that expects any error would pass on a server that has nothing.
+    #[test]
+    fn a_refusal_is_no_pass() {
+        let record = "{\"id\": \"a\", \"when\": \"call\", \"errors\": [\"no JSON\"]}\nbroken";
+        let errors = errors(record);
+        assert_eq!(errors["a"], ["no JSON"]);
+        let refused = Verdict { is_refused: true, ..verdict("a", "json", false) };
+        assert!(judge(&[refused]).is_err(), "nothing passed");
     }
 }

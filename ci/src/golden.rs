@@ -17,6 +17,7 @@
 //! 2. A listed difference that is gone fails the run.
 
 mod client;
+mod differences;
 mod kind;
 mod known;
 mod literal;
@@ -365,6 +366,11 @@ fn complaints(topics: &[Topic], found: &Found, known: &Known) -> Vec<String> {
     complaints
 }
 
+/// The part of docs/conformance.md that says what answers otherwise, from its heading on.
+pub(crate) fn differences(repository: &Repository) -> Result<String, String> {
+    Ok(differences::render(&topics(repository, &[])?, &known(repository)?))
+}
+
 /// The folder of the release build below the root.
 pub(crate) fn release() -> PathBuf {
     Path::new("target").join("release")
@@ -410,6 +416,20 @@ mod tests {
         assert!(judged(found(&["v int\n1"])));
         assert!(!judged(found(&["v int\n1", "v int\n2"])));
         assert!(!judged(Found::default()));
+    }
+
+    /// docs/conformance.md lists every reason and every cause of the suite.
+    #[test]
+    fn the_page_lists_all_differences() {
+        let repository = Repository::find().unwrap();
+        let path = repository.root().join("docs/conformance.md");
+        let page = fs::read_to_string(&path).unwrap();
+        let written = page.split_once(differences::HEADING).map_or(&page[..], |(head, _)| head);
+        let wanted = format!("{written}{}", differences(&repository).unwrap());
+        if std::env::var_os("MESSINA_BLESS").is_some() {
+            fs::write(&path, &wanted).unwrap();
+        }
+        assert!(fs::read_to_string(&path).unwrap() == wanted, "MESSINA_BLESS=1 writes the page");
     }
 
     /// The suite is as large as it promises, and its files are as the recorder writes them.

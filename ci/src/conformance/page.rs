@@ -2,24 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::{BASIC_AREAS, Verdict};
+use super::{BASIC_AREAS, Run, Verdict};
 
 const HEAD: &str = "\
 # Conformance
 
 How much of CQL answers as Apache Cassandra 5.0.9 does, by the single-node tests of the public suite
-`test/cqlpy` of the repository `scylladb/scylladb`. Counted are the tests that Cassandra passes. This page is written by
+`test/cqlpy` of the repository `scylladb/scylladb`. Counted are the tests that Cassandra passes. A test that expects an error, and
+is given the refusal of something that Messina does not have, is not counted as passed. This page is written by
 
 ```sh known
 cargo ci conformance --suite DIR --write docs/conformance.md
 ```
 
-where DIR is a checkout of that repository. `ci/conformance` has the runner, the areas and Cassandra's outcomes.
+where DIR is a checkout of that repository, or a bare one. `ci/conformance` has the runner, the areas and Cassandra's outcomes.
 ";
 
 /// The whole document.
-pub(super) fn render(verdicts: &[Verdict]) -> String {
+pub(super) fn render(run: &Run, verdicts: &[Verdict]) -> String {
     let mut page = String::from(HEAD);
+    page.push_str(&format!("\nThe suite was at commit `{}`.\n", run.commit));
+    page.push_str(&nodetool(run));
     page.push_str("\n## By area\n\nThe areas of the first cut come first.\n\n");
     page.push_str("| area | Cassandra passes | of these Messina | share |\n|---|---|---|---|\n");
     let mut areas: Vec<&str> = verdicts.iter().map(|verdict| verdict.area.as_str()).collect();
@@ -38,11 +41,28 @@ pub(super) fn render(verdicts: &[Verdict]) -> String {
     }
     for (cause, tests) in causes {
         page.push_str(&format!("\n### {cause} ({})\n\n", tests.len()));
-        for test in tests {
-            page.push_str(&format!("- `{test}`\n"));
+        for verdict in tests {
+            let note = if verdict.is_refused { " (expects an error, and is refused)" } else { "" };
+            page.push_str(&format!("- `{}`{note}\n", verdict.test));
         }
     }
+    page.push_str(&run.differences);
     page
+}
+
+/// What the tests' calls of nodetool did.
+fn nodetool(run: &Run) -> String {
+    let count = |is_done: bool| {
+        let calls = run.nodetool.iter().filter(|((_, done), _)| *done == is_done);
+        let calls: Vec<String> =
+            calls.map(|((command, _), count)| format!("`{command}` {count}")).collect();
+        if calls.is_empty() { "none".to_owned() } else { calls.join(", ") }
+    };
+    format!(
+        "Its calls of nodetool went to `messina-admin`. Done: {}. Refused, because it has no such command: {}.\n",
+        count(true),
+        count(false)
+    )
 }
 
 fn line<'a>(name: &str, verdicts: impl Iterator<Item = &'a Verdict>) -> String {
@@ -56,10 +76,10 @@ fn line<'a>(name: &str, verdicts: impl Iterator<Item = &'a Verdict>) -> String {
 }
 
 /// The causes with the most misses first.
-fn causes(verdicts: &[Verdict]) -> Vec<(&str, Vec<&str>)> {
-    let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn causes(verdicts: &[Verdict]) -> Vec<(&str, Vec<&Verdict>)> {
+    let mut causes: BTreeMap<&str, Vec<&Verdict>> = BTreeMap::new();
     for verdict in verdicts.iter().filter(|verdict| !verdict.is_passed) {
-        causes.entry(&verdict.cause).or_default().push(&verdict.test);
+        causes.entry(&verdict.cause).or_default().push(verdict);
     }
     let mut causes: Vec<_> = causes.into_iter().collect();
     causes.sort_by_key(|(_, tests)| std::cmp::Reverse(tests.len()));
@@ -76,18 +96,32 @@ mod tests {
             test: test.into(),
             area: area.into(),
             is_passed,
+            is_refused: test == "e",
             cause: if is_passed { String::new() } else { format!("no {area}") },
         };
-        let page = render(&[
+        let nodetool = [(("flush".to_owned(), true), 3), (("snapshot".to_owned(), false), 1)];
+        let run = Run {
+            commit: "abc".to_owned(),
+            nodetool: nodetool.into(),
+            differences: "\n## Otherwise\n".to_owned(),
+        };
+        let verdicts = [
             verdict("a", "json", false),
             verdict("b", "dml", true),
             verdict("c", "dml", true),
             verdict("d", "dml", false),
             verdict("e", "json", false),
-        ]);
+        ];
+        let page = render(&run, &verdicts);
+        assert!(page.contains("at commit `abc`"));
+        assert!(
+            page.contains(
+                "Done: `flush` 3. Refused, because it has no such command: `snapshot` 1."
+            )
+        );
         let by_area = "| dml | 3 | 2 | 66 % |\n| json | 2 | 0 | 0 % |\n\
             | first cut | 3 | 2 | 66 % |\n| all | 5 | 2 | 40 % |\n";
         assert!(page.contains(by_area), "{page}");
-        assert!(page.ends_with("### no json (2)\n\n- `a`\n- `e`\n\n### no dml (1)\n\n- `d`\n"));
+        assert!(page.ends_with("### no json (2)\n\n- `a`\n- `e` (expects an error, and is refused)\n\n### no dml (1)\n\n- `d`\n\n## Otherwise\n"));
     }
 }

@@ -21,7 +21,12 @@ impl Known {
     /// Reads the list.
     pub(super) fn parse(text: &str) -> Result<Known, String> {
         let (mut causes, mut cause, mut is_cause) = (BTreeMap::new(), String::new(), false);
-        for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        for line in text.lines().map(str::trim_end) {
+            // An empty line ends a comment, so that the file's own is no cause.
+            if line.is_empty() {
+                is_cause = false;
+                continue;
+            }
             if let Some(words) = line.strip_prefix('#') {
                 if !is_cause {
                     cause.clear();
@@ -46,6 +51,11 @@ impl Known {
         self.causes.contains_key(key)
     }
 
+    /// The cause under which a case is listed.
+    pub(super) fn cause(&self, key: &str) -> Option<&str> {
+        self.causes.get(key).map(String::as_str)
+    }
+
     /// Lines of these topics that name no case.
     pub(super) fn strangers(&self, topics: &[&str], keys: &[String]) -> Vec<String> {
         let of_topics =
@@ -66,7 +76,9 @@ mod tests {
 
     #[test]
     fn lines_stand_under_their_cause() {
-        let known = Known::parse("# One\n# cause.\na: SELECT 1\n\n# Two.\nb: x\nb: y\n").unwrap();
+        let known =
+            Known::parse("# A file.\n\n# One\n# cause.\na: SELECT 1\n\n# Two.\nb: x\nb: y\n")
+                .unwrap();
         assert_eq!(known.causes["a: SELECT 1"], "One cause.");
         assert_eq!(known.causes["b: y"], "Two.");
         assert!(known.holds("b: x") && !known.holds("b: z"));
