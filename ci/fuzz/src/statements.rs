@@ -7,6 +7,9 @@
 //! The schema begins with one table that has every kind of column; statements may change it. What is written is
 //! durable before the next statement. A page of two rows is asked for until none is left, or the bound is reached.
 //!
+//! Opening an engine takes longer than most inputs do, so inputs share one for a while. Each has tables with ids of
+//! its own, so that what one does is the same whatever came before it.
+//!
 //! Not here: the server's own parts, as sessions and the cache of prepared statements.
 
 use cql::bind::{Bindings, Ids, StatementTime};
@@ -23,8 +26,10 @@ use model::mutation::MutationRef;
 use model::read::ReadEnd;
 use model::schema::SchemaEntry;
 use model::{Schema, TableId, TokenRange};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Waker};
 use uuid::Uuid;
 
@@ -36,6 +41,9 @@ const PAGE_ROWS: u32 = 2;
 /// Polls of the log until a write is durable; the simulated disk never makes anyone wait.
 const POLLS_MAX: usize = 1000;
 const MEMORY_BYTES: usize = 8 << 20;
+/// Inputs of one engine, and bytes that they may write: far below what it takes before it must flush.
+const INPUTS_MAX: u64 = 256;
+const INPUT_BYTES_MAX: usize = 1 << 20;
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TYPE ks.pair (x int, y text)",
@@ -62,28 +70,46 @@ impl Ids for SameIds {
     }
 }
 
+thread_local! {
+    /// The schema that each input begins with, but for the id of its table.
+    static BEFORE_TABLE: Schema =
+        SCHEMA[..2].iter().fold(Schema::empty(), |schema, text| changed_by(text, &schema, 0));
+    /// The engine that the inputs of this thread share.
+    static SHARD: RefCell<Option<Shard>> = const { RefCell::new(None) };
+    /// How many inputs there were.
+    static INPUTS: RefCell<u64> = const { RefCell::new(0) };
+}
+
+fn changed_by(text: &str, schema: &Schema, input: u64) -> Schema {
+    let prepared = prepare(text, schema, Some("ks")).expect("it is well-formed");
+    change(&prepared, schema, input).expect("nothing conflicts")
+}
+
 /// Runs what the input says; returns how many rows its reads gave.
 pub(crate) fn execute(input: &[u8]) -> u64 {
-    let mut schema = SCHEMA.iter().fold(Schema::empty(), |schema, text| {
-        let prepared = prepare(text, &schema, Some("ks")).expect("it is well-formed");
-        change(&prepared, &schema).expect("nothing conflicts")
+    let number_of_input = INPUTS.with_borrow_mut(|count| {
+        *count += 1;
+        *count
     });
+    let mut schema = BEFORE_TABLE.with(|schema| changed_by(SCHEMA[2], schema, number_of_input));
     let parts: Vec<&[u8]> = input.split(|byte| *byte == 0xFF).take(STATEMENTS_MAX).collect();
     let is_worth = |part: &&[u8]| compile(part, &schema).is_some();
     if !parts.iter().any(is_worth) {
         return 0;
     }
-    let engine = block_on(open(&schema)).expect("the simulated disk has no faults");
-    let mut shard = Shard { engine: &engine, log: Box::pin(engine.drive_log()), ticket: 0 };
-    shard.poll();
+    // Whoever panics takes it along.
+    let before = SHARD.take().filter(Shard::may_go_on);
+    let mut shard = before.unwrap_or_else(|| Shard::open(&schema));
+    shard.inputs += 1;
+    shard.engine.set_schema(&schema);
     let mut rows = 0;
     for (number, part) in (1..).zip(parts) {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
         let moment =
             StatementTime { timestamp_us: number, now_ms: 1_000_000, now_s: 1000, ids: &SameIds };
-        if let Some(changed) = change(&prepared, &schema) {
+        if let Some(changed) = change(&prepared, &schema, number_of_input) {
             schema = changed;
-            engine.set_schema(&schema);
+            shard.engine.set_schema(&schema);
         }
         let values = values.as_values(Version::V5);
         let Ok(mut bindings) = Bindings::new(&values, &prepared.markers, moment) else { continue };
@@ -107,6 +133,7 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
             shard.write(&record);
         }
     }
+    SHARD.set(Some(shard));
     rows
 }
 
@@ -120,7 +147,7 @@ fn compile(part: &[u8], schema: &Schema) -> Option<(Prepared, ValueList)> {
 }
 
 /// The schema behind a statement about it; none if it is about something else, or refused.
-fn change(prepared: &Prepared, schema: &Schema) -> Option<Schema> {
+fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
     let Statement::Schema(tree) = &prepared.statement else { return None };
     let number = schema.number + 1;
     let ground = DdlContext {
@@ -128,7 +155,7 @@ fn change(prepared: &Prepared, schema: &Schema) -> Option<Schema> {
         keyspace: Some("ks"),
         is_system: |name| name.starts_with("system"),
         data_center: "datacenter1",
-        table_id: TableId(Uuid::from_u128(0x7AB1E << 64 | u128::from(number))),
+        table_id: TableId(Uuid::from_u128(u128::from(input) << 64 | u128::from(number))),
         now_us: number as i64,
     };
     let (change, _) = ddl::plan(tree, &ground)?.ok()?.step?;
@@ -150,13 +177,30 @@ async fn open(schema: &Schema) -> engine::Result<Engine> {
 }
 
 /// An engine whose log is driven by hand.
-struct Shard<'e> {
-    engine: &'e Engine,
-    log: Pin<Box<dyn Future<Output = Error> + 'e>>,
+struct Shard {
+    engine: Rc<Engine>,
+    log: Pin<Box<dyn Future<Output = Error>>>,
     ticket: u64,
+    /// What it has seen so far.
+    inputs: u64,
+    bytes: usize,
 }
 
-impl Shard<'_> {
+impl Shard {
+    fn open(schema: &Schema) -> Shard {
+        let engine = Rc::new(block_on(open(schema)).expect("the simulated disk has no faults"));
+        let driven = engine.clone();
+        let log = Box::pin(async move { driven.drive_log().await });
+        let mut shard = Shard { engine, log, ticket: 0, inputs: 0, bytes: 0 };
+        shard.poll();
+        shard
+    }
+
+    /// Whether it may take another input.
+    fn may_go_on(&self) -> bool {
+        self.inputs < INPUTS_MAX && self.bytes < INPUT_BYTES_MAX
+    }
+
     fn poll(&mut self) {
         let polled = self.log.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "the log does not fail");
@@ -168,6 +212,7 @@ impl Shard<'_> {
             mutation.expect("a plan makes well-formed mutations");
         }
         self.ticket += 1;
+        self.bytes += record.len();
         if self.engine.write(record, self.ticket).is_err() {
             return;
         }
