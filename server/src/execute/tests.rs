@@ -55,12 +55,15 @@ fn shown_value(value: Option<&[u8]>) -> String {
 
 impl Bench {
     fn new(shards: usize) -> Bench {
-        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-        let config = ManualConfig {
+        Bench::with(ManualConfig {
             shards,
             shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
             log_segment_bytes: 1 << 20,
-        };
+        })
+    }
+
+    fn with(config: ManualConfig) -> Bench {
+        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
         let mut server = ManualServer::open(&disk, &config).unwrap();
         let client = server.connect(0, VERSION);
         let mut bench = Bench { server, client, stream: 0 };
@@ -266,4 +269,41 @@ fn virtual_tables_gather_what_all_cores_know() {
     let of_table = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'";
     assert_eq!(bench.query(of_table), "t");
     assert_eq!(bench.query("SELECT key FROM system.local"), "local");
+}
+
+/// `RESULT_BYTES_MAX`: 64 MiB are the most that one answer has; more comes in pages.
+#[test]
+fn an_answer_in_one_piece_is_bounded() {
+    const VALUE_BYTES: usize = 1 << 20;
+    let mut bench = Bench::with(ManualConfig {
+        shards: 1,
+        shard_memory_bytes: 512 << 20,
+        log_segment_bytes: 8 << 20,
+    });
+    assert_eq!(cql::limits::RESULT_BYTES_MAX, 64 << 20);
+    let table = "CREATE TABLE ks.large (k int, c int, v blob, PRIMARY KEY (k, c))";
+    assert_eq!(bench.query(table), "CREATED TABLE ks large");
+    let id = bench.prepare("INSERT INTO ks.large (k, c, v) VALUES (1, ?, ?)");
+    let value = vec![b'v'; VALUE_BYTES];
+    for c in 0i32..65 {
+        let mut list = ValueList::new();
+        list.push(Value::Bytes(&c.to_be_bytes()));
+        list.push(Value::Bytes(&value));
+        let parameters = Parameters {
+            values: list.as_values(VERSION),
+            ..Parameters::plain(Consistency::One, VERSION)
+        };
+        let insert = Execute { id: &id, result_metadata_id: None, parameters };
+        assert_eq!(bench.show(&Request::Execute(insert)), "void");
+    }
+    let refused = "error: the result has more than 67108864 bytes: set a page size or a LIMIT";
+    assert_eq!(bench.query("SELECT v FROM ks.large WHERE k = 1"), refused);
+    assert_eq!(bench.query("SELECT v FROM ks.large"), refused);
+    let under = bench.query("SELECT v FROM ks.large WHERE k = 1 LIMIT 60");
+    assert_eq!(under.len(), 60 * VALUE_BYTES + 59 * ", ".len());
+    let parameters =
+        Parameters { page_rows: Some(5000), ..Parameters::plain(Consistency::One, VERSION) };
+    let query = Query { text: "SELECT v FROM ks.large WHERE k = 1", parameters };
+    let page = bench.show(&Request::Query(query));
+    assert!(page.ends_with(", more") && page.len() < 3 * VALUE_BYTES, "{} bytes", page.len());
 }

@@ -160,6 +160,9 @@ struct Client {
     outlet: FrameWriter,
     version: Version,
     input: Vec<u8>,
+    /// Bytes on the wire so far.
+    sent_bytes: usize,
+    received_bytes: usize,
 }
 
 impl Client {
@@ -167,7 +170,9 @@ impl Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_nonblocking(true).unwrap();
         let intake = FrameReader::new(Direction::Response, 16 << 20);
-        Client { socket, intake, outlet: FrameWriter::new(), version, input: Vec::new() }
+        let outlet = FrameWriter::new();
+        let (sent_bytes, received_bytes) = (0, 0);
+        Client { socket, intake, outlet, version, input: Vec::new(), sent_bytes, received_bytes }
     }
 
     /// With the handshake done.
@@ -215,6 +220,7 @@ impl Client {
     fn flush(&mut self) {
         while let Ok(count @ 1..) = self.socket.write(self.outlet.unsent()) {
             self.outlet.sent(count);
+            self.sent_bytes += count;
         }
     }
 
@@ -227,6 +233,7 @@ impl Client {
                 Ok(0) => ended = true,
                 Ok(count) => {
                     self.input.extend_from_slice(&buffer[..count]);
+                    self.received_bytes += count;
                     continue;
                 }
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
@@ -282,6 +289,30 @@ fn answers_come_at_once_or_later_in_every_framing() {
         drop(client);
         server.settle();
         assert_eq!(server.pass.service.open.get(), 0, "the client is gone");
+    }
+}
+
+/// What was negotiated is what travels: text that shrinks is small on the wire, both ways.
+#[test]
+fn frames_travel_compressed_as_negotiated() {
+    for (version, compression) in every_connection() {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, version, compression);
+        let (sent, received) = (client.sent_bytes, client.received_bytes);
+        let text = "now ".repeat(15_000);
+        client.query(1, &text);
+        for _ in 0..20 {
+            server.settle();
+            client.flush();
+        }
+        assert_eq!(client.answers(), ["1 now now now "], "{version} {compression:?}");
+        let (sent, received) = (client.sent_bytes - sent, client.received_bytes - received);
+        for (bytes, what) in [(sent, "request"), (received, "answer")] {
+            let is_small = bytes < text.len() / 8;
+            let told = format!("{version} {compression:?}: {what} of {bytes} bytes");
+            assert_eq!(is_small, compression != Compression::None, "{told}");
+            assert!(is_small || bytes > text.len(), "{told}");
+        }
     }
 }
 
