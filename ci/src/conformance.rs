@@ -58,6 +58,8 @@ pub(crate) struct Choice {
     pub(crate) suite: PathBuf,
     /// Only these areas.
     pub(crate) areas: Vec<String>,
+    /// Take the outcomes of the last run.
+    pub(crate) again: bool,
     /// Where the document goes.
     pub(crate) write: Option<PathBuf>,
 }
@@ -83,6 +85,7 @@ pub(crate) fn run(
     let work = repository.work_folder().join("conformance");
     fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
     match address {
+        _ if choice.again => {}
         // Nothing is known of its data directory.
         Some(address) => run_suite(repository, choice, (&address, "true"), &work, log)?,
         None => {

@@ -107,6 +107,9 @@ enum Task {
         /// Only tests of these areas.
         #[arg(long, num_args = 1..)]
         area: Vec<String>,
+        /// Judge the outcomes of the last run again, and run nothing.
+        #[arg(long, conflicts_with = "area")]
+        again: bool,
         /// Write the result here, as docs/conformance.md is.
         #[arg(long)]
         write: Option<PathBuf>,
@@ -180,10 +183,10 @@ fn main() -> ExitCode {
                 golden::run(&repository, &choice, address, log)
             });
         }
-        Task::Conformance { suite, area, write, target } => {
-            let choice = conformance::Choice { suite, areas: area, write };
+        Task::Conformance { suite, area, again, write, target } => {
+            let choice = conformance::Choice { suite, areas: area, again, write };
             let address = target.address();
-            if address.is_none() {
+            if address.is_none() && !again {
                 tier::build_release(&repository, &mut report);
             }
             report.step("conformance", "cargo ci conformance", |log| {
