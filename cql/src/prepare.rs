@@ -9,6 +9,7 @@
 //! A plan belongs to the version of the schema it was made with; whoever keeps plans makes them
 //! anew when their table changed.
 
+mod hints;
 mod name;
 mod select;
 #[cfg(test)]
@@ -160,8 +161,7 @@ fn is_qualified(statement: &ast::Statement) -> bool {
 /// time one may ask for.
 fn timeout_warning(asks: bool, table: &Table) -> Option<String> {
     let of_server = matches!(table.keyspace.as_str(), "system" | "system_schema" | "system_views");
-    (asks && !of_server)
-        .then(|| "USING TIMEOUT has no effect: requests have no timeout on this server".to_owned())
+    (asks && !of_server).then(|| hints::TIMEOUT.warning())
 }
 
 fn table_of(modification: &ast::Modification) -> &QualifiedName {

@@ -58,10 +58,7 @@ pub(super) fn compile(
     let mut warnings = Vec::new();
     warnings.extend(super::timeout_warning(select.using.timeout.is_some(), table));
     if select.bypass_cache {
-        warnings.push(
-            "BYPASS CACHE has no effect: range scans never enter the cache, other reads always may"
-                .into(),
-        );
+        warnings.push(super::hints::BYPASS_CACHE.warning());
     }
     if selection.has_functions() || group_by.is_some() {
         warnings.extend(aggregate_warning(&filter));

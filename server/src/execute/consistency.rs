@@ -142,4 +142,37 @@ mod tests {
         assert_eq!(refused(0).len(), Consistency::ALL.len(), "nothing is kept anywhere");
         assert!(Consistency::ALL.iter().all(|level| Replication::Virtual.check(*level).is_ok()));
     }
+
+    #[test]
+    fn the_documents_list_every_level() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/options.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        let (begin, end) =
+            ("<!-- levels: made by a test of server -->\n", "<!-- end of levels -->");
+        let (before, rest) = document.split_once(begin).unwrap();
+        let (found, after) = rest.split_once(end).unwrap();
+        let shown = |found: Result<(), ExecuteError>| match found {
+            Ok(()) => "kept",
+            Err(ExecuteError::Unavailable { .. }) => "unavailable",
+            Err(_) => "refused",
+        };
+        let mut table =
+            "| Level | Reads, factor 1 | Writes, factor 1 | Reads, factor 3 | Writes, factor 3 |\n\
+             |---|---|---|---|---|\n"
+                .to_owned();
+        for level in Consistency::ALL {
+            let mut row = format!("| `{}` |", level.name());
+            for factor in [1, 3] {
+                let replicas = || Replication::Replicas(factor).check(level);
+                row += &format!(" {} |", shown(check_read(level).and_then(|()| replicas())));
+                row += &format!(" {} |", shown(check_write(level).and_then(|()| replicas())));
+            }
+            table += &(row + "\n");
+        }
+        if std::env::var_os("MESSINA_BLESS").is_some() {
+            std::fs::write(path, format!("{before}{begin}\n{table}\n{end}{after}")).unwrap();
+            return;
+        }
+        assert_eq!(found.trim(), table.trim());
+    }
 }
