@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! 1. The suite is somebody else's: it is named by a folder, and never committed.
-//! 2. The first tests and the share of the basic areas may not fall below their floors.
+//! 2. The first tests pass, and no area falls below its floor.
 //!
 //! Not here: how a test is run and judged (`ci/conformance/cqlpy`).
 
@@ -37,10 +37,27 @@ const SHARDS: u32 = 2;
 const NODETOOL_LOG: &str = "nodetool.log";
 /// What every server needs before anything else: these tests must all pass.
 const FIRST_TESTS: &str = include_str!("../conformance/first-tests");
-/// The areas of the language's first cut, and the share of Cassandra's passes that they must reach.
+/// The areas of the language's first cut.
 const BASIC_AREAS: [&str; 7] =
     ["batches", "core-types", "ddl", "dml", "paging", "select", "ttl-timestamps"];
-const BASIC_PERCENT_MIN: u64 = 60;
+/// The percentage of Cassandra's passes that an area must reach: a little below what
+/// docs/conformance.md says, so that one test of a large area may fail for a bad moment.
+const FLOORS: [(&str, u64); 14] = [
+    ("batches", 40),
+    ("collections-udt-static", 96),
+    ("core-types", 95),
+    ("ddl", 94),
+    ("describe", 90),
+    ("dml", 89),
+    ("filtering", 83),
+    ("functions-aggregates", 85),
+    ("indexes", 10),
+    ("paging", 60),
+    ("protocol", 95),
+    ("select", 97),
+    ("ttl-timestamps", 96),
+    ("vector", 50),
+];
 
 /// What the run was made of.
 struct Run {
@@ -174,16 +191,18 @@ fn verdicts(repository: &Repository, work: &Path) -> Result<Vec<Verdict>, String
 }
 
 fn judge(verdicts: &[Verdict]) -> Outcome {
-    let is_basic = |verdict: &&Verdict| BASIC_AREAS.contains(&verdict.area.as_str());
-    let basic = verdicts.iter().filter(is_basic).count() as u64;
-    let basic_passed = verdicts.iter().filter(is_basic).filter(|v| v.is_passed).count() as u64;
     let mut complaints: Vec<String> = verdicts
         .iter()
         .filter(|verdict| !verdict.is_passed && FIRST_TESTS.lines().any(|t| t == verdict.test))
         .map(|verdict| format!("a first test: {}: {}", verdict.test, verdict.cause))
         .collect();
-    if basic_passed * 100 < basic * BASIC_PERCENT_MIN {
-        complaints.push(format!("basic areas: {basic_passed} of Cassandra's {basic}"));
+    for (area, percent_min) in FLOORS {
+        let of_area = || verdicts.iter().filter(|verdict| verdict.area == area);
+        let (all, passed) = (of_area().count() as u64, of_area().filter(|v| v.is_passed).count());
+        if (passed as u64) * 100 < all * percent_min {
+            complaints
+                .push(format!("{area}: {passed} of Cassandra's {all}: under {percent_min} %"));
+        }
     }
     let passed = verdicts.iter().filter(|verdict| verdict.is_passed).count() as u64;
     match complaints.len() as u64 {
@@ -292,10 +311,10 @@ mod tests {
     fn floors_are_kept() {
         let first = FIRST_TESTS.lines().next().unwrap();
         let many = |passed: usize| (0..10).map(move |i| verdict("t", "dml", i < passed));
-        assert!(judge(&many(6).collect::<Vec<_>>()).is_ok());
-        assert!(judge(&many(5).collect::<Vec<_>>()).is_err());
+        assert!(judge(&many(9).collect::<Vec<_>>()).is_ok());
+        assert!(judge(&many(8).collect::<Vec<_>>()).is_err());
         let missed = || std::iter::once(verdict(first, "json", false));
-        assert!(judge(&many(9).chain(missed()).collect::<Vec<_>>()).is_err());
+        assert!(judge(&many(10).chain(missed()).collect::<Vec<_>>()).is_err());
         assert!(judge(&[verdict("t", "json", false)]).is_err());
     }
 
