@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! test result: ok. 3 passed; 0 failed; ...              libtest, once a binary
-//! simulator: 100000 power cuts, seeds from 1            engine/tests/sim
-//! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and engine/tests/sim
+//! simulator: 100000 power cuts, 9000 kills, seeds from 1      shard/tests/sim
+//! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and shard/tests/sim
 //! fuzz parser: 120000 inputs, seed 5                    ci/fuzz, once a target
 //! stat::number_of_executed_units: 120000                libFuzzer
 //! ```
@@ -30,19 +30,21 @@ pub(crate) fn tests(output: &str) -> (u64, u64) {
     sum
 }
 
-/// The number of power cuts that the simulator lived through; an error if they are fewer than
+/// The number of lives that the simulator ended by a power cut or a kill; an error if those of a kind are fewer than
 /// were asked for.
-pub(crate) fn power_cuts(output: &str, asked: u64) -> Result<u64, String> {
+pub(crate) fn lives(output: &str, power_cuts: u64, kills: u64) -> Result<u64, String> {
     let lived = output.lines().find_map(|line| {
-        let (count, seeds) =
-            line.strip_prefix("simulator: ")?.split_once(" power cuts, seeds from ")?;
+        let (cuts, rest) = line.strip_prefix("simulator: ")?.split_once(" power cuts, ")?;
+        let (kills, seeds) = rest.split_once(" kills, seeds from ")?;
         seeds.trim().parse::<u64>().ok()?;
-        count.parse::<u64>().ok()
+        Some((cuts.parse::<u64>().ok()?, kills.parse::<u64>().ok()?))
     });
     match lived {
-        None => Err("it does not say `simulator: N power cuts, seeds from S`".to_owned()),
-        Some(lived) if lived < asked => Err(format!("{lived} power cuts, and not {asked}")),
-        Some(lived) => Ok(lived),
+        None => Err("it does not say `simulator: N power cuts, K kills, seeds from S`".to_owned()),
+        Some((cuts, killed)) if cuts < power_cuts || killed < kills => {
+            Err(format!("{cuts} power cuts and {killed} kills, and not {power_cuts} and {kills}"))
+        }
+        Some((cuts, killed)) => Ok(cuts + killed),
     }
 }
 
@@ -99,11 +101,14 @@ mod tests {
 
     #[test]
     fn a_simulator_that_lived_less_than_asked_fails() {
-        assert_eq!(power_cuts("x\nsimulator: 1000 power cuts, seeds from 7\n", 1000), Ok(1000));
-        assert!(power_cuts("simulator: 999 power cuts, seeds from 7\n", 1000).is_err());
+        let said = "x\nsimulator: 1000 power cuts, 90 kills, seeds from 7\n";
+        assert_eq!(lives(said, 1000, 90), Ok(1090));
+        assert!(lives(said, 1001, 90).is_err(), "too few power cuts");
+        assert!(lives(said, 1000, 91).is_err(), "too few kills");
         let renamed = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
-        assert!(power_cuts(renamed, 1000).is_err(), "a renamed test lives through nothing");
-        assert!(power_cuts("simulator: many power cuts, seeds from 7\n", 1).is_err());
+        assert!(lives(renamed, 1000, 0).is_err(), "a renamed test lives through nothing");
+        assert!(lives("simulator: 1000 power cuts, seeds from 7\n", 1, 0).is_err());
+        assert!(lives("simulator: many power cuts, 1 kills, seeds from 7\n", 1, 0).is_err());
     }
 
     #[test]

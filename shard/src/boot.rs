@@ -15,14 +15,14 @@
 use std::sync::Arc;
 
 use engine::io::{DirLock, Disk};
-use engine::layout::{Found, Layout, SchemaLog};
-use engine::{Error, Reshard, Result};
-use model::schema::{self, Unreadable};
+use engine::layout::{self, Found, Layout, SchemaLog};
+use engine::{Engine, Reshard, Result};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
 use crate::node::NodeConfig;
-use crate::owner::Sharder;
+use crate::owner::{ShardId, Sharder};
+use crate::schema_changes;
 
 /// What every core is told about the data directory.
 #[derive(Clone, Debug)]
@@ -34,7 +34,8 @@ pub struct Booted {
 }
 
 /// The data directory as the first core keeps it.
-pub(crate) struct Home {
+#[derive(Debug)]
+pub struct Home {
     disk: Disk,
     layout: Layout,
     /// Held as long as the process lives: no other process may touch the files before.
@@ -49,22 +50,27 @@ impl Home {
     }
 }
 
-/// Opens or makes the data directory for the configured number of shards.
-pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Home, SchemaLog)> {
+/// Opens or makes the data directory for the configured number of shards. Each call of `seed` gives another number
+/// that no start before had: names of files come from it.
+pub async fn boot(
+    disk: &Disk,
+    config: &NodeConfig,
+    seed: &impl Fn() -> u64,
+) -> Result<(Booted, Home, SchemaLog)> {
     let lock = Layout::lock(disk).await?;
     let mut layout = match Layout::find(disk).await? {
-        Found::Nothing => first(disk, config, Uuid::new_v4()).await?,
+        Found::Nothing => first(disk, config, host_id(seed), seed).await?,
         Found::Unfinished(layout) => {
             layout.clear_unfinished(disk).await?;
-            first(disk, config, layout.host_id).await?
+            first(disk, config, layout.host_id, seed).await?
         }
         Found::Ready(layout) => layout,
     };
     layout.remove_other_generations(disk).await?;
-    let (schema_log, entries) = SchemaLog::open(disk, chance()).await?;
-    let schema = Arc::new(replay(&config.base, &entries)?);
+    let (schema_log, entries) = SchemaLog::open(disk, seed()).await?;
+    let schema = Arc::new(schema_changes::replay(&config.base, &entries)?);
     if layout.shards as usize != config.shards {
-        layout = deal_anew(disk, config, &layout, &schema).await?;
+        layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
     engine::sweep(disk, &layout).await?;
     layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
@@ -73,27 +79,64 @@ pub(crate) async fn boot(disk: &Disk, config: &NodeConfig) -> Result<(Booted, Ho
     Ok((Booted { layout, schema }, home, schema_log))
 }
 
+/// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].
+pub async fn open_engine(
+    disk: &Disk,
+    config: &NodeConfig,
+    booted: &Booted,
+    shard: ShardId,
+    seed: u64,
+) -> Result<Engine> {
+    Engine::open(disk, engine_config(config, &booted.layout, shard, seed), &booted.schema).await
+}
+
+fn engine_config(
+    config: &NodeConfig,
+    layout: &Layout,
+    shard: ShardId,
+    seed: u64,
+) -> engine::Config {
+    engine::Config {
+        shard_dir: layout::shard_dir(layout.generation, shard.index() as u32),
+        owned: vec![Sharder::new(layout.shards as usize).range_of(shard)],
+        log: engine::commitlog::Config { seed, ..config.log.clone() },
+        memory_bytes: config.shard_memory_bytes,
+    }
+}
+
 /// Gives the data to another number of shards.
 async fn deal_anew(
     disk: &Disk,
     config: &NodeConfig,
     from: &Layout,
     schema: &Schema,
+    seed: u64,
 ) -> Result<Layout> {
     tracing::info!(from = from.shards, to = config.shards, "dealing the data to other shards");
     let sharder = Sharder::new(config.shards);
     let owned: Vec<TokenRange> = sharder.all().map(|shard| sharder.range_of(shard)).collect();
-    let log = engine::commitlog::Config { seed: chance(), ..config.log.clone() };
+    let log = engine::commitlog::Config { seed, ..config.log.clone() };
     let (owned, memory_bytes) = (owned.as_slice(), config.shard_memory_bytes);
     Reshard { disk, from, owned, schema, log: &log, memory_bytes }.run().await
 }
 
-/// A seed for names that must never repeat.
-pub(crate) fn chance() -> u64 {
+/// A seed for names that must never repeat, from the system's random numbers.
+pub(crate) fn random_seed() -> u64 {
     Uuid::new_v4().as_u64_pair().1
 }
 
-async fn first(disk: &Disk, config: &NodeConfig, host_id: Uuid) -> Result<Layout> {
+/// The id of a new host: a random UUID (version 4) of two seeds.
+fn host_id(seed: &impl Fn() -> u64) -> Uuid {
+    let bytes = Uuid::from_u64_pair(seed(), seed()).into_bytes();
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
+async fn first(
+    disk: &Disk,
+    config: &NodeConfig,
+    host_id: Uuid,
+    seed: &impl Fn() -> u64,
+) -> Result<Layout> {
     let mut layout = Layout {
         ready: false,
         generation: 1,
@@ -103,34 +146,11 @@ async fn first(disk: &Disk, config: &NodeConfig, host_id: Uuid) -> Result<Layout
     };
     layout.store(disk).await?;
     layout.make_directories(disk).await?;
-    SchemaLog::create(disk, chance()).await?;
+    SchemaLog::create(disk, seed()).await?;
     for shard in Sharder::new(config.shards).all() {
-        engine::Engine::create(disk, &config.engine_config(&layout, shard)).await?;
+        Engine::create(disk, &engine_config(config, &layout, shard, seed())).await?;
     }
     layout.ready = true;
     layout.store(disk).await?;
     Ok(layout)
-}
-
-/// The schema after all entries of the log.
-fn replay(base: &Schema, entries: &[(u64, Vec<u8>)]) -> Result<Schema> {
-    let mut schema = base.clone();
-    for (number, payload) in entries {
-        let damaged = |what: String| Error::corrupt("schema", 0, format!("entry {number}: {what}"));
-        let mut warnings = Vec::new();
-        let entry = schema::decode(payload, &mut warnings).map_err(|error| match error {
-            Unreadable::Newer(found) => {
-                Error::Newer { file: "schema".into(), found, known: schema::FORMAT }
-            }
-            Unreadable::Damaged(what) => damaged(what),
-        })?;
-        for warning in warnings {
-            tracing::warn!("schema entry {number}: {warning}");
-        }
-        if entry.number != *number {
-            return Err(damaged(format!("it says that it is number {}", entry.number)));
-        }
-        schema = schema.apply(&entry).map_err(|error| damaged(error.to_string()))?;
-    }
-    Ok(schema)
 }

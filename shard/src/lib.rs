@@ -14,7 +14,7 @@
 //! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
 //! message, page, protocol ─► what travels             os      ──► epoll, eventfd, affinity
 //! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
-//! owner    ──► token -> shard, shard -> tokens
+//! owner    ──► token -> shard, shard -> tokens         schema_changes ► the log of the schema
 //! ```
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only
@@ -23,7 +23,7 @@
 
 mod background;
 mod backpressure;
-mod boot;
+pub mod boot;
 pub mod clock;
 mod completions;
 mod contention;
@@ -45,6 +45,7 @@ pub mod protocol;
 mod router;
 pub mod runtime;
 pub mod scatter;
+pub mod schema_changes;
 pub mod shard;
 pub mod suspended;
 pub mod ticket;

@@ -17,10 +17,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use engine::Engine;
 use engine::io::Disk;
 
-use crate::boot::{Booted, Home, boot};
+use crate::boot::{Booted, Home, boot, open_engine, random_seed};
 use crate::mailbox::{mesh, ring_slots};
 use crate::node::NodeConfig;
 use crate::notify::Notify;
@@ -92,15 +91,15 @@ impl<P: Protocol> ManualNode<P> {
     /// Opens or makes the data directory on `disk`, and a shard for each of `config.shards`.
     pub fn open(disk: &Disk, config: &NodeConfig) -> engine::Result<ManualNode<P>> {
         let manual = Manual::new();
-        let (booted, home, schema_log) = at_once(boot(disk, config))?;
+        let (booted, home, schema_log) = at_once(boot(disk, config, &random_seed))?;
         let mut schema_log = Some(schema_log);
         let ports = mesh::<Mail<P>>(config.shards).expect("an eventfd a shard can be made");
         let mut shards = Vec::new();
         for port in ports {
-            let engine_config = config.engine_config(&booted.layout, port.outbox.me());
+            let me = port.outbox.me();
             shards.push(Shard::new(Parts {
                 runtime: Runtime::manual(manual.clone()),
-                engine: at_once(Engine::open(disk, engine_config, &booted.schema))?,
+                engine: at_once(open_engine(disk, config, &booted, me, random_seed()))?,
                 sharder: Sharder::new(config.shards),
                 schema: booted.schema.clone(),
                 schema_log: schema_log.take(),

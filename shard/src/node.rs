@@ -20,12 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use engine::Error;
 use engine::io::Disk;
-use engine::layout::{self, Layout};
-use engine::{Engine, Error};
 use model::Schema;
 
-use crate::boot::{Booted, Home, boot, chance};
+use crate::boot::{Booted, Home, boot, open_engine, random_seed};
 use crate::clock::Clock;
 use crate::groups::Group;
 use crate::idle::Idle;
@@ -57,18 +56,6 @@ pub struct NodeConfig {
     pub base: Arc<Schema>,
     /// The wall clock at the start, microseconds since 1970.
     pub wall_us: i64,
-}
-
-impl NodeConfig {
-    pub(crate) fn engine_config(&self, layout: &Layout, shard: ShardId) -> engine::Config {
-        let shard_dir = layout::shard_dir(layout.generation, shard.index() as u32);
-        engine::Config {
-            shard_dir,
-            owned: vec![Sharder::new(layout.shards as usize).range_of(shard)],
-            log: engine::commitlog::Config { seed: chance(), ..self.log.clone() },
-            memory_bytes: self.shard_memory_bytes,
-        }
-    }
 }
 
 /// Why a node did not start.
@@ -207,15 +194,14 @@ impl<P: Protocol> Core<P> {
         let (booted, home, schema_log) = match booted {
             Some(booted) => (booted, None, None),
             None => {
-                let (booted, home, schema_log) = boot(&disk, config).await?;
+                let (booted, home, schema_log) = boot(&disk, config, &random_seed).await?;
                 let _ = shared.report.send(Report::Booted(booted.clone()));
                 (booted, Some(Rc::new(home)), Some(schema_log))
             }
         };
         let schema = booted.schema.clone();
-        let engine_config = config.engine_config(&booted.layout, me);
         tracing::info!(shard = %me, "replaying the log");
-        let engine = Engine::open(&disk, engine_config, &schema).await?;
+        let engine = open_engine(&disk, config, &booted, me, random_seed()).await?;
         let bells = port.outbox.bells().clone();
         let shard = Shard::new(Parts {
             runtime,

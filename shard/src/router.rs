@@ -16,7 +16,6 @@ use std::time::Duration;
 use engine::{Error, Result};
 use model::bytes::Cursor;
 use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
-use model::schema::SchemaEntry;
 use model::{MutationRef, Schema, SchemaChange, TableId};
 
 use crate::message::{AlterError, Alteration, Reply, Request};
@@ -25,6 +24,7 @@ use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::scatter::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
+use crate::schema_changes;
 use crate::shard::Shard;
 use crate::ticket::Ticket;
 
@@ -265,12 +265,7 @@ impl<P: Protocol> Shard<P> {
         if schema.number != based_on {
             return Err(AlterError::Conflict);
         }
-        let version = uuid::Uuid::new_v4();
-        let entry = SchemaEntry { number: schema.number + 1, version, change };
-        let next = schema.apply(&entry).map_err(AlterError::Refused)?;
-        let number = log.append(&model::schema::encode(&entry)).await.map_err(AlterError::Store)?;
-        assert_eq!(number, entry.number, "the log and the schema count alike");
-        Ok(Arc::new(next))
+        schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await
     }
 
     async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {

@@ -390,7 +390,8 @@ impl SimFile {
             let sectors = world.rng.index(bytes.len() / SECTOR);
             return (&bytes[..sectors * SECTOR], offset);
         }
-        if world.rng.one_in(misdirect) {
+        let may_stray = self.path.as_str().starts_with(world.faults.misdirect_under);
+        if may_stray && world.rng.one_in(misdirect) {
             let sectors = world.len(self.inode).max(offset + 1).div_ceil(SECTOR as u64);
             return (bytes, world.rng.below(sectors) * SECTOR as u64);
         }

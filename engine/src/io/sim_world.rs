@@ -41,6 +41,8 @@ pub struct Faults {
     pub flip_one_in: u32,
     /// One write in so many lands elsewhere in its file.
     pub misdirect_one_in: u32,
+    /// Only files whose paths begin so have writes that land elsewhere.
+    pub misdirect_under: &'static str,
     /// All files together may not grow beyond this.
     pub quota_bytes: Option<u64>,
 }

@@ -1,8 +1,9 @@
 //! What must be true, said as naively as possible: a list of facts, and a reader that looks at all of them.
 
-use crate::node::Drops;
 use model::cell::{Life, reconcile, reconcile_markers};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
 
 /// Where a cell stands: `None` is the static row.
 pub(crate) type Place = Option<Vec<u8>>;
@@ -50,7 +51,7 @@ pub(crate) type Part = (usize, u8);
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
-    pub(crate) facts: Vec<(Part, Fact)>,
+    pub(crate) facts: Vec<(Part, Rc<Fact>)>,
 }
 
 /// What a reader sees of a row: its cells by column and path.
@@ -73,15 +74,22 @@ pub(crate) struct Seen {
     pub(crate) rows: Vec<(Vec<u8>, Cells)>,
 }
 
-/// Everything that was ever said and is still there.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CompactionContext {
-    said: BTreeMap<Part, Vec<Fact>>,
-    /// What is not newer went with its column.
-    pub(crate) drops: Drops,
+/// When a column was dropped last, and whether it is there again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drop {
+    at: i64,
+    is_back: bool,
 }
 
-impl CompactionContext {
+/// Everything that was ever said and is still there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    said: BTreeMap<Part, Vec<Rc<Fact>>>,
+    /// By table and column: what is not newer went with its column.
+    pub(crate) drops: BTreeMap<(usize, u16), Drop>,
+}
+
+impl Facts {
     pub(crate) fn add(&mut self, record: &Record) {
         for (part, fact) in &record.facts {
             self.said.entry(*part).or_default().push(fact.clone());
@@ -92,19 +100,48 @@ impl CompactionContext {
         self.said.retain(|(of, _), _| *of != table);
     }
 
+    pub(crate) fn drop_column(&mut self, column: (usize, u16), at: i64) {
+        let drop = self.drops.entry(column).or_insert(Drop { at, is_back: false });
+        *drop = Drop { at: drop.at.max(at), is_back: false };
+    }
+
+    pub(crate) fn add_column(&mut self, column: (usize, u16)) {
+        if let Some(drop) = self.drops.get_mut(&column) {
+            drop.is_back = true;
+        }
+    }
+
+    /// How much was said of a partition.
+    pub(crate) fn count(&self, part: Part) -> usize {
+        self.said.get(&part).map_or(0, Vec::len)
+    }
+
+    /// How much was said of each partition of a table.
+    pub(crate) fn counts(&self, table: usize) -> BTreeMap<Part, usize> {
+        let of_table = self.said.iter().filter(|((of, _), _)| *of == table);
+        of_table.map(|(part, facts)| (*part, facts.len())).collect()
+    }
+
     /// What a reader sees at `now_s`.
     pub(crate) fn seen(&self, part: Part, now_s: u32) -> Seen {
-        let said = self.said.get(&part).map_or(&[][..], Vec::as_slice);
-        let is_dropped = |fact: &&Fact| match fact {
+        self.seen_of(part, 0..self.count(part), now_s)
+    }
+
+    /// What a reader would see if only these of the facts had been said.
+    pub(crate) fn seen_of(&self, part: Part, which: Range<usize>, now_s: u32) -> Seen {
+        let said = self.said.get(&part).map_or(&[][..], |facts| &facts[which]);
+        let is_hidden = |fact: &Fact| match fact {
             Fact::Cell { column, timestamp, .. } | Fact::Whole { column, timestamp, .. } => {
-                self.drops.get(&(part.0, *column)).is_some_and(|at| timestamp <= at)
+                let drop = self.drops.get(&(part.0, *column));
+                drop.is_some_and(|drop| !drop.is_back || *timestamp <= drop.at)
             }
             _ => false,
         };
-        let facts: Vec<Fact> = said.iter().filter(|fact| !is_dropped(fact)).cloned().collect();
+        let facts: Vec<&Fact> =
+            said.iter().map(|fact| &**fact).filter(|fact| !is_hidden(fact)).collect();
         let facts = facts.as_slice();
         let mut places: BTreeSet<&Place> = BTreeSet::new();
-        for fact in facts {
+        for fact in facts.iter().copied() {
             if let Fact::Cell { place, .. } | Fact::Marker { place, .. } = fact {
                 places.insert(place);
             }
@@ -123,7 +160,7 @@ impl CompactionContext {
 }
 
 /// The newest deletion over a whole row.
-fn deleted(facts: &[Fact], place: &Place) -> Option<i64> {
+fn deleted(facts: &[&Fact], place: &Place) -> Option<i64> {
     let of = |fact: &Fact| match fact {
         Fact::Partition { timestamp } => Some(*timestamp),
         Fact::Row { place: at, timestamp } if at == place => Some(*timestamp),
@@ -133,7 +170,7 @@ fn deleted(facts: &[Fact], place: &Place) -> Option<i64> {
         }
         _ => None,
     };
-    facts.iter().filter_map(of).max()
+    facts.iter().copied().filter_map(of).max()
 }
 
 /// A column and, of a collection, the path to one of its elements.
@@ -142,11 +179,11 @@ type CellAt = (u16, Option<Vec<u8>>);
 /// Timestamp, life and value: what two writes of one cell are compared by.
 type CellWritten<'a> = (i64, Life, &'a [u8]);
 
-fn row(facts: &[Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
+fn row(facts: &[&Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
     let over = deleted(facts, place);
     let mut marker: Option<(i64, Life)> = None;
     let mut cells: BTreeMap<CellAt, CellWritten<'_>> = BTreeMap::new();
-    for fact in facts {
+    for fact in facts.iter().copied() {
         match fact {
             Fact::Marker { place: at, timestamp, life } if at == place => {
                 let one = (*timestamp, *life);
@@ -170,7 +207,7 @@ fn row(facts: &[Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
             }
             _ => None,
         };
-        facts.iter().filter_map(of).max()
+        facts.iter().copied().filter_map(of).max()
     };
     let is_there = |timestamp: i64, life: Life, over: Option<i64>| {
         over.is_none_or(|over| timestamp > over) && !life.is_dead(now_s)

@@ -2,14 +2,14 @@
 
 use crate::LIVES;
 use crate::life::live;
-use messina_engine::planted::{Bug, plant};
+use engine::planted::{Bug, plant};
 use std::panic::catch_unwind;
 
 /// How many worlds a bug may survive.
 const SEEDS_MAX: u64 = 2000;
 
-/// These show where bytes rot on the disk, and where the process is killed before the power goes: the stories of
-/// `tests/planted.rs` do that, lives here do not.
+/// These show where bytes rot on the disk, and where what a kill left readable is lost right after it: the stories of
+/// `engine/tests/planted.rs` do that.
 const BENEATH: [Bug; 2] = [Bug::NoTailRule, Bug::TrustReadable];
 
 /// The first world in which the bug shows.

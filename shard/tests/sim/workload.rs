@@ -1,14 +1,21 @@
 //! Records drawn at random, each as bytes for the engine and as facts for the oracle.
 
-use crate::node::{KEYS, MAP, PLAIN, STATIC};
 use crate::oracle::{Fact, Part, Place, Record};
+use crate::schema::{self, TABLES};
 use engine::io::Rng;
-use messina_engine as engine;
 use model::cell::{Expiry, Life};
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::{ColumnId, CqlType, Deletion, TableId, Token};
+use model::schema::{ColumnKind, Table};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Keys of a table, apart from the first.
+pub(crate) const KEYS: u8 = 7;
+
+/// Bytes of the key of a note, which is the number of its record.
+pub(crate) const NOTE_BYTES: usize = 8;
 
 /// What times records get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +46,38 @@ pub(crate) fn clustering(table: usize, values: &[u8]) -> Vec<u8> {
 /// A column, whether this is an element of it rather than all of it, and the element's path.
 type CellAt = (u16, bool, Option<Vec<u8>>);
 
+/// The columns of a table as they are now.
+#[derive(Clone, Debug)]
+struct Columns {
+    id: TableId,
+    stat: Option<u16>,
+    plain: Vec<u16>,
+    /// Those of several elements, and how many.
+    collections: Vec<(u16, u8)>,
+}
+
+impl Columns {
+    fn of(table: &Table) -> Columns {
+        let (mut plain, mut collections) = (Vec::new(), Vec::new());
+        for column in table.regulars() {
+            match &column.ty {
+                CqlType::Map { .. } => collections.push((column.id.0, 4)),
+                CqlType::Udt { definition, .. } => {
+                    collections.push((column.id.0, definition.fields.len() as u8))
+                }
+                _ => plain.push(column.id.0),
+            }
+        }
+        let stat = table.statics().next().map(|column| column.id.0);
+        assert!(table.value_columns().iter().all(|column| column.kind >= ColumnKind::Static));
+        Columns { id: table.id, stat, plain, collections }
+    }
+}
+
 /// Draws records for the simulated tables.
 pub(crate) struct Workload {
-    pub(crate) ids: Vec<TableId>,
+    /// The tables, from the first on that is missing none.
+    tables: Vec<Columns>,
     pub(crate) times: Times,
     pub(crate) now_s: u32,
     /// Longer values, to fill blocks and segments.
@@ -50,14 +86,27 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    pub(crate) fn new(ids: &[TableId], times: Times, value_bytes_max: u64) -> Self {
-        Workload { ids: ids.to_vec(), times, now_s: 1_000_000, value_bytes_max, next: 1 }
+    pub(crate) fn new(times: Times, value_bytes_max: u64) -> Self {
+        Workload { tables: Vec::new(), times, now_s: 1_000_000, value_bytes_max, next: 1 }
     }
 
-    /// A record for partitions of the tokens that `owns` accepts, with its note in table 0.
+    /// The schema is another.
+    pub(crate) fn follow(&mut self, schema: &Schema) {
+        let tables = (0..TABLES).filter_map(|number| schema::table(schema, number));
+        self.tables = tables.map(Columns::of).collect();
+    }
+
+    /// The id of a table. All tables are there.
+    pub(crate) fn id(&self, table: usize) -> TableId {
+        assert_eq!(self.tables.len(), TABLES, "all tables are there");
+        self.tables[table].id
+    }
+
+    /// A record for partitions of the tokens that `owns` accepts, with its note in table 0, and in another if asked.
     pub(crate) fn record(
         &mut self,
         rng: &mut Rng,
+        noted_in: Option<usize>,
         owns: impl Fn(Token) -> bool,
     ) -> (Record, Vec<u8>) {
         let keys: Vec<u8> = (0..KEYS).filter(|key| owns(token(*key))).collect();
@@ -66,19 +115,22 @@ impl Workload {
         let mut record = Record { number, facts: Vec::new() };
         let mut bytes = Vec::new();
         let key = keys[rng.index(keys.len())];
-        self.note(&mut bytes, number, key);
+        for table in [0].into_iter().chain(noted_in) {
+            self.note(&mut bytes, table, number, key);
+        }
         for _ in 0..1 + rng.below(2) {
             let key = keys[rng.index(keys.len())];
-            let table = 1 + rng.index(self.ids.len() - 1);
+            let table = 1 + rng.index(TABLES - 1);
             let facts = self.mutation(rng, &mut bytes, (table, key));
-            record.facts.extend(facts.into_iter().map(|fact| ((table, key), fact)));
+            record.facts.extend(facts.into_iter().map(|fact| ((table, key), Rc::new(fact))));
         }
         (record, bytes)
     }
 
     /// The note of a record has a key of its own, and a token of one of its partitions.
-    fn note(&self, bytes: &mut Vec<u8>, number: u64, key: u8) {
-        let mut m = MutationBuilder::begin(bytes, self.ids[0], token(key), &number.to_be_bytes());
+    fn note(&self, bytes: &mut Vec<u8>, table: usize, number: u64, key: u8) {
+        let mut m =
+            MutationBuilder::begin(bytes, self.id(table), token(key), &number.to_be_bytes());
         m.row(&[], |out| {
             let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(1) };
             RowBuilder::begin(out, &head);
@@ -123,7 +175,7 @@ impl Workload {
     fn mutation(&mut self, rng: &mut Rng, bytes: &mut Vec<u8>, (table, key): Part) -> Vec<Fact> {
         let timestamp = self.timestamp(rng);
         let deletion = Deletion { timestamp, local_s: self.now_s };
-        let id = self.ids[table];
+        let id = self.id(table);
         let mut facts = Vec::new();
         let mut m = MutationBuilder::begin(bytes, id, token(key), &[key]);
         let wide = table >= 2;
@@ -146,14 +198,14 @@ impl Workload {
                 m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
                 facts.push(Fact::Range { start, end, timestamp });
             }
-            3 if wide => {
+            3 if let Some(column) = self.tables[table].stat => {
                 let life = self.life(rng);
                 let value = self.value(rng, life);
                 m.static_row(|out| {
                     let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
-                    row.cell(&Cell { life, ..Cell::live(ColumnId(STATIC), timestamp, &value) });
+                    row.cell(&Cell { life, ..Cell::live(ColumnId(column), timestamp, &value) });
                 });
-                let (place, column, path) = (None, STATIC, None);
+                let (place, path) = (None, None);
                 facts.push(Fact::Cell { place, column, path, timestamp, life, value });
             }
             _ => {
@@ -194,31 +246,7 @@ impl Workload {
         if let Some(life) = marker {
             facts.push(Fact::Marker { place: place.clone(), timestamp, life });
         }
-        let full = rng.one_in(3);
-        let mut cells: BTreeMap<CellAt, (Life, Vec<u8>)> = BTreeMap::new();
-        for column in PLAIN {
-            if !full && rng.one_in(2) {
-                continue;
-            }
-            let life = self.life(rng);
-            let value = self.value(rng, life);
-            cells.insert((column, true, None), (life, value));
-        }
-        if table != 1 && rng.one_in(2) {
-            if rng.one_in(3) {
-                let life = Life::Dead { local_s: self.now_s };
-                cells.insert((MAP, false, None), (life, Vec::new()));
-            }
-            for _ in 0..rng.below(3) {
-                let life = self.life(rng);
-                let value = self.value(rng, life);
-                cells.insert((MAP, true, Some(vec![rng.below(4) as u8])), (life, value));
-            }
-        }
-        // What a collection tombstone of the same record covers is no part of the row.
-        if cells.contains_key(&(MAP, false, None)) {
-            cells.retain(|(_, _, path), _| path.is_none());
-        }
+        let cells = self.cells(rng, table);
         m.row(&at, |out| {
             let mut row = RowBuilder::begin(out, &head);
             for ((column, element, path), (life, value)) in &cells {
@@ -233,5 +261,37 @@ impl Workload {
                 false => Fact::Whole { place, column, timestamp },
             });
         }
+    }
+
+    /// The cells of a row: column, whether it is an element or one value, path.
+    fn cells(&self, rng: &mut Rng, table: usize) -> BTreeMap<CellAt, (Life, Vec<u8>)> {
+        let full = rng.one_in(3);
+        let mut cells = BTreeMap::new();
+        for column in &self.tables[table].plain {
+            if !full && rng.one_in(2) {
+                continue;
+            }
+            let life = self.life(rng);
+            let value = self.value(rng, life);
+            cells.insert((*column, true, None), (life, value));
+        }
+        for (column, elements) in &self.tables[table].collections {
+            if rng.one_in(2) {
+                continue;
+            }
+            // What a collection tombstone of the same record covers is no part of the row.
+            if rng.one_in(3) {
+                let life = Life::Dead { local_s: self.now_s };
+                cells.insert((*column, false, None), (life, Vec::new()));
+                continue;
+            }
+            for _ in 0..rng.below(3) {
+                let life = self.life(rng);
+                let value = self.value(rng, life);
+                let path = vec![rng.below((*elements).into()) as u8];
+                cells.insert((*column, true, Some(path)), (life, value));
+            }
+        }
+        cells
     }
 }

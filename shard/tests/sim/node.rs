@@ -1,0 +1,140 @@
+//! A node of the simulation: opened by the product's own boot, with its schema log, and an engine for each shard.
+
+use crate::oracle::{Cells, Seen, short};
+use engine::commitlog::{self, SyncMode};
+use engine::io::{Disk, Rng, SimExec};
+use engine::layout::SchemaLog;
+use engine::{Engine, Error};
+use messina_shard::boot::{Home, boot, open_engine};
+use messina_shard::node::NodeConfig;
+use messina_shard::{AlterError, Sharder, schema_changes};
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::RowRef;
+use model::{Schema, SchemaChange, TableId, Token, TokenRange};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How a node of so many shards is opened.
+fn config(shards: usize, sync: SyncMode) -> NodeConfig {
+    NodeConfig {
+        shards,
+        cpus: Vec::new(),
+        data_dir: PathBuf::new(),
+        shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
+        log: commitlog::Config {
+            segment_bytes: 32 << 10,
+            log_bytes_max: 160 << 10,
+            sync,
+            ..commitlog::Config::new(0)
+        },
+        idle_spin: Duration::ZERO,
+        base: Arc::new(Schema::empty()),
+        wall_us: 1,
+    }
+}
+
+/// All shards, open.
+pub(crate) struct Node {
+    pub(crate) engines: Vec<Rc<Engine>>,
+    pub(crate) owned: Vec<TokenRange>,
+    pub(crate) schema: Arc<Schema>,
+    sharder: Sharder,
+    schema_log: SchemaLog,
+    /// Holds the directory's lock.
+    _home: Home,
+}
+
+/// Opens the node, making it or dealing it to `shards` shards first if it is not so.
+pub(crate) async fn open(
+    disk: &Disk,
+    exec: &SimExec,
+    shards: usize,
+    sync: SyncMode,
+    rng: &mut Rng,
+) -> Result<Node, Error> {
+    let config = config(shards, sync);
+    let rng = RefCell::new(rng);
+    let seed = || rng.borrow_mut().roll();
+    // Little memory, so that the logs' rows are dealt to other shards in several pieces.
+    let little = NodeConfig { shard_memory_bytes: 20 << 10, ..config.clone() };
+    let (booted, home, schema_log) = boot(disk, &little, &seed).await?;
+    let sharder = Sharder::new(shards);
+    let mut engines = Vec::new();
+    for shard in sharder.all() {
+        let engine = Rc::new(open_engine(disk, &config, &booted, shard, seed()).await?);
+        let driven = engine.clone();
+        exec.spawn(async move {
+            driven.drive_log().await;
+        });
+        engines.push(engine);
+    }
+    let owned = sharder.all().map(|shard| sharder.range_of(shard)).collect();
+    Ok(Node { engines, owned, schema: booted.schema, sharder, schema_log, _home: home })
+}
+
+impl Node {
+    pub(crate) fn shard_of(&self, token: Token) -> usize {
+        self.sharder.shard_of(token).index()
+    }
+
+    /// Makes a change of the schema durable and tells every shard, as a shard of the product does.
+    pub(crate) async fn alter(&mut self, change: SchemaChange, version: Uuid) -> Result<(), Error> {
+        let next =
+            schema_changes::append(&mut self.schema_log, &self.schema, change, version).await;
+        let next = next.map_err(|error| match error {
+            AlterError::Store(error) => error,
+            error => panic!("the change fits: {error}"),
+        })?;
+        self.engines.iter().for_each(|engine| engine.set_schema(&next));
+        self.schema = next;
+        Ok(())
+    }
+}
+
+/// Takes what a read gives, partition by partition.
+#[derive(Default)]
+pub(crate) struct Taken(pub(crate) BTreeMap<Vec<u8>, Seen>);
+
+impl RowSink for Taken {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        let seen = self.0.entry(partition.key.to_vec()).or_default();
+        seen.stat = partition.static_row.map(cells).unwrap_or_default();
+        if let (Some(clustering), Some(row)) = (clustering, row) {
+            seen.rows.push((clustering.to_vec(), cells(row)));
+        }
+        Flow::More
+    }
+}
+
+fn cells(row: RowRef<'_>) -> Cells {
+    let cell = |cell: model::row::Cell<'_>| {
+        (cell.column.0, cell.path.map(<[u8]>::to_vec), short(cell.value))
+    };
+    row.cells().map(cell).collect()
+}
+
+/// A read of everything that `partitions` has.
+pub(crate) fn command(table: TableId, partitions: Partitions, now_s: u32) -> ReadCommand {
+    ReadCommand {
+        table,
+        partitions,
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: true,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(u64::MAX),
+        resume: None,
+        now_s,
+    }
+}
