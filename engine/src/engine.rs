@@ -8,34 +8,29 @@
 //!
 //! Invariants
 //! 1. One thread, no locks: every method is `&self` and keeps no borrow across an await.
-//! 2. It never spawns: whoever owns it runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
+//! 2. It never spawns: its owner runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
 use crate::async_mutex::AsyncMutex;
-use crate::backoff::Backoff;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
-use crate::commitlog::{Config as LogConfig, Log, Position};
+use crate::commitlog::{Config as LogConfig, Log};
 use crate::error::{Error, Result};
+use crate::file_names::FileNames;
+use crate::garbage::Garbage;
 use crate::io::{Disk, RelPath};
-use crate::limits::DISK_FULL_PERCENT;
-use crate::manifest::{Manifest, View as Entry};
+use crate::log_space::LogSpace;
+use crate::manifest::Manifest;
 use crate::read::Scratch;
-use crate::recovery::sstable_id;
 use crate::row_limits::RowLimits;
-use crate::sstable::SstableId;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::Table;
-use crate::write::{Completions, Queue};
-use hashbrown::HashMap;
-use model::token::{Token, TokenRange};
+use crate::tables::Tables;
+use crate::write_queue::WriteQueue;
+use model::token::TokenRange;
 use model::{Schema, TableId};
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
-
-pub(crate) type Tables = HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>;
 
 /// What a shard is told when it is opened.
 #[derive(Clone, Debug)]
@@ -50,95 +45,71 @@ pub struct Config {
     pub memory_bytes: usize,
 }
 
-/// One shard's storage.
+/// One shard's storage: parts that own what they hold, each with a file of its own.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) disk: Disk,
     pub(crate) log: Log,
-    pub(crate) log_config: LogConfig,
     pub(crate) manifest: Manifest,
+    /// Held from looking at the tables over a commit to the manifest to changing them.
+    pub(crate) turn: AsyncMutex,
     pub(crate) cache: Rc<BlockCache>,
-    pub(crate) tables: RefCell<Tables>,
-    pub(crate) queue: RefCell<Queue>,
-    pub(crate) completions: RefCell<Completions>,
+    pub(crate) tables: Tables,
+    /// Records between the log and the memtables.
+    pub(crate) writes: WriteQueue,
+    pub(crate) space: LogSpace,
+    pub(crate) garbage: Garbage,
+    pub(crate) names: FileNames,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
-    /// Every record that ends at or before this is in the memtables, or was.
-    pub(crate) applied: Cell<Position>,
-    pub(crate) mutex: AsyncMutex,
+    /// Buffers of reads, for the next ones.
     pub(crate) scratch: RefCell<Vec<Scratch>>,
-    /// Views of tables that are gone.
-    pub(crate) garbage: RefCell<Vec<Vec<Entry>>>,
-    pub(crate) remove_backoff: Backoff,
     pub(crate) row_limits: Cell<RowLimits>,
-    pub(crate) disk_full: Cell<bool>,
     /// A compaction is under way.
     pub(crate) compacting: Cell<bool>,
-    pub(crate) files_made: Cell<u64>,
-    /// Why the log is not written any more.
-    pub(crate) log_failure: RefCell<Option<Error>>,
-    pub(crate) log_waiters: RefCell<Vec<Waker>>,
-    space_freed_count: Cell<u64>,
-    space_waiter: RefCell<Option<Waker>>,
-    owned: Vec<TokenRange>,
+}
+
+/// What a start has opened and an engine is made of.
+pub(crate) struct Parts {
+    pub(crate) disk: Disk,
+    pub(crate) log: Log,
+    pub(crate) manifest: Manifest,
+    pub(crate) cache: Rc<BlockCache>,
+    pub(crate) tables: Tables,
+    pub(crate) garbage: Garbage,
+    pub(crate) names: FileNames,
+    pub(crate) budget: Budget,
+    pub(crate) counters: Counters,
 }
 
 impl Engine {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of a whole, put together in one place"
-    )]
-    pub(crate) fn assemble(
-        disk: &Disk,
-        config: &Config,
-        log: Log,
-        manifest: Manifest,
-        cache: Rc<BlockCache>,
-        tables: Tables,
-        budget: Budget,
-        counters: Counters,
-    ) -> Engine {
+    pub(crate) fn assemble(parts: Parts) -> Engine {
+        let Parts { disk, log, manifest, cache, tables, garbage, names, budget, counters } = parts;
+        // What the log holds was replayed: it is in the memtables.
+        let writes = WriteQueue::new(log.positions().appended);
         Engine {
-            disk: disk.clone(),
-            applied: Cell::new(log.positions().appended),
+            disk,
             log,
-            log_config: config.log.clone(),
             manifest,
+            turn: AsyncMutex::default(),
             cache,
-            tables: RefCell::new(tables),
-            queue: RefCell::default(),
-            completions: RefCell::default(),
+            tables,
+            writes,
+            space: LogSpace::default(),
+            garbage,
+            names,
             budget,
             counters,
-            mutex: AsyncMutex::default(),
             scratch: RefCell::default(),
-            garbage: RefCell::default(),
-            remove_backoff: Backoff::default(),
             row_limits: Cell::default(),
-            disk_full: Cell::new(false),
             compacting: Cell::new(false),
-            files_made: Cell::new(0),
-            log_failure: RefCell::default(),
-            log_waiters: RefCell::default(),
-            space_freed_count: Cell::new(0),
-            space_waiter: RefCell::default(),
-            owned: config.owned.clone(),
         }
-    }
-
-    /// Which of this shard's ranges holds the token.
-    #[inline]
-    pub(crate) fn range_of(&self, token: Token) -> Option<u32> {
-        self.owned.iter().zip(0..).find(|(range, _)| range.contains(token)).map(|(_, index)| index)
     }
 
     /// Follows the schema: new tables are empty, tables that are gone take their data with them.
     pub fn set_schema(&self, schema: &Schema) {
-        let next = tables_of(schema, &self.tables.borrow());
-        let before = self.tables.replace(next);
-        let tables = self.tables.borrow();
-        for (_, table) in before.iter().filter(|(id, _)| !tables.contains_key(*id)) {
-            self.retire(table);
+        for table in self.tables.follow(schema) {
+            self.retire(&table);
         }
     }
 
@@ -192,75 +163,20 @@ impl Engine {
 
     /// Asks how full the disk is: from 97 % on writes are refused, reads and deletions go on. Call it every second.
     pub async fn measure_space(&self) -> Result<()> {
-        let space = self.disk.free_space().await?;
-        let used = u128::from(space.total_bytes.saturating_sub(space.free_bytes));
-        let full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
-        self.disk_full.set(full);
-        if !full {
-            self.space_freed();
-        }
+        self.space.measured(self.disk.free_space().await?);
         Ok(())
     }
 
-    /// The table of that id.
+    /// The table of that id; `Invalid` if there is none.
     pub(crate) fn table(&self, id: TableId) -> Result<Rc<Table>> {
-        let tables = self.tables.borrow();
-        let table = tables.get(&id).cloned();
-        table.ok_or_else(|| Error::invalid(format!("there is no table {id}")))
-    }
-
-    /// A name for one more file.
-    pub(crate) fn next_sstable_id(&self) -> SstableId {
-        self.files_made.set(self.files_made.get() + 1);
-        sstable_id(self.log_config.seed, self.files_made.get())
+        self.tables.get(id)
     }
 
     /// Refuses a write of `bytes` if a limit is reached.
     pub(crate) fn admit(&self, bytes: usize) -> Result<()> {
-        if self.disk_full.get() {
+        if self.space.is_disk_full() {
             return Err(Error::DiskFull { file: "new writes".into() });
         }
-        self.budget.admit(bytes, self.queue.borrow().bytes())
+        self.budget.admit(bytes, self.writes.bytes())
     }
-
-    /// How often space was made for the log.
-    pub(crate) fn space_freed_count(&self) -> u64 {
-        self.space_freed_count.get()
-    }
-
-    /// Waits until space was made since `before`. One task waits at a time.
-    pub(crate) async fn until_space_freed(&self, before: u64) {
-        poll_fn(|cx| {
-            if self.space_freed_count.get() != before {
-                return Poll::Ready(());
-            }
-            *self.space_waiter.borrow_mut() = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Something was flushed or deleted: the log may have space again.
-    pub(crate) fn space_freed(&self) {
-        self.space_freed_count.set(self.space_freed_count.get() + 1);
-        if let Some(waker) = self.space_waiter.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-}
-
-/// The tables of a schema, each with the data that it had.
-pub(crate) fn tables_of(schema: &Schema, before: &Tables) -> Tables {
-    let mut tables = Tables::default();
-    for definition in schema.tables() {
-        let table = match before.get(&definition.id) {
-            Some(table) => {
-                table.set_definition(definition);
-                Rc::clone(table)
-            }
-            None => Rc::new(Table::new(definition)),
-        };
-        tables.insert(definition.id, table);
-    }
-    tables
 }

@@ -27,8 +27,8 @@ use model::schema::{ColumnDrops, Table as Definition};
 use model::{Deletion, TokenRange};
 use std::rc::Rc;
 
-/// What a layer is written with.
-pub(crate) struct Place<'e> {
+/// What a memtable is written to: a file of this name, of a table of this definition.
+pub(crate) struct FlushTarget<'e> {
     pub(crate) disk: &'e Disk,
     pub(crate) cache: &'e Rc<BlockCache>,
     pub(crate) definition: &'e Definition,
@@ -40,16 +40,16 @@ impl Engine {
     pub(crate) async fn flush(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
         let Some(layer) = table.oldest_sealed() else { return Ok(()) };
         let (epoch, definition) = (table.epoch(), table.definition());
-        let id = self.next_sstable_id();
+        let id = self.names.next();
         let (disk, cache) = (&self.disk, &self.cache);
-        let place = Place { disk, cache, definition: &definition, id };
-        let view = place.write_layer(&layer, pause).await?;
+        let target = FlushTarget { disk, cache, definition: &definition, id };
+        let view = target.write_layer(&layer, pause).await?;
         let result = match self.until_durable(layer.until).await {
             Ok(()) => self.commit_flush(table, epoch, &layer, view).await,
             Err(error) => Err(error),
         };
         if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
-            place.remove().await?;
+            target.remove().await?;
         }
         result.map(drop)
     }
@@ -62,7 +62,7 @@ impl Engine {
         layer: &MemtableSlot,
         view: Option<View>,
     ) -> Result<bool> {
-        let _turn = self.mutex.take().await;
+        let _turn = self.turn.take().await;
         if table.epoch() != epoch {
             return Ok(false);
         }
@@ -83,19 +83,19 @@ impl Engine {
             self.budget.memtables_shrank(table.flushed(layer, view));
         } else {
             // Dropped during the commit.
-            self.garbage.borrow_mut().extend(view.map(|view| vec![view.entry]));
+            view.into_iter().for_each(|view| self.garbage.add(vec![view.entry]));
         }
         self.log.mark_flushed(flushed);
-        self.space_freed();
+        self.space.freed();
         Ok(true)
     }
 
     /// Everything before this place of the log is in sstables, if `table` holds only what is from `since` on.
     pub(crate) fn flushed_but_for(&self, since: Option<Position>, table: &Table) -> Position {
-        let tables = self.tables.borrow();
+        let tables = self.tables.by_id();
         let others = tables.values().filter(|other| !std::ptr::eq(&***other, table));
         let held = others.filter_map(|other| other.since()).chain(since);
-        let waiting = self.queue.borrow().start();
+        let waiting = self.writes.start();
         let positions = self.log.positions();
         let oldest = held.chain(waiting).fold(positions.durable, Position::min);
         assert!(oldest >= positions.flushed, "what is flushed stays flushed");
@@ -103,7 +103,7 @@ impl Engine {
     }
 }
 
-impl Place<'_> {
+impl FlushTarget<'_> {
     /// Writes a layer, and opens what was written; `None` if it says nothing. After an error there is no file.
     pub(crate) async fn write_layer(
         &self,

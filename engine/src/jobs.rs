@@ -11,7 +11,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::table::Table;
 use model::TableId;
-use std::rc::Rc;
 
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +29,7 @@ impl Engine {
         if let Some(table) = self.table_to_flush(now_s) {
             return Some(Job::Flush(table));
         }
-        let removing = !self.garbage.borrow().is_empty() && self.remove_backoff.is_due(now_s);
-        if removing {
+        if self.garbage.is_due(now_s) {
             return Some(Job::Remove);
         }
         self.table_to_compact(now_s).map(Job::Compact)
@@ -48,8 +46,8 @@ impl Engine {
                 self.flush_alone(&table, now_s, &pause).await
             }
             Job::Remove => {
-                let result = self.remove_doomed().await;
-                self.remove_backoff.ended(&result, now_s);
+                let result = self.remove_garbage().await;
+                self.garbage.ended(&result, now_s);
                 result
             }
             Job::Compact(id) => {
@@ -61,7 +59,7 @@ impl Engine {
 
     /// Flushes everything: before a stop, so that the next start has nothing to replay.
     pub async fn flush_all(&self, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
-        let tables: Vec<Rc<Table>> = self.tables.borrow().values().cloned().collect();
+        let tables = self.tables.all();
         for table in &tables {
             table.seal();
         }
@@ -109,15 +107,15 @@ impl Engine {
         if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);
             if matches!(error, Error::DiskFull { .. }) {
-                self.disk_full.set(true);
+                self.space.disk_is_full();
             }
         }
         result
     }
 
-    /// What is sealed already, then whoever holds the most when memory is short, then whoever holds the log back.
+    /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the log back.
     fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
-        let tables = self.tables.borrow();
+        let tables = self.tables.by_id();
         let free = tables.iter().filter(|(_, table)| {
             !table.flushing.get() && table.flush_backoff.is_due(now_s) && !table.layers().is_empty()
         });
@@ -132,18 +130,10 @@ impl Engine {
             let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), **id));
             return largest.map(|(id, _)| *id);
         }
-        if self.log_is_long() {
+        if self.log.is_long() {
             let oldest = free.filter_map(|(id, table)| Some((table.since()?, *id)));
             return oldest.min().map(|(_, id)| id);
         }
         None
-    }
-
-    /// Whether half of the log's space is used: flushing frees segments in time.
-    fn log_is_long(&self) -> bool {
-        let positions = self.log.positions();
-        let segments = positions.appended.segment().saturating_sub(positions.flushed.segment());
-        u64::from(segments + 1) * u64::from(self.log_config.segment_bytes)
-            > self.log_config.log_bytes_max / 2
     }
 }

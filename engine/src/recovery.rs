@@ -14,15 +14,18 @@
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Log, Position, Record, Replay};
-use crate::engine::{Config, Engine, Tables, tables_of};
+use crate::engine::{Config, Engine, Parts};
 use crate::error::{Error, Result};
-use crate::flush::Place;
+use crate::file_names::FileNames;
+use crate::flush::FlushTarget;
+use crate::garbage::Garbage;
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{Edit, Manifest, State, View as Entry};
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::stats::Counters;
 use crate::table::{Table, View};
+use crate::tables::{TableMap, Tables, tables_of};
 use model::mutation::MutationRef;
 use model::{Schema, TableId};
 use std::collections::BTreeMap;
@@ -35,10 +38,10 @@ struct Recovery<'r> {
     config: &'r Config,
     cache: Rc<BlockCache>,
     manifest: Manifest,
-    tables: Tables,
+    tables: TableMap,
     budget: Budget,
     counters: Counters,
-    files_made: u64,
+    names: FileNames,
 }
 
 impl Engine {
@@ -59,19 +62,25 @@ impl Engine {
             config: &config,
             cache: BlockCache::new(budget.blocks_max() as u64),
             manifest,
-            tables: tables_of(schema, &Tables::default()),
+            tables: tables_of(schema, &TableMap::default()),
             budget,
             counters: Counters::default(),
-            files_made: 0,
+            names: FileNames::new(config.log.seed),
         };
         let garbage = recovery.open_views().await?;
         let log = recovery.replay().await?;
-        let Recovery { cache, manifest, tables, budget, counters, files_made, .. } = recovery;
-        let engine =
-            Engine::assemble(disk, &config, log, manifest, cache, tables, budget, counters);
-        engine.files_made.set(files_made);
-        *engine.garbage.borrow_mut() = garbage;
-        Ok(engine)
+        let Recovery { cache, manifest, tables, budget, counters, names, .. } = recovery;
+        Ok(Engine::assemble(Parts {
+            disk: disk.clone(),
+            log,
+            manifest,
+            cache,
+            tables: Tables::new(tables, config.owned),
+            garbage: Garbage::of(garbage),
+            names,
+            budget,
+            counters,
+        }))
     }
 }
 
@@ -146,10 +155,10 @@ impl Recovery<'_> {
     async fn flush(&mut self, table: &Table) -> Result<()> {
         let layer = table.oldest_sealed().expect("a table that holds memory has a layer");
         let definition = table.definition();
-        self.files_made += 1;
-        let id = sstable_id(self.config.log.seed, self.files_made);
-        let place = Place { disk: self.disk, cache: &self.cache, definition: &definition, id };
-        let view = place.write_layer(&layer, &async || {}).await?;
+        let id = self.names.next();
+        let target =
+            FlushTarget { disk: self.disk, cache: &self.cache, definition: &definition, id };
+        let view = target.write_layer(&layer, &async || {}).await?;
         let edit = Edit {
             add: view.iter().map(|view| view.entry).collect(),
             truncate: vec![(definition.id.0, layer.until)],
@@ -171,11 +180,4 @@ pub(crate) async fn open_sstable(
     let known =
         SstableIdentity { id: SstableId(entry.sstable), table: TableId(entry.table), proof };
     Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await
-}
-
-/// A name that no other file has: `seed` is another one each time a shard is opened.
-pub(crate) fn sstable_id(seed: u64, number: u64) -> SstableId {
-    let mut bytes = *b"sstable 00000000";
-    bytes[8..].copy_from_slice(&number.to_le_bytes());
-    SstableId(Uuid::from_u128(xxhash_rust::xxh3::xxh3_128_with_seed(&bytes, seed)))
 }

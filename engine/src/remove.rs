@@ -20,9 +20,9 @@ impl Engine {
     pub async fn truncate(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
         self.until_applied(self.log.positions().appended).await?;
-        let _turn = self.mutex.take().await;
+        let _turn = self.turn.take().await;
         loop {
-            let applied = self.applied.get();
+            let applied = self.writes.applied();
             if self.log.positions().durable >= applied {
                 break;
             }
@@ -35,7 +35,7 @@ impl Engine {
             remove: views.iter().map(|view| view.entry.id()).collect(),
             truncate: match planted(Bug::ReplayTruncated) {
                 true => Vec::new(),
-                false => vec![(id.0, self.applied.get())],
+                false => vec![(id.0, self.writes.applied())],
             },
             flushed: Some(flushed),
             ..Edit::default()
@@ -43,7 +43,7 @@ impl Engine {
         self.manifest.commit(&edit).await?;
         self.budget.memtables_shrank(table.clear(&dropped));
         self.log.mark_flushed(flushed);
-        self.space_freed();
+        self.space.freed();
         let entries: Vec<Entry> = views.iter().map(|view| view.entry).collect();
         drop(views);
         self.delete_files(&entries).await
@@ -54,25 +54,23 @@ impl Engine {
         let entries = table.views().iter().map(|view| view.entry).collect();
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
-        self.garbage.borrow_mut().push(entries);
+        self.garbage.add(entries);
     }
 
     /// Removes the views and files of tables that are gone.
-    pub(crate) async fn remove_doomed(&self) -> Result<()> {
-        let _turn = self.mutex.take().await;
+    pub(crate) async fn remove_garbage(&self) -> Result<()> {
+        let _turn = self.turn.take().await;
         loop {
-            let Some(entries) = self.garbage.borrow().last().cloned() else { return Ok(()) };
+            let Some(entries) = self.garbage.next() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
             let remove = entries.iter().map(Entry::id).filter(named).collect();
             self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
-            self.garbage.borrow_mut().retain(|other| *other != entries);
+            self.garbage.forget(&entries);
             self.delete_files(&entries).await?;
         }
     }
-}
 
-impl Engine {
     /// Deletes the files of views that are gone. One that other shards may still read stays until the next start; so
     /// does one of which this shard has another part, until that goes.
     pub(crate) async fn delete_files(&self, entries: &[Entry]) -> Result<()> {

@@ -18,11 +18,11 @@
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
 use crate::error::{Error, Result};
-use crate::flush::Place;
+use crate::file_names::FileNames;
+use crate::flush::FlushTarget;
 use crate::io::{Disk, RelPath};
 use crate::layout::{self, Layout};
 use crate::manifest::{Manifest, State, View as Entry};
-use crate::recovery::sstable_id;
 use crate::table::Table;
 use model::mutation::MutationRef;
 use model::{Schema, TableId, TokenRange};
@@ -82,7 +82,7 @@ struct Logs<'r> {
     cache: Rc<BlockCache>,
     tables: BTreeMap<TableId, Table>,
     bytes: usize,
-    files_made: u64,
+    names: FileNames,
     views: Vec<Entry>,
 }
 
@@ -96,7 +96,7 @@ impl<'r> Logs<'r> {
             cache: BlockCache::new(0),
             tables: tables.collect(),
             bytes: 0,
-            files_made: 0,
+            names: FileNames::new(reshard.log.seed),
             views: Vec::new(),
         }
     }
@@ -133,12 +133,11 @@ impl<'r> Logs<'r> {
     async fn write_out(&mut self) -> Result<()> {
         for table in self.tables.values() {
             let Some(layer) = table.oldest_sealed() else { continue };
-            self.files_made += 1;
-            let id = sstable_id(self.reshard.log.seed, self.files_made);
+            let id = self.names.next();
             let definition = table.definition();
             let (disk, cache) = (self.reshard.disk, &self.cache);
-            let place = Place { disk, cache, definition: &definition, id };
-            let view = place.write_layer(&layer, &async || {}).await?;
+            let target = FlushTarget { disk, cache, definition: &definition, id };
+            let view = target.write_layer(&layer, &async || {}).await?;
             self.views.extend(view.map(|view| view.entry));
             table.flushed(&layer, None);
         }

@@ -113,6 +113,14 @@ impl Log {
         self.state.borrow().positions
     }
 
+    /// Whether half of the log's space is used: flushing from here on frees segments in time.
+    pub(crate) fn is_long(&self) -> bool {
+        let positions = self.positions();
+        let segments = positions.appended.segment().saturating_sub(positions.flushed.segment());
+        u64::from(segments + 1) * u64::from(self.config.segment_bytes)
+            > self.config.log_bytes_max / 2
+    }
+
     /// Everything that ends at or before this place may be acknowledged.
     pub fn settled(&self) -> Position {
         let positions = self.positions();

@@ -51,7 +51,7 @@ impl Engine {
         if self.compacting.get() {
             return None;
         }
-        let tables = self.tables.borrow();
+        let tables = self.tables.by_id();
         let due = tables.iter().filter(|(_, table)| {
             table.compact_backoff.is_due(now_s) && next_plan(table, now_s).is_some()
         });
@@ -139,7 +139,7 @@ impl Engine {
 
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
-        let _turn = self.mutex.take().await;
+        let _turn = self.turn.take().await;
         let Some(plan) = next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
@@ -170,14 +170,14 @@ impl Engine {
             .map(|view| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens })
             .collect();
         let oldest = |token: Token, key: &[u8]| oldest_elsewhere(table, &inputs, token, key);
-        let new_id = || self.next_sstable_id();
+        let new_id = || self.names.next();
         let finished =
             rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
         drop(merged);
         let outputs = self.open_outputs(&definition, &finished, level).await;
         let result = match outputs {
             Ok(outputs) => {
-                let _turn = self.mutex.take().await;
+                let _turn = self.turn.take().await;
                 self.swap(table, epoch, &inputs, outputs).await
             }
             // Nothing names them yet.
@@ -261,11 +261,11 @@ impl Engine {
             table.replace_views(&remove, outputs);
         } else {
             // Dropped during the commit.
-            self.garbage.borrow_mut().push(add);
+            self.garbage.add(add);
         }
         let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
         self.delete_files(&removed).await?;
-        self.space_freed();
+        self.space.freed();
         Ok(true)
     }
 

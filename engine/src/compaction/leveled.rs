@@ -8,6 +8,7 @@
 
 use super::piece::{Candidate, free_runs};
 use super::strategy::{Task, Why, merge};
+use crate::limits::FRAGMENT_BYTES_MAX;
 use model::{TokenRange, options};
 
 /// Level 0 is merged when it has so many runs, and at most so many at once.
@@ -22,7 +23,7 @@ pub(super) struct Leveled<'o>(pub(super) &'o options::Leveled);
 
 impl Leveled<'_> {
     pub(super) fn fragment_bytes(&self) -> u64 {
-        self.0.sstable_bytes
+        self.0.sstable_bytes.min(FRAGMENT_BYTES_MAX)
     }
 
     /// The first level that holds so many bytes.

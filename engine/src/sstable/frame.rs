@@ -63,7 +63,10 @@ pub(super) struct Framer {
 impl Framer {
     pub(super) fn new(codec: Codec) -> Framer {
         let zstd = match codec {
-            Codec::Zstd(level) => zstd::bulk::Compressor::new(level).ok(),
+            Codec::Zstd(level) => {
+                let made = zstd::bulk::Compressor::new(level);
+                Some(made.expect("the level was checked when the table was made"))
+            }
             _ => None,
         };
         Framer { codec, table: CompressTable::default(), zstd, compressed: Vec::new() }
@@ -92,12 +95,13 @@ impl Framer {
                 self.compressed.resize(space, 0);
                 let (out, table) = (&mut self.compressed, &mut self.table);
                 let done = lz4_flex::block::compress_into_with_table(raw, out, table);
-                (LZ4, done.ok()?)
+                (LZ4, done.expect("the buffer holds the worst case"))
             }
             Codec::Zstd(_) => {
                 self.compressed.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
-                let done = self.zstd.as_mut()?.compress_to_buffer(raw, &mut self.compressed);
-                (ZSTD, done.ok()?)
+                let zstd = self.zstd.as_mut().expect("it was made with the codec");
+                let done = zstd.compress_to_buffer(raw, &mut self.compressed);
+                (ZSTD, done.expect("the buffer holds the worst case"))
             }
         };
         self.compressed.truncate(bytes);

@@ -1,0 +1,42 @@
+//! Names of new sstables: no two files have one, whatever shard made them and when.
+
+use crate::sstable::SstableId;
+use std::cell::Cell;
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Gives each new file of a shard its name.
+#[derive(Debug)]
+pub(crate) struct FileNames {
+    seed: u64,
+    count: Cell<u64>,
+}
+
+impl FileNames {
+    /// Names from `seed`, which is another one each time a shard is opened.
+    pub(crate) fn new(seed: u64) -> FileNames {
+        FileNames { seed, count: Cell::new(0) }
+    }
+
+    /// The name of one more file.
+    pub(crate) fn next(&self) -> SstableId {
+        let number = self.count.get() + 1;
+        self.count.set(number);
+        let mut bytes = *b"sstable 00000000";
+        bytes[8..].copy_from_slice(&number.to_le_bytes());
+        SstableId(Uuid::from_u128(xxh3_128_with_seed(&bytes, self.seed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_of_two_seeds_never_meet() {
+        let names = [FileNames::new(1), FileNames::new(1 << 40)];
+        let made = names.iter().flat_map(|names| (0..100).map(|_| names.next().0));
+        assert_eq!(made.collect::<BTreeSet<_>>().len(), 200);
+    }
+}

@@ -1,0 +1,44 @@
+//! Views of tables that are gone, until a job has removed them and their files.
+
+use crate::backoff::Backoff;
+use crate::manifest::View;
+use std::cell::RefCell;
+
+/// What is to be removed, table by table.
+#[derive(Debug, Default)]
+pub(crate) struct Garbage {
+    tables: RefCell<Vec<Vec<View>>>,
+    backoff: Backoff,
+}
+
+impl Garbage {
+    /// What a start has found.
+    pub(crate) fn of(tables: Vec<Vec<View>>) -> Garbage {
+        Garbage { tables: RefCell::new(tables), backoff: Backoff::default() }
+    }
+
+    /// Adds the views of a table.
+    pub(crate) fn add(&self, views: Vec<View>) {
+        self.tables.borrow_mut().push(views);
+    }
+
+    /// Whether there is something to remove, and it may be tried at this second.
+    pub(crate) fn is_due(&self, now_s: u32) -> bool {
+        !self.tables.borrow().is_empty() && self.backoff.is_due(now_s)
+    }
+
+    /// The views of one of the tables; `None` when all are removed.
+    pub(crate) fn next(&self) -> Option<Vec<View>> {
+        self.tables.borrow().last().cloned()
+    }
+
+    /// The manifest names these views no more.
+    pub(crate) fn forget(&self, views: &[View]) {
+        self.tables.borrow_mut().retain(|other| other != views);
+    }
+
+    /// Notes how an attempt ended at this second.
+    pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, now_s: u32) {
+        self.backoff.ended(result, now_s);
+    }
+}

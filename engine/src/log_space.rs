@@ -1,0 +1,70 @@
+//! Whether there is space to write: on the disk, and in the log.
+//!
+//! ```text
+//! the log wants a segment ─► none free ─► until_freed ◄── freed: after a flush, a deletion, a look at the disk
+//! ```
+//!
+//! Not here: memory (`budget.rs`), how many segments a log may have (`commitlog`).
+
+use crate::io::Space;
+use crate::limits::DISK_FULL_PERCENT;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// The space of one shard, as it was last seen.
+#[derive(Debug, Default)]
+pub(crate) struct LogSpace {
+    disk_full: Cell<bool>,
+    /// How often something was flushed or deleted.
+    freed: Cell<u64>,
+    waiter: RefCell<Option<Waker>>,
+}
+
+impl LogSpace {
+    /// Whether writes are refused because the disk is full.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        self.disk_full.get()
+    }
+
+    /// A write has met a full disk.
+    pub(crate) fn disk_is_full(&self) {
+        self.disk_full.set(true);
+    }
+
+    /// The disk has this space now.
+    pub(crate) fn measured(&self, space: Space) {
+        let used = u128::from(space.total_bytes.saturating_sub(space.free_bytes));
+        let is_full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
+        self.disk_full.set(is_full);
+        if !is_full {
+            self.freed();
+        }
+    }
+
+    /// How often space was made for the log.
+    pub(crate) fn freed_count(&self) -> u64 {
+        self.freed.get()
+    }
+
+    /// Something was flushed or deleted: the log may have space again.
+    pub(crate) fn freed(&self) {
+        self.freed.set(self.freed.get() + 1);
+        if let Some(waker) = self.waiter.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits until space was made since the count was `before`. One task waits at a time.
+    pub(crate) async fn until_freed(&self, before: u64) {
+        assert!(before <= self.freed.get(), "the count of before is not ahead");
+        poll_fn(|cx| {
+            if self.freed.get() != before {
+                return Poll::Ready(());
+            }
+            *self.waiter.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,78 @@
+//! The tables of a shard, by their ids, and the tokens that are the shard's.
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+use hashbrown::HashMap;
+use model::token::{Token, TokenRange};
+use model::{Schema, TableId};
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+
+pub(crate) type TableMap = HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>;
+
+/// All tables of a shard.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    by_id: RefCell<TableMap>,
+    owned: Vec<TokenRange>,
+}
+
+impl Tables {
+    /// These tables of a shard that owns these tokens.
+    pub(crate) fn new(by_id: TableMap, owned: Vec<TokenRange>) -> Tables {
+        let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
+        assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
+        Tables { by_id: RefCell::new(by_id), owned }
+    }
+
+    /// Which of the shard's ranges holds the token.
+    #[inline]
+    pub(crate) fn range_of(&self, token: Token) -> Option<u32> {
+        self.owned.iter().zip(0..).find(|(range, _)| range.contains(token)).map(|(_, index)| index)
+    }
+
+    /// The table of that id; `Invalid` if there is none.
+    pub(crate) fn get(&self, id: TableId) -> Result<Rc<Table>> {
+        let table = self.by_id.borrow().get(&id).cloned();
+        table.ok_or_else(|| Error::invalid(format!("there is no table {id}")))
+    }
+
+    /// Looks at all of them. Not across an await.
+    #[inline]
+    pub(crate) fn by_id(&self) -> Ref<'_, TableMap> {
+        self.by_id.borrow()
+    }
+
+    /// All of them, to be kept across an await.
+    pub(crate) fn all(&self) -> Vec<Rc<Table>> {
+        self.by_id.borrow().values().cloned().collect()
+    }
+
+    /// Follows the schema: new tables are empty. Gives those that are gone.
+    pub(crate) fn follow(&self, schema: &Schema) -> Vec<Rc<Table>> {
+        let next = tables_of(schema, &self.by_id.borrow());
+        let before = self.by_id.replace(next);
+        let tables = self.by_id.borrow();
+        before
+            .into_iter()
+            .filter(|(id, _)| !tables.contains_key(id))
+            .map(|(_, table)| table)
+            .collect()
+    }
+}
+
+/// The tables of a schema, each with the data that it had.
+pub(crate) fn tables_of(schema: &Schema, before: &TableMap) -> TableMap {
+    let mut tables = TableMap::default();
+    for definition in schema.tables() {
+        let table = match before.get(&definition.id) {
+            Some(table) => {
+                table.set_definition(definition);
+                Rc::clone(table)
+            }
+            None => Rc::new(Table::new(definition)),
+        };
+        tables.insert(definition.id, table);
+    }
+    tables
+}

@@ -1,0 +1,181 @@
+//! Records between the log and the memtables, and the tickets that are done.
+//!
+//! ```text
+//! push ─► waiting ─(the log has settled it)─► apply ─► completions ─► take
+//! ```
+//!
+//! 1. Records leave in the order in which they came, which is the order of the log.
+//! 2. Every record that ends at or before `applied` is in the memtables, or was.
+//! 3. Each ticket that was pushed comes back once: with success when it is applied, with an error when the log fails.
+//!
+//! The bytes of a record wait in a queue of our own until the log has them: what the log writes is cut into its
+//! blocks, and a copy of a kilobyte costs less than to put it together again.
+
+use crate::commitlog::Position;
+use crate::error::{Error, Result};
+use crate::limits::QUEUE_IDLE_BYTES_MAX;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::mem;
+use std::task::{Poll, Waker};
+
+/// The writes of a shard that are under way.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    waiting: RefCell<Waiting>,
+    /// Tickets that are done, and how.
+    completions: RefCell<Vec<(u64, Result<()>)>>,
+    applied: Cell<Position>,
+    /// Why the log is not written any more.
+    failure: RefCell<Option<Error>>,
+    /// Tasks that wait for the log to get somewhere.
+    waiters: RefCell<Vec<Waker>>,
+}
+
+/// A record that the log has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// What its writer calls it.
+    pub(crate) ticket: u64,
+    /// Where it begins in the log.
+    pub(crate) start: Position,
+    /// Where it ends in the log.
+    pub(crate) end: Position,
+}
+
+/// Records that are not in the memtables yet, each with its length in bytes.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    /// Bytes at the front of `bytes` that were taken.
+    taken: usize,
+    entries: VecDeque<(Entry, usize)>,
+}
+
+impl Waiting {
+    fn push(&mut self, record: &[u8], entry: Entry) {
+        let last = self.entries.back().map_or(Position::ZERO, |(last, _)| last.end);
+        assert!(last <= entry.start && entry.start < entry.end, "records come as in the log");
+        self.bytes.extend_from_slice(record);
+        self.entries.push_back((entry, record.len()));
+    }
+
+    /// The oldest record, if it ends at or before `settled`.
+    fn front(&self, settled: Position) -> Option<(Entry, &[u8])> {
+        let (entry, len) = *self.entries.front().filter(|(entry, _)| entry.end <= settled)?;
+        Some((entry, &self.bytes[self.taken..][..len]))
+    }
+
+    /// Forgets the oldest record. Moves what is left only when that is the smaller part.
+    fn pop(&mut self) {
+        let (_, len) = self.entries.pop_front().expect("only what was seen is popped");
+        self.taken += len;
+        debug_assert!(self.taken <= self.bytes.len(), "no more is taken than was pushed");
+        if self.entries.is_empty() {
+            assert_eq!(self.taken, self.bytes.len(), "the last record ends where its bytes do");
+            self.bytes.clear();
+            self.bytes.shrink_to(QUEUE_IDLE_BYTES_MAX);
+            self.taken = 0;
+        } else if self.taken > self.bytes.len() / 2 {
+            self.bytes.drain(..mem::take(&mut self.taken));
+        }
+    }
+}
+
+impl WriteQueue {
+    /// Nothing is under way, and everything before `applied` is in the memtables.
+    pub(crate) fn new(applied: Position) -> WriteQueue {
+        WriteQueue {
+            waiting: RefCell::default(),
+            completions: RefCell::default(),
+            applied: Cell::new(applied),
+            failure: RefCell::default(),
+            waiters: RefCell::default(),
+        }
+    }
+
+    /// Bytes of the records that wait to be durable.
+    pub(crate) fn bytes(&self) -> usize {
+        let waiting = self.waiting.borrow();
+        waiting.bytes.len() - waiting.taken
+    }
+
+    /// How many records are not answered yet.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.borrow().entries.len()
+    }
+
+    /// Where the oldest waiting record begins in the log.
+    pub(crate) fn start(&self) -> Option<Position> {
+        self.waiting.borrow().entries.front().map(|(entry, _)| entry.start)
+    }
+
+    /// Up to where every record is in the memtables, or was.
+    pub(crate) fn applied(&self) -> Position {
+        self.applied.get()
+    }
+
+    /// Takes a record that the log has taken.
+    #[inline]
+    pub(crate) fn push(&self, record: &[u8], entry: Entry) {
+        self.waiting.borrow_mut().push(record, entry);
+    }
+
+    /// Hands out all records that end at or before `settled`, oldest first, and answers them.
+    #[inline]
+    pub(crate) fn settle(&self, settled: Position, apply: impl Fn(&[u8], Entry)) {
+        let mut waiting = self.waiting.borrow_mut();
+        let mut completions = self.completions.borrow_mut();
+        while let Some((entry, record)) = waiting.front(settled) {
+            apply(record, entry);
+            debug_assert!(entry.end > self.applied.get(), "records are applied once");
+            self.applied.set(entry.end);
+            completions.push((entry.ticket, Ok(())));
+            waiting.pop();
+        }
+    }
+
+    /// The log has failed: answers everything that waits.
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut waiting = self.waiting.borrow_mut();
+        let mut completions = self.completions.borrow_mut();
+        while let Some((entry, _)) = waiting.entries.front() {
+            completions.push((entry.ticket, Err(Error::poisoned(error))));
+            waiting.pop();
+        }
+        *self.failure.borrow_mut() = Some(Error::poisoned(error));
+        self.wake_waiters();
+    }
+
+    /// The log has got further: those who wait for it look again.
+    pub(crate) fn wake_waiters(&self) {
+        self.waiters.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+
+    /// Waits until `is_there`, looked at whenever the log gets further; an error if the log fails before.
+    pub(crate) async fn until(&self, is_there: impl Fn() -> bool) -> Result<()> {
+        poll_fn(|cx| {
+            if is_there() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(error) = &*self.failure.borrow() {
+                return Poll::Ready(Err(error.clone()));
+            }
+            self.waiters.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Moves the finished tickets to `out`, in the order in which they finished.
+    pub(crate) fn take_completed(&self, out: &mut Vec<(u64, Result<()>)>) {
+        out.append(&mut self.completions.borrow_mut());
+    }
+
+    /// Whether tickets have finished that were not taken.
+    #[inline]
+    pub(crate) fn has_completed(&self) -> bool {
+        !self.completions.borrow().is_empty()
+    }
+}
