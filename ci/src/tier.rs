@@ -18,7 +18,7 @@ pub(crate) const KILL_CYCLES: u64 = 10;
 /// Planted bugs of the log, the manifest and the layout: `Bug::OF_FILES`.
 const PLANTED_IN_FILES: u64 = 11;
 /// Planted bugs that whole shards must notice: all of them but two of the files'.
-const PLANTED_IN_SHARDS: u64 = 20;
+const PLANTED_IN_SHARDS: u64 = 23;
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
 const KILLS_A_POWER_CUT_MIN: u64 = 10;
 /// A target that is slower than this on the slowest machine does not run at all.

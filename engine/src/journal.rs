@@ -144,7 +144,9 @@ impl Journal {
         if !planted(Bug::NoDirectorySync) {
             disk.sync_dir(&path.parent()).await?;
         }
-        let file = match planted(Bug::ManifestNoSync) {
+        let is_schema = kind.magic == crate::layout::SCHEMA_MAGIC;
+        let is_unsynced = planted(Bug::ManifestNoSync) || planted(Bug::SchemaNoSync) && is_schema;
+        let file = match is_unsynced {
             true => made,
             false => {
                 made.close().await?;

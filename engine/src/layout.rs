@@ -22,6 +22,7 @@ mod schema_log;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use schema_log::SCHEMA_MAGIC;
 pub use schema_log::SchemaLog;
 
 use crate::codec::{Reader, checksum};

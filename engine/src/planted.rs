@@ -49,6 +49,12 @@ pub enum Bug {
     CacheMixesFiles,
     /// What went with its column is seen when the column is there again.
     ShowDropped,
+    /// A change of the schema is followed before it is durable.
+    SchemaNoSync,
+    /// A truncation forgets what was written while it was committed.
+    TruncateTakesLater,
+    /// The row index of a wide partition gives the block behind the right one.
+    IndexSkipsBlock,
 }
 
 impl Bug {
@@ -68,11 +74,17 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 4] =
-        [Bug::ApplyEarly, Bug::DeleteInputsEarly, Bug::PurgeEarly, Bug::ReplayTruncated];
+    pub const OF_ENGINE: [Bug; 6] = [
+        Bug::ApplyEarly,
+        Bug::DeleteInputsEarly,
+        Bug::PurgeEarly,
+        Bug::ReplayTruncated,
+        Bug::SchemaNoSync,
+        Bug::TruncateTakesLater,
+    ];
 
     /// Those of reads: merge, cursors, pages, cache.
-    pub const OF_READS: [Bug; 7] = [
+    pub const OF_READS: [Bug; 8] = [
         Bug::MergeTakesOneRow,
         Bug::MergeForgetsDeletions,
         Bug::EnterUndeleted,
@@ -80,6 +92,7 @@ impl Bug {
         Bug::SettleEarly,
         Bug::CacheMixesFiles,
         Bug::ShowDropped,
+        Bug::IndexSkipsBlock,
     ];
 }
 
