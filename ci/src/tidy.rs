@@ -5,7 +5,7 @@
 //!   names      no `utils`, `common`, `misc`, `helpers`
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
 //!   words      no doc comment of two words, none of the private words that the field has a term for
-//!   links      a document's links lead to files that are there
+//!   links      a document's links lead to files that are there, and so do files that comments name
 //!   errors     an error that a closure or an arm takes is named `error`
 //!   places     `unsafe` and the runtime's crate stand only in the files listed here
 //!
@@ -42,9 +42,10 @@ const CODE_ENDINGS: [&str; 7] = [".rs", ".py", ".js", ".go", ".java", ".sh", ".r
 const MACHINE_PATHS: [&str; 3] = ["/work", "/root/", "/home/"];
 
 /// Files that may lift rustc's ban on `unsafe`; each says why where it does.
-const UNSAFE_FILES: [&str; 9] = [
+const UNSAFE_FILES: [&str; 10] = [
     "bench/src/cost/allocations.rs",
     "engine/src/io/dma.rs",
+    "engine/src/io/ring.rs",
     "server/src/os.rs",
     "shard/src/mailbox/ring.rs",
     "shard/src/os/bridge.rs",
@@ -66,6 +67,7 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
         if file.path.ends_with(".rs") {
             check_rust(file, &mut complaints);
             check_docs(file, &mut complaints);
+            check_named_files(file, files, &mut complaints);
             if !file.path.starts_with("ci/src/tidy") {
                 check_errors(file, &mut complaints);
             }
@@ -207,6 +209,41 @@ fn check_links(file: &TextFile, files: &[TextFile], complaints: &mut Vec<String>
             }
         }
     }
+}
+
+/// A Rust file that a code span of a comment names exists in the same crate, under any folder, or in
+/// the repository under that path.
+fn check_named_files(file: &TextFile, files: &[TextFile], complaints: &mut Vec<String>) {
+    let own_crate = crate_folder(&file.path);
+    let is_path = |span: &str| {
+        span.ends_with(".rs")
+            && span.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
+    };
+    for (number, line) in (1..).zip(file.text.lines()) {
+        if !is_comment(line) {
+            continue;
+        }
+        for span in line.split('`').skip(1).step_by(2).filter(|span| is_path(span)) {
+            let ending = format!("/{span}");
+            let is_it =
+                |path: &str| path == span || path.starts_with(own_crate) && path.ends_with(&ending);
+            if !files.iter().any(|other| is_it(&other.path)) {
+                complaints.push(format!("{}:{number}: no {span} in {own_crate}", file.path));
+            }
+        }
+    }
+}
+
+/// The folder of the crate that a Rust file belongs to, with its last slash: all before `src/`,
+/// `tests/`, `benches/` or the file itself.
+fn crate_folder(path: &str) -> &str {
+    let inner = ["src/", "tests/", "benches/"];
+    let starts = inner.iter().filter_map(|name| match path.find(&format!("/{name}")) {
+        Some(at) => Some(at + 1),
+        None => path.starts_with(name).then_some(0),
+    });
+    let end = starts.min().or_else(|| path.rfind('/').map(|at| at + 1));
+    &path[..end.unwrap_or(0)]
 }
 
 /// A file of the repository, or a folder with one, whether or not a slash ends its name.

@@ -1,11 +1,11 @@
 //! Statements about the schema, judged against one schema and turned into a change of it.
 //!
 //! ```text
-//! ast ── plan(statement, ground) ──► Ddl { change, event, warnings }     or an error in Cassandra's words
+//! ast ── plan(statement, context) ──► Ddl { step, warnings }     or an error in Cassandra's words
 //! ```
 //!
 //! Pure: ids and the time come with the [`DdlContext`]. The change is only right for the schema it was
-//! planned against; whoever applies it checks that this is still the current one.
+//! planned against; the caller that applies it checks that this is still the current one.
 
 mod keyspace;
 mod options;

@@ -38,7 +38,9 @@ use crate::limits;
 pub enum SyncMode {
     /// After the write that holds it is durable.
     Batch,
-    /// When it is appended. A crash may lose a suffix as long as the period between two writes.
+    /// When it is appended. The log is written all the same, one write after the other: a crash loses
+    /// at most what was appended since the write under way began and what that write holds, together
+    /// no more than [`Config::pending_bytes_max`].
     Periodic,
 }
 

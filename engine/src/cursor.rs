@@ -69,7 +69,8 @@ pub struct Head<'a> {
     pub static_row: Option<RowRef<'a>>,
 }
 
-/// One thing inside a partition.
+/// What a cursor stands on inside a partition: a row, or a change of the range deletion. (The file that a
+/// compaction cuts from a run is also called a fragment: `compaction/rewrite.rs`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fragment<'a> {
     /// A row, as stored.

@@ -5,7 +5,7 @@
 //!                            └──► Sim   the seeded one: tears, drops, delays, fails, runs out of space
 //! ```
 //!
-//! Promises, of both keys:
+//! Promises, of both implementations:
 //! 1. A write is durable when it returns on a file from [`Disk::open_log`], else after [`File::sync`].
 //! 2. A name (create, rename, unlink, mkdir) is durable after [`Disk::sync_dir`] of its directory.
 //! 3. Nothing is retried and no count is ignored: a short write is an error.

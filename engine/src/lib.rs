@@ -1,8 +1,8 @@
 //! One shard's storage: commit log, memtable, sstables, cache, compaction.
 //!
-//! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns, reads a clock or rolls
-//! rng; time and randomness are arguments. Every byte goes through one disk to the disk ([`io`]), which
-//! has a second, seeded key: the simulator. So a whole shard runs deterministically in a test.
+//! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns, reads a clock or draws
+//! random numbers: time and randomness are arguments. All I/O goes through [`io`], which has a second
+//! implementation, the seeded simulator. So a whole shard runs deterministically in a test.
 
 mod async_mutex;
 mod backoff;

@@ -1,6 +1,8 @@
-//! Every limit of the engine, by name, with the relations between them.
+//! The limits that a caller of the engine can meet, and those that bound its memory, time and disk, with
+//! the relations between them.
 //!
-//! A limit is here and nowhere else; what happens when it is reached is said beside it.
+//! What happens when a limit is reached is said beside it. Constants of one algorithm (how many levels,
+//! how many probes of a filter) stand in the file of the algorithm.
 
 /// Buffers, offsets and lengths of a direct write are multiples of this: the page of every filesystem and
 /// device met so far. A write that is not is our bug.

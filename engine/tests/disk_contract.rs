@@ -23,7 +23,7 @@ async fn write(file: &File, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     file.write_at(buf, offset).await
 }
 
-/// What every key to the disk must do.
+/// What every implementation of the disk must do.
 async fn contract(disk: Disk) {
     let dir = path("d");
     disk.mkdir(&dir).await.unwrap();

@@ -6,7 +6,7 @@
 //! 4. then the later expiry;
 //! 5. then the larger value, byte by byte.
 //!
-//! (Cassandra's `Cells.reconcile`, `features.md` §1.0.) The relation is a total order on what a
+//! (Cassandra's `Cells.reconcile`.) The relation is a total order on what a
 //! cell says, so the winner is commutative, associative and idempotent; a property test says so.
 //! A deletion covers what is *not newer* than it: `timestamp <= deletion.timestamp`.
 

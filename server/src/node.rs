@@ -101,8 +101,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     #[cfg(feature = "planted")]
     crate::planted::plant();
     let me = core.me();
-    let config = plan.shard_listeners.lock().expect("nobody panics with it")[me.index()].take();
-    let listeners = config.expect("each core starts once");
+    let own = plan.shard_listeners.lock().expect("nobody panics with it")[me.index()].take();
+    let listeners = own.expect("each core starts once");
     let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };

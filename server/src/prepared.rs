@@ -10,7 +10,8 @@
 //! was forgotten is told UNPREPARED and prepares again, as drivers do by themselves.
 //!
 //! Invariants
-//! 1. `young_bytes + old_bytes ≤ bytes_max`, unless a single statement is larger than half of it.
+//! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the
+//!    statement that fills it.
 //! 2. A statement compiled against a table that has changed since is not found.
 
 use hashbrown::HashMap;

@@ -5,7 +5,7 @@
 //!                                        └─► enough was written ──┐
 //! Background  every second: claim an idle log; how full is the disk ─────────────────┴─► ask the engine for jobs
 //! Flush,
-//! Compaction  one job each at a time, in turns of half a millisecond (`pace.rs`)
+//! Compaction  one job each at a time, in turns of half a millisecond (`yielder.rs`)
 //! ```
 //!
 //! The engine says what is to be done (data), this decides when and with which weight.

@@ -1,8 +1,8 @@
 //! Writes that are done, on their way to whom waits for them, and held back as memory fills.
 //!
 //! ```text
-//! engine ─► finished ─┬─ no delay asked ──────────► settled
-//!                     └─► held (`held.rs`) ─ due ─┘     callers' ─► done ─► `take_completed`
+//! engine ─► finished ─┬─ no delay asked ────────────────► settled
+//!                     └─► held (`backpressure.rs`) ─ due ─┘   callers' ─► done ─► `take_completed`
 //! ```
 
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 //!
 //! Each group is a task queue of the executor. A queue that was idle starts level with the others,
 //! and among the runnable ones time is dealt in proportion to shares. Groups that compute for long
-//! also pace themselves (`pace.rs`), since a task is only ever taken off the core by its own yield.
+//! also stop by themselves (`yielder.rs`), since a task is only ever taken off the core by its own yield.
 
 /// What a task works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

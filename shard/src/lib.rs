@@ -7,14 +7,15 @@
 //! shard    ──► one core: engine, peers, tickets       idle    ──► spin, then sleep
 //! peers    ──► credits, mail, who waits for replies   completions ► writes that are done
 //! router   ──► to whom a request goes: the API        gaps    ──► whether spinning pays
-//!                                                     pace    ──► long work in short turns
-//! gather   ──► reads over many owners, as one page    clock   ──► the time, once a pass
+//! contention ► whether others want this core          yielder ──► long work in short turns
+//! scatter  ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
 //! upkeep   ──► what an operator asks of all cores
-//! held     ──► answers held back as memory fills      mailbox ──► N × N rings, and a bell
+//! backpressure ► answers held back as memory fills    mailbox ──► N × N rings, and a bell
 //! message, page, protocol ─► what travels             os      ──► epoll, eventfd, affinity
 //! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
-//! owner    ──► token -> shard, shard -> tokens         schema_changes ► the log of the schema
+//! owner    ──► token -> shard, shard -> tokens        schema_changes ► the log of the schema
+//! ticket   ──► the name of a write under way          limits  ──► the bounds of all this
 //! ```
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only

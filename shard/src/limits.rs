@@ -42,7 +42,7 @@ pub const RIVALRY_WAIT_SHARE: u32 = 50;
 /// glommio's own preemption, put out of the way. When this timer fires between being armed and the
 /// first task, glommio takes the core for idle and sleeps on runnable tasks until the next event; a
 /// millisecond made that happen every few thousand wake-ups on a busy host. Our tasks yield by
-/// themselves (`pace.rs`), and this only saves the rings from one that forgot.
+/// themselves (`yielder.rs`), and this only saves the rings from one that forgot.
 pub const PREEMPT_TIMER: Duration = Duration::from_millis(100);
 
 /// How long at most runnable tasks can be slept on should that happen all the same.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Every request has exactly one reply, so an asker knows how many it may still receive, and its
-//! ring to every peer has space for them (`router.rs`, credits). What the layer above wants to know
+//! ring to every peer has space for them (`peers.rs`, credits). What the layer above wants to know
 //! of its own peers travels as its own two types, `A` and `R`.
 
 use std::sync::Arc;

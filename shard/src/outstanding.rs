@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
+// Of the thread, for glommio polls and wakes tasks with nothing of ours at hand (docs/STYLE.md).
 thread_local! {
     static HERE: Outstanding = Outstanding::default();
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
-//! read    one owner: engine or mailbox        several: gathered (`gather.rs`)
+//! read    one owner: engine or mailbox        several: split (`scatter.rs`)
 //! ask     the layer above on other cores      alter, truncate, upkeep: every shard, wait for all
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! A blocking connection to a CQL server: one request, one answer, both kept as they came.
 //!
-//! The protocol's client side is the `cql` crate's, as the load tool has it; what an answer means is
-//! read in `answer.rs`.
+//! The protocol's client side is the `cql` crate's, as the load tool has it; types and the text of
+//! values are read in `kind.rs`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -38,6 +38,11 @@ fn each_rule_catches_its_violation() {
             ":2: a doc comment of 2 words",
         ),
         ("engine/src/a.rs", "//! x\nfn a() { b().map_err(|e| e) }\n", ":2: an error is named"),
+        (
+            "engine/src/a.rs",
+            "//! `a.rs` `src/a.rs` `*.rs`\n//! see `gone.rs`\n",
+            ":2: no gone.rs in engine/",
+        ),
         ("docs/a.md", "a house of cards\n", ":1: `house`: use the field's word"),
     ] {
         let found = complaints(path, text);

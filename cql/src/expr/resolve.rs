@@ -323,7 +323,7 @@ impl Callee {
         matches!(self.style, Style::Operator(_))
     }
 
-    /// The argument's type as an error shows it.
+    /// The function's name as an error shows it.
     fn shown(&self) -> String {
         match self.style {
             Style::Named => self.name.to_owned(),

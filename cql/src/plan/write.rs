@@ -1,7 +1,7 @@
 //! `INSERT`, `UPDATE`, `DELETE` as plans.
 //!
-//! Binding appends one mutation for each partition to the record of the shard that owns it; what
-//! a statement writes twice (its timestamp, its expiry) is evaluated once.
+//! Binding appends one mutation for each partition to the record of the shard that owns it. What
+//! every cell of a statement shares (its timestamp, its expiry) is evaluated once.
 
 use super::batch::BatchSize;
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Where mutations go: a record for each owner.
 pub trait Records {
-    /// The record of whoever owns `token`.
+    /// The record of the shard that owns `token`.
     fn of(&mut self, token: Token) -> &mut Vec<u8>;
 }
 
@@ -29,7 +29,7 @@ impl Records for Vec<u8> {
     }
 }
 
-/// Buffers that binding fills and forgets; kept by the caller, so that they are not made anew.
+/// Buffers that binding fills and forgets; kept by the caller, so that they are allocated once.
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The log on a disk that does not fail: bytes, order, limits. Crashes are in `tests/log.rs`.
+//! The log on a disk that does not fail: bytes, order, limits. Crashes are in `engine/tests/crash.rs`.
 
 use super::*;
 use crate::error::Error;

@@ -30,7 +30,7 @@ pub struct Candidate {
     pub busy: bool,
 }
 
-/// What a strategy must know beside the pieces.
+/// What a strategy must know beside the candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionContext {
     /// Tombstones made before this second are past `gc_grace_seconds`.

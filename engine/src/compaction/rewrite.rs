@@ -83,7 +83,7 @@ pub async fn rewrite(
     }
 }
 
-/// The fragments of one rewrite.
+/// The files of one rewrite: fragments of a run, not of a partition (`cursor::Fragment`).
 struct Fragments<'a> {
     disk: &'a Disk,
     output: &'a Output,

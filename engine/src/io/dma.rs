@@ -1,4 +1,4 @@
-//! The real key: O_DIRECT files.
+//! The real implementation: O_DIRECT files.
 //!
 //! Reads, writes and flushes go by the core's own ring where it has one (`ring.rs`), everything else
 //! by glommio's.
@@ -30,6 +30,7 @@ use std::rc::Rc;
 /// What the probe file is filled with.
 const PROBE_BYTE: u8 = 0xA5;
 
+// Of the thread, for `shard` asks without knowing which disks and files there are (docs/STYLE.md).
 thread_local! {
     static IN_EXECUTOR: Cell<usize> = const { Cell::new(0) };
 }

@@ -37,6 +37,7 @@ use slab::Slab;
 use super::dma::Open;
 use crate::limits::RING_OPERATIONS_MAX;
 
+// Of the thread, for operations of every file meet in the one ring of their core (docs/STYLE.md).
 thread_local! {
     /// `None` until the core asks for one: then files use the executor's rings.
     static HERE: RefCell<Option<Ring>> = const { RefCell::new(None) };

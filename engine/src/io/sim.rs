@@ -1,4 +1,4 @@
-//! The seeded key: the same operations as the real one, on a [`World`] that fails as it is told.
+//! The seeded implementation: the same operations as the real one, on a [`World`] that fails as it is told.
 //!
 //! Each operation: 1. is counted, and may be chosen to fail or to meet the power cut; 2. takes effect in
 //! the volatile layer; 3. suspends for a seeded while; 4. becomes durable, if it is a sync. After a power

@@ -1,4 +1,4 @@
-//! Edits and the state they add up to. Crashes are in `tests/manifest.rs`.
+//! Edits and the state they add up to. Crashes are in `engine/tests/crash.rs` and `shard/tests/sim`.
 
 use super::*;
 use crate::io::{Faults, SimDisk, SimExec};

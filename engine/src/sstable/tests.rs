@@ -53,10 +53,10 @@ impl Part {
 pub(super) type World = BTreeMap<(Token, Vec<u8>), Part>;
 
 /// What a cursor gives: a partition's token, key, deletion and static row, then rows and changes.
-pub(super) type Listing = Vec<(Token, Vec<u8>, Deletion, Option<Vec<u8>>, Vec<Candidate>)>;
+pub(super) type Listing = Vec<(Token, Vec<u8>, Deletion, Option<Vec<u8>>, Vec<Shown>)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Candidate {
+pub(super) enum Shown {
     Row(Vec<u8>, Vec<u8>),
     Change(Vec<u8>, Deletion),
 }
@@ -69,22 +69,22 @@ pub(super) fn expected(world: &World, span: &Span<'_>) -> Listing {
     };
     let parts = world.iter().filter(|((token, key), _)| inside(*token, key));
     let listed = parts.map(|((token, key), part)| {
-        let pieces = if span.reversed {
+        let shown = if span.reversed {
             span.slices.iter().rev().flat_map(|slice| down(part, slice)).collect()
         } else {
             span.slices.iter().flat_map(|slice| up(part, slice)).collect()
         };
         let deletion = part.deletion.unwrap_or(Deletion::NONE);
-        (*token, key.clone(), deletion, part.static_row.clone(), pieces)
+        (*token, key.clone(), deletion, part.static_row.clone(), shown)
     });
     listed.collect()
 }
 
-fn up(part: &Part, slice: &Slice) -> Vec<Candidate> {
+fn up(part: &Part, slice: &Slice) -> Vec<Shown> {
     let mut in_force = part.above(&slice.start);
-    let mut pieces = Vec::new();
+    let mut shown = Vec::new();
     if !in_force.is_none() {
-        pieces.push(Candidate::Change(slice.start.clone(), in_force));
+        shown.push(Shown::Change(slice.start.clone(), in_force));
     }
     let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
     let mut borders = borders.filter(|at| *at < slice.end.as_slice()).peekable();
@@ -97,25 +97,25 @@ fn up(part: &Part, slice: &Slice) -> Vec<Candidate> {
             (None, None) => break,
         };
         if !border_first {
-            pieces.extend(rows.next().map(|(at, row)| Candidate::Row(at.clone(), row.clone())));
+            shown.extend(rows.next().map(|(at, row)| Shown::Row(at.clone(), row.clone())));
         } else if let Some(at) = borders.next()
             && part.above(at) != in_force
         {
             in_force = part.above(at);
-            pieces.push(Candidate::Change(at.to_vec(), in_force));
+            shown.push(Shown::Change(at.to_vec(), in_force));
         }
     }
     if !in_force.is_none() {
-        pieces.push(Candidate::Change(slice.end.clone(), Deletion::NONE));
+        shown.push(Shown::Change(slice.end.clone(), Deletion::NONE));
     }
-    pieces
+    shown
 }
 
-fn down(part: &Part, slice: &Slice) -> Vec<Candidate> {
+fn down(part: &Part, slice: &Slice) -> Vec<Shown> {
     let mut in_force = part.below(&slice.end);
-    let mut pieces = Vec::new();
+    let mut shown = Vec::new();
     if !in_force.is_none() {
-        pieces.push(Candidate::Change(slice.end.clone(), in_force));
+        shown.push(Shown::Change(slice.end.clone(), in_force));
     }
     let borders = part.borders().into_iter().filter(|at| slice.start.as_slice() < *at);
     let mut borders = borders.rev().filter(|at| *at < slice.end.as_slice()).peekable();
@@ -128,18 +128,18 @@ fn down(part: &Part, slice: &Slice) -> Vec<Candidate> {
             (None, None) => break,
         };
         if !border_first {
-            pieces.extend(rows.next().map(|(at, row)| Candidate::Row(at.clone(), row.clone())));
+            shown.extend(rows.next().map(|(at, row)| Shown::Row(at.clone(), row.clone())));
         } else if let Some(at) = borders.next()
             && part.below(at) != in_force
         {
             in_force = part.below(at);
-            pieces.push(Candidate::Change(at.to_vec(), in_force));
+            shown.push(Shown::Change(at.to_vec(), in_force));
         }
     }
     if !in_force.is_none() {
-        pieces.push(Candidate::Change(slice.start.clone(), Deletion::NONE));
+        shown.push(Shown::Change(slice.start.clone(), Deletion::NONE));
     }
-    pieces
+    shown
 }
 
 /// What the cursor gives.
@@ -149,18 +149,18 @@ pub(super) async fn listed(cursor: &mut impl Cursor) -> Result<Listing> {
         let head = cursor.head();
         let static_row = head.static_row.map(|row| row.bytes().to_vec());
         let (token, key, deletion) = (head.token, head.key.to_vec(), head.deletion);
-        let mut pieces = Vec::new();
+        let mut shown = Vec::new();
         while cursor.next().await? {
-            pieces.push(match cursor.fragment() {
+            shown.push(match cursor.fragment() {
                 Fragment::Row { clustering, row } => {
-                    Candidate::Row(clustering.to_vec(), row.bytes().to_vec())
+                    Shown::Row(clustering.to_vec(), row.bytes().to_vec())
                 }
                 Fragment::Change { position, deletion } => {
-                    Candidate::Change(position.to_vec(), deletion)
+                    Shown::Change(position.to_vec(), deletion)
                 }
             });
         }
-        all.push((token, key, deletion, static_row, pieces));
+        all.push((token, key, deletion, static_row, shown));
     }
     Ok(all)
 }
@@ -187,10 +187,10 @@ pub(super) async fn put(writer: &mut Writer, world: &World) -> Result<()> {
         });
         for piece in up(part, &Slice::all()) {
             writer.fragment(&match &piece {
-                Candidate::Row(clustering, row) => {
+                Shown::Row(clustering, row) => {
                     Fragment::Row { clustering, row: RowRef::trusted(row) }
                 }
-                Candidate::Change(position, deletion) => {
+                Shown::Change(position, deletion) => {
                     Fragment::Change { position, deletion: *deletion }
                 }
             });

@@ -1,4 +1,4 @@
-//! The first words of a connection: OPTIONS, STARTUP, REGISTER.
+//! The messages that begin a connection: STARTUP, and OPTIONS with its answer SUPPORTED.
 //!
 //! SUPPORTED carries both what Cassandra's drivers look for (versions, compression) and ScyllaDB's
 //! sharding keys, by which shard-aware drivers open a connection to every core and send each

@@ -33,7 +33,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The text, or nothing if it is empty.
+    /// A value of type `text`, empty or not.
     pub(crate) fn text(text: impl Into<String>) -> Value {
         Value::Text(text.into())
     }
