@@ -86,25 +86,25 @@ impl Ddl {
 }
 
 /// Plans a statement about the schema; `None` if the statement is about something else.
-pub fn plan(statement: &Statement, ground: &DdlContext<'_>) -> Option<Result<Ddl>> {
+pub fn plan(statement: &Statement, context: &DdlContext<'_>) -> Option<Result<Ddl>> {
     Some(match statement {
         Statement::CreateKeyspace { name, if_not_exists, properties } => {
-            keyspace::create(ground, name, *if_not_exists, properties)
+            keyspace::create(context, name, *if_not_exists, properties)
         }
         Statement::AlterKeyspace { name, if_exists, properties } => {
-            keyspace::alter(ground, name, *if_exists, properties)
+            keyspace::alter(context, name, *if_exists, properties)
         }
-        Statement::DropKeyspace { name, if_exists } => keyspace::drop(ground, name, *if_exists),
-        Statement::CreateTable(create) => table::create(ground, create),
-        Statement::AlterTable(alter) => table::alter(ground, alter),
-        Statement::DropTable { name, if_exists } => table::drop(ground, name, *if_exists),
+        Statement::DropKeyspace { name, if_exists } => keyspace::drop(context, name, *if_exists),
+        Statement::CreateTable(create) => table::create(context, create),
+        Statement::AlterTable(alter) => table::alter(context, alter),
+        Statement::DropTable { name, if_exists } => table::drop(context, name, *if_exists),
         Statement::CreateType { name, if_not_exists, fields } => {
-            types::create(ground, name, *if_not_exists, fields)
+            types::create(context, name, *if_not_exists, fields)
         }
-        Statement::AlterType(alter) => types::alter(ground, alter),
-        Statement::DropType { name, if_exists } => types::drop(ground, name, *if_exists),
+        Statement::AlterType(alter) => types::alter(context, alter),
+        Statement::DropType { name, if_exists } => types::drop(context, name, *if_exists),
         Statement::DropUnsupported { what, name, if_exists } => {
-            drop_unsupported(ground, what, name, *if_exists)
+            drop_unsupported(context, what, name, *if_exists)
         }
         _ => return None,
     })
@@ -112,12 +112,12 @@ pub fn plan(statement: &Statement, ground: &DdlContext<'_>) -> Option<Result<Ddl
 
 /// `DROP` of a kind of thing that cannot exist here.
 fn drop_unsupported(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     what: &str,
     name: &QualifiedName,
     if_exists: bool,
 ) -> Result<Ddl> {
-    let keyspace = ground.keyspace_of(name)?;
+    let keyspace = context.keyspace_of(name)?;
     if if_exists {
         return Ok(Ddl::nothing());
     }

@@ -1,10 +1,10 @@
 //! The native protocol v3, v4 and v5: bytes of a connection to requests, answers to bytes.
 //!
 //! ```text
-//!  socket bytes ─► intake ─► Header + body ─► Request<'a> ─► (execute)
+//!  socket bytes ─► reader ─► Header + body ─► Request<'a> ─► (execute)
 //!                    │ v5: segment (CRC24, CRC32, LZ4)
 //!                    │ v3, v4: compress (LZ4, Snappy)
-//!  socket bytes ◄─ outlet ◄─ response::* appended to a Vec<u8> ◄┘
+//!  socket bytes ◄─ writer ◄─ response::* appended to a Vec<u8> ◄┘
 //! ```
 //!
 //! Everything borrows: a decoded request points into the bytes it came in. Nothing is allocated by

@@ -200,7 +200,7 @@ impl Where {
     /// Sorts the relations of a statement on the compiler's table.
     pub fn analyse(
         relations: &[Relation],
-        purpose: StatementKind,
+        statement_kind: StatementKind,
         compiler: &mut Compiler<'_>,
     ) -> Result<Where> {
         let table = compiler.table;
@@ -209,16 +209,16 @@ impl Where {
             gathered.add(relation, compiler)?;
         }
         let mut filters = Vec::new();
-        let partitions = partition::choose(&mut gathered, purpose, table, &mut filters)?;
-        let rows = rows::choose(&mut gathered, purpose, table, &mut filters)?;
-        refuse_values(&gathered, purpose)?;
+        let partitions = partition::choose(&mut gathered, statement_kind, table, &mut filters)?;
+        let rows = rows::choose(&mut gathered, statement_kind, table, &mut filters)?;
+        refuse_values(&gathered, statement_kind)?;
         for single in gathered.singles {
             filter::add(&single, &mut filters)?;
         }
         // A scan that looks for rows reads and drops the others.
         let keyed = matches!(partitions, PartitionChoice::Keys { .. });
         let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
-        match purpose {
+        match statement_kind {
             StatementKind::Select { filtering: false } if filters_rows => {
                 Err(Error::invalid(NEEDS_FILTERING))
             }
@@ -241,8 +241,8 @@ impl Where {
 }
 
 /// A write names rows by their keys only.
-fn refuse_values(gathered: &Restrictions, purpose: StatementKind) -> Result<()> {
-    if matches!(purpose, StatementKind::Select { .. }) {
+fn refuse_values(gathered: &Restrictions, statement_kind: StatementKind) -> Result<()> {
+    if matches!(statement_kind, StatementKind::Select { .. }) {
         return Ok(());
     }
     let values: Vec<&str> = gathered

@@ -146,7 +146,7 @@ impl Database {
             }
             Statement::Schema(tree) => {
                 let planned =
-                    ddl::plan(tree, &self.ground()).expect("a statement about the schema")?;
+                    ddl::plan(tree, &self.context()).expect("a statement about the schema")?;
                 self.warnings = planned.warnings;
                 if let Some((change, _)) = planned.step {
                     let number = self.schema.number + 1;
@@ -173,7 +173,7 @@ impl Database {
         StatementTime { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
     }
 
-    fn ground(&self) -> ddl::DdlContext<'_> {
+    fn context(&self) -> ddl::DdlContext<'_> {
         ddl::DdlContext {
             schema: &self.schema,
             keyspace: self.keyspace.as_deref(),

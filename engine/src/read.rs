@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. [`Engine::read_cached`] answers at once or says `WouldBlock`; [`Engine::read`] is the same algorithm with
-//!    patience. Both give the same rows.
+//!    waiting. Both give the same rows.
 //! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
 //! 3. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
@@ -61,7 +61,7 @@ impl Engine {
         let read = pin!(self.read_with(command, sink, WaitPolicy::None));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
-            Poll::Pending => unreachable!("without patience nothing is waited for"),
+            Poll::Pending => unreachable!("`WaitPolicy::None` waits for nothing"),
         }
     }
 
@@ -75,7 +75,7 @@ impl Engine {
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
-        patience: WaitPolicy,
+        wait_policy: WaitPolicy,
     ) -> Result<ReadEnd> {
         let table = self.table(command.table)?;
         let definition = table.definition();
@@ -85,8 +85,8 @@ impl Engine {
             false => table.drops(),
         };
         let read =
-            Read { table: &table, definition: &definition, drops: &drops, command, patience };
-        let mut page = Page::new(command, &definition, &drops, sink, patience);
+            Read { table: &table, definition: &definition, drops: &drops, command, wait_policy };
+        let mut page = Page::new(command, &definition, &drops, sink, wait_policy);
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
         match result {
@@ -114,9 +114,9 @@ pub fn read_record(
         memtable.insert(&mutation?);
     }
     let table = Table::of_memtable(memtable, definition);
-    let (drops, patience) = (table.drops(), WaitPolicy::Endless);
-    let mut page = Page::new(command, definition, &drops, sink, patience);
-    let read = Read { table: &table, definition, drops: &drops, command, patience };
+    let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
+    let mut page = Page::new(command, definition, &drops, sink, wait_policy);
+    let read = Read { table: &table, definition, drops: &drops, command, wait_policy };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -138,7 +138,7 @@ struct Read<'r> {
     definition: &'r Definition,
     drops: &'r ColumnDrops,
     command: &'r ReadCommand,
-    patience: WaitPolicy,
+    wait_policy: WaitPolicy,
 }
 
 impl Read<'_> {
@@ -273,7 +273,8 @@ impl Read<'_> {
                 Scope::Key(..) => (span.scope, Reading::Point),
                 Scope::Range(range) => (Scope::Range(view.overlap(&range)?), Reading::Scan),
             };
-            let reading = if self.patience == WaitPolicy::None { Reading::Cached } else { reading };
+            let reading =
+                if self.wait_policy == WaitPolicy::None { Reading::Cached } else { reading };
             Some(Source::Sstable(view.sstable.cursor(Span { scope, ..span }, reading)))
         };
         let (layers, views) = (self.table.layers(), self.table.views());

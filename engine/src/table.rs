@@ -200,7 +200,7 @@ impl Table {
         self.layers.borrow().iter().map(|layer| layer.memtable.borrow().bytes()).sum()
     }
 
-    /// From where on the log holds what only memtables hold beside it.
+    /// Where in the log the oldest record begins that no sstable of this table has; `None` if all are flushed.
     pub(crate) fn since(&self) -> Option<Position> {
         self.layers.borrow().first().map(|layer| layer.since)
     }

@@ -15,8 +15,8 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Bytes [`put_varint`] takes for `value`.
-#[inline]
-pub const fn varint_bytes(value: u64) -> usize {
+#[cfg(test)]
+const fn varint_bytes(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 

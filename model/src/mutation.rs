@@ -12,7 +12,7 @@
 //! A mutation carries its timestamps, so applying it twice is applying it once. Rows need not be
 //! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`).
 
-use crate::bytes::{Cursor, put_bytes, put_varint};
+use crate::bytes::{Cursor, put_bytes};
 use crate::cell::Deletion;
 use crate::row::RowRef;
 use crate::schema::TableId;
@@ -279,12 +279,6 @@ fn sized<R>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let bytes = out.len() - from;
     patch(out, at, bytes);
     result
-}
-
-/// Appends a mutation that already has its bytes to a record.
-pub fn put_in_record(record: &mut Vec<u8>, mutation: &[u8]) {
-    put_varint(record, mutation.len() as u64);
-    record.extend_from_slice(mutation);
 }
 
 #[cfg(test)]

@@ -189,12 +189,6 @@ impl<'a> RowRef<'a> {
         self.bytes.first().is_some_and(|flags| flags & (MORTAL | DELETED) != 0)
     }
 
-    /// Whether a reader sees the row at `now_s`: a live marker or a live cell.
-    pub fn is_live(&self, now_s: u32) -> bool {
-        self.head().marker.is_some_and(|life| !life.is_dead(now_s))
-            || self.cells().any(|cell| !cell.life.is_dead(now_s))
-    }
-
     /// Newest and oldest timestamp in the row, its deletion included; `None` if it says nothing.
     pub fn timestamps(&self) -> Option<(i64, i64)> {
         let head = self.head();

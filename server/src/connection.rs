@@ -1,7 +1,7 @@
 //! One client's connection: bytes in, requests to the service, answers out.
 //!
 //! ```text
-//! socket ─► input ─► intake ─► stage ─► limits ─► decode ─► service ─► outlet ─► socket
+//! socket ─► input ─► reader ─► stage ─► limits ─► decode ─► service ─► writer ─► socket
 //!                       │         │         │        │         └─ later ─► waiting
 //!                       └─────────┴─────────┴────────┴─ an ERROR in its place
 //! ```
@@ -41,11 +41,11 @@ use crate::session::{Session, Stage};
 pub(crate) struct Connection {
     pub(crate) session: Rc<Session>,
     socket: TcpStream,
-    intake: FrameReader,
-    outlet: FrameWriter,
+    reader: FrameReader,
+    writer: FrameWriter,
     /// What arrived and is no whole frame yet, or could not be taken yet. Empty when idle.
     input: Vec<u8>,
-    /// `input`, or the intake, may hold whole frames that were not taken yet.
+    /// `input`, or the reader, may hold whole frames that were not taken yet.
     backlog: bool,
     /// The kernel may have more than we read.
     unread: bool,
@@ -83,8 +83,8 @@ impl Connection {
         Connection {
             session,
             socket,
-            intake: FrameReader::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX),
-            outlet: FrameWriter::new(),
+            reader: FrameReader::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX),
+            writer: FrameWriter::new(),
             input: Vec::new(),
             backlog: false,
             unread: true,
@@ -195,7 +195,7 @@ impl Connection {
             if self.state != State::Open || self.is_held_back() {
                 break;
             }
-            let step = match self.intake.next(&bytes[used..]) {
+            let step = match self.reader.next(&bytes[used..]) {
                 Ok(step) => step,
                 Err(broken) => {
                     self.refuse_all(broken);
@@ -214,14 +214,14 @@ impl Connection {
                     continue;
                 }
                 Arrival::Unreadable(header, reason) => {
-                    let Connection { outlet, .. } = self;
-                    refuse(outlet, &header, ErrorCode::Protocol, &reason.to_string());
+                    let Connection { writer, .. } = self;
+                    refuse(writer, &header, ErrorCode::Protocol, &reason.to_string());
                     continue;
                 }
             };
             let serve = Serve {
                 session: &self.session,
-                outlet: &mut self.outlet,
+                writer: &mut self.writer,
                 waiting: &mut self.waiting,
                 load,
             };
@@ -237,14 +237,14 @@ impl Connection {
 
     /// STARTUP was accepted: from here on both sides speak as it says.
     fn settle(&mut self, version: Version, compression: Compression) {
-        self.intake.establish(version, compression);
-        self.outlet.establish(version, compression);
+        self.reader.establish(version, compression);
+        self.writer.establish(version, compression);
         self.grow_limit();
     }
 
     fn grow_limit(&mut self) {
         if self.session.stage.get() == Stage::Ready {
-            self.intake.set_body_bytes_max(FRAME_BODY_BYTES_MAX);
+            self.reader.set_body_bytes_max(FRAME_BODY_BYTES_MAX);
         }
     }
 
@@ -257,7 +257,7 @@ impl Connection {
         let text = format!(
             "Request is too big: length {declared} exceeds maximum allowed length {limit}."
         );
-        refuse(&mut self.outlet, header, ErrorCode::Invalid, &text);
+        refuse(&mut self.writer, header, ErrorCode::Invalid, &text);
     }
 
     /// The bytes make no sense any more: says so and ends.
@@ -270,7 +270,7 @@ impl Connection {
         };
         let failure = Failure::Plain(ErrorCode::Protocol);
         let envelope = Envelope::new(version, stream);
-        self.outlet.frame(|out| envelope.put_error(failure, &reason.to_string(), out));
+        self.writer.frame(|out| envelope.put_error(failure, &reason.to_string(), out));
         self.end();
     }
 
@@ -283,25 +283,25 @@ impl Connection {
             load.release(bytes);
             self.grow_limit();
         }
-        self.outlet.frame(|out| out.extend_from_slice(frame));
+        self.writer.frame(|out| out.extend_from_slice(frame));
     }
 
     /// Sends what can be sent.
     pub(crate) fn flush(&mut self, now: Instant, load: &mut Load) -> Fate {
         self.touched = true;
-        self.outlet.seal();
+        self.writer.seal();
         let fate = self.send(now);
-        let unsent_bytes = self.outlet.waiting_bytes();
+        let unsent_bytes = self.writer.waiting_bytes();
         load.unsent(self.unsent_bytes, unsent_bytes);
         self.unsent_bytes = unsent_bytes;
         fate
     }
 
     fn send(&mut self, now: Instant) -> Fate {
-        while !self.outlet.unsent().is_empty() {
-            match self.socket.write(self.outlet.unsent()) {
+        while !self.writer.unsent().is_empty() {
+            match self.socket.write(self.writer.unsent()) {
                 Ok(count) => {
-                    self.outlet.sent(count);
+                    self.writer.sent(count);
                     self.progress = now;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Keep,
@@ -330,20 +330,20 @@ impl Connection {
 
     /// Whether everything taken is answered and sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.waiting.is_empty() && self.outlet.waiting_bytes() == 0
+        self.waiting.is_empty() && self.writer.waiting_bytes() == 0
     }
 
     /// Whether the client has to read, or wait, before it may ask more.
     fn is_held_back(&self) -> bool {
-        self.outlet.waiting_bytes() >= UNSENT_BYTES_MAX
+        self.writer.waiting_bytes() >= UNSENT_BYTES_MAX
             || self.waiting.len() >= CONNECTION_REQUESTS_MAX
     }
 
     /// Gives back memory, if nothing happened since the last time this was asked.
     pub(crate) fn trim(&mut self) {
         if !std::mem::take(&mut self.touched) {
-            self.intake.trim();
-            self.outlet.trim();
+            self.reader.trim();
+            self.writer.trim();
             self.input.shrink_to_fit();
             self.waiting.shrink_to_fit();
         }
@@ -354,7 +354,7 @@ impl Connection {
         let beyond = |start, limit| now.saturating_duration_since(start) > limit;
         match self.state {
             State::Lingering(since) => beyond(since, LINGER_TIMEOUT),
-            _ if self.outlet.waiting_bytes() > 0 && beyond(self.progress, STALLED_TIMEOUT) => true,
+            _ if self.writer.waiting_bytes() > 0 && beyond(self.progress, STALLED_TIMEOUT) => true,
             _ => {
                 let unfinished = self.session.stage.get() != Stage::Ready;
                 unfinished && beyond(self.opened, HANDSHAKE_TIMEOUT)
@@ -379,10 +379,10 @@ enum Next {
     End,
 }
 
-/// The parts of a connection that serving a frame changes, while the intake lends its body.
+/// The parts of a connection that serving a frame changes, while the reader lends its body.
 struct Serve<'a> {
     session: &'a Rc<Session>,
-    outlet: &'a mut FrameWriter,
+    writer: &'a mut FrameWriter,
     waiting: &'a mut Vec<(i16, u32)>,
     load: &'a mut Load,
 }
@@ -390,21 +390,21 @@ struct Serve<'a> {
 impl Serve<'_> {
     #[inline]
     fn frame(self, header: &Header, body: &[u8], service: &impl Service) -> Next {
-        let Serve { session, outlet, waiting, load } = self;
+        let Serve { session, writer, waiting, load } = self;
         let stage = session.stage.get();
         if let Err(reason) = check_order(stage, header) {
-            refuse(outlet, header, ErrorCode::Protocol, &reason.to_string());
+            refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
             return Next::Go;
         }
         let request = match Request::decode(header, body) {
             Ok(request) => request,
             Err(reason) => {
-                refuse(outlet, header, ErrorCode::Protocol, &reason.to_string());
+                refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
                 return Next::Go;
             }
         };
         if !load.admits(header.body_bytes) {
-            refuse(outlet, header, ErrorCode::Overloaded, &load.refusal());
+            refuse(writer, header, ErrorCode::Overloaded, &load.refusal());
             return Next::Go;
         }
         let next = match &request {
@@ -415,7 +415,7 @@ impl Serve<'_> {
             Request::AuthResponse(_) => Next::Authenticated,
             _ => Next::Go,
         };
-        match outlet.frame(|out| service.request(session, header, &request, out)) {
+        match writer.frame(|out| service.request(session, header, &request, out)) {
             Outcome::Answered => {}
             Outcome::Later => {
                 load.take(header.body_bytes);
@@ -454,7 +454,7 @@ fn check_order(stage: Stage, header: &Header) -> Result<(), Malformed> {
 }
 
 #[cold]
-fn refuse(outlet: &mut FrameWriter, header: &Header, code: ErrorCode, text: &str) {
+fn refuse(writer: &mut FrameWriter, header: &Header, code: ErrorCode, text: &str) {
     let envelope = Envelope::new(header.version, header.stream);
-    outlet.frame(|out| envelope.put_error(Failure::Plain(code), text, out));
+    writer.frame(|out| envelope.put_error(Failure::Plain(code), text, out));
 }

@@ -62,7 +62,7 @@ use write::Writes;
 pub(crate) struct Executor {
     shard: Rc<Shard<Peering>>,
     state: NodeState,
-    offer: SupportedOptions,
+    supported: SupportedOptions,
     replies: Replies,
     writes: Writes,
     /// Requests that other cores answer.
@@ -84,7 +84,7 @@ struct Run<'r> {
 impl Executor {
     /// The executor of a core whose shard is open.
     pub(crate) fn new(shard: Rc<Shard<Peering>>, state: NodeState) -> Rc<Executor> {
-        let offer = SupportedOptions::new(
+        let supported = SupportedOptions::new(
             shard.me().index(),
             shard.sharder().shards(),
             state.settings().shard_aware_port,
@@ -93,41 +93,7 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, key) = Default::default();
-        Rc::new(Executor { shard, state, offer, replies, writes, forwarded, suspended, key })
-    }
-
-    /// Begins a request, and ends it if that takes no waiting.
-    #[inline]
-    fn begin(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        header: &Header,
-        request: &Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        session.requests.set(session.requests.get() + 1);
-        let ready = session.stage.get() == Stage::Ready;
-        let flow = match request {
-            Request::Query(query) if ready => self.query(self.call(session, header), query, out),
-            Request::Prepare(prepare) if ready => {
-                self.prepare(self.call(session, header), prepare, out)
-            }
-            Request::Execute(execute) if ready => {
-                self.execute(self.call(session, header), execute, out)
-            }
-            Request::Batch(batch) if ready => self.batch(self.call(session, header), batch, out),
-            _ => {
-                self.converse(session, header, request, out);
-                return Outcome::Answered;
-            }
-        };
-        match flow {
-            Flow::Later => Outcome::Later,
-            Flow::Answered(call) => {
-                self.finish(call);
-                Outcome::Answered
-            }
-        }
+        Rc::new(Executor { shard, state, supported, replies, writes, forwarded, suspended, key })
     }
 
     /// Answers what is no statement: the handshake, and messages out of order.
@@ -144,7 +110,7 @@ impl Executor {
             plain.put_error(Failure::Plain(ErrorCode::Protocol), text, out);
         };
         match request {
-            Request::Options => self.offer.put(header, out),
+            Request::Options => self.supported.put(header, out),
             Request::Startup(startup) => match handshake::startup(session, header, startup) {
                 Ok(()) => plain.put_ready(out),
                 Err(error) => refused(&error.0, out),
@@ -325,7 +291,29 @@ impl Service for Rc<Executor> {
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.begin(session, header, request, out)
+        session.requests.set(session.requests.get() + 1);
+        let ready = session.stage.get() == Stage::Ready;
+        let flow = match request {
+            Request::Query(query) if ready => self.query(self.call(session, header), query, out),
+            Request::Prepare(prepare) if ready => {
+                self.prepare(self.call(session, header), prepare, out)
+            }
+            Request::Execute(execute) if ready => {
+                self.execute(self.call(session, header), execute, out)
+            }
+            Request::Batch(batch) if ready => self.batch(self.call(session, header), batch, out),
+            _ => {
+                self.converse(session, header, request, out);
+                return Outcome::Answered;
+            }
+        };
+        match flow {
+            Flow::Later => Outcome::Later,
+            Flow::Answered(call) => {
+                self.finish(call);
+                Outcome::Answered
+            }
+        }
     }
 
     fn turn(&self) -> bool {

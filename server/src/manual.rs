@@ -2,7 +2,7 @@
 //! choice, in one thread.
 //!
 //! ```text
-//! take(client, bytes) ─► frames ─► Executor::request ─┬─ answered: the client's outlet
+//! take(client, bytes) ─► frames ─► Executor::request ─┬─ answered: the client's writer
 //!                                                     └─ later
 //! turn ─► per core: tasks that were woken ─► Executor::turn ─► late answers to their outlets
 //! sent(client) ◄─ what would be sent
@@ -69,8 +69,8 @@ pub struct ClientId(usize);
 struct ManualClient {
     session: Rc<Session>,
     shard: usize,
-    intake: FrameReader,
-    outlet: FrameWriter,
+    reader: FrameReader,
+    writer: FrameWriter,
     /// Requests without an answer.
     waiting: usize,
 }
@@ -116,21 +116,21 @@ impl ManualServer {
         session.version.set(version);
         session.stage.set(Stage::Ready);
         self.cores[shard].executor.opened(&session);
-        let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
-        intake.establish(version, Compression::None);
-        let mut outlet = FrameWriter::new();
-        outlet.establish(version, Compression::None);
-        self.clients.push(ManualClient { session, shard, intake, outlet, waiting: 0 });
+        let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        reader.establish(version, Compression::None);
+        let mut writer = FrameWriter::new();
+        writer.establish(version, Compression::None);
+        self.clients.push(ManualClient { session, shard, reader, writer, waiting: 0 });
         ClientId(self.clients.len() - 1)
     }
 
     /// Takes whole frames from a client and begins their requests.
     #[inline]
     pub fn take(&mut self, client: ClientId, mut input: &[u8]) {
-        let ManualClient { session, shard, intake, outlet, waiting } = &mut self.clients[client.0];
+        let ManualClient { session, shard, reader, writer, waiting } = &mut self.clients[client.0];
         let executor = &self.cores[*shard].executor;
         loop {
-            let step = intake.next(input).expect("the frames are well-formed");
+            let step = reader.next(input).expect("the frames are well-formed");
             input = &input[step.used..];
             let (header, body) = match step.arrival {
                 Arrival::Frame(header, body) => (header, body),
@@ -138,7 +138,7 @@ impl ManualServer {
                 other => panic!("the frames are well-formed: {other:?}"),
             };
             let request = Request::decode(&header, body).expect("the requests are well-formed");
-            let outcome = outlet.frame(|out| executor.request(session, &header, &request, out));
+            let outcome = writer.frame(|out| executor.request(session, &header, &request, out));
             *waiting += usize::from(outcome == Outcome::Later);
         }
     }
@@ -154,7 +154,7 @@ impl ManualServer {
                 busy = true;
                 let client = &mut clients[to.slot as usize];
                 client.waiting -= usize::from(!is_event(frame));
-                client.outlet.frame(|out| out.extend_from_slice(frame));
+                client.writer.frame(|out| out.extend_from_slice(frame));
             });
         }
         busy
@@ -181,11 +181,11 @@ impl ManualServer {
     /// Takes what would be sent to the client; hands it to `read`.
     #[inline]
     pub fn sent<R>(&mut self, client: ClientId, read: impl FnOnce(&[u8]) -> R) -> R {
-        let outlet = &mut self.clients[client.0].outlet;
-        outlet.seal();
-        let bytes = outlet.unsent();
+        let writer = &mut self.clients[client.0].writer;
+        writer.seal();
+        let bytes = writer.unsent();
         let (length, result) = (bytes.len(), read(bytes));
-        outlet.sent(length);
+        writer.sent(length);
         result
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Stage {
     /// Nothing but OPTIONS and STARTUP is taken.
     Connected,
     /// STARTUP was answered with AUTHENTICATE.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nobody is asked yet: all are allowed"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "no client is asked yet: all are allowed"))]
     Authenticating,
     /// Everything is taken.
     Ready,

@@ -121,9 +121,9 @@ impl Background {
             Job::Compact(_) => Group::Compaction,
         };
         self.runtime.clone().spawn(group, async move {
-            let pace = self.runtime.pace(group);
+            let yielder = self.runtime.yielder(group);
             let large_rows = self.engine.stats().large_rows;
-            let result = self.engine.run(job.clone(), self.now_s(), || pace.turn()).await;
+            let result = self.engine.run(job.clone(), self.now_s(), || yielder.turn()).await;
             if let (Job::Flush(table), n @ 1..) =
                 (&job, self.engine.stats().large_rows - large_rows)
             {
@@ -139,17 +139,17 @@ impl Background {
 
     /// Writes all memtables to sstables, so that the next start has nothing to replay.
     pub(crate) async fn flush(&self) -> Result<()> {
-        let pace = self.runtime.pace(Group::Flush);
-        self.trusted(self.engine.flush_all(self.now_s(), || pace.turn()).await)
+        let yielder = self.runtime.yielder(Group::Flush);
+        self.trusted(self.engine.flush_all(self.now_s(), || yielder.turn()).await)
     }
 
     /// Writes what some tables hold in memory now to sstables.
     pub(crate) async fn flush_tables(&self, tables: &[TableId]) -> Result<()> {
         tables.iter().for_each(|table| self.engine.seal(*table));
-        let pace = self.runtime.pace(Group::Flush);
+        let yielder = self.runtime.yielder(Group::Flush);
         for table in tables {
             let flush = async || {
-                let done = self.engine.flush_sealed(*table, self.now_s(), || pace.turn()).await;
+                let done = self.engine.flush_sealed(*table, self.now_s(), || yielder.turn()).await;
                 self.trusted(done)
             };
             while !flush().await? {
@@ -161,10 +161,10 @@ impl Background {
 
     /// Merges all sstables of each of some tables into one.
     pub(crate) async fn compact_tables(&self, tables: &[TableId]) -> Result<()> {
-        let pace = self.runtime.pace(Group::Compaction);
+        let yielder = self.runtime.yielder(Group::Compaction);
         for table in tables {
             let compact = async || {
-                let done = self.engine.compact_all(*table, self.now_s(), || pace.turn()).await;
+                let done = self.engine.compact_all(*table, self.now_s(), || yielder.turn()).await;
                 self.trusted(done)
             };
             while !compact().await? {

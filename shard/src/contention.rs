@@ -1,36 +1,36 @@
 //! Whether others want this core: how long its thread was ready to run and had to wait for the processor.
 //!
 //! The kernel counts that for each thread in `schedstat`. It is read ten times a second, and only by a core that is
-//! about to spin. A kernel that does not count knows of no rivals.
+//! about to spin. A kernel that does not count says that the core is its own.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use crate::limits::{RIVALRY_INTERVAL, RIVALRY_WAIT_SHARE};
+use crate::limits::{CONTENTION_INTERVAL, CONTENTION_WAIT_SHARE};
 
-/// What one core knows of its rivals.
-pub(crate) struct Rivalry {
+/// Whether one core is contended, as the kernel last counted.
+pub(crate) struct Contention {
     file: Option<File>,
     is_on: Cell<bool>,
     /// When the kernel was last asked, and what it said.
     asked: Cell<(Instant, Duration)>,
 }
 
-impl Rivalry {
+impl Contention {
     /// Of the calling thread.
-    pub(crate) fn new() -> Rivalry {
+    pub(crate) fn new() -> Contention {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let waited = waited(file.as_ref());
-        Rivalry { file, is_on: Cell::new(false), asked: Cell::new((Instant::now(), waited)) }
+        Contention { file, is_on: Cell::new(false), asked: Cell::new((Instant::now(), waited)) }
     }
 
     /// Asks the kernel now and then.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         let (asked, before) = self.asked.get();
         let past = now.saturating_duration_since(asked);
-        if past >= RIVALRY_INTERVAL {
+        if past >= CONTENTION_INTERVAL {
             let waited = waited(self.file.as_ref());
             self.is_on.set(is_contended(waited.saturating_sub(before), past));
             self.asked.set((now, waited));
@@ -40,7 +40,7 @@ impl Rivalry {
 }
 
 fn is_contended(waited: Duration, past: Duration) -> bool {
-    waited * RIVALRY_WAIT_SHARE > past
+    waited * CONTENTION_WAIT_SHARE > past
 }
 
 /// How long the thread has waited for a processor in all its life.
@@ -74,7 +74,7 @@ mod tests {
         let cpu = crate::os::cpus::allowed().unwrap()[0];
         let seen = std::thread::spawn(move || {
             crate::os::cpus::bind(cpu).unwrap();
-            let rivalry = Rivalry::new();
+            let contention = Contention::new();
             let (stop, until) =
                 (std::sync::atomic::AtomicBool::new(false), Duration::from_secs(20));
             std::thread::scope(|scope| {
@@ -84,11 +84,11 @@ mod tests {
                     }
                 });
                 let begun = Instant::now();
-                while !rivalry.is_on(Instant::now()) && begun.elapsed() < until {}
+                while !contention.is_on(Instant::now()) && begun.elapsed() < until {}
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
             });
-            let counts = !waited(rivalry.file.as_ref()).is_zero();
-            rivalry.is_on.get() || !counts
+            let counts = !waited(contention.file.as_ref()).is_zero();
+            contention.is_on.get() || !counts
         });
         assert!(seen.join().unwrap());
     }

@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 
 use engine::io as ring;
 
-use crate::contention::Rivalry;
+use crate::contention::Contention;
 use crate::gaps::Gaps;
 use crate::groups::Group;
 use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
@@ -76,7 +76,7 @@ pub struct Idle {
     stop: Rc<Stop>,
     spin: Duration,
     gaps: Gaps,
-    rivalry: Rivalry,
+    contention: Contention,
     last_reap: Cell<Instant>,
 }
 
@@ -115,8 +115,8 @@ impl Idle {
             stopped.done.notify();
         });
         let last_reap = Cell::new(Instant::now());
-        let (gaps, rivalry) = (Gaps::default(), Rivalry::new());
-        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, rivalry, last_reap })
+        let (gaps, contention) = (Gaps::default(), Contention::new());
+        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, contention, last_reap })
     }
 
     /// What tasks of this core notify when the pass has something to do.
@@ -217,7 +217,7 @@ impl Idle {
     }
 
     async fn spin(&self, start: Instant, mut has_work: impl FnMut() -> bool) -> bool {
-        if self.rivalry.is_on(start) {
+        if self.contention.is_on(start) {
             return false;
         }
         loop {

@@ -35,9 +35,9 @@ pub const GAP_SPINS_MAX: Duration = Duration::from_micros(25);
 pub const GAP_COUNTED_MAX: Duration = Duration::from_micros(500);
 
 /// How often a core asks whether others want it.
-pub const RIVALRY_INTERVAL: Duration = Duration::from_millis(100);
+pub const CONTENTION_INTERVAL: Duration = Duration::from_millis(100);
 /// A core that could not run for more than this part of its time, though it wanted to, is shared.
-pub const RIVALRY_WAIT_SHARE: u32 = 50;
+pub const CONTENTION_WAIT_SHARE: u32 = 50;
 
 /// glommio's own preemption, put out of the way. When this timer fires between being armed and the
 /// first task, glommio takes the core for idle and sleeps on runnable tasks until the next event; a

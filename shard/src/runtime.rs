@@ -13,7 +13,6 @@
 //! Invariants: nothing outside this file starts a thread or a task; a core's tasks never leave its
 //! thread. A process ends by [`exit`](crate::os::cpus::exit), not by tearing executors down.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -21,9 +20,7 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use glommio::{
-    Latency, LocalExecutorBuilder, Placement, Shares, SharesManager, TaskQueueHandle, executor,
-};
+use glommio::{Latency, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle, executor};
 
 use crate::groups::Group;
 use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
@@ -50,20 +47,6 @@ impl CoreConfig {
     }
 }
 
-/// Weight of a group, changed while it runs.
-struct Dial(Cell<usize>);
-
-impl SharesManager for Dial {
-    fn shares(&self) -> usize {
-        self.0.get()
-    }
-}
-
-struct Queue {
-    handle: TaskQueueHandle,
-    dial: Rc<Dial>,
-}
-
 /// The handle of a running core. Cheap to clone, never leaves its thread.
 #[derive(Clone)]
 pub struct Runtime(Kind);
@@ -71,7 +54,7 @@ pub struct Runtime(Kind);
 #[derive(Clone)]
 enum Kind {
     /// A thread of its own: glommio's queues.
-    Core(Rc<[Queue; Group::ALL.len()]>),
+    Core(Rc<[TaskQueueHandle; Group::ALL.len()]>),
     /// Driven by hand (`manual.rs`): all groups are one.
     Manual(Rc<Manual>),
 }
@@ -103,7 +86,7 @@ where
             .make()?;
         executor.run(async move {
             let runtime = Runtime::new();
-            let requests = runtime.queue(Group::Requests).expect("a core has queues").handle;
+            let requests = runtime.queue(Group::Requests).expect("a core has queues");
             runtime.spawn(Group::Background, watch());
             // The first sleep registers a memory barrier with the kernel, tens of milliseconds:
             // better now than under the first request.
@@ -117,10 +100,8 @@ where
 impl Runtime {
     fn new() -> Runtime {
         let queues = Group::ALL.map(|group| {
-            let dial = Rc::new(Dial(Cell::new(group.shares())));
-            let shares = Shares::Dynamic(dial.clone());
-            let handle = executor().create_task_queue(shares, Latency::NotImportant, group.name());
-            Queue { handle, dial }
+            let shares = Shares::Static(group.shares());
+            executor().create_task_queue(shares, Latency::NotImportant, group.name())
         });
         Runtime(Kind::Core(Rc::new(queues)))
     }
@@ -131,9 +112,9 @@ impl Runtime {
     }
 
     /// The queue of a group; `None` where all groups are one.
-    fn queue(&self, group: Group) -> Option<&Queue> {
+    fn queue(&self, group: Group) -> Option<TaskQueueHandle> {
         match &self.0 {
-            Kind::Core(queues) => Some(&queues[group as usize]),
+            Kind::Core(queues) => Some(queues[group as usize]),
             Kind::Manual(_) => None,
         }
     }
@@ -142,7 +123,7 @@ impl Runtime {
     pub fn spawn(&self, group: Group, future: impl Future<Output = ()> + 'static) {
         match &self.0 {
             Kind::Core(queues) => {
-                let handle = queues[group as usize].handle;
+                let handle = queues[group as usize];
                 glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
                     .detach();
@@ -167,26 +148,14 @@ impl Runtime {
         }
     }
 
-    /// Changes the weight of `group` from its next turn on.
-    pub fn set_shares(&self, group: Group, shares: usize) {
-        if let Some(queue) = self.queue(group) {
-            queue.dial.0.set(shares.clamp(1, 1000));
-        }
-    }
-
-    /// The weight of `group`.
-    pub fn shares(&self, group: Group) -> usize {
-        self.queue(group).map_or(group.shares(), |queue| queue.dial.0.get())
-    }
-
     /// How a task of `group` that computes for long takes its turns.
-    pub fn pace(&self, group: Group) -> Yielder {
+    pub fn yielder(&self, group: Group) -> Yielder {
         Yielder::new(self.clone(), group)
     }
 
     /// How long `group` has run on this core.
     pub fn runtime_of(&self, group: Group) -> Duration {
-        let stats = self.queue(group).map(|queue| executor().task_queue_stats(queue.handle));
+        let stats = self.queue(group).map(|queue| executor().task_queue_stats(queue));
         stats.and_then(Result::ok).map_or(Duration::ZERO, |stats| stats.runtime())
     }
 }
@@ -239,6 +208,7 @@ async fn watch() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// A future of every group runs, and the core's main value comes back.
     #[test]

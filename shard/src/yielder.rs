@@ -53,7 +53,7 @@ impl Yielder {
             whole: now - turn_began,
         };
         self.turn.set((now, served(&self.runtime)));
-        let pause = turn.pause(self.runtime.shares(self.group));
+        let pause = turn.pause(self.group.shares());
         if pause.is_zero() {
             self.runtime.reap().await
         } else {
@@ -101,24 +101,24 @@ mod tests {
     /// On a full core the pause makes the share true; on one with time left there is none.
     #[test]
     fn pauses_only_when_the_core_is_full() {
-        assert_eq!(pause_us(500, 0, 500, 100), 0, "alone: nobody to stand aside for");
+        assert_eq!(pause_us(500, 0, 500, 100), 0, "alone: no task to stand aside for");
         assert_eq!(pause_us(500, 400, 4000, 100), 0, "the core has time");
         assert_eq!(pause_us(500, 5000, 5500, 100), 5000);
         assert_eq!(pause_us(500, 500, 1000, 1000), 500);
         assert_eq!(pause_us(500, 500, 1000, 1), PAUSE_MAX.as_micros());
     }
 
-    /// A computing task that breathes lets timers fire long before it ends.
+    /// A computing task that yields lets timers fire long before it ends.
     #[test]
     fn timers_fire_beside_a_computing_task() {
         use crate::runtime::{CoreConfig, launch, reap, sleep};
         use std::rc::Rc;
-        let core = launch(CoreConfig::new("pace", None), |runtime| async move {
+        let core = launch(CoreConfig::new("yielder", None), |runtime| async move {
             let stop = Rc::new(Cell::new(false));
-            let (stopped, pace) = (stop.clone(), runtime.pace(Group::Compaction));
+            let (stopped, yielder) = (stop.clone(), runtime.yielder(Group::Compaction));
             runtime.spawn(Group::Compaction, async move {
                 while !stopped.get() {
-                    pace.turn().await;
+                    yielder.turn().await;
                 }
             });
             sleep(Duration::from_millis(3)).await;

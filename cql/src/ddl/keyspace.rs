@@ -9,19 +9,19 @@ use model::options::{KeyspaceOptions, Place};
 use model::schema::SchemaChange;
 
 pub(super) fn create(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     name: &str,
     if_not_exists: bool,
     properties: &Properties,
 ) -> Result<Ddl> {
-    if (ground.is_system)(name) {
+    if (context.is_system)(name) {
         let text = format!("System keyspace '{name}' is not user-modifiable");
         return Err(Error::Invalid(text));
     }
     check_name(name)?;
     let mut warnings = Vec::new();
-    let options = read(ground, name, &KeyspaceOptions::default(), properties, &mut warnings)?;
-    if ground.schema.keyspace(name).is_some() {
+    let options = read(context, name, &KeyspaceOptions::default(), properties, &mut warnings)?;
+    if context.schema.keyspace(name).is_some() {
         if if_not_exists {
             return Ok(Ddl::nothing());
         }
@@ -39,18 +39,18 @@ pub(super) fn create(
 }
 
 pub(super) fn alter(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     name: &str,
     if_exists: bool,
     properties: &Properties,
 ) -> Result<Ddl> {
-    ground.check_modifiable(name)?;
-    if if_exists && ground.schema.keyspace(name).is_none() {
+    context.check_modifiable(name)?;
+    if if_exists && context.schema.keyspace(name).is_none() {
         return Ok(Ddl::nothing());
     }
-    let keyspace = ground.existing(name)?;
+    let keyspace = context.existing(name)?;
     let mut warnings = Vec::new();
-    let options = read(ground, name, &keyspace.options, properties, &mut warnings)?;
+    let options = read(context, name, &keyspace.options, properties, &mut warnings)?;
     if options == keyspace.options {
         return Ok(Ddl { step: None, warnings });
     }
@@ -58,12 +58,12 @@ pub(super) fn alter(
     Ok(Ddl::step(change, "UPDATED", name, Object::Keyspace, warnings))
 }
 
-pub(super) fn drop(ground: &DdlContext<'_>, name: &str, if_exists: bool) -> Result<Ddl> {
-    ground.check_modifiable(name)?;
-    if if_exists && ground.schema.keyspace(name).is_none() {
+pub(super) fn drop(context: &DdlContext<'_>, name: &str, if_exists: bool) -> Result<Ddl> {
+    context.check_modifiable(name)?;
+    if if_exists && context.schema.keyspace(name).is_none() {
         return Ok(Ddl::nothing());
     }
-    ground.existing(name)?;
+    context.existing(name)?;
     let change = SchemaChange::DropKeyspace { name: name.to_owned() };
     Ok(Ddl::step(change, "DROPPED", name, Object::Keyspace, Vec::new()))
 }
@@ -85,13 +85,13 @@ fn check_name(name: &str) -> Result<()> {
 
 /// What follows WITH, on top of `before`.
 fn read(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     keyspace: &str,
     before: &KeyspaceOptions,
     properties: &Properties,
     warnings: &mut Vec<String>,
 ) -> Result<KeyspaceOptions> {
-    let place = Place { keyspace, data_center: ground.data_center };
+    let place = Place { keyspace, data_center: context.data_center };
     let mut options = before.clone();
     for (property, value) in properties {
         options.set(property, &given(value), &place, warnings)?;

@@ -14,10 +14,10 @@ use model::types::CqlType;
 
 type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
-pub(super) fn create(ground: &DdlContext<'_>, create: &CreateTable) -> Result<Ddl> {
-    let keyspace_name = ground.keyspace_of(&create.name)?;
+pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<Ddl> {
+    let keyspace_name = context.keyspace_of(&create.name)?;
     let name = &create.name.name;
-    let keyspace = ground.existing(keyspace_name)?;
+    let keyspace = context.existing(keyspace_name)?;
     if keyspace.tables.contains_key(name) {
         if create.if_not_exists {
             return Ok(Ddl::nothing());
@@ -37,9 +37,9 @@ pub(super) fn create(ground: &DdlContext<'_>, create: &CreateTable) -> Result<Dd
         ));
     }
     let mut warnings = Vec::new();
-    let (id, properties) = take_id(ground, &create.properties)?;
+    let (id, properties) = take_id(context, &create.properties)?;
     let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
-    let columns = resolve_columns(ground, keyspace_name, name, &create.columns)?;
+    let columns = resolve_columns(context, keyspace_name, name, &create.columns)?;
     let (partition, clustering) = primary_key(keyspace_name, name, create)?;
     check_key(name, &columns, partition, clustering)?;
     let descending = directions(clustering, &create.clustering_order)?;
@@ -85,22 +85,22 @@ fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
 }
 
 /// WITH ID gives a table the id it had elsewhere; the rest are options.
-fn take_id(ground: &DdlContext<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
+fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
     let mut rest = properties.clone();
     let Some(at) = rest.iter().position(|(name, _)| name == "id") else {
-        return Ok((ground.table_id, rest));
+        return Ok((context.table_id, rest));
     };
     let invalid = || Error::Config("Invalid table id".to_owned());
     let (_, PropertyValue::Text(text)) = rest.remove(at) else { return Err(invalid()) };
     let id = TableId(text.parse().map_err(|_| invalid())?);
-    if ground.schema.table_by_id(id).is_some() {
+    if context.schema.table_by_id(id).is_some() {
         return Err(Error::Config(format!("Table with id {id} already exists")));
     }
     Ok((id, rest))
 }
 
 fn resolve_columns<'c>(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     keyspace: &str,
     table: &str,
     columns: &'c [ColumnDefinition],
@@ -116,7 +116,7 @@ fn resolve_columns<'c>(
         if column.is_masked {
             return Err(Error::invalid("Dynamic data masking is not available"));
         }
-        resolved.push((column, resolve_type(&column.type_name, keyspace, ground.schema)?));
+        resolved.push((column, resolve_type(&column.type_name, keyspace, context.schema)?));
     }
     Ok(resolved)
 }
@@ -240,10 +240,10 @@ fn check_counters(table: &Table) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> {
-    let keyspace = ground.keyspace_of(&alter.name)?;
+pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> {
+    let keyspace = context.keyspace_of(&alter.name)?;
     let name = &alter.name.name;
-    let Some(old) = ground.schema.table(keyspace, name) else {
+    let Some(old) = context.schema.table(keyspace, name) else {
         if alter.if_exists {
             return Ok(Ddl::nothing());
         }
@@ -253,11 +253,11 @@ pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> 
     let mut warnings = Vec::new();
     match &alter.change {
         TableChange::Add { if_not_exists, columns } => {
-            add(ground, &mut table, *if_not_exists, columns)?;
+            add(context, &mut table, *if_not_exists, columns)?;
         }
         TableChange::Drop { if_exists, columns, timestamp } => {
             let at = match timestamp {
-                None => ground.now_us,
+                None => context.now_us,
                 Some(text) => text.parse().map_err(|_| Error::invalid("Invalid drop timestamp"))?,
             };
             columns
@@ -269,7 +269,7 @@ pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> 
         }
         TableChange::With(properties) => {
             if properties.iter().any(|(name, _)| name == "id") {
-                take_id(ground, properties)?;
+                take_id(context, properties)?;
                 return Err(Error::Config("Cannot alter table id.".to_owned()));
             }
             table.options = options::apply(&table.options, properties, &mut warnings)?;
@@ -295,12 +295,12 @@ pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> 
 }
 
 fn add(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     table: &mut Table,
     if_not_exists: bool,
     columns: &[ColumnDefinition],
 ) -> Result<()> {
-    let resolved = resolve_columns(ground, &table.keyspace, &table.name, columns)?;
+    let resolved = resolve_columns(context, &table.keyspace, &table.name, columns)?;
     for (column, ty) in resolved {
         if if_not_exists && table.column(&column.name).is_some() {
             continue;
@@ -381,9 +381,9 @@ fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()
     Ok(table.rename_column(from, to)?)
 }
 
-pub(super) fn drop(ground: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
-    let keyspace = ground.keyspace_of(name)?;
-    if ground.schema.table(keyspace, &name.name).is_none() {
+pub(super) fn drop(context: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
+    let keyspace = context.keyspace_of(name)?;
+    if context.schema.table(keyspace, &name.name).is_none() {
         if if_exists {
             return Ok(Ddl::nothing());
         }

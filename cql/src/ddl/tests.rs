@@ -27,7 +27,7 @@ fn schema() -> Schema {
 }
 
 fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
-    let ground = DdlContext {
+    let context = DdlContext {
         schema,
         keyspace: None,
         is_system: |name| name.starts_with("system"),
@@ -36,7 +36,7 @@ fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
         now_us: 5,
     };
     let parsed = crate::lang::parse(text)?;
-    plan(&parsed.statement, &ground).expect("a statement about the schema")
+    plan(&parsed.statement, &context).expect("a statement about the schema")
 }
 
 /// The answer of every recorded statement, word for word.

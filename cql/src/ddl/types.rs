@@ -14,13 +14,13 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(super) fn create(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     name: &QualifiedName,
     if_not_exists: bool,
     fields: &[(String, TypeName)],
 ) -> Result<Ddl> {
-    let keyspace = ground.keyspace_of(name)?;
-    let there = ground.existing(keyspace)?.types.contains_key(&name.name);
+    let keyspace = context.keyspace_of(name)?;
+    let there = context.existing(keyspace)?.types.contains_key(&name.name);
     if there && if_not_exists {
         return Ok(Ddl::nothing());
     }
@@ -38,14 +38,14 @@ pub(super) fn create(
     }
     let mut made = UserType::new(keyspace, &name.name, Vec::with_capacity(fields.len()));
     for (field, type_name) in fields {
-        add_field(ground, &mut made, field, type_name)?;
+        add_field(context, &mut made, field, type_name)?;
     }
     let (object, change) = (Object::Type(made.name.clone()), SchemaChange::CreateType(made));
     Ok(Ddl::step(change, "CREATED", keyspace, object, Vec::new()))
 }
 
 fn add_field(
-    ground: &DdlContext<'_>,
+    context: &DdlContext<'_>,
     to: &mut UserType,
     field: &str,
     type_name: &TypeName,
@@ -58,7 +58,7 @@ fn add_field(
     if matches!(type_name, TypeName::User(_)) {
         return Err(Error::invalid("A user type cannot contain non-frozen UDTs"));
     }
-    let ty = resolve_type(type_name, &to.keyspace, ground.schema)?;
+    let ty = resolve_type(type_name, &to.keyspace, context.schema)?;
     if ty == CqlType::Counter {
         return Err(Error::invalid("A user type cannot contain counters"));
     }
@@ -66,11 +66,11 @@ fn add_field(
     Ok(())
 }
 
-pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> {
-    let keyspace_name = ground.keyspace_of(&alter.name)?;
+pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> {
+    let keyspace_name = context.keyspace_of(&alter.name)?;
     let name = &alter.name.name;
     let found =
-        ground.schema.keyspace(keyspace_name).and_then(|ks| Some((ks, ks.types.get(name)?)));
+        context.schema.keyspace(keyspace_name).and_then(|ks| Some((ks, ks.types.get(name)?)));
     let Some((keyspace, old)) = found else {
         if alter.if_exists {
             return Ok(Ddl::nothing());
@@ -88,7 +88,7 @@ pub(super) fn alter(ground: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> {
                     "Cannot add field {field} to type {keyspace_name}.{name}: a field with name {field} already exists"
                 )));
             }
-            add_field(ground, &mut changed, field, type_name)?;
+            add_field(context, &mut changed, field, type_name)?;
             check_growth(keyspace, &mut changed)?;
         }
         TypeChange::Rename { if_exists, names } => {
@@ -219,9 +219,9 @@ fn tables_after(keyspace: &Keyspace, changed: &UserType) -> Vec<Table> {
     tables
 }
 
-pub(super) fn drop(ground: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
-    let keyspace_name = ground.keyspace_of(name)?;
-    let keyspace = ground.schema.keyspace(keyspace_name);
+pub(super) fn drop(context: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
+    let keyspace_name = context.keyspace_of(name)?;
+    let keyspace = context.schema.keyspace(keyspace_name);
     let Some(keyspace) = keyspace.filter(|ks| ks.types.contains_key(&name.name)) else {
         if if_exists {
             return Ok(Ddl::nothing());

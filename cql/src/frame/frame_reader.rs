@@ -92,7 +92,7 @@ enum Place {
 }
 
 impl FrameReader {
-    /// The intake of a new connection whose peer sends in this direction.
+    /// The reader of a new connection whose peer sends in this direction.
     pub fn new(direction: Direction, body_bytes_max: u32) -> FrameReader {
         FrameReader {
             direction,
@@ -132,8 +132,9 @@ impl FrameReader {
         self.parts.shrink_to_fit();
     }
 
-    /// Bytes of memory this intake holds beside the input.
-    pub fn held_bytes(&self) -> usize {
+    /// Bytes of memory this reader holds beside the input.
+    #[cfg(test)]
+    fn held_bytes(&self) -> usize {
         self.expanded.capacity() + self.parts.capacity()
     }
 

@@ -26,13 +26,13 @@ pub(super) fn compile(
     let selected = selection::compile(&select.items, compiler)?;
     if distinct {
         // What DISTINCT refuses, it refuses before filtering is looked at.
-        let purpose = StatementKind::Select { filtering: true };
-        let filter = Where::analyse(&select.relations, purpose, compiler)?;
+        let statement_kind = StatementKind::Select { filtering: true };
+        let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
         check_static(&selected.columns_used, select, &filter)?;
         check_distinct(&selected.columns_used, &filter, table)?;
     }
-    let purpose = StatementKind::Select { filtering: select.allow_filtering };
-    let filter = Where::analyse(&select.relations, purpose, compiler)?;
+    let statement_kind = StatementKind::Select { filtering: select.allow_filtering };
+    let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
     check_static(&selected.columns_used, select, &filter)?;
     let group_by = group_by(&select.group_by, &filter, table)?;
     if distinct && group_by.is_some_and(|columns| columns > table.partition_key().len()) {

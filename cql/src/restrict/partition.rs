@@ -42,13 +42,13 @@ pub enum PartitionChoice {
 /// Takes the restrictions of the partition key out of `gathered`.
 pub(super) fn choose(
     gathered: &mut Restrictions,
-    purpose: StatementKind,
+    statement_kind: StatementKind,
     table: &Table,
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<PartitionChoice> {
     let is_key = |single: &mut ColumnRestriction| single.column.kind == ColumnKind::PartitionKey;
     let singles: Vec<ColumnRestriction> = gathered.singles.extract_if(.., is_key).collect();
-    let select = match purpose {
+    let select = match statement_kind {
         StatementKind::Select { filtering } => Some(filtering),
         _ => None,
     };
@@ -56,7 +56,7 @@ pub(super) fn choose(
     if token.is_some() && select.is_none() {
         return Err(Error::invalid(format!(
             "The token function cannot be used in WHERE clauses for {} statements",
-            purpose.name()
+            statement_kind.name()
         )));
     }
     let of = |column: &Column| singles.iter().find(|single| single.column.id == column.id);
@@ -86,7 +86,7 @@ pub(super) fn choose(
     let Some(filtering) = select else {
         return Err(Error::invalid(format!(
             "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {} statements",
-            purpose.name()
+            statement_kind.name()
         )));
     };
     if !singles.is_empty() && !filtering {

@@ -68,7 +68,7 @@ pub struct RowChoice {
 /// Takes the restrictions of clustering columns out of `gathered`.
 pub(super) fn choose(
     gathered: &mut Restrictions,
-    purpose: StatementKind,
+    statement_kind: StatementKind,
     table: &Table,
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<RowChoice> {
@@ -80,12 +80,12 @@ pub(super) fn choose(
         .chain(std::mem::take(&mut gathered.multis))
         .collect();
     all.sort_by_key(|multi| multi.columns[0].position);
-    let filtering = matches!(purpose, StatementKind::Select { filtering: true });
+    let filtering = matches!(statement_kind, StatementKind::Select { filtering: true });
     let slices = matches!(
-        purpose,
+        statement_kind,
         StatementKind::Select { .. } | StatementKind::Delete { of_columns: false }
     );
-    let null_bound = match purpose {
+    let null_bound = match statement_kind {
         StatementKind::Select { .. } => NullBound::First,
         _ => NullBound::Refused,
     };
@@ -109,10 +109,10 @@ pub(super) fn choose(
             continue;
         }
         if matches!(multi.kind, Kind::Slice { .. }) {
-            if !slices && !matches!(purpose, StatementKind::Delete { .. }) {
+            if !slices && !matches!(statement_kind, StatementKind::Delete { .. }) {
                 return Err(Error::invalid(format!(
                     "Slice restrictions are not supported on the clustering columns in {} statements",
-                    purpose.name()
+                    statement_kind.name()
                 )));
             }
             sliced = Some(multi.clone());

@@ -97,7 +97,8 @@ impl BlockCache {
     }
 
     /// Changes the budget; what is too much goes at once.
-    pub fn set_budget(&self, budget_bytes: u64) {
+    #[cfg(test)]
+    fn set_budget(&self, budget_bytes: u64) {
         let mut queues = self.queues.borrow_mut();
         queues.budget_bytes = budget_bytes;
         queues.evict();

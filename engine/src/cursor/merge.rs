@@ -40,7 +40,7 @@ struct Lane<C> {
     cursor: C,
     /// It shows a partition, or may when it moves.
     alive: bool,
-    /// Its partition is the merge's, or has been used.
+    /// It stands at the merge's partition: the search for the next one moves it.
     here: bool,
     /// It shows a fragment of this partition.
     shows: bool,

@@ -24,7 +24,7 @@ pub(super) struct Page<'r, S> {
     definition: &'r Definition,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
-    patience: WaitPolicy,
+    wait_policy: WaitPolicy,
     rows: u64,
     bytes: u64,
     rows_of_partition: u64,
@@ -57,14 +57,14 @@ impl<'r, S: RowSink> Page<'r, S> {
         definition: &'r Definition,
         drops: &'r ColumnDrops,
         sink: &'r mut S,
-        patience: WaitPolicy,
+        wait_policy: WaitPolicy,
     ) -> Self {
         Page {
             command,
             definition,
             drops,
             sink,
-            patience,
+            wait_policy,
             rows: 0,
             bytes: 0,
             rows_of_partition: 0,
@@ -222,7 +222,7 @@ impl<'r, S: RowSink> Page<'r, S> {
             return Ok(());
         }
         (self.work_rows, self.work_bytes) = (0, 0);
-        match self.patience {
+        match self.wait_policy {
             WaitPolicy::None => self.tolerate_would_block(Error::WouldBlock),
             WaitPolicy::Endless => {
                 yield_now().await;

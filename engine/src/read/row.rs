@@ -89,7 +89,7 @@ impl Read<'_> {
             page.work(wanted.key.len());
             let scope = Scope::Key(wanted.token, wanted.key);
             let span = Span { scope, slices: &self.command.slices, reversed: false };
-            let reading = match self.patience {
+            let reading = match self.wait_policy {
                 WaitPolicy::None => Reading::Cached,
                 WaitPolicy::Endless => Reading::Point,
             };

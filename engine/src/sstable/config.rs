@@ -15,7 +15,7 @@ pub struct WriterConfig {
     pub codec: Codec,
     /// Bytes of a block before compression; one row may make a larger one.
     pub block_bytes: usize,
-    /// Which part of absent keys the filter may take for present; 1 is no filter.
+    /// The share of absent keys for which the filter may say that they are present, above 0; 1 makes no filter.
     pub filter_fp_chance: f64,
     /// About how many partitions will come.
     pub partitions_expected: u64,

@@ -18,7 +18,7 @@ pub(super) struct SupportedOptions {
 }
 
 impl SupportedOptions {
-    /// The offer of core `shard` of `shards`, whose shard-aware port is `shard_aware_port`, if open.
+    /// What core `shard` of `shards`, whose shard-aware port is `shard_aware_port` if it is open, answers.
     pub(super) fn new(
         shard: usize,
         shards: usize,

@@ -41,7 +41,7 @@ impl Executor {
         let current = call.session.keyspace.borrow().clone();
         for _ in 0..ATTEMPTS_MAX {
             let schema = self.shard.schema();
-            let ground = DdlContext {
+            let context = DdlContext {
                 schema: &schema,
                 keyspace: current.as_deref(),
                 is_system: system::is_guarded,
@@ -49,7 +49,7 @@ impl Executor {
                 table_id: TableId(Uuid::new_v4()),
                 now_us: self.state.now_us(),
             };
-            let planned = ddl::plan(statement, &ground).expect("only the schema's come here");
+            let planned = ddl::plan(statement, &context).expect("only the schema's come here");
             let Ddl { step, warnings } = planned?;
             let envelope = Envelope { warnings: &warnings, ..call.envelope() };
             let Some((change, event)) = step else {

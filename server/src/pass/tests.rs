@@ -156,8 +156,8 @@ impl Server {
 /// A client of our own codec.
 struct Client {
     socket: TcpStream,
-    intake: FrameReader,
-    outlet: FrameWriter,
+    reader: FrameReader,
+    writer: FrameWriter,
     version: Version,
     input: Vec<u8>,
     /// Bytes on the wire so far.
@@ -169,10 +169,10 @@ impl Client {
     fn connect(server: &Server, version: Version) -> Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let intake = FrameReader::new(Direction::Response, 16 << 20);
-        let outlet = FrameWriter::new();
+        let reader = FrameReader::new(Direction::Response, 16 << 20);
+        let writer = FrameWriter::new();
         let (sent_bytes, received_bytes) = (0, 0);
-        Client { socket, intake, outlet, version, input: Vec::new(), sent_bytes, received_bytes }
+        Client { socket, reader, writer, version, input: Vec::new(), sent_bytes, received_bytes }
     }
 
     /// With the handshake done.
@@ -195,14 +195,14 @@ impl Client {
     }
 
     fn establish(&mut self, compression: Compression) {
-        self.intake.establish(self.version, compression);
-        self.outlet.establish(self.version, compression);
+        self.reader.establish(self.version, compression);
+        self.writer.establish(self.version, compression);
     }
 
     fn send(&mut self, stream: i16, request: &Request<'_>) {
         let version = self.version;
-        self.outlet.frame(|out| request.put(version, stream, Flags(0), out));
-        self.outlet.seal();
+        self.writer.frame(|out| request.put(version, stream, Flags(0), out));
+        self.writer.seal();
         self.flush();
     }
 
@@ -212,14 +212,14 @@ impl Client {
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        self.outlet.frame(|out| out.extend_from_slice(bytes));
-        self.outlet.seal();
+        self.writer.frame(|out| out.extend_from_slice(bytes));
+        self.writer.seal();
         self.flush();
     }
 
     fn flush(&mut self) {
-        while let Ok(count @ 1..) = self.socket.write(self.outlet.unsent()) {
-            self.outlet.sent(count);
+        while let Ok(count @ 1..) = self.socket.write(self.writer.unsent()) {
+            self.writer.sent(count);
             self.sent_bytes += count;
         }
     }
@@ -242,7 +242,7 @@ impl Client {
         }
         let (mut answers, mut used) = (Vec::new(), 0);
         loop {
-            let step = self.intake.next(&self.input[used..]).unwrap();
+            let step = self.reader.next(&self.input[used..]).unwrap();
             used += step.used;
             let Arrival::Frame(header, body) = step.arrival else { break };
             let what = match Answer::decode(&header, body).unwrap().reply {
@@ -419,7 +419,7 @@ fn a_client_that_does_not_read_is_not_read_and_loses_nothing() {
         server.pass.pass();
     }
     let id = server.pass.connections.ids()[0];
-    assert!(!client.outlet.unsent().is_empty(), "TCP holds the client back");
+    assert!(!client.writer.unsent().is_empty(), "TCP holds the client back");
     assert!(!server.pass.connections.get_mut(id).unwrap().is_quiet());
     let mut answers = Vec::new();
     while answers.len() < count as usize {
@@ -440,9 +440,9 @@ fn a_burst_is_taken_in_turns_and_in_order() {
         let parameters = Parameters::plain(Consistency::One, Version::V5);
         for stream in 0..count {
             let request = Request::Query(Query { text: "now", parameters });
-            client.outlet.frame(|out| request.put(Version::V5, stream, Flags(0), out));
+            client.writer.frame(|out| request.put(Version::V5, stream, Flags(0), out));
         }
-        client.outlet.seal();
+        client.writer.seal();
         client.flush();
         server.settle();
         let expected: Vec<_> = (0..count).map(|stream| format!("{stream} now")).collect();

@@ -35,7 +35,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         unreachable!("system.cql has nothing but tables")
     };
     let name = format!("{}.{}", create.name.keyspace.as_deref().unwrap_or(""), create.name.name);
-    let ground = DdlContext {
+    let context = DdlContext {
         schema,
         keyspace: None,
         is_system: |_| false,
@@ -43,7 +43,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
         now_us: 0,
     };
-    let planned = plan(&parsed.statement, &ground).expect("a statement about the schema");
+    let planned = plan(&parsed.statement, &context).expect("a statement about the schema");
     planned.expect("the built-in tables are sound").step.expect("a new table").0
 }
 

@@ -44,7 +44,7 @@ pub enum BatchText<'a> {
 /// A BATCH request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// What it promises.
+    /// LOGGED, UNLOGGED or COUNTER.
     pub kind: BatchKind,
     /// Consistency, timestamp and the like; its `values` are empty.
     pub parameters: Parameters<'a>,

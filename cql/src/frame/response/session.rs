@@ -1,12 +1,8 @@
-//! The answers about the session itself: READY, AUTHENTICATE, AUTH_CHALLENGE, AUTH_SUCCESS,
-//! SUPPORTED.
+//! The answers about the session itself: READY, AUTHENTICATE, AUTH_SUCCESS, SUPPORTED.
 
 use super::super::header::Opcode;
 use super::super::writer;
 use super::Envelope;
-
-/// The class name that tells every driver to send a user name and a password.
-pub const PASSWORD_AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
 
 impl Envelope<'_> {
     /// READY: the session has begun, or the events are registered.
@@ -17,11 +13,6 @@ impl Envelope<'_> {
     /// AUTHENTICATE: say who you are, in the way of this class.
     pub fn put_authenticate(&self, class: &str, out: &mut Vec<u8>) {
         self.put(Opcode::Authenticate, out, |out| writer::string(out, class));
-    }
-
-    /// AUTH_CHALLENGE: the next step of a SASL exchange.
-    pub fn put_auth_challenge(&self, token: Option<&[u8]>, out: &mut Vec<u8>) {
-        self.put(Opcode::AuthChallenge, out, |out| writer::bytes(out, token));
     }
 
     /// AUTH_SUCCESS: the session has begun.
