@@ -9,6 +9,8 @@
 //!   known    too long to run here, or this very tier: each command is asked for `--help`, so that
 //!            its program, its sub-command and its flags must exist
 //!
+//! A span of the text that begins with `cargo ci` is known too.
+//!
 //! Invariant: a block without a language is a complaint, and so is one to type without a known
 //! second word, so no command block of a document is untested.
 //!
@@ -112,7 +114,10 @@ fn blocks(text: &str) -> Vec<Block> {
                 block.text.push('\n');
             }
             None => {
-                let Some(info) = fence.strip_prefix("```") else { continue };
+                let Some(info) = fence.strip_prefix("```") else {
+                    found.extend(spans(line, words));
+                    continue;
+                };
                 let mut words = info.split_whitespace().map(str::to_owned);
                 let language = words.next().unwrap_or_default();
                 let mark = words.next().unwrap_or_default();
@@ -122,6 +127,19 @@ fn blocks(text: &str) -> Vec<Block> {
     }
     found.extend(open);
     found
+}
+
+/// The commands of ours within a line of text, each as a block of its own.
+fn spans(line: usize, words: &str) -> impl Iterator<Item = Block> {
+    let is_whole = words.matches('`').count().is_multiple_of(2);
+    let spans = words.split('`').skip(1).step_by(2).filter(move |_| is_whole);
+    let commands = spans.filter(|span| span.starts_with("cargo ci "));
+    commands.map(move |text| Block {
+        line,
+        language: "sh".to_owned(),
+        mark: "known".to_owned(),
+        text: text.to_owned(),
+    })
 }
 
 /// One shell program for the whole document.
@@ -211,6 +229,16 @@ mod tests {
             assert_eq!(found.len(), 1, "{text}");
             assert_eq!(complain("a.md", &found[0]).is_none(), is_fine, "{text}");
         }
+    }
+
+    #[test]
+    fn a_command_of_ours_within_the_text_is_known() {
+        let found = blocks("Type `cargo ci fast --no-such` or `ls`.\n| `cargo ci\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].mark.as_str(), found[0].text.as_str()),
+            ("known", "cargo ci fast --no-such")
+        );
     }
 
     #[test]
