@@ -113,7 +113,8 @@ impl Engine {
         result
     }
 
-    /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the log back.
+    /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the
+    /// log back.
     fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
         let tables = self.tables.by_id();
         let free = tables.iter().filter(|(_, table)| {
