@@ -10,6 +10,11 @@ pub const NAME_BYTES_MAX: usize = 192;
 pub const COLUMN_NAME_BYTES_MAX: usize = 65_535;
 /// Deepest nesting of a type: it bounds the stack of whatever walks types and their values.
 pub const TYPE_DEPTH_MAX: u32 = 48;
+/// Largest description of a type, in bytes: 16 for each part, user types written out wherever they stand, and the names.
+/// It bounds the columns' part of an answer, where parts are counted in two bytes.
+pub const TYPE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a type's description for each part, beside names.
+pub const TYPE_PART_BYTES: usize = 16;
 /// Levels that a user type counts for: the schema log writes two of JSON for a type and five for a
 /// user type, and reads at most 128.
 pub const USER_TYPE_LEVELS: u32 = 3;
@@ -29,5 +34,7 @@ pub const VECTOR_DIMENSIONS_MAX: u32 = 16_000;
 
 const _: () =
     assert!(CELL_BYTES_MAX + KEY_BYTES_MAX < MUTATION_BYTES_MAX, "a cell fits a mutation");
+const _: () =
+    assert!(TYPE_BYTES_MAX / TYPE_PART_BYTES <= 1 + u16::MAX as usize, "counted in a [short]");
 const _: () = assert!(2 * TYPE_DEPTH_MAX + 16 < 128, "the schema log reads what it wrote");
 const _: () = assert!(COLUMNS_MAX < u16::MAX as usize, "column ids are u16");

@@ -6,7 +6,9 @@
 //!
 //! Not here: literals (`cql`), the order-preserving form (`ordered.rs`).
 
-use crate::limits::{TYPE_DEPTH_MAX, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX};
+use crate::limits::{
+    TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX,
+};
 use crate::ordered;
 use crate::{Error, Result};
 use std::cmp::Ordering;
@@ -222,36 +224,40 @@ impl CqlType {
 
     /// Refuses a type nested too deep or a vector too long.
     pub fn check_limits(&self) -> Result<()> {
-        self.check_depth(TYPE_DEPTH_MAX)
+        self.check_parts(TYPE_DEPTH_MAX, &mut { TYPE_BYTES_MAX })
     }
 
-    fn check_depth(&self, left: u32) -> Result<()> {
+    /// `bytes_left` is what the description may still take: the walk ends when it is spent, however often user types
+    /// multiply each other.
+    fn check_parts(&self, levels_left: u32, bytes_left: &mut usize) -> Result<()> {
+        let mut spend = |bytes: usize| {
+            let left = bytes_left.checked_sub(bytes);
+            left.map(|left| *bytes_left = left).ok_or_else(|| {
+                Error::invalid(format!(
+                    "type too large: its parts, at {TYPE_PART_BYTES} bytes each, and their names take more than {TYPE_BYTES_MAX} bytes"
+                ))
+            })
+        };
+        spend(TYPE_PART_BYTES)?;
         let levels = if let CqlType::Udt { .. } = self { USER_TYPE_LEVELS } else { 1 };
-        let left = left.checked_sub(levels).ok_or_else(|| {
+        let left = levels_left.checked_sub(levels).ok_or_else(|| {
             Error::invalid(format!("type nested deeper than {TYPE_DEPTH_MAX} levels"))
         })?;
         match self {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                element.check_depth(left)
-            }
-            CqlType::Map { key, value, .. } => {
-                key.check_depth(left)?;
-                value.check_depth(left)
-            }
-            CqlType::Tuple(parts) => parts.iter().try_for_each(|part| part.check_depth(left)),
             CqlType::Udt { definition, .. } => {
-                definition.fields.iter().try_for_each(|(_, field)| field.check_depth(left))
+                spend(definition.keyspace.len() + definition.name.len())?;
+                definition.fields.iter().try_for_each(|(name, _)| spend(name.len()))?;
             }
             CqlType::Vector { dimensions, .. }
                 if *dimensions == 0 || *dimensions > VECTOR_DIMENSIONS_MAX =>
             {
-                Err(Error::invalid(format!(
+                return Err(Error::invalid(format!(
                     "vectors may only have 1 to {VECTOR_DIMENSIONS_MAX} dimensions, not {dimensions}"
-                )))
+                )));
             }
-            CqlType::Vector { element, .. } => element.check_depth(left),
-            _ => Ok(()),
+            _ => {}
         }
+        self.parts().into_iter().try_for_each(|part| part.check_parts(left, bytes_left))
     }
 
     /// Whether `value` is one of this type's; the error begins as Cassandra's.

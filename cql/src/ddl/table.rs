@@ -7,10 +7,11 @@ use crate::lang::ast::{
     TableChange,
 };
 use crate::types::resolve_type;
-use model::limits::NAME_BYTES_MAX;
+use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use model::options::TableOptions;
 use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
+use std::collections::{HashMap, HashSet};
 
 type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
@@ -44,10 +45,9 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     check_key(name, &columns, partition, clustering)?;
     let descending = directions(clustering, &create.clustering_order)?;
     let mut table = TableBuilder::new(keyspace_name, name, id).options(options);
-    let ty = |wanted: &str| {
-        let found = columns.iter().find(|(column, _)| column.name == wanted);
-        found.expect("keys were checked").1.clone()
-    };
+    let types: HashMap<&str, &CqlType> =
+        columns.iter().map(|(column, ty)| (column.name.as_str(), ty)).collect();
+    let ty = |wanted: &str| types[wanted].clone();
     for column in partition {
         table = table.partition_key(column, ty(column))?;
     }
@@ -105,9 +105,13 @@ fn resolve_columns<'c>(
     table: &str,
     columns: &'c [ColumnDefinition],
 ) -> Result<Resolved<'c>> {
+    if columns.len() > COLUMNS_MAX {
+        return Err(Error::invalid(format!("a table can have {COLUMNS_MAX} columns")));
+    }
     let mut resolved: Resolved<'c> = Vec::with_capacity(columns.len());
+    let mut names = HashSet::with_capacity(columns.len());
     for column in columns {
-        if resolved.iter().any(|(other, _)| other.name == column.name) {
+        if !names.insert(&column.name) {
             return Err(Error::invalid(format!(
                 "Duplicate column '{}' declaration for table '{keyspace}.{table}'",
                 column.name
@@ -143,14 +147,16 @@ fn check_key(
     partition: &[String],
     clustering: &[String],
 ) -> Result<()> {
-    let key: Vec<&String> = partition.iter().chain(clustering).collect();
-    for (i, name) in key.iter().enumerate() {
-        if key[..i].contains(name) {
+    let by_name: HashMap<&String, &(&ColumnDefinition, CqlType)> =
+        columns.iter().map(|resolved| (&resolved.0.name, resolved)).collect();
+    let mut key = HashSet::new();
+    for name in partition.iter().chain(clustering) {
+        if !key.insert(name) {
             return Err(Error::invalid(format!(
                 "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
             )));
         }
-        let Some((column, ty)) = columns.iter().find(|(column, _)| column.name == **name) else {
+        let Some((column, ty)) = by_name.get(name) else {
             return Err(Error::invalid(format!(
                 "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
             )));

@@ -288,3 +288,35 @@ fn durations_order_no_rows_wherever_they_are() {
     let expected = "Invalid non-frozen user-defined type \"ks.foo\" for PRIMARY KEY column 'c'";
     assert_eq!(db.err("CREATE TABLE t (k int, c foo, PRIMARY KEY (k, c))"), expected);
 }
+
+/// A type is described in every answer that has a column of it, with user types written out wherever they stand: four
+/// types of a hundred fields each would be a hundred million parts.
+#[test]
+fn types_that_multiply_each_other_are_refused() {
+    let mut db = Database::new();
+    let fields = |ty: &str| (0..100).map(|i| format!("f{i} {ty}")).collect::<Vec<_>>().join(", ");
+    db.ok(&format!("CREATE TYPE t1 ({})", fields("int")));
+    db.ok(&format!("CREATE TYPE t2 ({})", fields("frozen<t1>")));
+    let refused = "type too large: its parts";
+    assert!(db.err(&format!("CREATE TYPE t3 ({})", fields("frozen<t2>"))).starts_with(refused));
+    let parts = ["int"; 65_536].join(", ");
+    let wide = format!("CREATE TABLE wide (k int PRIMARY KEY, v tuple<{parts}>)");
+    assert!(db.err(&wide).starts_with(refused));
+    // A type that grows is refused for what is made of it.
+    db.ok("CREATE TYPE small (a int)");
+    db.ok(&format!("CREATE TYPE holder ({})", fields("frozen<small>")));
+    db.ok(&format!("CREATE TABLE t (k int PRIMARY KEY, {})", fields("frozen<holder>")));
+    assert!(db.err(&format!("ALTER TYPE small ADD b {}", "frozen<t2>")).starts_with(refused));
+    db.ok("ALTER TYPE small ADD b frozen<t1>");
+}
+
+/// Cassandra's words, and no name is compared with every other.
+#[test]
+fn names_of_many_columns_are_told_apart_at_once() {
+    let mut db = Database::new();
+    let columns = |n: usize| (0..n).map(|i| format!("c{i} int")).collect::<Vec<_>>().join(", ");
+    let text = format!("CREATE TABLE t (k int PRIMARY KEY, {})", columns(20_000));
+    assert_eq!(db.err(&text), "a table can have 16384 columns");
+    let text = format!("CREATE TYPE t ({}, c7 int)", columns(60_000));
+    assert_eq!(db.err(&text), "Duplicate field name 'c7' in type 't'");
+}

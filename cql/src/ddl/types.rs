@@ -10,6 +10,7 @@ use crate::types::resolve_type;
 use model::limits::NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
 use model::types::{CqlType, UserType};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,9 +38,15 @@ pub(super) fn create(
         )));
     }
     let mut made = UserType::new(keyspace, &name.name, Vec::with_capacity(fields.len()));
+    let mut names = HashSet::with_capacity(fields.len());
     for (field, type_name) in fields {
+        if !names.insert(field) {
+            let text = format!("Duplicate field name '{field}' in type '{}'", made.name);
+            return Err(Error::Invalid(text));
+        }
         add_field(context, &mut made, field, type_name)?;
     }
+    check_size(&made)?;
     let (object, change) = (Object::Type(made.name.clone()), SchemaChange::CreateType(made));
     Ok(Ddl::step(change, "CREATED", keyspace, object, Vec::new()))
 }
@@ -50,10 +57,6 @@ fn add_field(
     field: &str,
     type_name: &TypeName,
 ) -> Result<()> {
-    if to.fields.iter().any(|(name, _)| name == field) {
-        let text = format!("Duplicate field name '{field}' in type '{}'", to.name);
-        return Err(Error::Invalid(text));
-    }
     // Before the name is looked up, as Cassandra has it.
     if matches!(type_name, TypeName::User(_)) {
         return Err(Error::invalid("A user type cannot contain non-frozen UDTs"));
@@ -102,6 +105,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> 
         }
     }
     let tables = tables_after(keyspace, &changed);
+    check_users(keyspace, &changed, &tables)?;
     let object = Object::Type(changed.name.clone());
     let change = SchemaChange::AlterType { definition: changed, tables };
     Ok(Ddl::step(change, "UPDATED", keyspace_name, object, Vec::new()))
@@ -163,8 +167,9 @@ fn rename_fields(
             }
         }
     }
-    for (index, (name, _)) in changed.fields.iter().enumerate() {
-        if changed.fields[..index].iter().any(|(other, _)| other == name) {
+    let mut seen = HashSet::with_capacity(changed.fields.len());
+    for (name, _) in &changed.fields {
+        if !seen.insert(name) {
             return Err(Error::Invalid(format!("Duplicate field name {name} in {of_type}")));
         }
     }
@@ -205,6 +210,22 @@ impl fmt::Display for Written<'_> {
         }
         f.write_str(if frozen { ">" } else { "" })
     }
+}
+
+/// Refuses a type that no column could have.
+fn check_size(ty: &UserType) -> Result<()> {
+    let definition = Arc::new(ty.clone());
+    Ok(CqlType::Udt { definition, frozen: true }.check_limits()?)
+}
+
+/// Refuses a change that makes the type, or what is made of it, larger or deeper than types may be.
+fn check_users(keyspace: &Keyspace, changed: &UserType, tables: &[Table]) -> Result<()> {
+    check_size(changed)?;
+    let definition = Arc::new(changed.clone());
+    let fields = keyspace.types.values().flat_map(|ty| &ty.fields);
+    let of_types = fields.map(|(_, ty)| ty.with_user_type(&definition));
+    let of_tables = tables.iter().flat_map(Table::columns).map(|column| column.ty.clone());
+    Ok(of_types.chain(of_tables).try_for_each(|ty| ty.check_limits())?)
 }
 
 /// The tables whose columns hold the type, with its new definition.

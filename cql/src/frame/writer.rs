@@ -66,10 +66,11 @@ pub fn value(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// Appends a `[string list]`: a `[short]` count and strings.
+/// Appends a `[string list]`: a `[short]` count and strings. What a `[short]` cannot count is left out.
 pub fn string_list<'s>(out: &mut Vec<u8>, items: impl ExactSizeIterator<Item = &'s str>) {
-    short(out, count(items.len()));
-    for item in items {
+    let written = items.len().min(usize::from(u16::MAX));
+    short(out, count(written));
+    for item in items.take(written) {
         string(out, item);
     }
 }
@@ -129,6 +130,16 @@ mod tests {
         let read = Reader::new(&out).string().unwrap();
         assert_eq!(read.len(), 65_534);
         assert!(text.starts_with(read));
+    }
+
+    #[test]
+    fn more_strings_than_a_short_counts_are_left_out() {
+        let warnings = vec!["w"; 70_000];
+        let mut out = Vec::new();
+        string_list(&mut out, warnings.iter().copied());
+        let mut reader = Reader::new(&out);
+        assert_eq!(reader.string_list().unwrap().iter().count(), 65_535);
+        assert!(reader.is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use cql::plan::{BatchSize, Records, WritePlan};
 use cql::prepare::Statement;
 use model::Token;
 use shard::owner::{ShardId, Sharder};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 impl Executor {
@@ -56,8 +57,10 @@ impl Executor {
             let BoundBatch { record, size, .. } = &mut bound;
             plan_of(statement)?.bind_into_batch(&bindings, &mut scratch, record, size)?;
         }
-        let all = statements.iter().flat_map(|one| one.compiled.warnings.clone());
-        let warnings = all.chain(bound.warnings()).collect();
+        let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
+        // A batch may name one statement many thousand times.
+        let once: BTreeSet<&String> = of_statements.collect();
+        let warnings = once.into_iter().cloned().chain(bound.warnings()).collect();
         let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
         BoundWrite { record, kind, warnings }.check(&replication)
     }
