@@ -33,7 +33,7 @@ pub(crate) fn run(repository: &Repository, seconds: u64, log: &Log) -> Outcome {
     let work = repository.work_folder().join("fuzz");
     let corpus = repository.root().join("ci/fuzz/corpus");
     let planted = work.join("corpus/planted");
-    // Found anew each time, or it would prove nothing.
+    // Found again each time, or it would prove nothing.
     let _ = fs::remove_dir_all(&planted);
     let mut command = target(repository, &work, "planted", PLANTED_SECONDS)?;
     let Err(text) = log.run(&mut command, COMMAND_LIMIT) else {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `--record --port P` asks Apache Cassandra 5.0.9 at that port instead, and writes its answers into
-//! the files: nobody writes them by hand. Where we differ on purpose, the case says why; where we
+//! the files: none is written by hand. Where we differ on purpose, the case says why; where we
 //! differ by a defect, `ci/golden/known-differences.txt` lists the case under its cause.
 //!
 //! Invariants
@@ -262,7 +262,7 @@ impl Node<'_> {
     }
 }
 
-/// Two passes over a server that is there already, whoever it is.
+/// Two passes over a server that is there already, of whatever kind.
 fn elsewhere(topics: &[Topic], address: &Address) -> Result<Found, String> {
     let mut found = Found::default();
     for prepared_writes in [false, true] {

@@ -1,9 +1,9 @@
 //! Kits: what a check needs from outside, installed once into `target/ci`, never on the machine.
 //!
 //! A kit is a folder and the text it was made from (requirements, lock files). While that text
-//! stays, the kit stays; when it changes, the kit is made anew.
+//! stays, the kit stays; when it changes, the kit is made again.
 //!
-//! Invariant: a kit that failed half-way has no stamp, and is made anew.
+//! Invariant: a kit that failed half-way has no stamp, and is made again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

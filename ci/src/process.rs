@@ -50,7 +50,7 @@ mod tests {
         };
         kill_tree(child.id());
         assert!(!child.wait().unwrap().success());
-        // A zombie waits for whoever adopted it; it runs no more.
+        // A zombie waits for the process that adopted it; it runs no more.
         let runs = || {
             fs::read_to_string(format!("/proc/{grandchild}/stat"))
                 .is_ok_and(|stat| !stat.contains(") Z "))

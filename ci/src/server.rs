@@ -161,7 +161,7 @@ impl Drop for Server {
     }
 }
 
-/// Two ports that nobody listens on.
+/// Two ports that no process listens on.
 fn free_ports() -> Result<(u16, u16), String> {
     let bind = || TcpListener::bind(("127.0.0.1", 0)).map_err(text);
     let (one, two) = (bind()?, bind()?);
@@ -209,7 +209,7 @@ impl DataFolder {
         found
     }
 
-    /// Removes it: the step went well, and nobody will want to look.
+    /// Removes it: the step went well, and there is nothing to look at.
     pub(crate) fn discard(self) -> Result<(), String> {
         fs::remove_dir_all(&self.path).map_err(|error| format!("{}: {error}", self.path.display()))
     }

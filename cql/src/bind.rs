@@ -11,7 +11,7 @@ use model::CqlType;
 /// A bind marker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
-    /// Its keyspace, for the metadata.
+    /// The keyspace of the marker's table, for the metadata.
     pub keyspace: String,
     /// Name of the table that the marker's column belongs to.
     pub table: String,
@@ -29,7 +29,7 @@ pub trait Ids {
     fn uuid(&self) -> [u8; 16];
 }
 
-/// When a statement happens.
+/// The timestamp and the clock that a statement sees: one for all its parts.
 #[derive(Clone, Copy)]
 pub struct StatementTime<'a> {
     /// The timestamp of writes that name none, in microseconds.
@@ -49,13 +49,13 @@ const INLINE: usize = 24;
 pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
     spilled: Vec<Value<'a>>,
-    /// When the statement happens.
-    pub moment: StatementTime<'a>,
+    /// The timestamp and the clock that the statement sees.
+    pub time: StatementTime<'a>,
 }
 
 impl<'a> Bindings<'a> {
     /// Binds `values` to `markers`: by name if they have names, else in order.
-    pub fn new(values: &Values<'a>, markers: &[Marker], moment: StatementTime<'a>) -> Result<Self> {
+    pub fn new(values: &Values<'a>, markers: &[Marker], time: StatementTime<'a>) -> Result<Self> {
         if values.len() != markers.len() && !values.is_named() {
             return Err(Error::invalid(format!(
                 "Invalid amount of bind variables: expected {} but got {}",
@@ -63,7 +63,7 @@ impl<'a> Bindings<'a> {
                 values.len()
             )));
         }
-        let mut bindings = Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), moment };
+        let mut bindings = Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), time };
         if markers.len() > INLINE {
             bindings.spilled.resize(markers.len() - INLINE, Value::Null);
         }
@@ -87,8 +87,8 @@ impl<'a> Bindings<'a> {
     }
 
     /// Bindings of a statement without markers.
-    pub fn none(moment: StatementTime<'a>) -> Self {
-        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), moment }
+    pub fn none(time: StatementTime<'a>) -> Self {
+        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), time }
     }
 
     fn set(&mut self, index: usize, value: Value<'a>, marker: &Marker) -> Result<()> {

@@ -19,12 +19,12 @@ use crate::lang::ast::{QualifiedName, Statement};
 use model::schema::{Keyspace, Schema, SchemaChange, TableId};
 use std::sync::Arc;
 
-/// What a statement about the schema stands on.
+/// The schema, names and time that a statement about the schema is planned with.
 #[derive(Clone, Copy)]
 pub struct DdlContext<'g> {
     /// The schema now.
     pub schema: &'g Schema,
-    /// What USE chose.
+    /// The keyspace that USE chose, for unqualified names.
     pub keyspace: Option<&'g str>,
     /// Keyspaces that are the server's own.
     pub is_system: fn(&str) -> bool,
@@ -47,7 +47,7 @@ pub struct Event {
     pub object: Object,
 }
 
-/// What an event is about.
+/// The object that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// The keyspace itself changed.
@@ -63,7 +63,7 @@ pub enum Object {
 pub struct Ddl {
     /// What to do and what to tell; nothing when IF EXISTS or IF NOT EXISTS settles it.
     pub step: Option<(SchemaChange, Event)>,
-    /// What the user should know.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ use model::schema::{Keyspace, Schema, Table};
 use model::types::{CqlType, Name};
 use std::sync::Arc;
 
-/// What a DESCRIBE answers.
+/// The rows that answer a DESCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Described {
     /// `keyspace_name, type, name`

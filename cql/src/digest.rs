@@ -1,6 +1,6 @@
 //! Ids made of content: MD5, as Cassandra's ids of prepared statements and of result metadata are.
 //!
-//! They name things among honest peers; nothing rests on nobody being able to forge one.
+//! They name things among honest peers; nothing depends on their being hard to forge.
 
 use md5::{Digest, Md5};
 

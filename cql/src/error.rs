@@ -10,15 +10,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a statement is not executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It is not CQL.
+    /// The text is not CQL.
     Syntax(String),
     /// It asks for what the schema, the types or a limit forbid.
     Invalid(String),
     /// It asks for what the configuration or an option forbids.
     Config(String),
-    /// Who asks may not.
+    /// The client may not do this.
     Unauthorized(String),
-    /// What it creates is there.
+    /// The keyspace or table to be created exists.
     AlreadyExists {
         /// Keyspace of the object.
         keyspace: String,
@@ -33,7 +33,7 @@ pub enum Error {
         keyspace: String,
         /// Name of the function.
         function: String,
-        /// Its argument types.
+        /// The types of the function's arguments.
         arguments: Vec<String>,
         /// Message for the client, in Cassandra's words.
         text: String,

@@ -47,13 +47,13 @@ use std::borrow::Cow;
 /// An expression with its type: what is evaluated when a statement is executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// What it is made of.
+    /// A constant, a marker, a column, or a function of other terms.
     pub kind: Kind,
     /// The type of its value.
     pub ty: CqlType,
 }
 
-/// What a term is made of.
+/// The node of the expression tree that a term is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Known when the statement is prepared.
@@ -66,7 +66,7 @@ pub enum Kind {
     UnorderedMarker(u16),
     /// A term of a `SELECT` that is evaluated once, before the rows: its slot in `Selection::once`.
     Once(usize),
-    /// What is read of a row.
+    /// A column of the row, or a part of it.
     Row(Source),
     /// The slot of an aggregate of a group.
     Aggregate(usize),
@@ -165,7 +165,7 @@ impl Term {
         }
     }
 
-    /// Its value in an environment.
+    /// The term's value in an environment, as wire bytes.
     #[inline]
     pub fn eval<'e>(&'e self, env: &'e impl Env) -> Result<Evaluated<'e>> {
         match &self.kind {

@@ -6,8 +6,8 @@
 //!        ──► Schema                         looked at when it is executed: the schema may be newer
 //! ```
 //!
-//! A plan belongs to the version of the schema it was made with; whoever keeps plans makes them
-//! anew when their table changed.
+//! A plan belongs to the version of the schema it was made with; a cache of plans compiles them
+//! again when their table changed.
 
 mod hints;
 mod name;
@@ -50,13 +50,13 @@ pub enum Statement {
 /// A prepared statement.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What it does.
+    /// The compiled statement.
     pub statement: Statement,
-    /// Its bind markers in order.
+    /// The bind markers in the order of the text.
     pub markers: Vec<Marker>,
     /// Which markers are the partition key, in key order, if all of it is bound.
     pub key_indexes: Vec<u16>,
-    /// What its user should know.
+    /// Warnings for the client, sent with each answer.
     pub warnings: Vec<String>,
     /// Whether it means the same in every session: each table is named with its keyspace.
     pub is_qualified: bool,

@@ -190,9 +190,9 @@ fn names(columns: &[Column]) -> String {
 pub struct Where {
     /// Which partitions are addressed.
     pub partitions: PartitionChoice,
-    /// Which rows of them.
+    /// Which rows of these partitions are addressed.
     pub rows: RowChoice,
-    /// What else must hold.
+    /// What a row must fulfil beside, read and compared one by one.
     pub filters: Vec<FilterTemplate>,
 }
 

@@ -126,7 +126,7 @@ impl Database {
             Statement::Write(plan) => {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());
-                let bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
+                let bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record)?;
                 self.ids = ids;
                 self.apply(&record);
@@ -135,7 +135,7 @@ impl Database {
             Statement::Batch(plan) => {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());
-                let mut bindings = Bindings::new(values, &prepared.markers, self.moment(&ids))?;
+                let mut bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
                 let mut size = BatchSize::new(plan.kind, BatchThresholds::default());
                 let scratch = &mut Scratch::default();
                 plan.bind_write(&mut bindings, scratch, &mut record, &mut size)?;
@@ -168,7 +168,7 @@ impl Database {
         }
     }
 
-    fn moment<'a>(&self, ids: &'a CountingIds) -> StatementTime<'a> {
+    fn time<'a>(&self, ids: &'a CountingIds) -> StatementTime<'a> {
         let timestamp_us = self.timestamp_us;
         StatementTime { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
     }
@@ -211,7 +211,7 @@ impl Database {
         let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
         let ids = CountingIds::default();
         let values = values.as_values(Version::V4);
-        let mut bindings = Bindings::new(&values, &prepared.markers, self.moment(&ids))?;
+        let mut bindings = Bindings::new(&values, &prepared.markers, self.time(&ids))?;
         let scratch = &mut Scratch::default();
         match &prepared.statement {
             Statement::Write(plan) => plan.bind_write(&bindings, scratch, record),
@@ -228,7 +228,7 @@ impl Database {
         let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
         let Statement::Select(plan) = &prepared.statement else { panic!("{text} reads nothing") };
         let ids = CountingIds::default();
-        let bindings = Bindings::none(self.moment(&ids));
+        let bindings = Bindings::none(self.time(&ids));
         let page = Page { rows: self.page_rows, state: Some(state) };
         let bound = plan.bind_read(&bindings, page)?;
         let (mut out, mut shown) = (Vec::new(), String::new());
@@ -242,7 +242,7 @@ impl Database {
 
     fn select(&self, plan: &SelectPlan, markers: &[Marker], values: &Values<'_>) -> Result<String> {
         let ids = CountingIds::default();
-        let bindings = Bindings::new(values, markers, self.moment(&ids))?;
+        let bindings = Bindings::new(values, markers, self.time(&ids))?;
         let mut shown = String::new();
         let mut state: Option<Vec<u8>> = None;
         loop {

@@ -3,7 +3,7 @@
 //! `testdata/frame/*.bin` is one direction of one connection: the Python driver 3.30 talking to
 //! Apache Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies
 //! what we read in it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test
-//! recorded` writes these texts anew.
+//! recorded` writes these texts again.
 
 #![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
 

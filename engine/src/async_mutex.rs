@@ -1,4 +1,4 @@
-//! One at a time, across awaits: whoever changes the manifest and what follows from it takes the turn.
+//! One at a time, across awaits: a change of the manifest and of what follows from it takes the turn.
 //!
 //! The manifest itself puts commits in a row; this is held longer, from looking at the tables (is what was flushed
 //! still wanted?) over the commit to changing them, so that two such changes never see each other half done.
@@ -19,7 +19,7 @@ pub(crate) struct AsyncMutex {
 pub(crate) struct Guard<'t>(&'t AsyncMutex);
 
 impl AsyncMutex {
-    /// Waits until nobody has the turn, and takes it.
+    /// Waits until the turn is free, and takes it.
     pub(crate) async fn take(&self) -> Guard<'_> {
         poll_fn(|cx| {
             if self.taken.replace(true) {

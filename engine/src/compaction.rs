@@ -1,4 +1,4 @@
-//! Compaction: many files become few, and what nobody can see any more goes.
+//! Compaction: many files become few, and what no reader can see any more goes.
 //!
 //! ```text
 //! pieces ─► strategy (data in, data out) ─► Task ─► rewrite (the one mechanism) ─► fragments
@@ -6,7 +6,7 @@
 //!
 //! 1. A strategy looks at sizes, tokens and statistics and says which pieces to merge. It reads no file.
 //! 2. `rewrite` merges them into fragments that are whole, synced and read back.
-//! 3. Whoever asked commits one manifest edit that removes the inputs and adds the outputs.
+//! 3. The caller commits one manifest edit that removes the inputs and adds the outputs.
 //!
 //! The pieces of a run share no token, so a run counts as one file, however many fragments it has.
 //!

@@ -11,7 +11,7 @@
 //! Invariants of every cursor
 //! 1. Partitions ascend by (token, key), also in a reversed span; rows follow the span's direction.
 //! 2. Range tombstones come as *changes*: the deletion that holds from a position on, `NONE` after
-//!    its end. So none overlaps, whoever reads keeps one value, and no end must be known in advance.
+//!    its end. So none overlaps, a reader keeps one value, and no end must be known in advance.
 //!    Forward a change at `p` governs clusterings `>= p` and comes before the row at `p`; reversed it
 //!    governs those `< p` and comes after the row at `p`.
 //! 3. Each slice stands alone: a tombstone open where a slice begins is a change at its border, and

@@ -54,7 +54,7 @@ impl Engine {
         result.map(drop)
     }
 
-    /// Makes the view take the layer's place; `false` if nobody wants it any more.
+    /// Makes the view take the layer's place; `false` if the table was emptied meanwhile.
     async fn commit_flush(
         &self,
         table: &Table,

@@ -1,4 +1,4 @@
-//! A file of checksummed entries that is appended to and now and then made anew: under the manifest and the
+//! A file of checksummed entries that is appended to and now and then rewritten: under the manifest and the
 //! schema.
 //!
 //! ```text

@@ -5,7 +5,7 @@
 //!
 //! Invariants: an edit happens whole or not at all; what the manifest names is there; files that no manifest
 //! names are garbage. Commits are one after another, however many tasks ask. A journal holds the edits
-//! (`journal/`); it is made anew from the state when it is full and whenever it is opened.
+//! (`journal/`); it is rewritten from the state when it is full and whenever it is opened.
 //!
 //! Not here: the sstables, and who decides what to merge.
 

@@ -9,7 +9,7 @@
 //! 1. Only what is in the log is inserted (`write.rs`), so a memtable can be thrown away by a crash.
 //! 2. `insert` cannot fail and does not yield. Inserting twice is inserting once.
 //! 3. A row here is never wholly under a tombstone of its own partition here, apart from the rows
-//!    that a wide tombstone was too busy to take out: whoever reads applies the tombstones anyway.
+//!    that a wide tombstone was too busy to take out: a read applies the tombstones anyway.
 //! 4. A row is overwritten in place if the new bytes fit, so updating the same rows again and again
 //!    does not grow the memtable.
 //!

@@ -122,7 +122,7 @@ pub fn read_record(
     Ok(page.end())
 }
 
-/// Runs what waits for nobody but itself.
+/// Runs a future that waits for nothing but itself.
 fn without_waiting<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -220,7 +220,7 @@ impl Read<'_> {
         page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        // Whoever cut the page may not know that its last row was all that is wanted of the
+        // The sink that cut the page may not know that its last row was all that is wanted of the
         // partition: pages of several shards are merged by their rows alone.
         let limits = &self.command.limits;
         let enough = self.command.distinct || resume.rows_of_partition >= limits.rows_per_partition;

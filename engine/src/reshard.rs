@@ -10,10 +10,10 @@
 //! 1. No sstable is rewritten: a view is a file and a range of tokens. A file whose tokens now belong to several
 //!    shards has a view in each; compaction parts them in its own time.
 //! 2. Until `layout` is replaced the old generation is the data, untouched. A crash at any step leaves directories
-//!    that no layout names and files that no manifest names; the next start removes both and begins anew.
+//!    that no layout names and files that no manifest names; the next start removes both and begins again.
 //! 3. Memory is bounded: the logs' rows are written out whenever they have filled it.
 //!
-//! [`sweep`] is the other half of naming: it deletes what nobody names.
+//! [`sweep`] is the other half of naming: it deletes what nothing names.
 
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
@@ -117,7 +117,7 @@ impl<'r> Logs<'r> {
                 let done = state.truncated(mutation.table.0);
                 let Some(table) = self.tables.get(&mutation.table) else { continue };
                 if done.is_none_or(|done| record.end > done) {
-                    // Positions of several logs mean nothing together, and nobody asks for them here.
+                    // Positions of several logs mean nothing together, and nothing asks for them here.
                     let grown = table.apply(&mutation, Position::ZERO, Position::ZERO);
                     self.bytes = self.bytes - grown.before + grown.after;
                 }

@@ -60,7 +60,7 @@ impl fmt::Display for SstableId {
     }
 }
 
-/// What proves that a file is the one that was written: whoever names the file keeps it.
+/// What proves that a file is the one that was written: it is kept where the file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileDigest {
     /// Length of the file in bytes.

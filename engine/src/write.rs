@@ -155,7 +155,7 @@ impl Engine {
         self.writes.until(|| self.writes.applied() >= position).await
     }
 
-    /// For a shard that nobody writes to just now: from here on damage to the last block of its log is told from a
+    /// For a shard that no client writes to just now: from here on damage to the last block of its log is told from a
     /// write that was cut short, and refused instead of forgotten.
     pub fn claim_log(&self) {
         if self.writes.len() == 0 {

@@ -331,7 +331,7 @@ fn whichever_operation_fails_readers_see_the_same_and_it_is_tried_again() {
             if let Ok(()) | Err(engine::Error::Poisoned(_)) = result {
                 return;
             }
-            // After a failed commit nobody goes on; after anything else the next try succeeds.
+            // After a failed commit the engine stops; after anything else the next try succeeds.
             let Some(job) = shard.engine.next_job(100) else { return };
             let again = shard.engine.run(job, 100, async || yield_now().await).await;
             shard.check().await;

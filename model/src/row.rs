@@ -33,7 +33,7 @@
 //! 3. The row's timestamp is the marker's if there is a marker.
 //!
 //! Values stay in CQL wire form. A static row has the same form. Whether these bytes may be
-//! believed is settled where they enter: [`RowRef::checked`] for bytes nobody has vouched for,
+//! believed is settled where they enter: [`RowRef::checked`] for bytes that are not proven yet,
 //! [`RowRef::trusted`] for bytes under a checksum.
 
 mod build;
@@ -138,7 +138,7 @@ impl<'a> RowRef<'a> {
         RowRef { bytes }
     }
 
-    /// A row whose bytes nobody has vouched for: walks it once.
+    /// A row whose bytes that are not proven yet: walks it once.
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let row = RowRef { bytes };
         let (head, written, mut cursor) = read_head(bytes)?;

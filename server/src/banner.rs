@@ -53,7 +53,7 @@ pub(crate) fn show(banner: &Banner<'_>) {
 
 /// Tells systemd that the end has begun.
 pub(crate) fn tell_stopping() {
-    // Whoever does not listen to systemd's socket cannot be told, and need not be.
+    // A process without systemd's socket cannot be told, and need not be.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
 }
 

@@ -164,7 +164,7 @@ fn settle(
     config.validate(machine)?;
     if !listen.is_loopback() {
         warnings.push(format!(
-            "serving {listen} without authentication: whoever reaches this port may read and \
+            "serving {listen} without authentication: every client that reaches this port may read and \
              change everything. Listen on 127.0.0.1, or put a firewall in front"
         ));
     }

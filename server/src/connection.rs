@@ -73,7 +73,7 @@ enum State {
 pub(crate) enum Fate {
     /// The connection lives on.
     Keep,
-    /// It is over.
+    /// The connection is over: drop it.
     Drop,
 }
 

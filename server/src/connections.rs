@@ -24,7 +24,7 @@ struct Slot {
 }
 
 impl Connections {
-    /// How many there are.
+    /// The number of open connections.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

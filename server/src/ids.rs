@@ -20,7 +20,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Ids of a core that nobody has had before.
+    /// Ids of a core that no core has had before.
     pub(crate) fn new(clock: Rc<Clock>) -> Ids {
         let random = Uuid::new_v4();
         let mut tail = [0; 8];

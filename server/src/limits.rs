@@ -27,7 +27,7 @@ pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 /// Connections accepted in one pass, so that a flood of them does not stall requests.
 pub(crate) const ACCEPTS_PER_PASS: usize = 64;
 
-/// How long a handshake may take.
+/// The time from a connection's start within which its handshake must end.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may leave its answers unread once they are too many.
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@
 //!              source port % shards, the rule by which shard-aware drivers choose their port
 //! ```
 //!
-//! Nobody hands connections over: one lands where it stays. Whether the program does what it
+//! No core hands connections over: one lands where it stays. Whether the program does what it
 //! should is tried at start on a port of no importance; where it does not (an odd kernel, a
 //! sandbox), the shard-aware port stays closed and is not advertised. Drivers then open
 //! connections until each shard has one.
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// Two ports that nobody has; the sockets that found them are closed again.
+    /// Two ports that no process has; the sockets that found them are closed again.
     fn free_ports() -> (u16, u16) {
         let probes = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [a, b] = probes.each_ref().map(|probe| probe.local_addr().unwrap().port());

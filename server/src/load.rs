@@ -57,7 +57,7 @@ impl Load {
         self.answer_bytes = self.answer_bytes - before as u64 + now as u64;
     }
 
-    /// How many requests wait.
+    /// The number of requests that wait for their answers.
     pub(crate) fn requests(&self) -> usize {
         self.requests
     }
@@ -95,7 +95,7 @@ mod tests {
         load.release(body_bytes);
         assert!(load.admits(body_bytes));
         load.unsent(0, 2 << 20);
-        assert!(!load.admits(body_bytes), "answers nobody reads take space too");
+        assert!(!load.admits(body_bytes), "answers that no client reads take space too");
         load.unsent(2 << 20, 0);
         assert!(load.admits(body_bytes));
         let mut small = Load::new(10 << 20);

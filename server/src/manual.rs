@@ -39,10 +39,10 @@ const PREPARED_BYTES_MAX: usize = 1 << 20;
 /// Turns in which nothing is answered after which a client's request is taken for lost.
 const TURNS_MAX: usize = 100_000;
 
-/// How a server is set up.
+/// The number of cores, memory and log of a manual server.
 #[derive(Clone, Debug)]
 pub struct ManualConfig {
-    /// How many cores it has.
+    /// The number of cores.
     pub shards: usize,
     /// Memory for the data of each, in bytes.
     pub shard_memory_bytes: usize,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Ports are bound before any data is touched, so that a taken port is told at once, and opened
-//! only when every shard is ready: nobody is let in to wait.
+//! only when every shard is ready: no client is let in to wait.
 
 use crate::admin;
 use crate::banner::{self, Banner};
@@ -58,7 +58,7 @@ fn explain(error: StartError) -> String {
     }
 }
 
-/// What every core is told.
+/// The configuration that all cores share, and the listeners that each takes at its start.
 struct Plan {
     config: Config,
     shard_aware: bool,
@@ -101,7 +101,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     #[cfg(feature = "planted")]
     crate::planted::plant();
     let me = core.me();
-    let own = plan.shard_listeners.lock().expect("nobody panics with it")[me.index()].take();
+    let own = plan.shard_listeners.lock().expect("no code panics with it")[me.index()].take();
     let listeners = own.expect("each core starts once");
     let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();

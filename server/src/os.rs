@@ -24,7 +24,7 @@ pub(crate) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes three numbers.
     let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel just made this descriptor for us; nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1i32)?;

@@ -45,11 +45,11 @@ const SHARD_AWARE_KEY: u64 = WAKE_KEY - 2;
 /// The admin socket's listener, in the poller of the first core.
 pub(crate) const ADMIN_KEY: u64 = WAKE_KEY - 3;
 
-/// What a pass needs of its core.
+/// The listeners, bounds and callbacks of a core's pass.
 pub(crate) struct PassConfig {
-    /// Where connections come from.
+    /// The listeners that this core accepts connections from.
     pub(crate) listeners: ShardListeners,
-    /// Whether the server is to stop. Asked once a pass; whoever makes it so wakes the core.
+    /// Whether the server is to stop. Asked once a pass; what makes it so wakes the core.
     pub(crate) stop_asked: Box<dyn Fn() -> bool>,
     /// Called once, when the server is to stop and every client has its answers.
     pub(crate) on_over: Box<dyn FnOnce()>,

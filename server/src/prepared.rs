@@ -22,7 +22,7 @@ pub(crate) type StatementId = [u8; 16];
 
 type Generation<S> = HashMap<StatementId, (Rc<S>, usize), foldhash::fast::RandomState>;
 
-/// See the module.
+/// The compiled statements of one core, by id, in two generations.
 pub(crate) struct PreparedCache<S> {
     young: Generation<S>,
     old: Generation<S>,

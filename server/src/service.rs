@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What became of a request.
+/// Whether a request was answered, or will be later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The answer was appended.
@@ -55,10 +55,10 @@ pub(crate) trait Service {
     /// Whether [`turn`](Service::turn) would find something. Looks and does not wait.
     fn has_work(&self) -> bool;
 
-    /// What this core waits for.
+    /// The disk reads, log writes and replies that this core waits for.
     fn in_flight(&self) -> InFlight;
 
-    /// Where late answers come from.
+    /// The answers that were not made inside `request`.
     fn replies(&self) -> &Replies;
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Replies {
 #[derive(Default)]
 struct Ready {
     bytes: Vec<u8>,
-    /// Whose frame ends where.
+    /// The connection of each frame, and where the frame ends in `bytes`.
     ends: Vec<(ConnectionId, usize)>,
 }
 

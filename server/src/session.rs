@@ -20,7 +20,7 @@ pub(crate) struct ConnectionId {
     pub(crate) generation: u32,
 }
 
-/// How far the handshake got.
+/// The stage of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nothing but OPTIONS and STARTUP is taken.
@@ -48,17 +48,17 @@ impl Stage {
 pub(crate) struct Session {
     /// Id of the client's connection.
     pub(crate) id: ConnectionId,
-    /// Where it comes from.
+    /// The client's address.
     pub(crate) peer: SocketAddr,
     /// The protocol version of its first frame.
     pub(crate) version: Cell<Version>,
-    /// How far the handshake got.
+    /// The stage of the handshake.
     pub(crate) stage: Cell<Stage>,
-    /// What USE chose.
+    /// The keyspace that USE chose; `None` before the first.
     pub(crate) keyspace: RefCell<Option<Rc<str>>>,
     /// The options of STARTUP.
     pub(crate) options: RefCell<BTreeMap<String, String>>,
-    /// What REGISTER asked for.
+    /// The kinds of events that REGISTER asked for.
     pub(crate) events: Cell<EventKinds>,
     /// Number of requests that were taken.
     pub(crate) requests: Cell<u64>,

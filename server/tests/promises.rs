@@ -245,13 +245,13 @@ fn a_consistency_level_that_one_node_cannot_keep_is_refused() {
         assert_eq!(
             write,
             ["SERIAL 0x2200", "LOCAL_SERIAL 0x2200"],
-            "what writes nothing needs nobody"
+            "what writes nothing needs no replica"
         );
     }
     let local = levels(&mut client, |c| c.query("SELECT * FROM system.local"));
     assert_eq!(local, of_one);
     let computed = levels(&mut client, |c| c.query("SELECT * FROM system_views.settings"));
-    assert_eq!(computed, of_one[..1], "nobody else is asked");
+    assert_eq!(computed, of_one[..1], "no other core is asked");
     // The factor that counts is that of now.
     let id = client.prepare("INSERT INTO s1.t (k, v) VALUES (1, 1)").id;
     client.ok(

@@ -4,7 +4,7 @@
 //! lock ─► layout ─┬─ nothing, or a first start cut short: make everything, then say that it is ready
 //!                 └─ ready: clean up what an earlier start left
 //!      ─► the schema's log, replayed onto the built-in tables
-//!      ─► another number of shards than before: deal the data anew
+//!      ─► another number of shards than before: deal the data again
 //! ```
 //!
 //! Done once, on the first core, before the others start. A crash at any step is followed by the

@@ -1,6 +1,6 @@
 //! What time it is on this core: read once a pass, used by everything in it.
 //!
-//! A read of the kernel's clock costs as much as a small request, so nobody below reads it: `now`
+//! A read of the kernel's clock costs as much as a small request, so nothing below reads it: `now`
 //! is an argument everywhere.
 
 use std::cell::Cell;

@@ -19,7 +19,7 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Of the calling thread.
+    /// The contention of the calling thread, which is not known yet.
     pub(crate) fn new() -> Contention {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let waited = waited(file.as_ref());

@@ -4,7 +4,7 @@
 //! and among the runnable ones time is dealt in proportion to shares. Groups that compute for long
 //! also stop by themselves (`yielder.rs`), since a task is only ever taken off the core by its own yield.
 
-/// What a task works for.
+/// The scheduling group of a task: what it works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The pass, and reads that wait for the disk.
@@ -32,7 +32,7 @@ impl Group {
         Group::Background,
     ];
 
-    /// Its name, in metrics.
+    /// The group's name, in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Requests => "requests",

@@ -111,12 +111,12 @@ impl<P: Protocol> ManualNode<P> {
         Ok(ManualNode { manual, shards, booted, _home: home })
     }
 
-    /// Its tasks and its time.
+    /// The tasks and the clock of the node.
     pub fn manual(&self) -> &Manual {
         &self.manual
     }
 
-    /// Its shards, in order.
+    /// The node's shards, in order.
     pub fn shards(&self) -> &[Rc<Shard<P>>] {
         &self.shards
     }

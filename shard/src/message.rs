@@ -24,19 +24,19 @@ pub enum Message<A, R> {
     Ask {
         /// The asker's name for it.
         id: u32,
-        /// What to do.
+        /// The read, write or question.
         request: Request<A>,
     },
-    /// It is done, or not.
+    /// The reply to a request of this shard.
     Answer {
         /// The name the asker gave.
         id: u32,
-        /// What came of it.
+        /// The result, or the error.
         reply: Reply<R>,
     },
 }
 
-/// What a core may be asked.
+/// A request of one shard to another.
 #[derive(Debug)]
 pub enum Request<A> {
     /// Make this record durable and readable: mutations that the receiver owns.
@@ -55,7 +55,7 @@ pub enum Request<A> {
     Service(A),
 }
 
-/// What comes back.
+/// The reply to a [`Request`].
 #[derive(Debug)]
 pub enum Reply<R> {
     /// To `Apply`, `Schema` and `Truncate`.

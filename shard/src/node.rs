@@ -37,10 +37,10 @@ use crate::protocol::Protocol;
 use crate::runtime::{CoreConfig, Runtime, launch};
 use crate::shard::{Parts, Shard};
 
-/// How to run a node.
+/// The shards, memory, log and directory of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// How many shards.
+    /// The number of shards.
     pub shards: usize,
     /// Processors to bind them to, in order; a shard without one goes where the system puts it.
     pub cpus: Vec<usize>,
@@ -166,7 +166,7 @@ impl<P: Protocol> Core<P> {
         &self.runtime
     }
 
-    /// Which shard it will be.
+    /// The id of this core's shard.
     pub fn me(&self) -> ShardId {
         self.port.outbox.me()
     }

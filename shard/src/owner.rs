@@ -27,7 +27,7 @@ impl ShardId {
         ShardId(index as u16)
     }
 
-    /// Its number, to index by.
+    /// The shard's number, to index by.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -57,7 +57,7 @@ impl Sharder {
         Sharder { shards: shards as u16 }
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     #[inline]
     pub fn shards(self) -> usize {
         usize::from(self.shards)

@@ -24,7 +24,7 @@ const ROW: u8 = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     bytes: Vec<u8>,
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
@@ -41,7 +41,7 @@ pub struct Entry<'a> {
     pub clustering: Option<&'a [u8]>,
     /// The row; `None` when only the static row answers.
     pub row: Option<RowRef<'a>>,
-    /// What it takes in the page.
+    /// The bytes that the row takes in the page.
     pub bytes: u64,
 }
 
@@ -90,7 +90,7 @@ impl Page {
         })
     }
 
-    /// Its rows, in order.
+    /// The rows of the page, in order.
     pub fn entries(&self) -> Entries<'_> {
         Entries { cursor: Cursor::new(&self.bytes), partition: None }
     }

@@ -32,11 +32,11 @@ pub(crate) type Mail<P> = Message<<P as Protocol>::Ask, <P as Protocol>::Answer>
 pub struct Asker {
     /// The shard that asked.
     pub(crate) from: ShardId,
-    /// Its entry for the question.
+    /// The number of the asker's entry for the question.
     pub(crate) id: u32,
 }
 
-/// What a core has received.
+/// A message of a peer, with who waited for it.
 pub(crate) enum Received<P: Protocol> {
     /// A peer asks.
     Question(Asker, Request<P::Ask>),
@@ -68,7 +68,7 @@ pub enum Incoming<P: Protocol> {
     Answer(u32, P::Answer),
 }
 
-/// Where a task finds its reply.
+/// The place where a task finds its reply.
 #[derive(Default)]
 pub(crate) struct Slot<R> {
     reply: Cell<Option<Reply<R>>>,
@@ -93,7 +93,7 @@ impl<R> Slot<R> {
     }
 }
 
-/// See the module.
+/// The peers of one core: credits, mail, and who waits for which reply.
 pub(crate) struct Peers<P: Protocol> {
     me: ShardId,
     inbox: RefCell<Inbox<Mail<P>>>,
@@ -116,7 +116,7 @@ impl<P: Protocol> Peers<P> {
         }
     }
 
-    /// Which shard this is.
+    /// The id of this shard.
     pub(crate) fn me(&self) -> ShardId {
         self.me
     }

@@ -6,8 +6,8 @@
 
 /// The questions and answers of the layer above.
 pub trait Protocol: 'static {
-    /// What its peers may ask.
+    /// A question of a peer.
     type Ask: Send + 'static;
-    /// What it answers.
+    /// The answer to such a question.
     type Answer: Send + 'static;
 }

@@ -142,7 +142,7 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    /// Reads from whoever has it: rows in token order for a range, in the order of the keys for
+    /// Reads from the shards that have it: rows in token order for a range, in the order of the keys for
     /// keys, up to the command's limits as if one shard had everything.
     pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
         match owners(command, self.sharder) {
@@ -242,7 +242,7 @@ impl<P: Protocol> Shard<P> {
     ) -> Result<Arc<Schema>, AlterError> {
         assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
         let mut log = loop {
-            // One change at a time: whoever has the log holds the turn.
+            // One change at a time: the task that has the log holds the turn.
             match self.schema.log.take() {
                 Some(log) => break log,
                 None => self.runtime.sleep(CREDIT_WAIT).await,

@@ -29,7 +29,7 @@ use crate::os::cpus;
 use crate::outstanding::{self, Operation};
 use crate::yielder::Yielder;
 
-/// How to start one core.
+/// The name, processor and I/O memory of one core.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
     /// The thread's name.

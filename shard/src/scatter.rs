@@ -17,7 +17,7 @@ use model::{Token, TokenRange};
 use crate::owner::{ShardId, Sharder};
 use crate::page::{Entries, Page, Place};
 
-/// Who has to be asked for a read.
+/// The shards that a read has to ask.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Owners {
     /// One shard has everything.
@@ -28,7 +28,7 @@ pub enum Owners {
     Range,
 }
 
-/// Whom a command concerns.
+/// The shards that own what a command reads.
 pub fn owners(command: &ReadCommand, sharder: Sharder) -> Owners {
     match &command.partitions {
         Partitions::Keys(keys) => {
@@ -108,7 +108,7 @@ pub fn merge_keys(
                 return ReadEnd { rows: place.rows, more: place.resume() };
             }
         }
-        // The owner stopped inside this key, or right after it: nobody can go on from here.
+        // The owner stopped inside this key, or right after it: no reader can go on from here.
         let stopped = more.filter(|more| *more.key == **key && entries.peek().is_none());
         if let Some(more) = stopped {
             let done = place.rows == limits.rows;
@@ -157,7 +157,7 @@ impl RangeWalk {
         RangeWalk { left: command, page: Page::new() }
     }
 
-    /// What to ask the owner of `part`.
+    /// The command for the owner of `part`, with what is left of the limits.
     pub fn command(&self, part: TokenRange) -> ReadCommand {
         ReadCommand { partitions: Partitions::Range(part), ..self.left.clone() }
     }

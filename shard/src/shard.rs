@@ -72,7 +72,7 @@ impl CurrentSchema {
     }
 }
 
-/// What a shard is made of.
+/// The parts that a shard is made of.
 pub(crate) struct Parts<P: Protocol> {
     pub(crate) runtime: Runtime,
     pub(crate) engine: Engine,
@@ -108,12 +108,12 @@ impl<P: Protocol> Shard<P> {
         &self.engine
     }
 
-    /// Who owns what.
+    /// The division of tokens among the shards.
     pub fn sharder(&self) -> Sharder {
         self.sharder
     }
 
-    /// Which shard this is.
+    /// The id of this shard.
     pub fn me(&self) -> ShardId {
         self.peers.me()
     }
@@ -301,7 +301,7 @@ impl<P: Protocol> Shard<P> {
     }
 }
 
-/// What a write was answered.
+/// The result of a write, from its reply.
 fn done<R>(reply: Reply<R>) -> Result<()> {
     match reply {
         Reply::Done(result) => result.map_err(|error| *error),

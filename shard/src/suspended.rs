@@ -107,7 +107,7 @@ impl<T> Suspended<T> {
             && !self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.borrow().len()
     }

@@ -3,7 +3,7 @@
 //! The engine keeps a ticket as 64 bits and gives it back when the write is durable: the kind in
 //! the upper half, the number in the lower.
 
-/// Who waits for a write.
+/// The caller or the entry that waits for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ticket {
     /// The layer above, under a number of its choice:

@@ -22,7 +22,7 @@ use crate::protocol::Protocol;
 use crate::router::join;
 use crate::shard::Shard;
 
-/// What can be asked.
+/// A task that an operator asks of all shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upkeep {
     /// Write what these tables hold in memory to sstables.

@@ -122,8 +122,8 @@ fn lost_connections_end_the_run_unless_reconnecting() {
     let (code, report) = run(Fault::HangsUp, "a", &[]);
     assert_eq!(code, Some(3));
     assert!(report.cause.is_some() && report.errors[0].name == "connection lost");
-    let nobody = "127.0.0.1:1".parse().unwrap();
-    assert_eq!(messina_load(nobody, &["load"]).status.code(), Some(3));
+    let no_server = "127.0.0.1:1".parse().unwrap();
+    assert_eq!(messina_load(no_server, &["load"]).status.code(), Some(3));
 }
 
 #[test]

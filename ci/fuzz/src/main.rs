@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const INPUT_BYTES_MAX: usize = 4096;
 
 #[derive(Parser)]
-#[command(about = "Runs decoders on bytes nobody meant")]
+#[command(about = "Runs decoders on bytes of no meaning")]
 struct Flags {
     /// A target's name, or `all`.
     target: String,

@@ -97,7 +97,7 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
     if !parts.iter().any(is_worth) {
         return 0;
     }
-    // Whoever panics takes it along.
+    // A panic takes it along.
     let before = SHARD.take().filter(Shard::may_go_on);
     let mut shard = before.unwrap_or_else(|| Shard::open(&schema));
     shard.inputs += 1;
@@ -105,14 +105,14 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
     let mut rows = 0;
     for (number, part) in (1..).zip(parts) {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
-        let moment =
+        let time =
             StatementTime { timestamp_us: number, now_ms: 1_000_000, now_s: 1000, ids: &SameIds };
         if let Some(changed) = change(&prepared, &schema, number_of_input) {
             schema = changed;
             shard.engine.set_schema(&schema);
         }
         let values = values.as_values(Version::V5);
-        let Ok(mut bindings) = Bindings::new(&values, &prepared.markers, moment) else { continue };
+        let Ok(mut bindings) = Bindings::new(&values, &prepared.markers, time) else { continue };
         let mut record = Vec::new();
         let bound = match &prepared.statement {
             Statement::Select(plan) => {

@@ -229,7 +229,7 @@ fn values(input: &[u8]) {
     }
 }
 
-/// Rows and mutations whose bytes nobody vouched for.
+/// Rows and mutations whose bytes are not proven.
 fn rows(input: &[u8]) {
     if let Ok(row) = RowRef::checked(input) {
         let mut merged = Vec::new();

@@ -23,7 +23,7 @@ pub enum Build {
 }
 
 impl Build {
-    /// What it is put together from.
+    /// The terms that the value is put together from.
     pub(super) fn parts(&self) -> &[Term] {
         match self {
             Build::List(parts)

@@ -20,7 +20,7 @@ use crate::types::resolve_type;
 use model::CqlType;
 use model::schema::{Column, ColumnKind, Schema, Table};
 
-/// What a value is for.
+/// The type and name of what a value is expected for.
 #[derive(Clone, Debug)]
 pub struct ExpectedType {
     /// Its name: a column's, or `value(m)`, `[ttl]`.
@@ -38,7 +38,7 @@ impl ExpectedType {
 
 /// Compiles the expressions of one statement and collects its markers.
 pub struct Compiler<'a> {
-    /// Where types are looked up.
+    /// The schema that user types are looked up in.
     pub schema: &'a Schema,
     /// The table of the statement.
     pub table: &'a Table,

@@ -16,9 +16,9 @@ use std::cell::RefCell;
 pub(super) enum Fit {
     /// The value cannot be of that type.
     No,
-    /// It can be taken for one.
+    /// The value can be taken for one of that type.
     Weak,
-    /// It is of that very type.
+    /// The value is of that very type.
     Exact,
 }
 
@@ -27,11 +27,11 @@ pub(super) enum Fit {
 pub(super) struct Draft<'e> {
     /// As written, for errors.
     pub(super) expr: &'e Expr,
-    /// What is known.
+    /// How far the expression is compiled.
     pub(super) form: Form<'e>,
 }
 
-/// What is known of an expression.
+/// How far an expression is compiled: a typed term, or what waits for a type.
 #[derive(Debug)]
 pub(super) enum Form<'e> {
     /// All: it has a type of its own.
@@ -67,14 +67,14 @@ pub(super) struct Pending<'e> {
     fits: RefCell<Vec<(CqlType, Fit)>>,
 }
 
-/// What is called.
+/// The function or operator of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callee {
     /// The function that is called.
     pub(super) function: &'static Function,
     /// Which of its names was written.
     pub(super) name: &'static str,
-    /// How it was written.
+    /// How the call was written: by name or as an operator.
     pub(super) style: Style,
 }
 

@@ -74,8 +74,8 @@ impl<'a> Evaluated<'a> {
 ///
 /// An environment has some of these only. The compiler gives it no term that reads another.
 pub trait Env {
-    /// When the statement happens.
-    fn moment(&self) -> &StatementTime<'_>;
+    /// The timestamp and the clock that the statement sees.
+    fn time(&self) -> &StatementTime<'_>;
 
     /// The value bound to a marker.
     fn marker(&self, _marker: u16) -> Evaluated<'_> {
@@ -87,7 +87,7 @@ pub trait Env {
         unreachable!("only a SELECT has terms that are evaluated once")
     }
 
-    /// What a row has.
+    /// The value that a column, or a part of it, has in the row.
     fn column<'e>(&'e self, _source: &'e Source) -> Result<Evaluated<'e>> {
         unreachable!("only rows have columns")
     }
@@ -105,8 +105,8 @@ pub trait Env {
 
 impl Env for Bindings<'_> {
     #[inline]
-    fn moment(&self) -> &StatementTime<'_> {
-        &self.moment
+    fn time(&self) -> &StatementTime<'_> {
+        &self.time
     }
 
     #[inline]

@@ -36,15 +36,15 @@ use model::CqlType;
 pub struct Function {
     /// The names it is called by, in lower case: as in Cassandra 5, and as before it.
     pub names: &'static [&'static str],
-    /// What it takes.
+    /// The types of the arguments.
     pub takes: Takes,
-    /// What it gives.
+    /// The type of the result.
     pub gives: Gives,
     /// Whether the same arguments always give the same result: then a call of constants is one.
     pub purity: Purity,
-    /// What a null argument does.
+    /// Whether a null argument makes the result null.
     pub nulls: Nulls,
-    /// How it is computed.
+    /// The function's code: of a row, or of a group.
     pub body: Body,
 }
 
@@ -66,7 +66,7 @@ pub enum Takes {
 /// An argument whose type is its own, and what that must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
-    /// Of any type.
+    /// A parameter of any type.
     Any,
     /// A list, set or map.
     Collection,
@@ -167,7 +167,7 @@ pub enum Purity {
     Impure,
 }
 
-/// What a null argument does.
+/// Whether a null argument makes the result null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
     /// The result is null, and the body is not asked.
@@ -176,7 +176,7 @@ pub enum Nulls {
     Taken,
 }
 
-/// How a function is computed.
+/// The code of a function: of one call, or an aggregate of many rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// From the arguments of one row; `None` is null.
@@ -221,8 +221,8 @@ pub struct Signature {
 pub struct Call<'c> {
     /// The function and its types.
     pub signature: &'c Signature,
-    /// When the statement happens.
-    pub moment: &'c StatementTime<'c>,
+    /// The timestamp and the clock that the statement sees.
+    pub time: &'c StatementTime<'c>,
     values: &'c [Option<&'c [u8]>],
 }
 
@@ -281,14 +281,14 @@ impl Signature {
             }
         }
         let values: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-        self.call(&values, env.moment()).map(Evaluated::made_or_null)
+        self.call(&values, env.time()).map(Evaluated::made_or_null)
     }
 
     /// The result of a scalar function for these values.
     pub fn call(
         &self,
         values: &[Option<&[u8]>],
-        moment: &StatementTime<'_>,
+        time: &StatementTime<'_>,
     ) -> Result<Option<Vec<u8>>> {
         let Body::Scalar(body) = self.function.body else {
             unreachable!("the compiler puts aggregates into the selection, not into terms")
@@ -297,7 +297,7 @@ impl Signature {
         if has_null && self.function.nulls == Nulls::GiveNull {
             return Ok(None);
         }
-        body(&Call { signature: self, moment, values })
+        body(&Call { signature: self, time, values })
     }
 }
 

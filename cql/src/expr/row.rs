@@ -32,12 +32,12 @@ impl StampKind {
 pub enum InStatic {
     /// The column is static.
     Yes,
-    /// It is in each row.
+    /// The column is in each row.
     No,
 }
 
 impl InStatic {
-    /// Where a column is.
+    /// Whether this column is in the static row.
     pub(super) fn of(column: &Column) -> InStatic {
         if column.kind == ColumnKind::Static { InStatic::Yes } else { InStatic::No }
     }

@@ -309,8 +309,8 @@ fn folded(term: Term) -> Term {
     if !pure {
         return term;
     }
-    let moment = StatementTime { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
-    let bytes = match term.eval(&Bindings::none(moment)) {
+    let time = StatementTime { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
+    let bytes = match term.eval(&Bindings::none(time)) {
         Ok(value) => value.into_bytes(),
         Err(_) => return term,
     };

@@ -38,7 +38,7 @@ fn database() -> Database {
 /// The value of a term as JSON.
 fn shown(term: &Term, values: &ValueList) -> String {
     let ids = CountingIds::default();
-    let moment = StatementTime { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
+    let time = StatementTime { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
     let values = values.as_values(Version::V4);
     let marker = |index: u16| crate::bind::Marker {
         keyspace: "ks".into(),
@@ -47,7 +47,7 @@ fn shown(term: &Term, values: &ValueList) -> String {
         ty: CqlType::Int,
     };
     let markers: Vec<_> = (0..values.len() as u16).map(marker).collect();
-    let bindings = Bindings::new(&values, &markers, moment).unwrap();
+    let bindings = Bindings::new(&values, &markers, time).unwrap();
     json_text(&term.ty, term.eval(&bindings).unwrap().bytes()).unwrap()
 }
 

@@ -30,7 +30,7 @@ pub enum Reply<'a> {
         code: u32,
         /// Message of the server.
         text: &'a str,
-        /// What the code carries beside.
+        /// What the error's code carries beside its text, not decoded.
         details: Reader<'a>,
     },
     /// The session has begun, or events are registered.
@@ -41,7 +41,7 @@ pub enum Reply<'a> {
     AuthChallenge(Option<&'a [u8]>),
     /// Authentication is done.
     AuthSuccess(Option<&'a [u8]>),
-    /// What the server supports.
+    /// SUPPORTED: each option with its values.
     Supported(StringMultimap<'a>),
     /// A statement without rows is done.
     Void,
@@ -63,7 +63,7 @@ pub enum Reply<'a> {
 pub struct Rows<'a> {
     /// Description of the columns.
     pub metadata: Metadata<'a>,
-    /// How many rows there are.
+    /// The number of rows in this page.
     pub row_count: usize,
     cells: Reader<'a>,
 }
@@ -73,7 +73,7 @@ pub struct Rows<'a> {
 pub struct Metadata<'a> {
     /// How many columns there are, described or not.
     pub column_count: usize,
-    /// Where the next page begins.
+    /// The paging state of the next page; `None` if this is the last.
     pub paging_state: Option<&'a [u8]>,
     /// The id of new metadata (v5).
     pub new_id: Option<&'a [u8]>,
@@ -86,15 +86,15 @@ pub struct Metadata<'a> {
 /// The body of a RESULT of kind Prepared.
 #[derive(Debug, Clone, Copy)]
 pub struct PreparedReply<'a> {
-    /// How EXECUTE names it.
+    /// The id by which EXECUTE names the statement.
     pub id: &'a [u8],
     /// The id of its result metadata (v5).
     pub result_metadata_id: Option<&'a [u8]>,
-    /// Its bind markers.
+    /// The columns of the bind markers.
     pub markers: Metadata<'a>,
     /// Which markers are the partition key, as big-endian shorts (v4 and later).
     pub key_indexes: &'a [u8],
-    /// Its result columns.
+    /// The columns of the result.
     pub result: Metadata<'a>,
 }
 

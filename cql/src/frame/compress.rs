@@ -14,7 +14,7 @@ use super::header::{Flags, HEADER_BYTES};
 use super::request::patch_length;
 use crate::limits::COMPRESS_BYTES_MIN;
 
-/// What a client chose in STARTUP.
+/// The compression of bodies or segments that a client chose in STARTUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// Nothing is compressed.

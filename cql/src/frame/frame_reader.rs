@@ -23,7 +23,7 @@ use super::segment::SegmentFormat;
 /// How many bytes of checksum follow the payload of a segment.
 const TRAILER_BYTES: usize = 4;
 
-/// What a step found.
+/// The frame that a step found, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
     /// Nothing yet: more input is needed.
@@ -41,7 +41,7 @@ pub enum Arrival<'a> {
 pub struct Step<'a> {
     /// How many bytes the caller may drop from the start of its input.
     pub used: usize,
-    /// What was found.
+    /// The frame at the start of the input, if it is whole.
     pub arrival: Arrival<'a>,
 }
 
@@ -84,7 +84,7 @@ pub struct FrameReader {
     parts_done: bool,
 }
 
-/// Where a frame lies.
+/// The buffer that a frame lies in.
 enum Place {
     Input { start: usize, end: usize },
     Expanded { start: usize, end: usize },

@@ -75,7 +75,7 @@ impl FrameWriter {
         self.wire.shrink_to_fit();
     }
 
-    /// What is ready and not sent yet.
+    /// The bytes that are ready and not sent yet, in order.
     pub fn unsent(&self) -> &[u8] {
         &self.wire[self.sent..]
     }

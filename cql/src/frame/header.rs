@@ -13,7 +13,7 @@ use std::fmt;
 
 use super::error::Malformed;
 
-/// How many bytes a header has.
+/// The length of a frame's header.
 pub const HEADER_BYTES: usize = 9;
 
 const RESPONSE_BIT: u8 = 0x80;
@@ -87,7 +87,7 @@ impl Flags {
     }
 }
 
-/// What a message is.
+/// The kind of a message, one byte of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
@@ -113,7 +113,7 @@ pub enum Opcode {
     Execute = 0x0A,
     /// Request: send me events.
     Register = 0x0B,
-    /// Answer nobody asked for: an event.
+    /// An event: a response without a request.
     Event = 0x0C,
     /// Request: run several statements.
     Batch = 0x0D,
@@ -187,7 +187,7 @@ impl Opcode {
     }
 }
 
-/// Who sent a header.
+/// Whether a frame is a request or a response: the highest bit of its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// A client, to us.
@@ -205,7 +205,7 @@ pub struct Header {
     pub flags: Flags,
     /// Which request this is or answers; negative only in events.
     pub stream: i16,
-    /// What the body is.
+    /// The kind of message that the body is.
     pub opcode: Opcode,
     /// How many bytes follow, as declared.
     pub body_bytes: u32,
@@ -218,7 +218,7 @@ pub struct BadHeader {
     pub stream: i16,
     /// The version to answer in.
     pub version: Version,
-    /// What to say.
+    /// The error to answer with.
     pub reason: Malformed,
 }
 
@@ -273,7 +273,7 @@ impl Header {
         ]);
     }
 
-    /// How long the whole frame is.
+    /// The length of header and body.
     pub const fn frame_bytes(&self) -> usize {
         HEADER_BYTES + self.body_bytes as usize
     }

@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         Reader { rest: body }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }

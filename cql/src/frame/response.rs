@@ -5,7 +5,7 @@
 //!           flag 0x02          0x08, v4 and later        0x04, v4 and later
 //! ```
 //!
-//! An [`Envelope`] opens a frame; whoever encodes the message appends to the same buffer;
+//! An [`Envelope`] opens a frame; the encoder of the message appends to the same buffer;
 //! [`Open::close`] ends it. So rows stream into their answer from wherever they are.
 
 pub mod error;

@@ -39,7 +39,7 @@ pub struct Parsed {
     pub statement: Statement,
     /// The name of each bind marker, in the order written; `?` has none.
     pub binds: Vec<Option<String>>,
-    /// How many tokens the text had.
+    /// The number of tokens in the text.
     pub tokens: usize,
 }
 
@@ -67,7 +67,7 @@ pub enum Statement {
         name: String,
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// What follows `WITH`.
+        /// The properties that follow `WITH`.
         properties: Properties,
     },
     /// `ALTER KEYSPACE ..`.
@@ -76,7 +76,7 @@ pub enum Statement {
         name: String,
         /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
-        /// What follows `WITH`.
+        /// The properties that follow `WITH`.
         properties: Properties,
     },
     /// `DROP KEYSPACE ..`.
@@ -103,7 +103,7 @@ pub enum Statement {
         name: QualifiedName,
         /// `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// Its fields in order.
+        /// The fields in order, each with its type.
         fields: Vec<(String, TypeName)>,
     },
     /// `ALTER TYPE ..`.

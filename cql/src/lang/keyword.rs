@@ -215,7 +215,7 @@ impl Keyword {
         TABLE[self as usize].0
     }
 
-    /// Where it may stand as a name.
+    /// The class, which says where the keyword may stand as a name.
     pub fn class(self) -> Class {
         TABLE[self as usize].2
     }

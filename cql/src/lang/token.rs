@@ -2,7 +2,7 @@
 
 use super::keyword::Keyword;
 
-/// What a token is.
+/// The lexical kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A word that is no keyword.
@@ -102,9 +102,9 @@ impl Kind {
 /// One token of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// The lexical kind.
     pub(super) kind: Kind,
-    /// Its first byte.
+    /// The offset of the token's first byte in the text.
     pub(super) start: u32,
     /// The byte after its last.
     pub(super) end: u32,

@@ -35,7 +35,7 @@ impl BatchPlan {
         size: &mut BatchSize,
     ) -> Result<()> {
         if let Some(term) = &self.timestamp {
-            bindings.moment.timestamp_us = timestamp(term, bindings)?;
+            bindings.time.timestamp_us = timestamp(term, bindings)?;
         }
         for write in &self.writes {
             write.bind_into_batch(bindings, scratch, records, size)?;
@@ -66,12 +66,12 @@ impl Default for BatchThresholds {
     }
 }
 
-/// What a batch has become so far.
+/// The bytes and mutations of a batch so far, and what of them deserves a warning.
 #[derive(Debug)]
 pub struct BatchSize {
     thresholds: BatchThresholds,
     kind: BatchKind,
-    /// Of all mutations.
+    /// The bytes of all mutations so far.
     bytes: usize,
     mutations: usize,
     tables: Vec<Arc<Table>>,
@@ -117,7 +117,7 @@ impl BatchSize {
         Ok(())
     }
 
-    /// What the user should know of it.
+    /// Takes the warnings for the client.
     pub fn warnings(&mut self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.spreads {

@@ -24,7 +24,7 @@ use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
 
-/// What happens to one column.
+/// One step of a write to one column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellOp {
     /// `c = v`; null deletes.
@@ -50,7 +50,7 @@ pub enum CellOp {
 pub struct CellWrite {
     /// Id of the column that is written.
     pub column: ColumnId,
-    /// Its name, for errors.
+    /// The column's name, for errors.
     pub name: String,
     /// Type of the column.
     pub ty: CqlType,
@@ -132,11 +132,11 @@ struct Elements {
     /// The timestamp up to which all older elements go.
     cleared: Option<i64>,
     items: Vec<(Path, Option<Vec<u8>>)>,
-    /// Of all paths and values.
+    /// The bytes of all paths and values.
     bytes: usize,
 }
 
-/// Where an element is.
+/// The path of an element: its key in the collection, in ordered bytes.
 struct Path {
     bytes: Vec<u8>,
     /// The wire form of what the bytes stand for, if decoding them gives another one.

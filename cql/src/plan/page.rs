@@ -24,7 +24,7 @@ const PARTITION_DONE: u8 = 2;
 /// Where the next page begins, and how many rows `LIMIT` still allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagingState {
-    /// Where storage goes on.
+    /// The place in storage after the last row of the page before.
     pub resume: Resume,
     /// Rows that may still come.
     pub rows_left: u64,

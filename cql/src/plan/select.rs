@@ -30,7 +30,7 @@ pub struct SelectPlan {
     pub table: Arc<Table>,
     /// Which partitions and rows are read.
     pub filter: Where,
-    /// What of them.
+    /// The terms that make the result's columns of a row or group.
     pub selection: Selection,
     /// The columns of the result.
     pub columns: Vec<ResultColumn>,
@@ -50,12 +50,12 @@ pub struct SelectPlan {
     pub per_partition_limit: Option<Term>,
 }
 
-/// What the client says of pages.
+/// The page that the client asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page<'a> {
     /// Rows of a page; `None` for all at once.
     pub rows: Option<u32>,
-    /// Where the page before ended.
+    /// The paging state of the page before; `None` for the first page.
     pub state: Option<&'a [u8]>,
 }
 
@@ -121,7 +121,7 @@ impl SelectPlan {
             filters: filters.collect::<Result<_>>()?,
             limits,
             resume,
-            now_s: bindings.moment.now_s,
+            now_s: bindings.time.now_s,
         };
         Ok(BoundRead { command: Some(command), encoder_limit: limit, reads_all: gathers })
     }

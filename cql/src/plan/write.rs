@@ -60,9 +60,9 @@ pub struct WritePlan {
     pub table: Arc<Table>,
     /// The values of each partition key column.
     pub keys: Vec<ValueSet>,
-    /// Which rows are written.
+    /// The rows that are written.
     pub rows: RowChoice,
-    /// What happens to them.
+    /// Whether these rows are written or deleted, and how.
     pub change: RowChange,
     /// The cells of the static row, in the order of storage.
     pub static_cells: Vec<CellWrite>,
@@ -206,19 +206,19 @@ impl WritePlan {
     fn stamp<'b>(&self, bindings: &'b Bindings<'_>) -> Result<Stamp<'b>> {
         let timestamp = match &self.timestamp {
             Some(term) => timestamp(term, bindings)?,
-            None => bindings.moment.timestamp_us,
+            None => bindings.time.timestamp_us,
         };
         let default_ttl = self.table.options.default_time_to_live;
         let ttl = match &self.ttl {
             Some(term) => ttl(term, bindings, default_ttl)?,
             None => default_ttl,
         };
-        let now_s = bindings.moment.now_s;
+        let now_s = bindings.time.now_s;
         let expiry = match u32::try_from(ttl) {
             Ok(0) | Err(_) => None,
             Ok(ttl_s) => Some(Expiry { ttl_s, at_s: self.expiry_at(now_s, ttl_s)? }),
         };
-        Ok(Stamp { timestamp, now_s, expiry, ids: bindings.moment.ids })
+        Ok(Stamp { timestamp, now_s, expiry, ids: bindings.time.ids })
     }
 
     fn expiry_at(&self, now_s: u32, ttl_s: u32) -> Result<u32> {
@@ -234,7 +234,7 @@ impl WritePlan {
 /// The value of a `USING TIMESTAMP`.
 pub(super) fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
     match term.eval(bindings)? {
-        Evaluated::Unset => Ok(bindings.moment.timestamp_us),
+        Evaluated::Unset => Ok(bindings.time.timestamp_us),
         Evaluated::Null => Err(Error::invalid("Invalid null value of timestamp")),
         Evaluated::Bytes(bytes) => {
             let timestamp = bytes[..].try_into().map(i64::from_be_bytes);

@@ -1,6 +1,6 @@
 //! What a statement or its request may say and what has no effect here: warnings, and the table of `docs/options.md`.
 
-/// A hint that has no effect; whoever gives it is warned.
+/// A hint that has no effect; the client that gives it is warned.
 pub(super) struct Hint {
     /// The hint as CQL writes it.
     name: &'static str,
@@ -16,7 +16,7 @@ pub(super) const BYPASS_CACHE: Hint =
     Hint { name: "BYPASS CACHE", why: "range scans never enter the cache, other reads always may" };
 
 impl Hint {
-    /// What its user is told.
+    /// The warning for the client.
     pub(super) fn warning(&self) -> String {
         format!("{} has no effect: {}", self.name, self.why)
     }

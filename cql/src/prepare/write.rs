@@ -447,7 +447,7 @@ fn field_of(column: &Column, field: &str) -> Result<(u16, ExpectedType)> {
     Ok((index as u16, ExpectedType::new(format!("{name}.{field}"), ty)))
 }
 
-/// What a `DELETE` does to a column.
+/// The operation by which a `DELETE` removes a column, or an element of it.
 fn deletion_op(
     column: &Column,
     deletion: &Deletion,

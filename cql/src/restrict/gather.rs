@@ -11,13 +11,13 @@ use model::schema::{Column, ColumnKind};
 /// One end of a slice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// Where it is.
+    /// The values of the columns at this end.
     pub values: Values,
     /// Whether the place itself is inside.
     pub inclusive: bool,
 }
 
-/// What a restriction asks for.
+/// The condition that a restriction puts on its columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// `=` or `IN`.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 pub(super) struct ColumnRestriction {
     /// The column that is restricted.
     pub(super) column: Column,
-    /// What it must be.
+    /// The condition on the column.
     pub(super) kind: Kind,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct ColumnRestriction {
 pub(super) struct TupleRestriction {
     /// The columns in order.
     pub(super) columns: Vec<Column>,
-    /// What they must be.
+    /// The condition on the columns.
     pub(super) kind: Kind,
 }
 

@@ -17,9 +17,9 @@ pub type TokenBound = Bound;
 /// `token(k) > a AND token(k) <= b`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBounds {
-    /// Where it begins.
+    /// The lower bound; `None` from the first token on.
     pub lower: Option<TokenBound>,
-    /// Where it ends.
+    /// The upper bound; `None` to the last token.
     pub upper: Option<TokenBound>,
 }
 
@@ -32,7 +32,7 @@ pub enum PartitionChoice {
     Keys {
         /// The values of each partition key column.
         columns: Vec<ValueSet>,
-        /// What their tokens must be, too.
+        /// Bounds of the token that the partitions must keep too.
         token: Option<TokenBounds>,
     },
     /// Those with these tokens.

@@ -29,7 +29,7 @@ pub enum RowPart {
     ValueSet {
         /// The first column.
         first: usize,
-        /// How many columns.
+        /// The number of columns.
         count: usize,
         /// The values that the column may have.
         values: ValueSet,
@@ -40,9 +40,9 @@ pub enum RowPart {
         first: usize,
         /// How many columns its bounds have.
         count: usize,
-        /// Where it begins.
+        /// The lower bound; `None` from the first row on.
         lower: Option<Bound>,
-        /// Where it ends.
+        /// The upper bound; `None` to the last row.
         upper: Option<Bound>,
     },
 }

@@ -27,7 +27,7 @@ pub struct RowOrder {
 pub struct Shape<'a> {
     /// The table they are read from.
     pub table: &'a Table,
-    /// What is selected.
+    /// The terms of the result's columns.
     pub selection: &'a Selection,
     /// How many columns of the primary key make a group; `None`: all rows are one group.
     pub group_by: Option<usize>,
@@ -44,12 +44,12 @@ struct Group<'g> {
     firsts: &'g [Option<Vec<u8>>],
     aggregates: &'g [Option<Vec<u8>>],
     once: &'g [Option<Vec<u8>>],
-    moment: &'g StatementTime<'g>,
+    time: &'g StatementTime<'g>,
 }
 
 impl Env for Group<'_> {
-    fn moment(&self) -> &StatementTime<'_> {
-        self.moment
+    fn time(&self) -> &StatementTime<'_> {
+        self.time
     }
 
     fn once(&self, slot: usize) -> Option<&[u8]> {
@@ -89,7 +89,7 @@ struct Grouping {
 pub struct ResultEncoder<'a> {
     selection: &'a Selection,
     table: &'a Table,
-    moment: StatementTime<'a>,
+    time: StatementTime<'a>,
     out: &'a mut Vec<u8>,
     start: usize,
     rows: u64,
@@ -131,7 +131,7 @@ impl<'a> ResultEncoder<'a> {
         Ok(ResultEncoder {
             selection,
             table: shape.table,
-            moment: bindings.moment,
+            time: bindings.time,
             start: out.len(),
             out,
             rows: 0,
@@ -198,7 +198,7 @@ impl<'a> ResultEncoder<'a> {
             return flow;
         }
         let (columns, once) = (&self.clustering, &self.once);
-        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.moment);
+        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.time);
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&view, self.out)?;
@@ -235,7 +235,7 @@ impl<'a> ResultEncoder<'a> {
         }
         let wanted = &self.selection.wanted;
         let (columns, once) = (&self.clustering, &self.once);
-        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.moment);
+        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.time);
         grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
     }
@@ -262,8 +262,8 @@ impl<'a> ResultEncoder<'a> {
             accumulators.iter().map(Accumulator::result).collect();
         let nothing = vec![None; self.selection.firsts.len()];
         let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
-        let (once, moment) = (&self.once, &self.moment);
-        let group = Group { firsts, aggregates: &aggregates, once, moment };
+        let (once, time) = (&self.once, &self.time);
+        let group = Group { firsts, aggregates: &aggregates, once, time };
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&group, self.out)?;

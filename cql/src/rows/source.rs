@@ -12,8 +12,8 @@ use std::borrow::Cow;
 
 impl Env for RowView<'_> {
     #[inline]
-    fn moment(&self) -> &StatementTime<'_> {
-        self.moment
+    fn time(&self) -> &StatementTime<'_> {
+        self.time
     }
 
     #[inline]
@@ -41,7 +41,7 @@ impl RowView<'_> {
     /// What is put together from several cells, or from what a cell has besides its value.
     fn column_made<'e>(&'e self, source: &'e Source) -> Result<Evaluated<'e>> {
         let stamped = |kind: StampKind, cell: Option<Cell<'_>>| {
-            cell.and_then(|cell| stamp(kind, &cell, self.moment))
+            cell.and_then(|cell| stamp(kind, &cell, self.time))
                 .map_or(Evaluated::Null, Evaluated::Bytes)
         };
         Ok(match source {
@@ -52,7 +52,7 @@ impl RowView<'_> {
                 stamped(*kind, self.elements(*column, *place).next())
             }
             Source::Stamps(kind, column, place) => {
-                Evaluated::made_or_null(stamps(*kind, self.elements(*column, *place), self.moment))
+                Evaluated::made_or_null(stamps(*kind, self.elements(*column, *place), self.time))
             }
             Source::StampOfField(kind, column, place, index) => {
                 let path = index.to_be_bytes();
@@ -137,14 +137,10 @@ fn put_item(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> 
 }
 
 /// When a cell was written, or for how many seconds it lives.
-fn stamp(
-    kind: StampKind,
-    cell: &Cell<'_>,
-    moment: &StatementTime<'_>,
-) -> Option<Cow<'static, [u8]>> {
+fn stamp(kind: StampKind, cell: &Cell<'_>, time: &StatementTime<'_>) -> Option<Cow<'static, [u8]>> {
     match (kind, cell.life) {
         (StampKind::Ttl, Life::Expiring(expiry)) => {
-            let left = expiry.at_s.saturating_sub(moment.now_s);
+            let left = expiry.at_s.saturating_sub(time.now_s);
             Some((left as i32).to_be_bytes().to_vec().into())
         }
         (StampKind::Ttl, _) => None,
@@ -156,7 +152,7 @@ fn stamp(
 fn stamps<'r>(
     kind: StampKind,
     cells: impl Iterator<Item = Cell<'r>>,
-    moment: &StatementTime<'_>,
+    time: &StatementTime<'_>,
 ) -> Option<Vec<u8>> {
     if kind == StampKind::MaxWriteTime {
         return cells.map(|cell| cell.timestamp).max().map(|t| t.to_be_bytes().to_vec());
@@ -165,7 +161,7 @@ fn stamps<'r>(
     let mut count = 0i32;
     for cell in cells {
         count += 1;
-        match stamp(kind, &cell, moment) {
+        match stamp(kind, &cell, time) {
             Some(value) => {
                 out.extend_from_slice(&(value.len() as i32).to_be_bytes());
                 out.extend_from_slice(&value);

@@ -105,8 +105,8 @@ pub struct RowView<'r> {
     static_cells: Slots<'r>,
     /// The values of the terms that are evaluated once.
     pub(super) once: &'r [Option<Vec<u8>>],
-    /// When the statement happens.
-    pub(super) moment: &'r StatementTime<'r>,
+    /// The timestamp and the clock that the statement sees.
+    pub(super) time: &'r StatementTime<'r>,
 }
 
 impl<'r> RowView<'r> {
@@ -118,7 +118,7 @@ impl<'r> RowView<'r> {
         clustering: &'r ClusteringValues,
         row: Option<RowRef<'r>>,
         once: &'r [Option<Vec<u8>>],
-        moment: &'r StatementTime<'r>,
+        time: &'r StatementTime<'r>,
     ) -> RowView<'r> {
         RowView {
             partition,
@@ -128,7 +128,7 @@ impl<'r> RowView<'r> {
             cells: Slots::find(row, &wanted.regular),
             static_cells: Slots::find(partition.static_row, &wanted.statics),
             once,
-            moment,
+            time,
         }
     }
 

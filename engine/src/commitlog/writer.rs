@@ -1,7 +1,7 @@
 //! The writing end of the log: blocks fill, one write is in flight, segments come and go.
 //!
 //! Steps of a commit: 1. `append` copies the record into the filling block; 2. `write_pending` closes the
-//! oldest block, writes it, and moves `durable`; 3. whoever waits for a position at or before that is answered.
+//! oldest block, writes it, and moves `durable`; 3. every writer that waits for a position at or before that is answered.
 //! Steps of a segment: made (zero-filled) or free ─► prepared (header with a new number) ─► active ─► used
 //! ─► free again, once all of it is flushed.
 //!
@@ -280,7 +280,7 @@ impl Log {
         }
     }
 
-    /// The next segment is not ready, nobody is making it so, and the one before is all written.
+    /// The next segment is not ready, no task is making it so, and the one before is all written.
     pub fn needs_segment(&self) -> bool {
         self.state.borrow().needs_segment()
     }

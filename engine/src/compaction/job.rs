@@ -281,7 +281,7 @@ impl Engine {
 
 /// What the strategy of a table proposes now.
 fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
-    plan(table, now_s, |strategy, pieces, facts| strategy.propose(pieces, facts))
+    plan(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
 }
 
 /// What the strategy of a table says of its views.
@@ -299,7 +299,7 @@ fn plan(
     let gc_before_s = gc_before_s(&definition.options, now_s);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
-    let facts =
+    let context =
         CompactionContext { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
     let piece = |view: &View| Candidate {
         shared: view.entry.shared,
@@ -309,11 +309,11 @@ fn plan(
             view.entry.tokens,
             view.entry.run,
             view.entry.level,
-            &facts,
+            &context,
         )
     };
     let pieces: Vec<Candidate> = views.iter().map(piece).collect();
-    let task = ask(&strategy, &pieces, &facts)?;
+    let task = ask(&strategy, &pieces, &context)?;
     Some(Plan { views, task, gc_before_s })
 }
 

@@ -46,7 +46,7 @@ impl Candidate {
         tokens: TokenRange,
         run: Uuid,
         level: u8,
-        facts: &CompactionContext,
+        context: &CompactionContext,
     ) -> Candidate {
         let like = sstable.statistics();
         let part = like.tokens.intersection(&tokens);
@@ -63,7 +63,7 @@ impl Candidate {
             oldest_timestamp: like.oldest_timestamp,
             newest_timestamp: like.newest_timestamp,
             last_death_s: like.last_death_s,
-            dead_part: like.dead_part(facts.gc_before_s),
+            dead_part: like.dead_part(context.gc_before_s),
             shared: part != Some(like.tokens),
             busy: false,
         }
@@ -79,7 +79,7 @@ fn width(range: &TokenRange) -> u128 {
     u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
 }
 
-/// Pieces of one run that nobody is merging.
+/// Pieces of one run that no compaction is merging.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Indices of its pieces.

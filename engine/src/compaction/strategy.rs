@@ -57,12 +57,12 @@ impl<'o> Strategy<'o> {
     }
 
     /// What should be done next, if anything.
-    pub fn propose(&self, pieces: &[Candidate], facts: &CompactionContext) -> Option<Task> {
+    pub fn propose(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
         if !self.options.enabled() {
             return None;
         }
         let dead: Vec<usize> =
-            (0..pieces.len()).filter(|&index| is_dead(pieces, index, facts)).collect();
+            (0..pieces.len()).filter(|&index| is_dead(pieces, index, context)).collect();
         if !dead.is_empty() {
             return Some(Task::Drop { pieces: dead });
         }
@@ -72,7 +72,7 @@ impl<'o> Strategy<'o> {
             Shape::Leveled(shape) => Leveled(shape).propose(pieces),
             Shape::Unified(shape) => Unified(shape).propose(pieces),
         };
-        shaped.or_else(|| self.tombstones(pieces, facts)).or_else(|| self.owners(pieces))
+        shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
 
     /// Merges everything into one run, as an operator asks; `None` if there is nothing to merge.
@@ -97,12 +97,12 @@ impl<'o> Strategy<'o> {
     }
 
     /// The piece with the most to purge, if all of that is certain to go: so it is done once.
-    fn tombstones(&self, pieces: &[Candidate], facts: &CompactionContext) -> Option<Task> {
+    fn tombstones(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
         let worth = |&index: &usize| {
             let piece = &pieces[index];
             !piece.busy
                 && piece.dead_part > self.options.tombstone_threshold()
-                && nothing_older(pieces, index, facts)
+                && nothing_older(pieces, index, context)
         };
         let by_part = |a: &usize, b: &usize| pieces[*a].dead_part.total_cmp(&pieces[*b].dead_part);
         let index = (0..pieces.len()).filter(worth).max_by(by_part)?;
@@ -123,16 +123,16 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
 }
 
 /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
-fn is_dead(pieces: &[Candidate], index: usize, facts: &CompactionContext) -> bool {
+fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
     let piece = &pieces[index];
-    !piece.busy && piece.last_death_s < facts.gc_before_s && nothing_older(pieces, index, facts)
+    !piece.busy && piece.last_death_s < context.gc_before_s && nothing_older(pieces, index, context)
 }
 
 /// Whether everything that may share a partition with the piece is newer than all of it.
-fn nothing_older(pieces: &[Candidate], index: usize, facts: &CompactionContext) -> bool {
+fn nothing_older(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
     let piece = &pieces[index];
     let newer = |(other, at): (&Candidate, usize)| {
         at == index || !other.overlaps(piece) || other.oldest_timestamp > piece.newest_timestamp
     };
-    facts.oldest_unflushed > piece.newest_timestamp && pieces.iter().zip(0..).all(newer)
+    context.oldest_unflushed > piece.newest_timestamp && pieces.iter().zip(0..).all(newer)
 }

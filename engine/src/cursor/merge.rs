@@ -85,7 +85,7 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Finds the smallest partition and who has it; `false` if nobody has one.
+    /// Finds the smallest partition and the lanes that have it; `false` if none has one.
     fn choose_partition(&mut self) -> bool {
         let mut first: Option<usize> = None;
         for index in 0..self.lanes.len() {

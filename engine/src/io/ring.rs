@@ -383,7 +383,7 @@ mod tests {
         });
     }
 
-    /// What exceeds the ring waits for its turn, and an operation that nobody awaits is finished.
+    /// What exceeds the ring waits for its turn, and an operation that no task awaits is finished.
     #[test]
     fn more_than_the_ring_takes_and_some_abandoned() {
         on_disk(async |disk| {

@@ -2,7 +2,7 @@
 //!
 //! 1. `spawn` adds tasks; `run` adds the main one.
 //! 2. Of all woken tasks one is chosen and polled.
-//! 3. It ends when the main task is done, when nobody is awake, or when power is lost.
+//! 3. It ends when the main task is done, when no task is awake, or when power is lost.
 //!
 //! A run is a function of the seed and of what the tasks do, so it can be repeated.
 //!
@@ -27,7 +27,7 @@ const STEPS_MAX: u64 = 20_000_000;
 pub enum Outcome<T> {
     /// The main task returned.
     Done(T),
-    /// The main task has not returned: power was lost, or nobody is awake (a deadlock).
+    /// The main task has not returned: power was lost, or no task is awake (a deadlock).
     Stalled,
 }
 
@@ -59,7 +59,7 @@ impl<T> Outcome<T> {
     pub fn done(self) -> T {
         match self {
             Outcome::Done(value) => value,
-            Outcome::Stalled => panic!("nobody is awake and the main task has not returned"),
+            Outcome::Stalled => panic!("no task is awake and the main task has not returned"),
         }
     }
 }
@@ -87,7 +87,7 @@ impl SimExec {
         self.0.borrow_mut().slots.push(Some(task));
     }
 
-    /// Runs until `main` is done, nobody is awake, or power is lost. Tasks that are left stay for the next run.
+    /// Runs until `main` is done, no task is awake, or power is lost. Tasks that are left stay for the next run.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Outcome<T> {
         let result = Rc::new(RefCell::new(None));
         let slot = result.clone();

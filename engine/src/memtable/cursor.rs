@@ -1,7 +1,7 @@
 //! A cursor over a memtable that may change whenever it is not being moved.
 //!
 //! It copies what it shows and keeps its place as a key. While the memtable's version stands still,
-//! which it does as long as nobody waits, the next row is the next entry; otherwise it is looked for.
+//! which it does as long as no task waits, the next row is the next entry; otherwise it is looked for.
 //!
 //! 1. A tombstone that came after the cursor passed its start is shown as a change where the cursor
 //!    stands. Rows that it took out of the memtable so never uncover older ones in an sstable.

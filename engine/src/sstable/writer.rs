@@ -196,7 +196,7 @@ impl Writer {
 
     /// Ends the file and proves it; `None` if nothing was put in, and then there is no file.
     ///
-    /// After an error the file is still there: whoever asked for it unlinks it.
+    /// After an error the file is still there: the caller unlinks it.
     pub async fn finish(mut self) -> Result<Option<WrittenSstable>> {
         self.end_partition();
         if self.block.count() > 0 {

@@ -38,7 +38,7 @@ impl SubOption {
         SubOption { name, default, effect: Effect::Kept(why) }
     }
 
-    /// What to tell whoever gave `value`, if it does nothing and is not the default.
+    /// The warning for the client that gave `value`, if it does nothing and is not the default.
     pub(super) fn warning(&self, option: &str, value: &str) -> Option<String> {
         let name = self.name;
         let text = match self.effect {

@@ -1,6 +1,6 @@
 //! The one list of table options: a row says how one is read, what it shows, and what it does.
 //!
-//! A new option is a field of `TableOptions` with its default, a row here, and whoever does something with it. The
+//! A new option is a field of `TableOptions` with its default, a row here, and the code that does something with it. The
 //! order is that of DESCRIBE in Cassandra 5.0; ScyllaDB's own options follow, and are shown where a table has them.
 
 use super::effect::{Effect, SubOption};

@@ -1,4 +1,4 @@
-//! Two rows become one, and one row loses what nobody can see: the heart of memtable, read and
+//! Two rows become one, and one row loses what no reader can see: the heart of memtable, read and
 //! compaction, each a single walk over sorted cells.
 //!
 //! [`merge`] keeps every tombstone. [`visible`] is the reader's view: tombstones and the dead are

@@ -26,7 +26,7 @@ pub(super) enum Command {
     Flush(Scope),
     /// Sstables to one sstable.
     Compact(Scope),
-    /// How shards and tables are.
+    /// Show the state of shards and tables.
     Status,
 }
 

@@ -32,7 +32,7 @@ pub(super) enum Yaml {
     Map(BTreeMap<String, Yaml>),
 }
 
-/// How a setting takes its value.
+/// Puts the value of a setting into the choices, or says what is wrong with it.
 type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
 
 /// The settings that have an effect, by every name they go by.

@@ -24,9 +24,9 @@ pub(super) enum ExecuteError {
     Unavailable {
         /// The level asked for.
         level: Consistency,
-        /// How many replicas it needs.
+        /// The number of replicas that the level needs.
         required: i32,
-        /// How many there are.
+        /// The number of replicas that are alive.
         alive: i32,
     },
     /// The schema could not be changed.

@@ -49,11 +49,11 @@ impl Executor {
         let mut replication: Vec<Replication> =
             statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
-        let moment = self.state.moment(&batch.parameters);
+        let time = self.state.time(&batch.parameters);
         let (mut record, mut scratch) = self.writes.buffers();
         let mut bound = self.begin_batch(kind, &mut record);
         for (statement, item) in statements.iter().zip(batch.statements()) {
-            let bindings = Bindings::new(&item.values, statement.markers(), moment)?;
+            let bindings = Bindings::new(&item.values, statement.markers(), time)?;
             let BoundBatch { record, size, .. } = &mut bound;
             plan_of(statement)?.bind_into_batch(&bindings, &mut scratch, record, size)?;
         }
@@ -114,7 +114,7 @@ pub(super) struct BoundBatch<'r> {
     kind: BatchKind,
     /// The mutations so far.
     pub(super) record: BatchRecord<'r>,
-    /// Their number and bytes.
+    /// The number and the bytes of the mutations.
     pub(super) size: BatchSize,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Call {
     pub(super) trace: Option<Box<Trace>>,
 }
 
-/// What became of a call.
+/// Whether a call was answered, or waits for its answer.
 #[must_use = "a call that was answered is finished by `Executor::finish`"]
 pub(super) enum Flow {
     /// The answer was appended: one frame.

@@ -12,7 +12,7 @@ use model::Table;
 use model::read::Partitions;
 use model::schema::{Keyspace, Schema};
 
-/// How a keyspace is replicated.
+/// The replication of a keyspace, as far as consistency levels depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replication {
     /// It is computed where it is asked for: any level of a read is kept.

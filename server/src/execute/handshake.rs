@@ -11,7 +11,7 @@ use cql::frame::request::Startup;
 use cql::frame::response::Envelope;
 use cql::frame::{Header, Version};
 
-/// What SUPPORTED says of this core.
+/// The options of this core's SUPPORTED, each with its values.
 #[derive(Clone, Debug)]
 pub(super) struct SupportedOptions {
     entries: Vec<(&'static str, Vec<String>)>,

@@ -59,7 +59,7 @@ impl NodeState {
         }
     }
 
-    /// Which node this is.
+    /// The node's names, ids and addresses.
     pub(super) fn node(&self) -> &Node {
         &self.node
     }
@@ -107,7 +107,7 @@ impl NodeState {
     /// When a request happens: the client's word where it gave one, else the clock, and never the
     /// same microsecond twice.
     #[inline]
-    pub(super) fn moment(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
+    pub(super) fn time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         let now_us = self.now_us();
         let timestamp_us = parameters.timestamp_us.unwrap_or_else(|| self.clock.timestamp_us());
         let now_s = match parameters.now_s {

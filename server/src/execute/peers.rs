@@ -9,21 +9,21 @@ use model::TableId;
 use shard::{Asker, Protocol};
 use std::rc::Rc;
 
-/// What cores ask each other.
+/// A question of one core to another.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     /// Who is connected?
     Clients,
     /// How large are the tables?
     Sizes,
-    /// Know this statement.
+    /// Compile and keep this statement.
     Prepare {
-        /// Of unqualified names.
+        /// The keyspace of unqualified names.
         keyspace: Option<String>,
         /// Text of the statement.
         text: String,
     },
-    /// Tell the clients that want to hear.
+    /// Send this event to the clients that registered for its kind.
     Tell(Box<ddl::Event>),
     /// Run a SELECT of which this core has the only partition.
     Select {
@@ -34,14 +34,14 @@ pub(crate) enum Ask {
     },
 }
 
-/// What they answer.
+/// The answer to an [`Ask`].
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// Of this core.
+    /// The clients that are connected to this core.
     Clients(Vec<Client>),
-    /// Of this core.
+    /// The size of each table on this core.
     Sizes(Vec<(TableId, TableSize)>),
-    /// To `Prepare` and `Tell`.
+    /// The answer to `Prepare` and `Tell`: it is done.
     Done,
     /// To `Select`: the frame that answers the client.
     Frame(Vec<u8>),

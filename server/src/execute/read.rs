@@ -36,7 +36,7 @@ use std::rc::Rc;
 /// What the buffer of a suspended read's answer begins with.
 const FRAME_BYTES: usize = 2048;
 
-/// Who is answered.
+/// The connection or the peer that is answered.
 pub(super) enum Destination {
     /// A client of this core.
     Client(Call),
@@ -68,9 +68,9 @@ impl Executor {
         plan: &SelectPlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let moment = self.state.moment(run.parameters);
+        let time = self.state.time(run.parameters);
         let markers = run.statement.markers();
-        let bindings = match Bindings::new(&run.parameters.values, markers, moment) {
+        let bindings = match Bindings::new(&run.parameters.values, markers, time) {
             Ok(bindings) => bindings,
             Err(error) => return self.refuse(call, error.into(), out),
         };
@@ -84,7 +84,7 @@ impl Executor {
         let trace = call.trace.as_deref();
         match self.select_now(run, plan, &bindings, &call.envelope(), trace, out) {
             Ok(None) => Flow::Answered(call),
-            Ok(Some(bound)) => self.suspend(call, run, &moment, bound, out),
+            Ok(Some(bound)) => self.suspend(call, run, &time, bound, out),
             Err(refusal) => self.refuse(call, refusal, out),
         }
     }
@@ -189,11 +189,11 @@ impl Executor {
         let Statement::Select(plan) = &statement.compiled.statement else {
             unreachable!("a peer forwards what is a SELECT, and its text is the same here")
         };
-        let moment = self.state.moment(parameters);
-        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let time = self.state.time(parameters);
+        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let bound = self.select_now(run, plan, &bindings, envelope, None, out)?;
         Ok(bound.map(|bound| {
-            let parameters = OwnedParameters::of(parameters, &moment);
+            let parameters = OwnedParameters::of(parameters, &time);
             Pending { statement: statement.clone(), parameters, bound, target }
         }))
     }
@@ -203,12 +203,12 @@ impl Executor {
         self: &Rc<Self>,
         call: Call,
         run: Run<'_>,
-        moment: &StatementTime<'_>,
+        time: &StatementTime<'_>,
         bound: BoundRead,
         out: &mut Vec<u8>,
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
-        let parameters = OwnedParameters::of(run.parameters, moment);
+        let parameters = OwnedParameters::of(run.parameters, time);
         let (statement, target) = (run.statement.clone(), run.target);
         let pending = Pending { statement, parameters, bound, target };
         let answer = (call.version, call.stream);
@@ -363,8 +363,8 @@ impl Executor {
             trace_read(trace, self.state.now_us(), plan, &bound);
         }
         let values = parameters.values.as_values(envelope.version);
-        let moment = parameters.moment(self.state.ids());
-        let bindings = Bindings::new(&values, statement.markers(), moment)?;
+        let time = parameters.time(self.state.ids());
+        let bindings = Bindings::new(&values, statement.markers(), time)?;
         let open = statement.open_rows(envelope, target, out);
         let mut encoder = plan.encoder(&bindings, bound.encoder_limit, out)?;
         let mut end = ReadEnd::default();
@@ -453,7 +453,7 @@ struct OwnedParameters {
 }
 
 impl OwnedParameters {
-    fn of(parameters: &Parameters<'_>, moment: &StatementTime<'_>) -> OwnedParameters {
+    fn of(parameters: &Parameters<'_>, time: &StatementTime<'_>) -> OwnedParameters {
         let mut values = ValueList::new();
         for (name, value) in parameters.values.named_iter() {
             if parameters.values.is_named() {
@@ -465,13 +465,13 @@ impl OwnedParameters {
         OwnedParameters {
             level: parameters.consistency,
             values,
-            timestamp_us: moment.timestamp_us,
-            now_ms: moment.now_ms,
-            now_s: moment.now_s,
+            timestamp_us: time.timestamp_us,
+            now_ms: time.now_ms,
+            now_s: time.now_s,
         }
     }
 
-    fn moment<'m>(&self, ids: &'m Ids) -> StatementTime<'m> {
+    fn time<'m>(&self, ids: &'m Ids) -> StatementTime<'m> {
         let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
         StatementTime { timestamp_us, now_ms, now_s, ids }
     }

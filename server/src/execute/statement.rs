@@ -91,7 +91,7 @@ impl Prepared {
         cql::digest([keyspace.unwrap_or_default(), text].concat().as_bytes())
     }
 
-    /// What it takes in the cache.
+    /// The bytes that the statement takes in the cache.
     pub(super) fn bytes(&self) -> usize {
         let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);
         self.text.len() + plan + 128 * self.markers().len()

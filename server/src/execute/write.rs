@@ -78,8 +78,8 @@ impl Executor {
         let Run { statement, parameters, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_write(parameters.consistency)?;
-        let moment = self.state.moment(parameters);
-        let bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let time = self.state.time(parameters);
+        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
         let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
@@ -95,8 +95,8 @@ impl Executor {
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
-        let moment = self.state.moment(parameters);
-        let mut bindings = Bindings::new(&parameters.values, statement.markers(), moment)?;
+        let time = self.state.time(parameters);
+        let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         let mut batch = self.begin_batch(plan.kind, &mut record);
         plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;

@@ -501,7 +501,7 @@ fn a_stop_waits_for_what_is_in_flight() {
     assert!(!server.pass.is_over(), "a request is in flight");
     client.query(2, "now");
     server.settle();
-    assert!(TcpStream::connect(server.address).is_err(), "nobody is let in");
+    assert!(TcpStream::connect(server.address).is_err(), "no client is let in");
     server.let_go();
     assert!(server.pass.is_over());
     assert_eq!(client.answers(), ["1 later", "closed"]);

@@ -23,7 +23,7 @@ pub(crate) struct VirtualTable {
     name: &'static str,
     /// What other cores must be asked for.
     pub(crate) needs: Needs,
-    /// Its rows, made of the facts.
+    /// Makes the table's rows of what the node knows of itself.
     pub(crate) rows: fn(&NodeFacts<'_>) -> Vec<Row>,
 }
 

@@ -14,7 +14,7 @@
 //! it is read. Without the fences a processor may move the load of 3 before the store of 1 (and C
 //! before A), and both would see nothing.
 //!
-//! A busy core costs its peers one load of a line that nobody writes. Of several senders that find
+//! A busy core costs its peers one load of a cache line that is not written. Of several senders that find
 //! the flag set, the swap lets one do the system call.
 
 use std::io;
@@ -56,7 +56,7 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// The core runs: nobody need ring.
+    /// The core runs: no peer need ring.
     pub fn awake(&self) {
         self.parked.store(false, Ordering::Relaxed);
     }

@@ -36,7 +36,7 @@ pub struct Port<T> {
 /// The reading half of a [`Port`].
 pub struct Inbox<T> {
     from: Vec<Option<Consumer<T>>>,
-    /// Whose ring is drained first next time, so that a budget starves nobody.
+    /// Whose ring is drained first next time, so that a budget starves no peer.
     first: usize,
 }
 

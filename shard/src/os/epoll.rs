@@ -8,7 +8,7 @@
 //! A core asks once a pass; when it has nothing to do it waits here, or in the executor on its
 //! [`Bridge`](super::bridge), which watches this descriptor (`idle.rs` says when). Interest is edge-triggered: after a read that filled less than
 //! its buffer nothing more is due until the kernel says so again, and the kernel does not walk the
-//! connections that are merely still open. Whoever leaves bytes behind must remember it himself.
+//! connections that are merely still open. A reader that leaves bytes behind must remember it.
 //!
 //! Keys are the caller's: a slot and a generation, so that an event of a closed connection is known.
 #![expect(unsafe_code, reason = "epoll(7) has no wrapper in std")]
@@ -62,7 +62,7 @@ impl Poller {
     pub fn new() -> io::Result<Poller> {
         // SAFETY: takes one number and no pointers.
         let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+        // SAFETY: the kernel just made this descriptor for us; nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX) })
     }
@@ -72,7 +72,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, key, interest.flags())
     }
 
-    /// Changes what is heard about `fd`, and reports anew what is already so.
+    /// Changes what is heard about `fd`, and reports again what is already so.
     pub fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, key, interest.flags())
     }

@@ -20,7 +20,7 @@ impl EventFd {
     pub fn new() -> io::Result<EventFd> {
         // SAFETY: takes two numbers and no pointers.
         let fd = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
-        // SAFETY: the kernel just made this descriptor for us; nobody else owns it.
+        // SAFETY: the kernel just made this descriptor for us; nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(EventFd { file: File::from(fd) })
     }
@@ -35,7 +35,7 @@ impl EventFd {
     /// Blocks the thread until it is signalled, and resets it.
     pub fn wait(&self) {
         let mut count = [0; 8];
-        // An interruption reads as a signal: whoever waits looks again.
+        // An interruption reads as a signal: the waiting core looks again.
         let _ = (&self.file).read(&mut count);
     }
 }

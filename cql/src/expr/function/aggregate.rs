@@ -11,7 +11,7 @@ use crate::literal::Decimal;
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
 
-/// What an aggregate knows so far.
+/// The state of an aggregate: what it knows of the rows so far.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     aggregate: Aggregate,

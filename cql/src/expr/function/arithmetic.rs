@@ -187,7 +187,7 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
     rounded(Decimal { unscaled: of_integer(op, &x, &y, "Division by zero")?, scale })
 }
 
-/// How many digits a number has.
+/// The number of decimal digits, without the sign.
 pub(super) fn digits(number: &BigInt) -> i64 {
     number.magnitude().to_string().len() as i64
 }

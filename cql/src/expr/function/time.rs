@@ -40,27 +40,27 @@ pub(super) fn millis_of(ty: &CqlType, value: &[u8]) -> Option<i64> {
 
 /// `now`: a new timeuuid.
 pub(super) fn now(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(Some(call.moment.ids.timeuuid().to_vec()))
+    Ok(Some(call.time.ids.timeuuid().to_vec()))
 }
 
 /// `uuid`: a new random uuid.
 pub(super) fn uuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(Some(call.moment.ids.uuid().to_vec()))
+    Ok(Some(call.time.ids.uuid().to_vec()))
 }
 
 /// `current_timestamp`: the time of the statement, in ms.
 pub(super) fn current_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(Some(call.moment.now_ms.to_be_bytes().to_vec()))
+    Ok(Some(call.time.now_ms.to_be_bytes().to_vec()))
 }
 
 /// `current_date`: the day of the statement.
 pub(super) fn current_date(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(Some(date_of_millis(call.moment.now_ms)?.to_be_bytes().to_vec()))
+    Ok(Some(date_of_millis(call.time.now_ms)?.to_be_bytes().to_vec()))
 }
 
 /// `current_time`: the time of day of the statement, in ns.
 pub(super) fn current_time(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(Some(time_of_millis(call.moment.now_ms).to_be_bytes().to_vec()))
+    Ok(Some(time_of_millis(call.time.now_ms).to_be_bytes().to_vec()))
 }
 
 /// `to_date`: the day of a timestamp or timeuuid.

@@ -11,7 +11,7 @@ use super::super::writer;
 use super::parameters::Parameters;
 use super::values::Values;
 
-/// What a batch promises.
+/// Whether a batch goes through the batch log, as its type says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BatchKind {
@@ -26,9 +26,9 @@ pub enum BatchKind {
 /// One statement of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchStatement<'a> {
-    /// What to run.
+    /// The statement: its text, or the id of a prepared one.
     pub text: BatchText<'a>,
-    /// Its values, always positional.
+    /// The values of the statement's markers, always positional.
     pub values: Values<'a>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Batch<'a> {
         Ok(Batch { kind, parameters, version, count, items })
     }
 
-    /// How many statements there are.
+    /// The number of statements in the batch.
     pub fn len(&self) -> usize {
         usize::from(self.count)
     }

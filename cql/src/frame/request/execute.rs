@@ -9,11 +9,11 @@ use super::parameters::Parameters;
 /// An EXECUTE request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execute<'a> {
-    /// What PREPARED named.
+    /// The id of the prepared statement, from RESULT Prepared.
     pub id: &'a [u8],
     /// The result metadata the client remembers (v5).
     pub result_metadata_id: Option<&'a [u8]>,
-    /// How to run it.
+    /// Consistency, values, paging and the like.
     pub parameters: Parameters<'a>,
 }
 

@@ -29,10 +29,10 @@ const NAMES: u32 = 0x040;
 const KEYSPACE: u32 = 0x080;
 const NOW: u32 = 0x100;
 
-/// How a statement is to be run.
+/// The parameters of QUERY, EXECUTE and BATCH: consistency, values, paging, timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters<'a> {
-    /// How many replicas must answer.
+    /// The consistency level: how many replicas must answer.
     pub consistency: Consistency,
     /// The bound values.
     pub values: Values<'a>,
@@ -40,7 +40,7 @@ pub struct Parameters<'a> {
     pub skip_metadata: bool,
     /// How many rows a page may have; `None` is all of them.
     pub page_rows: Option<u32>,
-    /// Where the page begins.
+    /// The paging state of the page before; `None` for the first page.
     pub paging_state: Option<&'a [u8]>,
     /// The level of the conditional part.
     pub serial_consistency: Option<Consistency>,

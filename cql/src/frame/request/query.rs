@@ -11,7 +11,7 @@ use super::parameters::Parameters;
 pub struct Query<'a> {
     /// Text of the statement to execute.
     pub text: &'a str,
-    /// How to run it.
+    /// Consistency, values, paging and the like.
     pub parameters: Parameters<'a>,
 }
 

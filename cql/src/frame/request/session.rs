@@ -7,7 +7,7 @@ use super::super::reader::{Reader, StringMap};
 use super::super::writer;
 use crate::limits::STARTUP_OPTIONS_MAX;
 
-/// A STARTUP request. Keys that nobody knows are kept: `system.clients` shows them.
+/// A STARTUP request. Unknown keys are kept: `system.clients` shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Startup<'a> {
     /// Everything the client told.
@@ -67,7 +67,7 @@ impl<'a> Startup<'a> {
     }
 }
 
-/// Which events a client wants.
+/// The kinds of events that a client registers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventKinds {
     /// Nodes come and go.
@@ -81,7 +81,7 @@ pub struct EventKinds {
 /// A REGISTER request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Register {
-    /// What the client wants to hear of.
+    /// The kinds of events that the client registers for.
     pub kinds: EventKinds,
 }
 

@@ -42,7 +42,7 @@ impl<'a> Values<'a> {
         Ok(Values { version, named, count, items })
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         usize::from(self.count)
     }

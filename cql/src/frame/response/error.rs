@@ -20,9 +20,9 @@ pub enum Failure<'a> {
     Unavailable {
         /// The level asked for.
         consistency: Consistency,
-        /// How many replicas it needs.
+        /// The number of replicas that the level needs.
         required: i32,
-        /// How many are alive.
+        /// The number of replicas that are alive.
         alive: i32,
     },
     /// Too few replicas answered a write in time.
@@ -54,7 +54,7 @@ pub enum Failure<'a> {
     WriteFailure {
         /// How many replicas answered, and how many had to.
         tally: Tally,
-        /// Which replicas failed and why.
+        /// Each replica that failed, with the reason's code.
         failures: &'a [(IpAddr, u16)],
         /// As in [`Failure::WriteTimeout`].
         write_type: &'a str,
@@ -92,9 +92,9 @@ pub enum Failure<'a> {
 pub struct Tally {
     /// The level asked for.
     pub consistency: Consistency,
-    /// How many answered.
+    /// The number of replicas that answered.
     pub received: i32,
-    /// How many are needed.
+    /// The number of replicas that the level needs.
     pub required: i32,
 }
 

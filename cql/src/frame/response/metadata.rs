@@ -32,7 +32,7 @@ pub struct ColumnSpec<'a> {
     pub keyspace: &'a str,
     /// Table of the column.
     pub table: &'a str,
-    /// Its name, or that of a marker.
+    /// The name of the column or marker.
     pub name: &'a str,
     /// Type of the column's values.
     pub ty: &'a CqlType,
@@ -75,7 +75,7 @@ impl Columns {
         Columns { count, global: global && count > 0, specs: specs.into() }
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn len(&self) -> usize {
         self.count as usize
     }

@@ -20,7 +20,7 @@ pub const SCHEMA_CHANGE: i32 = 5;
 /// What PREPARED says of a statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
-    /// How EXECUTE names it.
+    /// The id by which EXECUTE names the statement.
     pub id: &'a [u8],
     /// Which result metadata is meant (v5).
     pub result_metadata_id: &'a [u8],

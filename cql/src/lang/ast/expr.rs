@@ -2,7 +2,7 @@
 
 use super::QualifiedName;
 
-/// What a literal looks like.
+/// The lexical form of a literal; its type is found later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is a token of the same name")]
 pub enum LiteralKind {
@@ -18,7 +18,7 @@ pub enum LiteralKind {
 /// A constant, as written but without quotes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Literal {
-    /// What it looks like.
+    /// The lexical form.
     pub kind: LiteralKind,
     /// Text of the literal as it was written.
     pub text: String,

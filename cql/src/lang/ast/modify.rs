@@ -29,7 +29,7 @@ pub enum Modification {
 pub struct Insert {
     /// The table that is written.
     pub table: QualifiedName,
-    /// What is inserted.
+    /// The values, by column or as JSON.
     pub values: InsertValues,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
@@ -37,7 +37,7 @@ pub struct Insert {
     pub using: Using,
 }
 
-/// What an `INSERT` inserts.
+/// The values of an `INSERT`, by column or as JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InsertValues {
     /// `(a, b) VALUES (1, 2)`. The counts may differ: that is no error of syntax.
@@ -71,7 +71,7 @@ pub struct Update {
 pub struct Assignment {
     /// Name of the column.
     pub column: String,
-    /// What becomes of it.
+    /// The assignment to the column.
     pub assign: Assign,
 }
 
@@ -156,6 +156,6 @@ pub struct Batch {
     pub kind: BatchKind,
     /// `USING ..` of the whole batch.
     pub using: Using,
-    /// Its statements in order.
+    /// The statements in order.
     pub statements: Vec<Modification>,
 }

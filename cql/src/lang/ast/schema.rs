@@ -21,7 +21,7 @@ pub struct CreateTable {
     pub name: QualifiedName,
     /// `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// Its columns in order.
+    /// The columns in order.
     pub columns: Vec<ColumnDefinition>,
     /// Every `PRIMARY KEY` written: the partition key, then the clustering columns.
     pub primary_keys: Vec<(Vec<String>, Vec<String>)>,
@@ -53,11 +53,11 @@ pub struct AlterTable {
     pub name: QualifiedName,
     /// Whether `IF EXISTS` was written: a missing object is no error.
     pub if_exists: bool,
-    /// What the statement changes.
+    /// The change that the statement makes.
     pub change: TableChange,
 }
 
-/// What an `ALTER TABLE` changes.
+/// The change that an `ALTER TABLE` makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableChange {
     /// `ADD ..`: new columns.
@@ -100,11 +100,11 @@ pub struct AlterType {
     pub name: QualifiedName,
     /// Whether `IF EXISTS` was written: a missing object is no error.
     pub if_exists: bool,
-    /// What the statement changes.
+    /// The change that the statement makes.
     pub change: TypeChange,
 }
 
-/// What an `ALTER TYPE` changes.
+/// The change that an `ALTER TYPE` makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeChange {
     /// `ADD f t`.
@@ -130,13 +130,13 @@ pub enum TypeChange {
 /// `DESCRIBE ..`: what to describe, and how fully.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Describe {
-    /// What is described.
+    /// The object that is described.
     pub target: DescribeTarget,
     /// Whether `WITH INTERNALS` was written: ids and dropped columns too.
     pub internals: bool,
 }
 
-/// What a `DESCRIBE` describes.
+/// The object of a `DESCRIBE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DescribeTarget {
     /// `DESCRIBE CLUSTER`: name, partitioner and snitch.

@@ -45,7 +45,7 @@ pub struct Select {
 /// One selected expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelectItem {
-    /// What is selected.
+    /// The expression that is selected.
     pub expr: Expr,
     /// The name after `AS`.
     pub alias: Option<String>,
@@ -124,7 +124,7 @@ impl Operator {
     }
 }
 
-/// What a relation restricts.
+/// The left side of a relation: what it restricts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// The column itself: `c`.

@@ -7,7 +7,7 @@ use super::super::ast::{
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
 use crate::limits::BATCH_STATEMENTS_MAX;
 
-/// Which parts a `USING` may have.
+/// The statement that a `USING` belongs to, which decides its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UsingParts {
     /// Timestamp, TTL, timeout.
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Ok(Assignment { column, assign })
     }
 
-    /// What follows `column =`.
+    /// Parses the assignment that follows `column =`.
     fn assigned(&mut self, column: &str) -> Result<Assign> {
         let same = |other: &str, form: &str| {
             if other == column {

@@ -130,7 +130,7 @@ impl Parser<'_> {
         Ok(Operand::Many(values))
     }
 
-    /// What follows `(a, b)`.
+    /// Parses the relation that follows `(a, b)`.
     fn tuple_relation(&mut self, target: Target) -> Result<Relation> {
         if let Some(operator) = self.accept_comparison() {
             let operand = Operand::One(self.tuple_value()?);
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Ok(Expr::Tuple(values))
     }
 
-    /// What follows `token(a, b)`.
+    /// Parses the relation that follows `token(a, b)`.
     fn token_relation(&mut self, target: Target) -> Result<Relation> {
         if self.accept_word(Keyword::Between) {
             let first = self.term()?;
