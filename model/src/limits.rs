@@ -10,7 +10,8 @@ pub const NAME_BYTES_MAX: usize = 192;
 pub const COLUMN_NAME_BYTES_MAX: usize = 65_535;
 /// Deepest nesting of a type: it bounds the stack of whatever walks types and their values.
 pub const TYPE_DEPTH_MAX: u32 = 48;
-/// Largest description of a type, in bytes: 16 for each part, user types written out wherever they stand, and the names.
+/// Largest description of a type, in bytes: 16 for each part, user types written out wherever they
+/// stand, and the names.
 /// It bounds the columns' part of an answer, where parts are counted in two bytes.
 pub const TYPE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a type's description for each part, beside names.
