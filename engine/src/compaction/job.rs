@@ -130,7 +130,10 @@ impl Engine {
             Error::Corrupt { ref file, .. }
                 if table.compact_backoff.failures() >= JOB_QUARANTINE_FAILURES =>
             {
-                quarantine(&|view| file.contains(&view.entry.sstable.to_string()));
+                quarantine(&|view| {
+                    let path = layout::sstable_path(view.entry.table, view.entry.sstable);
+                    path.as_str() == &**file
+                });
                 error
             }
             error => error,
