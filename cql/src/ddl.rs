@@ -15,7 +15,7 @@ mod tests;
 mod types;
 
 use crate::error::{Error, Result};
-use crate::lang::ast::{QualifiedName, Statement};
+use crate::lang::ast::{QualifiedName, SchemaStatement};
 use model::schema::{Keyspace, Schema, SchemaChange, TableId};
 use std::sync::Arc;
 
@@ -85,29 +85,30 @@ impl Ddl {
     }
 }
 
-/// Plans a statement about the schema; `None` if the statement is about something else.
-pub fn plan(statement: &Statement, context: &DdlContext<'_>) -> Option<Result<Ddl>> {
-    Some(match statement {
-        Statement::CreateKeyspace { name, if_not_exists, properties } => {
+/// The change of the schema that a statement asks for.
+pub fn plan(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl> {
+    match statement {
+        SchemaStatement::CreateKeyspace { name, if_not_exists, properties } => {
             keyspace::create(context, name, *if_not_exists, properties)
         }
-        Statement::AlterKeyspace { name, if_exists, properties } => {
+        SchemaStatement::AlterKeyspace { name, if_exists, properties } => {
             keyspace::alter(context, name, *if_exists, properties)
         }
-        Statement::DropKeyspace { name, if_exists } => keyspace::drop(context, name, *if_exists),
-        Statement::CreateTable(create) => table::create(context, create),
-        Statement::AlterTable(alter) => table::alter(context, alter),
-        Statement::DropTable { name, if_exists } => table::drop(context, name, *if_exists),
-        Statement::CreateType { name, if_not_exists, fields } => {
+        SchemaStatement::DropKeyspace { name, if_exists } => {
+            keyspace::drop(context, name, *if_exists)
+        }
+        SchemaStatement::CreateTable(create) => table::create(context, create),
+        SchemaStatement::AlterTable(alter) => table::alter(context, alter),
+        SchemaStatement::DropTable { name, if_exists } => table::drop(context, name, *if_exists),
+        SchemaStatement::CreateType { name, if_not_exists, fields } => {
             types::create(context, name, *if_not_exists, fields)
         }
-        Statement::AlterType(alter) => types::alter(context, alter),
-        Statement::DropType { name, if_exists } => types::drop(context, name, *if_exists),
-        Statement::DropUnsupported { what, name, if_exists } => {
+        SchemaStatement::AlterType(alter) => types::alter(context, alter),
+        SchemaStatement::DropType { name, if_exists } => types::drop(context, name, *if_exists),
+        SchemaStatement::DropUnsupported { what, name, if_exists } => {
             drop_unsupported(context, what, name, *if_exists)
         }
-        _ => return None,
-    })
+    }
 }
 
 /// `DROP` of a kind of thing that cannot exist here.

@@ -42,7 +42,7 @@ pub enum Statement {
     /// `TRUNCATE t`: all rows of a table go.
     Truncate(Arc<Table>),
     /// A change of the schema: `ddl::plan` turns it into one when it is executed.
-    Schema(ast::Statement),
+    Schema(ast::SchemaStatement),
     /// `DESCRIBE ..`: the schema as statements.
     Describe(Describe),
 }
@@ -134,11 +134,11 @@ pub fn prepare_parsed(
         ast::Statement::Unsupported(what) => {
             return Err(Error::invalid(format!("{what} is not supported")));
         }
-        other => {
+        ast::Statement::Schema(statement) => {
             if !names.is_empty() {
                 return Err(Error::invalid("Bind variables are not supported in DDL statements"));
             }
-            plain(Statement::Schema(other))
+            plain(Statement::Schema(statement))
         }
     })
 }
@@ -153,7 +153,10 @@ fn is_qualified(statement: &ast::Statement) -> bool {
             batch.statements.iter().all(|one| has_keyspace(table_of(one)))
         }
         ast::Statement::Truncate { table, .. } => has_keyspace(table),
-        _ => false,
+        ast::Statement::Use(_)
+        | ast::Statement::Schema(_)
+        | ast::Statement::Describe(_)
+        | ast::Statement::Unsupported(_) => false,
     }
 }
 

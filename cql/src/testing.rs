@@ -144,9 +144,8 @@ impl Database {
                 self.apply(&record);
                 Ok(String::new())
             }
-            Statement::Schema(tree) => {
-                let planned =
-                    ddl::plan(tree, &self.context()).expect("a statement about the schema")?;
+            Statement::Schema(statement) => {
+                let planned = ddl::plan(statement, &self.context())?;
                 self.warnings = planned.warnings;
                 if let Some((change, _)) = planned.step {
                     let number = self.schema.number + 1;

@@ -214,7 +214,7 @@ impl Executor {
                 Err(refusal) => self.refuse(call, refusal, out),
             },
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
-            Statement::Schema(tree) => self.change_schema(call, tree.clone()),
+            Statement::Schema(statement) => self.change_schema(call, statement.clone()),
             Statement::Truncate(table) => self.truncate(call, table, out),
             Statement::Describe(asked) => self.describe(call, asked, run.parameters, out),
         }

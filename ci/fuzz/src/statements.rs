@@ -148,7 +148,7 @@ fn compile(part: &[u8], schema: &Schema) -> Option<(Prepared, ValueList)> {
 
 /// The schema behind a statement about it; none if it is about something else, or refused.
 fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
-    let Statement::Schema(tree) = &prepared.statement else { return None };
+    let Statement::Schema(statement) = &prepared.statement else { return None };
     let number = schema.number + 1;
     let context = DdlContext {
         schema,
@@ -158,7 +158,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         table_id: TableId(Uuid::from_u128(u128::from(input) << 64 | u128::from(number))),
         now_us: number as i64,
     };
-    let (change, _) = ddl::plan(tree, &context)?.ok()?.step?;
+    let (change, _) = ddl::plan(statement, &context).ok()?.step?;
     let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };
     Some(schema.apply(&entry).expect("a planned change can be applied"))
 }

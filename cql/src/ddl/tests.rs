@@ -36,7 +36,10 @@ fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
         now_us: 5,
     };
     let parsed = crate::lang::parse(text)?;
-    plan(&parsed.statement, &context).expect("a statement about the schema")
+    let crate::lang::ast::Statement::Schema(statement) = &parsed.statement else {
+        panic!("no statement about the schema: {text}")
+    };
+    plan(statement, &context)
 }
 
 /// The answer of every recorded statement, word for word.

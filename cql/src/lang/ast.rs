@@ -17,7 +17,7 @@ pub use modify::{
 };
 pub use schema::{
     AlterTable, AlterType, ColumnDefinition, CreateTable, Describe, DescribeTarget, Properties,
-    PropertyValue, TableChange, TypeChange,
+    PropertyValue, SchemaStatement, TableChange, TypeChange,
 };
 pub use select::{
     Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,
@@ -61,69 +61,8 @@ pub enum Statement {
         /// ScyllaDB's `USING TIMEOUT`.
         using: Using,
     },
-    /// `CREATE KEYSPACE ..`.
-    CreateKeyspace {
-        /// Name of the object.
-        name: String,
-        /// `IF NOT EXISTS`.
-        if_not_exists: bool,
-        /// The properties that follow `WITH`.
-        properties: Properties,
-    },
-    /// `ALTER KEYSPACE ..`.
-    AlterKeyspace {
-        /// Name of the object.
-        name: String,
-        /// Whether `IF EXISTS` was written: a missing object is no error.
-        if_exists: bool,
-        /// The properties that follow `WITH`.
-        properties: Properties,
-    },
-    /// `DROP KEYSPACE ..`.
-    DropKeyspace {
-        /// Name of the object.
-        name: String,
-        /// Whether `IF EXISTS` was written: a missing object is no error.
-        if_exists: bool,
-    },
-    /// `CREATE TABLE ..`.
-    CreateTable(Box<CreateTable>),
-    /// `ALTER TABLE ..`.
-    AlterTable(AlterTable),
-    /// `DROP TABLE ..`.
-    DropTable {
-        /// Name of the object.
-        name: QualifiedName,
-        /// Whether `IF EXISTS` was written: a missing object is no error.
-        if_exists: bool,
-    },
-    /// `CREATE TYPE ..`.
-    CreateType {
-        /// Name of the object.
-        name: QualifiedName,
-        /// `IF NOT EXISTS`.
-        if_not_exists: bool,
-        /// The fields in order, each with its type.
-        fields: Vec<(String, TypeName)>,
-    },
-    /// `ALTER TYPE ..`.
-    AlterType(AlterType),
-    /// `DROP TYPE ..`.
-    DropType {
-        /// Name of the object.
-        name: QualifiedName,
-        /// Whether `IF EXISTS` was written: a missing object is no error.
-        if_exists: bool,
-    },
-    /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
-    DropUnsupported {
-        /// What is dropped, in words: `index`.
-        what: &'static str,
-        /// Name of the object.
-        name: QualifiedName,
-        /// Whether `IF EXISTS` was written: a missing object is no error.
-        if_exists: bool,
-    },
+    /// `CREATE`, `ALTER` or `DROP`: a change of the schema.
+    Schema(SchemaStatement),
     /// `DESCRIBE ..`: the schema as statements.
     Describe(Describe),
     /// A statement CQL has and this server does not: `CREATE MATERIALIZED VIEW`.

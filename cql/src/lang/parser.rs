@@ -15,7 +15,7 @@ mod relation;
 mod select;
 mod types;
 
-use super::ast::{Parsed, QualifiedName, Statement, Using};
+use super::ast::{Parsed, QualifiedName, SchemaStatement, Statement, Using};
 use super::keyword::Keyword;
 use super::lexer;
 use super::syntax_error::SyntaxError;
@@ -110,15 +110,24 @@ impl Parser<'_> {
         self.advance();
         if self.accept_keyspace_word() {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropKeyspace { name: self.keyspace_name()?, if_exists });
+            return Ok(Statement::Schema(SchemaStatement::DropKeyspace {
+                name: self.keyspace_name()?,
+                if_exists,
+            }));
         }
         if self.accept_table_word() {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropTable { name: self.table_name()?, if_exists });
+            return Ok(Statement::Schema(SchemaStatement::DropTable {
+                name: self.table_name()?,
+                if_exists,
+            }));
         }
         if self.accept_word(Keyword::Type) {
             let if_exists = self.if_exists()?;
-            return Ok(Statement::DropType { name: self.type_reference()?, if_exists });
+            return Ok(Statement::Schema(SchemaStatement::DropType {
+                name: self.type_reference()?,
+                if_exists,
+            }));
         }
         if self.accept_word(Keyword::Index) {
             return self.drop_unsupported("index");
@@ -144,7 +153,11 @@ impl Parser<'_> {
 
     fn drop_unsupported(&mut self, what: &'static str) -> Result<Statement> {
         let if_exists = self.if_exists()?;
-        Ok(Statement::DropUnsupported { what, name: self.qualified_name()?, if_exists })
+        Ok(Statement::Schema(SchemaStatement::DropUnsupported {
+            what,
+            name: self.qualified_name()?,
+            if_exists,
+        }))
     }
 }
 

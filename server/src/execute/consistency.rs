@@ -42,7 +42,11 @@ impl Replication {
             Statement::Batch(plan) => {
                 plan.writes.iter().filter_map(|write| of(&write.table)).collect()
             }
-            _ => Vec::new(),
+            // Cassandra checks no level of these.
+            Statement::Truncate(_)
+            | Statement::Use(_)
+            | Statement::Schema(_)
+            | Statement::Describe(_) => Vec::new(),
         };
         all.dedup();
         all

@@ -12,7 +12,7 @@ use crate::system;
 use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
-use cql::lang::ast::Statement as Tree;
+use cql::lang::ast::SchemaStatement;
 use model::schema::{Table, TableId};
 use shard::Group;
 use shard::message::AlterError;
@@ -24,7 +24,7 @@ const ATTEMPTS_MAX: usize = 64;
 
 impl Executor {
     /// Runs CREATE, ALTER or DROP.
-    pub(super) fn change_schema(self: &Rc<Self>, call: Call, statement: Tree) -> Flow {
+    pub(super) fn change_schema(self: &Rc<Self>, call: Call, statement: SchemaStatement) -> Flow {
         let executor = self.clone();
         self.spawn(Group::Background, call, async move |call, out| {
             executor.change_schema_later(call, &statement, out).await
@@ -35,7 +35,7 @@ impl Executor {
     async fn change_schema_later(
         &self,
         call: &Call,
-        statement: &Tree,
+        statement: &SchemaStatement,
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
         let current = call.session.keyspace.borrow().clone();
@@ -49,8 +49,7 @@ impl Executor {
                 table_id: TableId(Uuid::new_v4()),
                 now_us: self.state.now_us(),
             };
-            let planned = ddl::plan(statement, &context).expect("only the schema's come here");
-            let Ddl { step, warnings } = planned?;
+            let Ddl { step, warnings } = ddl::plan(statement, &context)?;
             let envelope = Envelope { warnings: &warnings, ..call.envelope() };
             let Some((change, event)) = step else {
                 envelope.put_void(out);

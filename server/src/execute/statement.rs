@@ -105,7 +105,12 @@ impl Prepared {
     pub(super) fn select(&self) -> Option<&SelectPlan> {
         match &self.compiled.statement {
             Statement::Select(plan) => Some(plan),
-            _ => None,
+            Statement::Write(_)
+            | Statement::Batch(_)
+            | Statement::Truncate(_)
+            | Statement::Use(_)
+            | Statement::Schema(_)
+            | Statement::Describe(_) => None,
         }
     }
 
@@ -118,7 +123,9 @@ impl Prepared {
             Statement::Select(plan) => same(&plan.table),
             Statement::Write(plan) => same(&plan.table),
             Statement::Batch(plan) => plan.writes.iter().all(|write| same(&write.table)),
-            _ => true,
+            Statement::Truncate(table) => same(table),
+            // They name nothing that is looked up before they are executed.
+            Statement::Use(_) | Statement::Schema(_) | Statement::Describe(_) => true,
         };
         tables && self.replication == Replication::of_statement(&self.compiled.statement, schema)
     }

@@ -212,6 +212,26 @@ fn a_changed_table_makes_its_statements_unknown() {
     }
 }
 
+/// TRUNCATE knows its table by id: prepared before the table was made anew, it would find none, say
+/// that it was done, and leave every row.
+#[test]
+fn a_prepared_truncate_of_a_table_that_was_made_anew_is_unknown() {
+    for shards in [1, 3] {
+        let mut bench = Bench::new(shards);
+        bench.query("CREATE TABLE ks.made (k int PRIMARY KEY)");
+        let truncate = bench.prepare("TRUNCATE ks.made");
+        assert_eq!(bench.execute(&truncate, &[]), "void");
+        bench.query("DROP TABLE ks.made");
+        bench.query("CREATE TABLE ks.made (k int PRIMARY KEY)");
+        assert_eq!(bench.query("INSERT INTO ks.made (k) VALUES (1)"), "void");
+        let answer = bench.execute(&truncate, &[]);
+        assert!(answer.starts_with("error: Prepared query with ID"), "{answer}");
+        let again = bench.prepare("TRUNCATE ks.made");
+        assert_eq!(bench.execute(&again, &[]), "void");
+        assert_eq!(bench.query("SELECT * FROM ks.made"), "");
+    }
+}
+
 /// Requests that wait are answered one by one, each once, and none holds another up.
 #[test]
 fn many_requests_wait_at_once() {

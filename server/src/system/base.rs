@@ -4,6 +4,7 @@
 
 use super::{DEFINITIONS, GUARDED, is_computed};
 use cql::ddl::{DdlContext, plan};
+use cql::lang::ast::{SchemaStatement, Statement};
 use model::options::{KeyspaceOptions, Replication};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
 use uuid::Uuid;
@@ -31,7 +32,8 @@ fn apply(schema: &Schema, change: SchemaChange) -> Schema {
 
 fn planned(statement: &str, schema: &Schema) -> SchemaChange {
     let parsed = cql::lang::parse(statement).expect("the built-in tables are CQL");
-    let cql::lang::ast::Statement::CreateTable(create) = &parsed.statement else {
+    let Statement::Schema(statement @ SchemaStatement::CreateTable(create)) = &parsed.statement
+    else {
         unreachable!("system.cql has nothing but tables")
     };
     let name = format!("{}.{}", create.name.keyspace.as_deref().unwrap_or(""), create.name.name);
@@ -43,8 +45,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
         now_us: 0,
     };
-    let planned = plan(&parsed.statement, &context).expect("a statement about the schema");
-    planned.expect("the built-in tables are sound").step.expect("a new table").0
+    plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0
 }
 
 #[cfg(test)]

@@ -2,6 +2,74 @@
 
 use super::{Order, QualifiedName, TypeName};
 
+/// A statement that changes the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaStatement {
+    /// `CREATE KEYSPACE ..`.
+    CreateKeyspace {
+        /// Name of the object.
+        name: String,
+        /// `IF NOT EXISTS`.
+        if_not_exists: bool,
+        /// The properties that follow `WITH`.
+        properties: Properties,
+    },
+    /// `ALTER KEYSPACE ..`.
+    AlterKeyspace {
+        /// Name of the object.
+        name: String,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+        /// The properties that follow `WITH`.
+        properties: Properties,
+    },
+    /// `DROP KEYSPACE ..`.
+    DropKeyspace {
+        /// Name of the object.
+        name: String,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+    },
+    /// `CREATE TABLE ..`.
+    CreateTable(Box<CreateTable>),
+    /// `ALTER TABLE ..`.
+    AlterTable(AlterTable),
+    /// `DROP TABLE ..`.
+    DropTable {
+        /// Name of the object.
+        name: QualifiedName,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+    },
+    /// `CREATE TYPE ..`.
+    CreateType {
+        /// Name of the object.
+        name: QualifiedName,
+        /// `IF NOT EXISTS`.
+        if_not_exists: bool,
+        /// The fields in order, each with its type.
+        fields: Vec<(String, TypeName)>,
+    },
+    /// `ALTER TYPE ..`.
+    AlterType(AlterType),
+    /// `DROP TYPE ..`.
+    DropType {
+        /// Name of the object.
+        name: QualifiedName,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+    },
+    /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
+    DropUnsupported {
+        /// What is dropped, in words: `index`.
+        what: &'static str,
+        /// Name of the object.
+        name: QualifiedName,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+    },
+}
+
 /// The right side of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {

@@ -1,6 +1,8 @@
 //! `ALTER ..`.
 
-use super::super::ast::{AlterTable, AlterType, Statement, TableChange, TypeChange};
+use super::super::ast::{
+    AlterTable, AlterType, SchemaStatement, Statement, TableChange, TypeChange,
+};
 use super::{Keyword, Kind, Parser, Result};
 
 impl Parser<'_> {
@@ -11,19 +13,31 @@ impl Parser<'_> {
             let name = self.keyspace_name()?;
             self.expect_word(Keyword::With)?;
             let properties = self.properties()?;
-            return Ok(Statement::AlterKeyspace { name, if_exists, properties });
+            return Ok(Statement::Schema(SchemaStatement::AlterKeyspace {
+                name,
+                if_exists,
+                properties,
+            }));
         }
         if self.accept_table_word() {
             let if_exists = self.if_exists()?;
             let name = self.table_name()?;
             let change = self.table_change()?;
-            return Ok(Statement::AlterTable(AlterTable { name, if_exists, change }));
+            return Ok(Statement::Schema(SchemaStatement::AlterTable(AlterTable {
+                name,
+                if_exists,
+                change,
+            })));
         }
         if self.accept_word(Keyword::Type) {
             let if_exists = self.if_exists()?;
             let name = self.type_reference()?;
             let change = self.type_change()?;
-            return Ok(Statement::AlterType(AlterType { name, if_exists, change }));
+            return Ok(Statement::Schema(SchemaStatement::AlterType(AlterType {
+                name,
+                if_exists,
+                change,
+            })));
         }
         for (word, what) in [
             (Keyword::Materialized, "ALTER MATERIALIZED VIEW"),

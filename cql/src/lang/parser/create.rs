@@ -1,6 +1,8 @@
 //! `CREATE ..`.
 
-use super::super::ast::{ColumnDefinition, CreateTable, Order, Properties, Statement, TypeName};
+use super::super::ast::{
+    ColumnDefinition, CreateTable, Order, Properties, SchemaStatement, Statement, TypeName,
+};
 use super::{Keyword, Kind, Parser, Result};
 
 impl Parser<'_> {
@@ -11,10 +13,16 @@ impl Parser<'_> {
             let name = self.keyspace_name()?;
             self.expect_word(Keyword::With)?;
             let properties = self.properties()?;
-            return Ok(Statement::CreateKeyspace { name, if_not_exists, properties });
+            return Ok(Statement::Schema(SchemaStatement::CreateKeyspace {
+                name,
+                if_not_exists,
+                properties,
+            }));
         }
         if self.accept_table_word() {
-            return Ok(Statement::CreateTable(Box::new(self.create_table()?)));
+            return Ok(Statement::Schema(SchemaStatement::CreateTable(Box::new(
+                self.create_table()?,
+            ))));
         }
         if self.accept_word(Keyword::Type) {
             return self.create_type();
@@ -170,7 +178,7 @@ impl Parser<'_> {
             }
         }
         self.expect(Kind::RightParen)?;
-        Ok(Statement::CreateType { name, if_not_exists, fields })
+        Ok(Statement::Schema(SchemaStatement::CreateType { name, if_not_exists, fields }))
     }
 
     pub(super) fn field_definition(&mut self) -> Result<(String, TypeName)> {

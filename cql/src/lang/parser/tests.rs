@@ -238,7 +238,7 @@ fn depth_and_size_are_limited() {
 
 #[test]
 fn properties_and_types_are_kept_as_written() {
-    let Statement::CreateTable(table) = statement(
+    let Statement::Schema(SchemaStatement::CreateTable(table)) = statement(
         "CREATE TABLE t (a varchar PRIMARY KEY, b ks.\"U\", c vector<float, 3>, d 'Custom') \
          WITH caching = {'keys': 'ALL'} AND gc_grace_seconds = 10 AND COMPACT STORAGE",
     ) else {
