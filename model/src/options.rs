@@ -170,18 +170,10 @@ impl TableOptions {
         name: &str,
         given: &Given,
     ) -> Option<std::result::Result<(), Refusal>> {
-        let refused = match (name, given) {
-            ("compaction", Given::Map(map)) => {
-                let (compaction, refused) = Compaction::stored(map);
-                self.compaction = compaction;
-                refused
-            }
-            ("compression", Given::Map(map)) => {
-                let (compression, refused) = Compression::stored(map);
-                self.compression = compression;
-                refused
-            }
-            _ => (TableOption::of(name)?.read)(self, given).err(),
+        let option = TableOption::of(name)?;
+        let refused = match (option.map.as_ref().and_then(|map| map.restore), given) {
+            (Some(restore), Given::Map(map)) => restore(self, map),
+            _ => (option.read)(self, given).err(),
         };
         Some(refused.map_or(Ok(()), Err))
     }

@@ -40,7 +40,24 @@ pub struct TableOption {
     pub effect: Effect,
     pub(super) read: fn(&mut TableOptions, &Given) -> Result<()>,
     pub(super) show: fn(&TableOptions) -> Value<'_>,
+    /// What a map needs beside these.
+    pub(super) map: Option<MapOption>,
 }
+
+/// What is known of an option whose value is a map.
+#[derive(Debug)]
+pub(super) struct MapOption {
+    /// Its sub-options; those of `compaction` depend on its class, and are not here.
+    sub_options: &'static [SubOption],
+    /// Reads what the schema log has, where that may be more than a statement may give; gives the reason if a default
+    /// stands instead.
+    pub(super) restore: Option<Restore>,
+    /// What is said of its value; without it, what its sub-options say.
+    warnings: Option<fn(&TableOptions) -> Vec<String>>,
+}
+
+/// How a map is read that an earlier build took.
+pub(super) type Restore = fn(&mut TableOptions, &BTreeMap<String, String>) -> Option<Refusal>;
 
 /// What is taken or refused without a field: options of ScyllaDB, which its migrations carry along.
 pub const FOREIGN: [(&str, Effect); 5] = [
@@ -65,12 +82,14 @@ pub const OPTIONS: [TableOption; 19] = [
             put(&mut o.additional_write_policy, Retry::parse(g.text("additional_write_policy")?))
         },
         show: |o| text(o.additional_write_policy.to_string()),
+        map: None,
     },
     TableOption {
         name: "allow_auto_snapshot",
         effect: Effect::Kept("no snapshots are taken when a table is truncated or dropped"),
         read: |o, g| put(&mut o.allow_auto_snapshot, flag("allow_auto_snapshot", g)),
         show: |o| Value::Boolean(o.allow_auto_snapshot),
+        map: None,
     },
     TableOption {
         name: "bloom_filter_fp_chance",
@@ -79,48 +98,72 @@ pub const OPTIONS: [TableOption; 19] = [
             put(&mut o.bloom_filter_fp_chance, fp_chance(g.text("bloom_filter_fp_chance")?))
         },
         show: |o| Value::Double(o.bloom_filter_fp_chance),
+        map: None,
     },
     TableOption {
         name: "caching",
         effect: Effect::Kept("one cache holds the blocks of all tables"),
         read: |o, g| put(&mut o.caching, Caching::parse(g.map("caching")?)),
         show: |o| Value::Map(Cow::Owned(o.caching.pairs())),
+        map: Some(MapOption { sub_options: &CACHING, restore: None, warnings: None }),
     },
     TableOption {
         name: "cdc",
         effect: Effect::Kept("change data capture is not available"),
         read: |o, g| put(&mut o.cdc, flag("cdc", g)),
         show: |o| Value::Boolean(o.cdc),
+        map: None,
     },
     TableOption {
         name: "comment",
         effect: Effect::Works,
         read: |o, g| put(&mut o.comment, g.text("comment").map(str::to_owned)),
         show: |o| text(&*o.comment),
+        map: None,
     },
     TableOption {
         name: "compaction",
         effect: Effect::Works,
         read: |o, g| put(&mut o.compaction, Compaction::parse(g.map("compaction")?)),
         show: |o| Value::Map(Cow::Borrowed(o.compaction.pairs())),
+        map: Some(MapOption {
+            sub_options: &[],
+            restore: Some(|o, map| {
+                let (compaction, refused) = Compaction::stored(map);
+                o.compaction = compaction;
+                refused
+            }),
+            warnings: Some(|o| o.compaction.warnings()),
+        }),
     },
     TableOption {
         name: "compression",
         effect: Effect::Works,
         read: |o, g| put(&mut o.compression, Compression::parse(g.map("compression")?)),
         show: |o| Value::Map(Cow::Borrowed(o.compression.pairs())),
+        map: Some(MapOption {
+            sub_options: &COMPRESSION,
+            restore: Some(|o, map| {
+                let (compression, refused) = Compression::stored(map);
+                o.compression = compression;
+                refused
+            }),
+            warnings: Some(|o| o.compression.warnings()),
+        }),
     },
     TableOption {
         name: "memtable",
         effect: Effect::Works,
         read: |o, g| put(&mut o.memtable, memtable(g.text("memtable")?)),
         show: |o| text(&*o.memtable),
+        map: None,
     },
     TableOption {
         name: "crc_check_chance",
         effect: Effect::Kept("every block that is read from disk is checked"),
         read: |o, g| put(&mut o.crc_check_chance, crc_chance(g.text("crc_check_chance")?)),
         show: |o| Value::Double(o.crc_check_chance),
+        map: None,
     },
     TableOption {
         name: "default_time_to_live",
@@ -129,24 +172,28 @@ pub const OPTIONS: [TableOption; 19] = [
             put(&mut o.default_time_to_live, time_to_live(g.text("default_time_to_live")?))
         },
         show: |o| Value::Int(o.default_time_to_live),
+        map: None,
     },
     TableOption {
         name: "extensions",
         effect: Effect::Kept("nothing reads them"),
         read: |o, g| put(&mut o.extensions, extensions(g)),
         show: |o| Value::Blobs(&o.extensions),
+        map: None,
     },
     TableOption {
         name: "gc_grace_seconds",
         effect: Effect::Works,
         read: |o, g| put(&mut o.gc_grace_seconds, least("gc_grace_seconds", g, 0)),
         show: |o| Value::Int(o.gc_grace_seconds),
+        map: None,
     },
     TableOption {
         name: "incremental_backups",
         effect: Effect::Kept("backups are not taken"),
         read: |o, g| put(&mut o.incremental_backups, flag("incremental_backups", g)),
         show: |o| Value::Boolean(o.incremental_backups),
+        map: None,
     },
     TableOption {
         name: "max_index_interval",
@@ -158,6 +205,7 @@ pub const OPTIONS: [TableOption; 19] = [
             )
         },
         show: |o| Value::Int(o.max_index_interval),
+        map: None,
     },
     TableOption {
         name: "memtable_flush_period_in_ms",
@@ -166,24 +214,28 @@ pub const OPTIONS: [TableOption; 19] = [
             put(&mut o.memtable_flush_period_in_ms, least("memtable_flush_period_in_ms", g, 0))
         },
         show: |o| Value::Int(o.memtable_flush_period_in_ms),
+        map: None,
     },
     TableOption {
         name: "min_index_interval",
         effect: Effect::Kept(WHOLE_INDEX),
         read: |o, g| put(&mut o.min_index_interval, least("min_index_interval", g, 1)),
         show: |o| Value::Int(o.min_index_interval),
+        map: None,
     },
     TableOption {
         name: "read_repair",
         effect: Effect::Kept(ONE_REPLICA),
         read: |o, g| put(&mut o.read_repair, read_repair(g.text("read_repair")?)),
         show: |o| text(o.read_repair.name()),
+        map: None,
     },
     TableOption {
         name: "speculative_retry",
         effect: Effect::Kept(ONE_REPLICA),
         read: |o, g| put(&mut o.speculative_retry, Retry::parse(g.text("speculative_retry")?)),
         show: |o| text(o.speculative_retry.to_string()),
+        map: None,
     },
 ];
 
@@ -195,6 +247,7 @@ pub const SCYLLA_OPTIONS: [TableOption; 2] = [
         effect: Effect::Kept("there are no Paxos tables"),
         read: |o, g| put(&mut o.paxos_grace_seconds, least("paxos_grace_seconds", g, 0)),
         show: |o| Value::Int(o.paxos_grace_seconds),
+        map: None,
     },
     TableOption {
         name: "tombstone_gc",
@@ -204,6 +257,7 @@ pub const SCYLLA_OPTIONS: [TableOption; 2] = [
             let mode = ("mode".to_owned(), o.tombstone_gc.mode().to_owned());
             Value::Map(Cow::Owned(BTreeMap::from([mode])))
         },
+        map: Some(MapOption { sub_options: &TOMBSTONE_GC, restore: None, warnings: None }),
     },
 ];
 
@@ -224,12 +278,7 @@ impl TableOption {
 
     /// The sub-options of a map; those of `compaction` depend on its class, and are not here.
     pub fn sub_options(&self) -> &'static [SubOption] {
-        match self.name {
-            "caching" => &CACHING,
-            "compression" => &COMPRESSION,
-            "tombstone_gc" => &TOMBSTONE_GC,
-            _ => &[],
-        }
+        self.map.as_ref().map_or(&[], |map| map.sub_options)
     }
 
     /// The option's name and value, if `options` have another value than every table.
@@ -243,14 +292,16 @@ impl TableOption {
 
     /// Says what of the option's value does nothing, if it is not what every table has.
     pub(super) fn warn(&self, options: &TableOptions, given: &Given, warnings: &mut Vec<String>) {
-        match (self.name, self.effect) {
-            ("compaction", _) => warnings.extend(options.compaction.warnings()),
-            ("compression", _) => warnings.extend(options.compression.warnings()),
-            (name, Effect::Kept(why)) if self.changed(options).is_some() => {
+        if let Some(said) = self.map.as_ref().and_then(|map| map.warnings) {
+            warnings.extend(said(options));
+            return;
+        }
+        let name = self.name;
+        match (self.effect, given) {
+            (Effect::Kept(why), _) if self.changed(options).is_some() => {
                 warnings.push(format!("Option '{name}' is kept and has no effect: {why}"));
             }
-            (name, Effect::Works) => {
-                let Given::Map(map) = given else { return };
+            (Effect::Works, Given::Map(map)) => {
                 let subs = self.sub_options().iter();
                 warnings.extend(subs.filter_map(|sub| sub.warning(name, map.get(sub.name)?)));
             }
