@@ -5,7 +5,7 @@
 //! too, and markers are evaluated once before the rows.
 
 use super::draft::{Callee, Draft, Form, Pending, Style};
-use super::function::{self, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
+use super::function::{self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
 use super::name::undefined;
 use super::resolve::resolve;
 use super::row::{InStatic, Source, StampKind, Wanted};
@@ -272,7 +272,8 @@ impl<'a> Compiler<'a> {
             return Err(self.unknown(name));
         };
         // `count(1)` counts rows.
-        if self.selection.is_some() && matches!((known, arguments), ("count", [Expr::Literal(_)])) {
+        let counts = matches!(function.body, Body::Aggregate(Aggregate::Count));
+        if self.selection.is_some() && counts && matches!(arguments, [Expr::Literal(_)]) {
             return self.operator(&COUNT_ROWS, style, &[]);
         }
         let arguments = self.drafts(arguments)?;

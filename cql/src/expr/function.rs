@@ -1,6 +1,7 @@
 //! The built-in functions. `table.rs` is the list: a row says everything of a function but its body.
 //!
-//! To add one: a row in `table.rs`, and its body in the file of its kind. Nothing else knows names.
+//! To add one: a row in `table.rs`, and its body in the file of its kind. Nothing else knows names;
+//! only `writetime`, `maxwritetime` and `ttl`, which read a cell and not its value, are `StampKind`s.
 //!
 //! Unless a row says otherwise a function of a null is null. Whatever needs the clock or a new id
 //! takes it from the [`StatementTime`] of the execution, and its row says that it is impure.
@@ -103,13 +104,25 @@ impl Parameter {
         }
     }
 
-    /// The one type that it takes, if it takes one.
-    pub(super) fn fixed(self) -> Option<CqlType> {
+    /// Where the type of its argument comes from.
+    pub(super) fn type_source(self) -> TypeSource {
         match self {
-            Parameter::Int => Some(CqlType::Int),
-            Parameter::OptionalText => Some(CqlType::Text),
-            _ => None,
+            Parameter::Any
+            | Parameter::Collection
+            | Parameter::SetOrList
+            | Parameter::NumericSetOrList
+            | Parameter::Map
+            | Parameter::AnyText => TypeSource::Own,
+            Parameter::FloatVector => TypeSource::OwnOrOthers,
+            Parameter::LikeFirst => TypeSource::First,
+            Parameter::Int => TypeSource::Fixed(CqlType::Int),
+            Parameter::OptionalText => TypeSource::Fixed(CqlType::Text),
         }
+    }
+
+    /// Whether the argument may be left out.
+    pub(super) fn is_optional(self) -> bool {
+        self == Parameter::OptionalText
     }
 
     /// As Cassandra's errors say what is required; `None` if the type is right.
@@ -139,6 +152,18 @@ impl Parameter {
         };
         (!fits).then_some(required)
     }
+}
+
+/// Where the type of an argument comes from.
+pub(super) enum TypeSource {
+    /// The argument has one of its own, which must be told.
+    Own,
+    /// Its own, else that of another argument of the call.
+    OwnOrOthers,
+    /// That of the first argument, whatever its own is.
+    First,
+    /// Always this one; an argument that has another is refused.
+    Fixed(CqlType),
 }
 
 /// The type of a result.

@@ -4,7 +4,7 @@
 //! else the only one that fits at all. Where a receiver is known, what does not give it is left out.
 
 use super::draft::{Callee, Draft, Fit, Form, Pending, Style, type_fit};
-use super::function::{Function, Gives, Parameter, Takes};
+use super::function::{Function, Gives, Parameter, Takes, TypeSource};
 use super::{Signature, function};
 use crate::error::{Error, Result};
 use model::CqlType::{self, *};
@@ -192,21 +192,22 @@ fn infer(
         let parameters: Vec<&str> = parameters.iter().map(|parameter| parameter.shown()).collect();
         format!("system.{}({})", callee.name, parameters.join(", "))
     };
-    let optional = parameters.iter().filter(|one| **one == Parameter::OptionalText).count();
+    let optional = parameters.iter().filter(|one| one.is_optional()).count();
     if !(parameters.len() - optional..=parameters.len()).contains(&arguments.len()) {
         let text = format!("Invalid number of arguments for function {}", shown());
         return Err(Error::invalid(text));
     }
     let mut types: Vec<CqlType> = Vec::with_capacity(parameters.len());
     for (parameter, argument) in parameters.iter().zip(arguments) {
-        if *parameter == Parameter::LikeFirst {
-            types.push(types[0].clone());
-            continue;
-        }
-        let own = type_for(*parameter, argument, table).or_else(|| parameter.fixed());
-        let others = || arguments.iter().find_map(|other| type_for(*parameter, other, table));
-        let of_others = || others().filter(|_| *parameter == Parameter::FloatVector);
-        let ty = own.or_else(of_others).ok_or_else(|| {
+        let told = |argument| type_for(*parameter, argument, table);
+        let source = parameter.type_source();
+        let found = match &source {
+            TypeSource::Own => told(argument),
+            TypeSource::OwnOrOthers => told(argument).or_else(|| arguments.iter().find_map(told)),
+            TypeSource::First => types.first().cloned(),
+            TypeSource::Fixed(ty) => told(argument).or_else(|| Some(ty.clone())),
+        };
+        let ty = found.ok_or_else(|| {
             Error::invalid(format!(
                 "Cannot infer type of argument {} in call to function {}: use type casts to disambiguate",
                 argument.expr,
@@ -219,7 +220,10 @@ fn infer(
                 callee.name, argument.expr
             )));
         }
-        types.push(parameter.fixed().unwrap_or_else(|| ty.frozen()));
+        types.push(match source {
+            TypeSource::Fixed(ty) => ty,
+            TypeSource::Own | TypeSource::OwnOrOthers | TypeSource::First => ty.frozen(),
+        });
     }
     let is_vector = |ty: &CqlType| matches!(ty, CqlType::Vector { .. });
     if parameters.contains(&Parameter::FloatVector)
