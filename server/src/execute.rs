@@ -205,14 +205,8 @@ impl Executor {
         }
         match &run.statement.compiled.statement {
             Statement::Select(plan) => self.select(call, run, plan, out),
-            Statement::Write(plan) => match self.bind_write(run, plan) {
-                Ok(bound) => self.submit(call, bound, out),
-                Err(refusal) => self.refuse(call, refusal, out),
-            },
-            Statement::Batch(plan) => match self.bind_batch_text(run, plan) {
-                Ok(bound) => self.submit(call, bound, out),
-                Err(refusal) => self.refuse(call, refusal, out),
-            },
+            Statement::Write(plan) => self.write(call, run, plan, out),
+            Statement::Batch(plan) => self.batch_text(call, run, plan, out),
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
             Statement::Schema(statement) => self.change_schema(call, statement.clone()),
             Statement::Truncate(table) => self.truncate(call, table, out),

@@ -107,12 +107,16 @@ impl WritePlan {
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
         let stamp = self.stamp(bindings)?;
+        let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
-            self.put_mutation(key, token, &stamp, bindings, row, record)?;
+            if !is_empty {
+                let mutation = MutationBuilder::begin(record, self.table.id, token, key);
+                self.put_mutation(mutation, &stamp, bindings, row)?;
+            }
             let (bytes, all) = (record.len() - start, record.len());
             check_bytes(bytes)?;
             // What a statement or a batch writes is one record, and nothing may build a larger one.
@@ -121,59 +125,96 @@ impl WritePlan {
         })
     }
 
+    /// Whether every value it would write is unset. A row that is inserted or deleted is something.
+    fn writes_nothing(&self, bindings: &Bindings<'_>) -> bool {
+        match self.change {
+            RowChange::Cells | RowChange::StaticOnly => {
+                !writes_anything(&self.static_cells, bindings)
+                    && !writes_anything(&self.row_cells, bindings)
+            }
+            RowChange::Insert
+            | RowChange::DeleteRows
+            | RowChange::DeleteRanges
+            | RowChange::DeletePartition => false,
+        }
+    }
+
+    /// Fills the mutation of one partition.
     fn put_mutation(
         &self,
-        key: &[u8],
-        token: Token,
+        mut mutation: MutationBuilder<'_>,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
         row: &mut RowKey,
-        record: &mut Vec<u8>,
     ) -> Result<()> {
-        let statics = writes_anything(&self.static_cells, bindings);
-        let cells = self.change == RowChange::Insert || writes_anything(&self.row_cells, bindings);
-        let deletes = matches!(
-            self.change,
-            RowChange::DeleteRows | RowChange::DeleteRanges | RowChange::DeletePartition
-        );
-        if !statics && !cells && !deletes {
-            return Ok(());
-        }
-        let mut mutation = MutationBuilder::begin(record, self.table.id, token, key);
-        if self.change == RowChange::DeletePartition {
-            mutation.delete_partition(stamp.deletion());
-        }
-        if statics {
-            mutation.static_row(|out| {
-                let mut row = RowBuilder::begin(out, &RowHead::bare(stamp.timestamp));
-                put_cells(&self.static_cells, stamp, bindings, &mut row)
-            })?;
-        }
-        if self.change == RowChange::DeleteRanges {
-            for slice in self.rows.slices(&self.table, bindings)? {
-                let deletion = stamp.deletion();
-                let (start, end) = (&slice.start[..], &slice.end[..]);
-                mutation.delete_range(&RangeTombstone { start, end, deletion });
+        match self.change {
+            RowChange::Insert => {
+                self.put_static_row(&mut mutation, stamp, bindings)?;
+                self.put_rows(&mut mutation, stamp, bindings, row)?;
             }
-        }
-        let rows = match self.change {
-            RowChange::Insert | RowChange::DeleteRows => true,
-            RowChange::Cells => cells,
-            _ => false,
-        };
-        if rows {
-            if self.rows.one_row(&self.table, bindings, row)? {
-                row.check_bytes()?;
-                self.put_row(&mut mutation, row, stamp, bindings)?;
-            } else {
-                let mut bytes = 0;
-                for row in self.rows.rows(&self.table, bindings)? {
-                    bytes += self.put_row(&mut mutation, &row, stamp, bindings)?;
-                    check_bytes(bytes)?;
+            RowChange::Cells => {
+                self.put_static_row(&mut mutation, stamp, bindings)?;
+                if writes_anything(&self.row_cells, bindings) {
+                    self.put_rows(&mut mutation, stamp, bindings, row)?;
                 }
             }
+            RowChange::StaticOnly => self.put_static_row(&mut mutation, stamp, bindings)?,
+            RowChange::DeleteRows => self.put_rows(&mut mutation, stamp, bindings, row)?,
+            RowChange::DeleteRanges => self.put_ranges(&mut mutation, stamp, bindings)?,
+            RowChange::DeletePartition => mutation.delete_partition(stamp.deletion()),
         }
         mutation.finish();
+        Ok(())
+    }
+
+    /// Writes the static row, if any of its cells is written.
+    fn put_static_row(
+        &self,
+        mutation: &mut MutationBuilder<'_>,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<()> {
+        if !writes_anything(&self.static_cells, bindings) {
+            return Ok(());
+        }
+        mutation.static_row(|out| {
+            let mut row = RowBuilder::begin(out, &RowHead::bare(stamp.timestamp));
+            put_cells(&self.static_cells, stamp, bindings, &mut row)
+        })
+    }
+
+    /// Deletes the stretches of rows that the statement names.
+    fn put_ranges(
+        &self,
+        mutation: &mut MutationBuilder<'_>,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<()> {
+        let deletion = stamp.deletion();
+        for slice in self.rows.slices(&self.table, bindings)? {
+            let (start, end) = (&slice.start[..], &slice.end[..]);
+            mutation.delete_range(&RangeTombstone { start, end, deletion });
+        }
+        Ok(())
+    }
+
+    /// Writes or deletes each row that the statement names.
+    fn put_rows(
+        &self,
+        mutation: &mut MutationBuilder<'_>,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+        row: &mut RowKey,
+    ) -> Result<()> {
+        if self.rows.one_row(&self.table, bindings, row)? {
+            row.check_bytes()?;
+            return self.put_row(mutation, row, stamp, bindings).map(drop);
+        }
+        let mut bytes = 0;
+        for row in self.rows.rows(&self.table, bindings)? {
+            bytes += self.put_row(mutation, &row, stamp, bindings)?;
+            check_bytes(bytes)?;
+        }
         Ok(())
     }
 

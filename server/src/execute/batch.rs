@@ -26,10 +26,7 @@ impl Executor {
             trace.of("Execute batch of CQL3 queries", None, Some(&batch.parameters));
         }
         let keyspace = call.keyspace(batch.parameters.keyspace);
-        match self.bind_batch(batch, keyspace.as_deref()) {
-            Ok(bound) => self.submit(call, bound, out),
-            Err(refusal) => self.refuse(call, refusal, out),
-        }
+        self.submit(call, self.bind_batch(batch, keyspace.as_deref()), out)
     }
 
     fn bind_batch(

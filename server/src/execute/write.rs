@@ -68,13 +68,31 @@ impl BoundWrite<'_> {
 }
 
 impl Executor {
-    /// Binds an INSERT, UPDATE or DELETE.
+    /// Runs an INSERT, UPDATE or DELETE.
     #[inline]
-    pub(super) fn bind_write(
+    pub(super) fn write(
         &self,
+        call: Call,
         run: Run<'_>,
         plan: &WritePlan,
-    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        self.submit(call, self.bind_write(run, plan), out)
+    }
+
+    /// Runs a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
+    pub(super) fn batch_text(
+        &self,
+        call: Call,
+        run: Run<'_>,
+        plan: &BatchPlan,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        self.submit(call, self.bind_batch_text(run, plan), out)
+    }
+
+    #[inline]
+    fn bind_write(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_write(parameters.consistency)?;
@@ -87,8 +105,7 @@ impl Executor {
         BoundWrite { record, kind, warnings }.check(&statement.replication)
     }
 
-    /// Binds a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
-    pub(super) fn bind_batch_text(
+    fn bind_batch_text(
         &self,
         run: Run<'_>,
         plan: &BatchPlan,
@@ -106,10 +123,18 @@ impl Executor {
         BoundWrite { record, kind, warnings }.check(&statement.replication)
     }
 
-    /// Makes a record durable; the answer follows when it is.
+    /// Makes what was bound durable, and answers when it is; answers a refusal at once.
     #[inline]
-    pub(super) fn submit(&self, call: Call, bound: BoundWrite<'_>, out: &mut Vec<u8>) -> Flow {
-        let BoundWrite { record, kind, warnings } = bound;
+    pub(super) fn submit(
+        &self,
+        call: Call,
+        bound: Result<BoundWrite<'_>, ExecuteError>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let BoundWrite { record, kind, warnings } = match bound {
+            Ok(bound) => bound,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         if record.is_empty() {
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             return Flow::Answered(call);
