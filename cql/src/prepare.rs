@@ -160,11 +160,10 @@ fn is_qualified(statement: &ast::Statement) -> bool {
     }
 }
 
-/// What the user of `USING TIMEOUT` should know. Reads of the server's own tables end within any
-/// time one may ask for.
+/// What the user of `USING TIMEOUT` should know. Reads of computed tables end within any time one
+/// may ask for.
 fn timeout_warning(asks: bool, table: &Table) -> Option<String> {
-    let of_server = matches!(table.keyspace.as_str(), "system" | "system_schema" | "system_views");
-    (asks && !of_server).then(|| hints::TIMEOUT.warning())
+    (asks && !model::schema::system::is_computed(&table.keyspace)).then(|| hints::TIMEOUT.warning())
 }
 
 fn table_of(modification: &ast::Modification) -> &QualifiedName {

@@ -16,6 +16,7 @@
 mod change;
 mod drops;
 mod log;
+pub mod system;
 mod table;
 
 pub use change::{SchemaChange, SchemaEntry};

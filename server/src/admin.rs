@@ -130,7 +130,9 @@ impl Socket {
                 Ok(command) => command.run(&self.shard).await,
                 Err(why) => command::refusal(&why),
             },
-            None => command::refusal("a request is one line of at most 256 bytes"),
+            None => command::refusal(&format!(
+                "a request is one line of at most {ADMIN_REQUEST_BYTES_MAX} bytes"
+            )),
         };
         send(stream, answer).await
     }

@@ -19,6 +19,7 @@ pub(crate) use base::base_schema;
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 
 use crate::session::Session;
+pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,36 +28,6 @@ pub(crate) use value::{Row, Value, put_row};
 
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");
-/// Keyspaces that `system_virtual_schema` lists.
-pub(crate) const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
-/// Keyspaces whose tables are computed.
-const COMPUTED: [&str; 4] = ["system", "system_schema", "system_views", "system_virtual_schema"];
-/// Keyspaces no client may change.
-const GUARDED: [&str; 7] = [
-    "system",
-    "system_auth",
-    "system_distributed",
-    "system_schema",
-    "system_traces",
-    "system_views",
-    "system_virtual_schema",
-];
-
-/// Whether `system_virtual_schema` lists the keyspace, and not `system_schema`.
-pub(crate) fn is_virtual(keyspace: &str) -> bool {
-    VIRTUAL.contains(&keyspace)
-}
-
-/// Whether the tables of the keyspace are computed.
-pub(crate) fn is_computed(keyspace: &str) -> bool {
-    COMPUTED.contains(&keyspace)
-}
-
-/// Whether the schema of the keyspace is the server's own.
-pub(crate) fn is_guarded(keyspace: &str) -> bool {
-    GUARDED.contains(&keyspace)
-}
-
 /// One client, as a core tells the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {

@@ -5,6 +5,7 @@
 //! recorded from version 5.0.9 on one node with replication factors 0 to 3.
 
 use super::ExecuteError;
+use crate::system;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::prepare::Statement;
@@ -21,12 +22,10 @@ pub(super) enum Replication {
     Replicas(i32),
 }
 
-/// Keyspaces that Cassandra computes, too: `system` and `system_schema` are local tables there.
-const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
-
 impl Replication {
     fn of(keyspace: &Keyspace) -> Replication {
-        if VIRTUAL.contains(&keyspace.name.as_str()) {
+        // `system` and `system_schema` are local tables in Cassandra, with one replica.
+        if system::is_virtual(&keyspace.name) {
             return Replication::Virtual;
         }
         let replicas = keyspace.options.replication.replicas();

@@ -2,7 +2,7 @@
 //!
 //! Table ids are made of the names, so they are the same on every node and after every start.
 
-use super::{DEFINITIONS, GUARDED, is_computed};
+use super::{DEFINITIONS, is_computed};
 use cql::ddl::{DdlContext, plan};
 use cql::lang::ast::{SchemaStatement, Statement};
 use model::options::{KeyspaceOptions, Replication};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// The built-in keyspaces and tables, at version 0.
 pub(crate) fn base_schema() -> Schema {
     let mut schema = Schema::empty();
-    for name in GUARDED {
+    for name in model::schema::system::names() {
         let replication =
             if is_computed(name) { Replication::Local } else { Replication::Simple(1) };
         let options = KeyspaceOptions { replication, ..KeyspaceOptions::default() };

@@ -3,8 +3,8 @@
 //! Types are written as CQL. Keyspaces that are computed stand in `system_virtual_schema` alone,
 //! the two that Cassandra stores (`system`, `system_schema`) in `system_schema`.
 
+use super::is_virtual;
 use super::value::{Row, Value};
-use super::{VIRTUAL, is_virtual};
 use model::options::{self, TableOptions};
 use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
 use std::collections::BTreeMap;
@@ -168,7 +168,8 @@ pub(super) fn types(schema: &Schema) -> Vec<Row> {
 }
 
 fn virtual_keyspaces_of(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
-    VIRTUAL.iter().filter_map(|name| schema.keyspace(name))
+    let names = model::schema::system::names().filter(|name| is_virtual(name));
+    names.filter_map(|name| schema.keyspace(name))
 }
 
 /// Rows of `system_virtual_schema.keyspaces`.
