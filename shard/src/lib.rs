@@ -7,6 +7,7 @@
 //! shard    ──► one core: engine, peers, tickets       idle    ──► spin, then sleep
 //! peers    ──► credits, mail, who waits for replies   completions ► writes that are done
 //! router   ──► to whom a request goes: the API        gaps    ──► whether spinning pays
+//! schema   ──► what every core follows, in order
 //! contention ► whether others want this core          yielder ──► long work in short turns
 //! scatter  ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
@@ -46,6 +47,7 @@ pub mod protocol;
 mod router;
 pub mod runtime;
 pub mod scatter;
+mod schema;
 pub mod schema_changes;
 pub mod shard;
 pub mod suspended;

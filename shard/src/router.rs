@@ -3,36 +3,31 @@
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
 //! read    one owner: engine or mailbox        several: split (`scatter.rs`)
-//! ask     the layer above on other cores      alter, truncate, upkeep: every shard, wait for all
+//! ask     the layer above on other cores      truncate, upkeep: every shard, wait for all
 //! ```
 //!
 //! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Error, Result};
 use model::bytes::Cursor;
 use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
-use model::{MutationRef, Schema, SchemaChange, TableId};
+use model::{MutationRef, TableId};
 
-use crate::message::{AlterError, Alteration, Reply, Request};
+use crate::message::{Reply, Request};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::scatter::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
-use crate::schema_changes;
 use crate::shard::Shard;
 use crate::ticket::Ticket;
 
 /// How long a task waits before it looks again whether a peer takes requests.
-const CREDIT_WAIT: Duration = Duration::from_millis(1);
-
-/// The shard that orders the changes of the schema.
-const SCHEMA_SHARD: ShardId = ShardId::new(0);
+pub(crate) const CREDIT_WAIT: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Shard<P> {
     /// Makes a record durable and readable, wherever its mutations belong. A caller's ticket comes
@@ -219,72 +214,6 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    /// Changes the schema: when this returns, the change is durable and every core follows it.
-    /// `based_on` is the [`Schema::number`] that the author of the change looked at.
-    pub async fn alter(
-        &self,
-        change: SchemaChange,
-        based_on: u64,
-    ) -> Result<Arc<Schema>, AlterError> {
-        let alteration = Alteration { change, based_on };
-        if self.me() == SCHEMA_SHARD {
-            return self.alter_here(alteration).await;
-        }
-        match self.call(SCHEMA_SHARD, Request::Alter(Box::new(alteration))).await {
-            Reply::Altered(result) => result.map_err(|error| *error),
-            _ => unreachable!("an alteration is answered with the schema"),
-        }
-    }
-
-    pub(crate) async fn alter_here(
-        &self,
-        alteration: Alteration,
-    ) -> Result<Arc<Schema>, AlterError> {
-        assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
-        let mut log = loop {
-            // One change at a time: the task that has the log holds the turn.
-            match self.schema.log.take() {
-                Some(log) => break log,
-                None => self.runtime.sleep(CREDIT_WAIT).await,
-            }
-        };
-        let result = self.append_change(&mut log, alteration).await;
-        self.schema.log.replace(Some(log));
-        let schema = result?;
-        let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
-        assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
-        Ok(schema)
-    }
-
-    async fn append_change(
-        &self,
-        log: &mut engine::layout::SchemaLog,
-        Alteration { change, based_on }: Alteration,
-    ) -> Result<Arc<Schema>, AlterError> {
-        let schema = self.schema();
-        if schema.number != based_on {
-            return Err(AlterError::Conflict);
-        }
-        schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await
-    }
-
-    async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {
-        if shard == self.me() {
-            self.adopt(schema);
-            return Ok(());
-        }
-        self.call_done(shard, Request::Schema(schema)).await
-    }
-
-    pub(crate) fn adopt(&self, schema: Arc<Schema>) {
-        // Two changes may arrive out of order; the later includes the earlier.
-        if schema.number <= self.schema_number() {
-            return;
-        }
-        self.engine.set_schema(&schema);
-        self.schema.replace(schema);
-    }
-
     /// Forgets the rows of a table on every core, durably.
     pub async fn truncate(&self, table: TableId) -> Result<()> {
         let truncate = async |shard: ShardId| match shard == self.me() {
@@ -300,7 +229,7 @@ impl<P: Protocol> Shard<P> {
         self.background.flush().await
     }
 
-    async fn call_done(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
+    pub(crate) async fn call_done(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
         match self.call(to, request).await {
             Reply::Done(result) => result.map_err(|error| *error),
             _ => unreachable!("it is done or it is not"),

@@ -7,7 +7,7 @@
 //!
 //! Invariant: the number of a schema is the number of the last entry of its log.
 //!
-//! Not here: the bytes of an entry (`model/src/schema/FORMAT.md`), who may append and who is told (`router.rs`).
+//! Not here: the bytes of an entry (`model/src/schema/FORMAT.md`), who may append and who is told (`schema.rs`).
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@
 //!
 //! Not here: sockets and CQL (`server`), when to flush or compact (`background.rs`, the engine).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ use crate::page::Page;
 use crate::peers::{Asker, Incoming, Mail, Peers, Received, Waiting};
 use crate::protocol::Protocol;
 use crate::runtime::Runtime;
+use crate::schema::CurrentSchema;
 use crate::ticket::Ticket;
 
 /// One core's shard. `Rc`: it never leaves its thread.
@@ -49,27 +50,6 @@ pub struct Shard<P: Protocol> {
     completions: Completions,
     wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
-}
-
-/// The schema that a core follows, and on the first shard the log of its changes.
-pub(crate) struct CurrentSchema {
-    current: RefCell<Arc<Schema>>,
-    number: Cell<u64>,
-    /// Taken while a change is being written.
-    pub(crate) log: RefCell<Option<SchemaLog>>,
-}
-
-impl CurrentSchema {
-    fn new(schema: Arc<Schema>, log: Option<SchemaLog>) -> CurrentSchema {
-        let number = Cell::new(schema.number);
-        CurrentSchema { current: RefCell::new(schema), number, log: RefCell::new(log) }
-    }
-
-    /// Follows `schema` from now on.
-    pub(crate) fn replace(&self, schema: Arc<Schema>) {
-        self.number.set(schema.number);
-        self.current.replace(schema);
-    }
 }
 
 /// The parts that a shard is made of.
@@ -121,17 +101,6 @@ impl<P: Protocol> Shard<P> {
     /// The executor it runs on.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
-    }
-
-    /// The schema that this core follows.
-    pub fn schema(&self) -> Arc<Schema> {
-        self.schema.current.borrow().clone()
-    }
-
-    /// [`Schema::number`] of that schema: cheap to compare.
-    #[inline]
-    pub fn schema_number(&self) -> u64 {
-        self.schema.number.get()
     }
 
     /// What wakes the pass: notify it when there is something for it.

@@ -1,0 +1,128 @@
+//! The schema that every core follows, and the order of its changes.
+//!
+//! ```text
+//! alter ──► the first shard ──► its log, one change at a time ──► every core adopts ──► the author hears
+//! ```
+//!
+//! Invariants
+//! 1. A change is durable before any core follows it.
+//! 2. A change that was made for an older schema is a conflict, and nothing was done.
+//!
+//! Not here: what a statement changes (`cql`), the log (`schema_changes.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use engine::Result;
+use engine::layout::SchemaLog;
+use model::{Schema, SchemaChange};
+
+use crate::message::{AlterError, Alteration, Reply, Request};
+use crate::owner::ShardId;
+use crate::protocol::Protocol;
+use crate::router::{CREDIT_WAIT, join};
+use crate::schema_changes;
+use crate::shard::Shard;
+
+/// The shard that orders the changes of the schema.
+const SCHEMA_SHARD: ShardId = ShardId::new(0);
+
+/// The schema that a core follows, and on the first shard the log of its changes.
+pub(crate) struct CurrentSchema {
+    current: RefCell<Arc<Schema>>,
+    number: Cell<u64>,
+    /// Taken while a change is being written.
+    log: RefCell<Option<SchemaLog>>,
+}
+
+impl CurrentSchema {
+    pub(crate) fn new(schema: Arc<Schema>, log: Option<SchemaLog>) -> CurrentSchema {
+        let number = Cell::new(schema.number);
+        CurrentSchema { current: RefCell::new(schema), number, log: RefCell::new(log) }
+    }
+
+    /// Follows `schema` from now on.
+    fn replace(&self, schema: Arc<Schema>) {
+        self.number.set(schema.number);
+        self.current.replace(schema);
+    }
+}
+
+impl<P: Protocol> Shard<P> {
+    /// The schema that this core follows.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.current.borrow().clone()
+    }
+
+    /// [`Schema::number`] of that schema: cheap to compare.
+    #[inline]
+    pub fn schema_number(&self) -> u64 {
+        self.schema.number.get()
+    }
+
+    /// Changes the schema: when this returns, the change is durable and every core follows it.
+    /// `based_on` is the [`Schema::number`] that the author of the change looked at.
+    pub async fn alter(
+        &self,
+        change: SchemaChange,
+        based_on: u64,
+    ) -> Result<Arc<Schema>, AlterError> {
+        let alteration = Alteration { change, based_on };
+        if self.me() == SCHEMA_SHARD {
+            return self.alter_here(alteration).await;
+        }
+        match self.call(SCHEMA_SHARD, Request::Alter(Box::new(alteration))).await {
+            Reply::Altered(result) => result.map_err(|error| *error),
+            _ => unreachable!("an alteration is answered with the schema"),
+        }
+    }
+
+    pub(crate) async fn alter_here(
+        &self,
+        alteration: Alteration,
+    ) -> Result<Arc<Schema>, AlterError> {
+        assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
+        let mut log = loop {
+            // One change at a time: the task that has the log holds the turn.
+            match self.schema.log.take() {
+                Some(log) => break log,
+                None => self.runtime.sleep(CREDIT_WAIT).await,
+            }
+        };
+        let result = self.append_change(&mut log, alteration).await;
+        self.schema.log.replace(Some(log));
+        let schema = result?;
+        let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
+        assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
+        Ok(schema)
+    }
+
+    async fn append_change(
+        &self,
+        log: &mut SchemaLog,
+        Alteration { change, based_on }: Alteration,
+    ) -> Result<Arc<Schema>, AlterError> {
+        let schema = self.schema();
+        if schema.number != based_on {
+            return Err(AlterError::Conflict);
+        }
+        schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await
+    }
+
+    async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {
+        if shard == self.me() {
+            self.adopt(schema);
+            return Ok(());
+        }
+        self.call_done(shard, Request::Schema(schema)).await
+    }
+
+    pub(crate) fn adopt(&self, schema: Arc<Schema>) {
+        // Two changes may arrive out of order; the later includes the earlier.
+        if schema.number <= self.schema_number() {
+            return;
+        }
+        self.engine.set_schema(&schema);
+        self.schema.replace(schema);
+    }
+}
