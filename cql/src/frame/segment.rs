@@ -46,6 +46,15 @@ pub enum SegmentFormat {
     Lz4,
 }
 
+/// What the payload of a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Payload {
+    /// One or more whole frames: the segment is self-contained.
+    Frames,
+    /// A part of a frame that is longer than a segment.
+    PartOfFrame,
+}
+
 /// A segment found at the start of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
@@ -114,29 +123,29 @@ impl SegmentFormat {
         while end < frames.len() {
             let frame_bytes = frame_bytes(&frames[end..]);
             if end + frame_bytes - packed > SEGMENT_PAYLOAD_BYTES_MAX && end > packed {
-                self.put(&frames[packed..end], true, out);
+                self.put(&frames[packed..end], Payload::Frames, out);
                 packed = end;
             }
             end += frame_bytes;
             if end - packed > SEGMENT_PAYLOAD_BYTES_MAX {
                 for part in frames[packed..end].chunks(SEGMENT_PAYLOAD_BYTES_MAX) {
-                    self.put(part, false, out);
+                    self.put(part, Payload::PartOfFrame, out);
                 }
                 packed = end;
             }
         }
         if end > packed {
-            self.put(&frames[packed..end], true, out);
+            self.put(&frames[packed..end], Payload::Frames, out);
         }
     }
 
     /// Appends one segment.
-    fn put(self, payload: &[u8], self_contained: bool, out: &mut Vec<u8>) {
+    fn put(self, payload: &[u8], holds: Payload, out: &mut Vec<u8>) {
         assert!(payload.len() <= SEGMENT_PAYLOAD_BYTES_MAX, "the caller cuts the payload");
         let start = out.len();
         let header_bytes = self.header_bytes();
         out.resize(start + header_bytes, 0);
-        let mut bits = u64::from(self_contained);
+        let mut bits = u64::from(holds == Payload::Frames);
         match self {
             SegmentFormat::Plain => {
                 out.extend_from_slice(payload);

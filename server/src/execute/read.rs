@@ -13,7 +13,7 @@
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
 use super::peers::{Answer, Ask};
-use super::statement::{Prepared, Target};
+use super::statement::{Known, Prepared, Target};
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
@@ -416,8 +416,11 @@ fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
             let query = Query { text: &statement.text, parameters };
             (Request::Query(query), statement.keyspace.as_deref())
         }
-        Target::Execute { stale, .. } => {
-            let known: &[u8] = if stale { &[] } else { &statement.result_id };
+        Target::Execute(known) => {
+            let known: &[u8] = match known {
+                Known::Old => &[],
+                Known::Yes | Known::No => &statement.result_id,
+            };
             let id = &statement.id;
             let execute = Execute { id, result_metadata_id: Some(known), parameters };
             (Request::Execute(execute), None)

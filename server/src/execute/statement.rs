@@ -40,24 +40,29 @@ pub(super) enum Target {
     /// By text: everything is described.
     Query,
     /// By the id of a prepared statement.
-    Execute {
-        /// The client has the right description and wants none.
-        knows: bool,
-        /// The client has an old description (v5).
-        stale: bool,
-    },
+    Execute(Known),
+}
+
+/// Which description of a result the client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The right one: it wants none.
+    Yes,
+    /// None that it wants to use.
+    No,
+    /// An old one (v5): it must be told the new.
+    Old,
 }
 
 impl Target {
     /// How EXECUTE asks for the result of the statement that it names.
     #[inline]
     pub(super) fn of(execute: &Execute<'_>, statement: &Prepared) -> Target {
-        let known = execute.result_metadata_id;
-        Target::Execute {
-            knows: execute.parameters.skip_metadata
-                && known.is_none_or(|id| id == statement.result_id),
-            stale: known.is_some_and(|id| id != statement.result_id),
-        }
+        Target::Execute(match execute.result_metadata_id {
+            Some(id) if id != statement.result_id => Known::Old,
+            _ if execute.parameters.skip_metadata => Known::Yes,
+            _ => Known::No,
+        })
     }
 }
 
@@ -173,9 +178,9 @@ impl Prepared {
         out: &mut Vec<u8>,
     ) -> OpenRows {
         let description = match target {
-            Target::Execute { stale: true, .. } => Description::Changed(&self.result_id),
-            Target::Execute { knows: true, .. } => Description::Skipped,
-            _ => Description::Full,
+            Target::Execute(Known::Old) => Description::Changed(&self.result_id),
+            Target::Execute(Known::Yes) => Description::Skipped,
+            Target::Execute(Known::No) | Target::Query => Description::Full,
         };
         let envelope = Envelope { warnings: &self.compiled.warnings, ..*envelope };
         envelope.open_rows(self.result_columns(envelope.version), description, out)
