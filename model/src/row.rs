@@ -91,6 +91,7 @@ pub struct Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// A live cell without TTL.
+    #[inline]
     pub fn live(column: ColumnId, timestamp: i64, value: &'a [u8]) -> Self {
         Cell { column, timestamp, life: Life::Live, path: None, written: None, whole: false, value }
     }
@@ -269,6 +270,21 @@ fn read_head(bytes: &[u8]) -> Result<(RowHead, Option<Written<'_>>, Cursor<'_>)>
 fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>> {
     let column = ColumnId(cursor.u16()?);
     let flags = cursor.u8()?;
+    let timestamp = if flags & OWN_TIMESTAMP == 0 { row_timestamp } else { cursor.i64()? };
+    // Nearly every cell is a plain live one: it is read without asking for each of the rest.
+    if flags & !OWN_TIMESTAMP == 0 {
+        return Ok(Cell::live(column, timestamp, cursor.bytes()?));
+    }
+    read_rare_cell(cursor, column, flags, timestamp)
+}
+
+/// The rest of a cell that is dead, expires, or is an element.
+fn read_rare_cell<'a>(
+    cursor: &mut Cursor<'a>,
+    column: ColumnId,
+    flags: u8,
+    timestamp: i64,
+) -> Result<Cell<'a>> {
     if flags & !CELL_FLAGS != 0
         || flags & (EXPIRES | DEAD) == EXPIRES | DEAD
         || flags & (DEAD | WHOLE) == WHOLE
@@ -277,7 +293,6 @@ fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>
     {
         return Err(Error::Malformed("cell flags"));
     }
-    let timestamp = if flags & OWN_TIMESTAMP == 0 { row_timestamp } else { cursor.i64()? };
     let life = if flags & DEAD != 0 {
         Life::Dead { local_s: cursor.u32()? }
     } else if flags & EXPIRES != 0 {

@@ -48,6 +48,8 @@ pub struct SelectPlan {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
+    /// Whether values of the table may be stored in a form of before.
+    pub has_old_form: bool,
 }
 
 /// The page that the client asks for.
@@ -142,6 +144,7 @@ impl SelectPlan {
             groups_per_partition: limit_of(per_partition, bindings)?,
             order: self.sorted_after,
             limit,
+            has_old_form: self.has_old_form,
         };
         ResultEncoder::new(shape, bindings, out)
     }

@@ -75,6 +75,7 @@ pub(super) fn compile(
         group_by,
         limit,
         per_partition_limit,
+        has_old_form: table.columns().iter().any(|column| column.ty.has_old_form()),
     };
     Ok((plan, warnings))
 }

@@ -37,6 +37,8 @@ pub struct Shape<'a> {
     pub order: Option<RowOrder>,
     /// How many result rows there may be that the read cannot count: groups, and sorted rows.
     pub limit: u64,
+    /// Whether stored values may have an old form.
+    pub has_old_form: bool,
 }
 
 /// What terms read when a group ends.
@@ -118,7 +120,6 @@ impl<'a> ResultEncoder<'a> {
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let selection = shape.selection;
-        let old_form = shape.table.columns().iter().any(|column| column.ty.has_old_form());
         let grouping = selection.is_aggregate().then(|| Grouping {
             by: shape.group_by,
             current: None,
@@ -138,7 +139,7 @@ impl<'a> ResultEncoder<'a> {
             limit: shape.limit,
             once: selection.evaluate_once(bindings)?,
             clustering: ClusteringValues::default(),
-            old_form: old_form.then(OldForm::default),
+            old_form: shape.has_old_form.then(OldForm::default),
             grouping,
             ordered: shape.order.map(|order| Ordered { order, rows: Vec::new() }),
             error: None,

@@ -8,18 +8,18 @@ use model::read::PartitionRef;
 use model::row::{Cell, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
 
-/// How many cells are kept without allocating.
+/// How many cells of a row are kept without allocating. Static ones are asked for seldom: none are.
 const INLINE: usize = 16;
 
 /// The cells of one row that are wanted, in the order they are wanted.
-struct Slots<'r> {
+struct Slots<'r, const INLINE: usize> {
     inline: [Option<Cell<'r>>; INLINE],
     spilled: Vec<Option<Cell<'r>>>,
 }
 
-impl<'r> Slots<'r> {
+impl<'r, const INLINE: usize> Slots<'r, INLINE> {
     /// Finds the cells of `wanted`, which ascends as cells do.
-    fn find(row: Option<RowRef<'r>>, wanted: &[ColumnId]) -> Slots<'r> {
+    fn find(row: Option<RowRef<'r>>, wanted: &[ColumnId]) -> Slots<'r, INLINE> {
         let mut slots = Slots { inline: [None; INLINE], spilled: Vec::new() };
         if wanted.len() > INLINE {
             slots.spilled.resize(wanted.len() - INLINE, None);
@@ -101,8 +101,8 @@ pub struct RowView<'r> {
     key_columns: usize,
     clustering: &'r ClusteringValues,
     row: Option<RowRef<'r>>,
-    cells: Slots<'r>,
-    static_cells: Slots<'r>,
+    cells: Slots<'r, INLINE>,
+    static_cells: Slots<'r, 0>,
     /// The values of the terms that are evaluated once.
     pub(super) once: &'r [Option<Vec<u8>>],
     /// The timestamp and the clock that the statement sees.
