@@ -127,43 +127,33 @@ impl Journal {
         first: u64,
         entries: &[Vec<u8>],
     ) -> Result<Journal> {
+        let lens = Lens::of(path, kind, entries.iter().map(Vec::len))?;
         let temporary = path.parent().join(&format!("{}.new", path.name()));
         if disk.exists(&temporary).await? {
             disk.unlink(&temporary).await?;
         }
         let made = disk.create(&temporary).await?;
-        let offset = match fill(&made, kind, uuid, first, entries).await {
-            Ok(offset) => offset,
+        let offset = match fill(&made, kind, uuid, first, entries, lens).await {
+            Ok(()) => lens.end,
             Err(error) => {
                 made.close().await?;
                 disk.unlink(&temporary).await?;
                 return Err(error);
             }
         };
-        disk.rename(&temporary, path).await?;
-        if !planted(Bug::NoDirectorySync) {
-            disk.sync_dir(&path.parent()).await?;
-        }
-        let is_schema = kind.magic == crate::layout::SCHEMA_MAGIC;
-        let is_unsynced = planted(Bug::ManifestNoSync) || planted(Bug::SchemaNoSync) && is_schema;
-        let file = match is_unsynced {
-            true => made,
-            false => {
-                made.close().await?;
-                disk.open_log(path).await?
-            }
-        };
+        // From here on the name may stand for either file: no error says that nothing has happened.
+        let named = name(disk, &temporary, path, kind, made).await;
+        let file = named.map_err(|error| Error::poisoned(&error))?;
         let next = first + entries.len() as u64;
         Ok(Journal { kind, file, uuid, next, offset, poison: None })
     }
 
-    /// Appends an entry, durably.
+    /// Appends an entry, durably. `Invalid`: it is longer than any may be, and nothing has happened.
     pub async fn append(&mut self, payload: &[u8]) -> Result<Appended> {
         if let Some(first) = &self.poison {
             return Err(Error::poisoned(first));
         }
-        assert!(payload.len() <= JOURNAL_ENTRY_BYTES_MAX, "an entry has a bounded length");
-        let entry = EntryHeader { number: self.next, len: payload.len() as u32 };
+        let entry = EntryHeader { number: self.next, len: checked_len(payload.len())? };
         let end = entry.end(self.offset as usize) as u64;
         // The claim after it has its place too.
         if end + UNIT as u64 > self.file.len() {
@@ -182,11 +172,18 @@ impl Journal {
         self.file.write_at(claim, end).await
     }
 
-    /// Making the file that replaces this one has failed. A full disk leaves this one as it was; after any
-    /// other error it is not known which of the two has the name, so nothing is appended any more.
-    pub fn distrust(&mut self, e: &Error) {
-        if !matches!(e, Error::DiskFull { .. }) {
-            self.poison.get_or_insert_with(|| e.clone());
+    /// Goes on with the journal that was made to replace this one. If that was refused, or the disk is full,
+    /// this one is as it was; after any other error it is not known which of the two has the name, so nothing
+    /// is appended any more, and the error is `Poisoned`.
+    pub async fn replace(&mut self, made: Result<Journal>) -> Result<()> {
+        let failed = match made {
+            Ok(made) => std::mem::replace(self, made).close().await.err(),
+            Err(error @ (Error::DiskFull { .. } | Error::Invalid(_))) => return Err(error),
+            Err(error) => Some(error),
+        };
+        match failed {
+            None => Ok(()),
+            Some(error) => Err(Error::poisoned(self.poison.get_or_insert(error))),
         }
     }
 
@@ -222,27 +219,84 @@ fn next_uuid(old: Uuid, seed: u64) -> Uuid {
     Uuid::from_u128(xxh3_128_with_seed(old.as_bytes(), seed))
 }
 
-/// Writes a whole journal to an empty file; says where the next entry goes.
-async fn fill(file: &File, kind: Kind, uuid: Uuid, first: u64, entries: &[Vec<u8>]) -> Result<u64> {
-    let headers = entries.iter().zip(first..).map(|(payload, number)| {
-        assert!(payload.len() <= JOURNAL_ENTRY_BYTES_MAX, "an entry has a bounded length");
-        EntryHeader { number, len: payload.len() as u32 }
-    });
-    let end = headers.clone().fold(FIRST_ENTRY, |offset, entry| entry.end(offset)) as u64;
-    let file_bytes = kind.bytes_min.max(2 * end);
-    file.allocate(file_bytes).await?;
+/// How long a new file is, and where its entries end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lens {
+    /// Where the entry after the last goes. Bytes.
+    end: u64,
+    /// The whole file. Bytes.
+    file: u64,
+}
+
+impl Lens {
+    /// Of a file with entries so long; `Invalid` if a start would refuse such a file.
+    fn of(path: &RelPath, kind: Kind, lens: impl Iterator<Item = usize>) -> Result<Lens> {
+        let mut end = FIRST_ENTRY;
+        for len in lens {
+            end = EntryHeader { number: 0, len: checked_len(len)? }.end(end);
+        }
+        let end = end as u64;
+        if end > JOURNAL_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "{path} would be {end} bytes long, more than the {JOURNAL_BYTES_MAX} that it may be"
+            )));
+        }
+        Ok(Lens { end, file: kind.bytes_min.max(JOURNAL_BYTES_MAX.min(2 * end)) })
+    }
+}
+
+/// The length of an entry; `Invalid` if it is more than any may have.
+fn checked_len(len: usize) -> Result<u32> {
+    let fitting = u32::try_from(len).ok().filter(|_| len <= JOURNAL_ENTRY_BYTES_MAX);
+    fitting.ok_or_else(|| {
+        Error::invalid(format!(
+            "an entry of {len} bytes is longer than the {JOURNAL_ENTRY_BYTES_MAX} that it may be"
+        ))
+    })
+}
+
+/// Gives a file its name, durably, and opens it for appending.
+async fn name(
+    disk: &Disk,
+    temporary: &RelPath,
+    path: &RelPath,
+    kind: Kind,
+    made: File,
+) -> Result<File> {
+    disk.rename(temporary, path).await?;
+    if !planted(Bug::NoDirectorySync) {
+        disk.sync_dir(&path.parent()).await?;
+    }
+    let is_schema = kind.magic == crate::layout::SCHEMA_MAGIC;
+    if planted(Bug::ManifestNoSync) || planted(Bug::SchemaNoSync) && is_schema {
+        return Ok(made);
+    }
+    made.close().await?;
+    disk.open_log(path).await
+}
+
+/// Writes a whole journal to an empty file.
+async fn fill(
+    file: &File,
+    kind: Kind,
+    uuid: Uuid,
+    first: u64,
+    entries: &[Vec<u8>],
+    lens: Lens,
+) -> Result<()> {
+    file.allocate(lens.file).await?;
     let mut offset = FIRST_ENTRY as u64;
-    for (entry, payload) in headers.zip(entries) {
+    for (payload, number) in entries.iter().zip(first..) {
+        let entry = EntryHeader { number, len: checked_len(payload.len())? };
         let buf = entry.encode(file, uuid, offset, payload);
         file.write_at(buf, offset).await?;
         offset = entry.end(offset as usize) as u64;
     }
     let count = entries.len() as u64;
-    let header = Header { version: kind.version, uuid, first, count, file_bytes };
+    let header = Header { version: kind.version, uuid, first, count, file_bytes: lens.file };
     file.write_at(header.encode(file, kind.magic), 0).await?;
     match file.sync().await {
-        Err(_) if planted(Bug::RetrySync) => file.sync().await?,
-        synced => synced?,
+        Err(_) if planted(Bug::RetrySync) => file.sync().await,
+        synced => synced,
     }
-    Ok(offset)
 }

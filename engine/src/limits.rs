@@ -123,7 +123,14 @@ const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 64 << 20;
 
-/// A longer file is not one of ours: refused before memory is taken for it.
+/// The longest entry of the schema's log: a change that is longer is refused. It holds a table of the most
+/// columns there can be, with 1 KiB for each.
+pub const SCHEMA_CHANGE_BYTES_MAX: usize = 16 << 20;
+
+const _: () = assert!(model::limits::COLUMNS_MAX << 10 <= SCHEMA_CHANGE_BYTES_MAX);
+const _: () = assert!(SCHEMA_CHANGE_BYTES_MAX <= JOURNAL_ENTRY_BYTES_MAX);
+
+/// A longer journal is not one of ours: refused before memory is taken for it, and never made.
 pub const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 
 /// The space a new manifest has at least: 60 edits of one unit.

@@ -111,8 +111,7 @@ impl Manifest {
         let (uuid, first) = (journal.next_uuid(self.seed), journal.next_number());
         let entries = state.entries();
         let made = Journal::make(&self.disk, &self.path, KIND, uuid, first, &entries).await;
-        let made = made.inspect_err(|error| journal.distrust(error))?;
-        std::mem::replace(journal, made).close().await
+        journal.replace(made).await
     }
 
     /// Waits until no other commit is under way, and takes the journal.

@@ -166,6 +166,11 @@ impl SimDisk {
         }
     }
 
+    /// What a failed operation answers.
+    fn errno(&self) -> i32 {
+        self.world().faults.fail_errno.unwrap_or(libc::EIO)
+    }
+
     /// The time the device takes. Never ends once power is lost.
     async fn pause(&self, fate: Fate) {
         let mut left = {
@@ -200,14 +205,14 @@ impl SimDisk {
             apply(&mut self.world());
         }
         self.pause(fate).await;
-        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), libc::EIO)) } else { Ok(()) }
+        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), self.errno())) } else { Ok(()) }
     }
 
     /// A question: it fails or is answered from the volatile layer.
     async fn ask(&self, op: &'static str, path: &RelPath) -> Result<()> {
         let fate = self.begin(Kind::Read, path, 0, 0);
         self.pause(fate).await;
-        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), libc::EIO)) } else { Ok(()) }
+        if fate == Fate::Fail { Err(Error::io(op, path.as_str(), self.errno())) } else { Ok(()) }
     }
 
     fn check_new(&self, op: &'static str, path: &RelPath) -> Result<()> {
@@ -301,7 +306,7 @@ impl SimDisk {
         let now = self.world().now();
         self.pause(fate).await;
         if fate == Fate::Fail {
-            return Err(Error::io("sync", dir.as_str(), libc::EIO));
+            return Err(Error::io("sync", dir.as_str(), self.errno()));
         }
         self.world().settle_names(dir, now);
         Ok(())
@@ -341,7 +346,7 @@ impl SimFile {
         let fate = self.disk.begin(Kind::Read, &self.path, offset, len);
         self.disk.pause(fate).await;
         if fate == Fate::Fail {
-            return Err(self.failed("read", libc::EIO));
+            return Err(self.failed("read", self.disk.errno()));
         }
         let mut world = self.disk.world();
         let mut bytes = world.read(self.inode, offset, len);
@@ -368,7 +373,7 @@ impl SimFile {
         let id = self.disk.world().write(self.inode, offset, bytes);
         self.disk.pause(fate).await;
         if fate == Fate::Fail {
-            return Err(self.failed("write", libc::EIO));
+            return Err(self.failed("write", self.disk.errno()));
         }
         let mut world = self.disk.world();
         if self.mode == Mode::WriteDurably {
@@ -412,7 +417,7 @@ impl SimFile {
         self.disk.pause(fate).await;
         if fate == Fate::Fail {
             self.disk.world().lose(self.inode, now);
-            return Err(self.failed("sync", libc::EIO));
+            return Err(self.failed("sync", self.disk.errno()));
         }
         self.disk.world().settle(self.inode, now);
         Ok(())
@@ -438,7 +443,7 @@ impl SimFile {
         self.disk.pause(fate).await;
         self.len.set(self.disk.world().len(self.inode));
         match fate {
-            Fate::Fail => Err(self.failed(op, libc::EIO)),
+            Fate::Fail => Err(self.failed(op, self.disk.errno())),
             _ if !fits => Err(self.failed(op, libc::ENOSPC)),
             _ => Ok(()),
         }

@@ -23,8 +23,10 @@ use std::rc::Rc;
 pub struct Faults {
     /// Each operation suspends up to this many times, so that tasks interleave.
     pub suspensions_max: u32,
-    /// The operation with this number (from 0) fails with EIO.
+    /// The operation with this number (from 0) fails.
     pub fail_op: Option<u64>,
+    /// What an operation that fails answers; EIO if it is not said.
+    pub fail_errno: Option<i32>,
     /// Power is lost in the middle of the operation with this number.
     pub crash_at_op: Option<u64>,
     /// Power is lost right after this many writes have returned.

@@ -129,6 +129,74 @@ fn a_full_journal_says_so_and_a_new_one_is_larger() {
     assert_eq!(entries(&sim).unwrap().len(), 4);
 }
 
+#[test]
+fn an_entry_too_long_is_refused_and_nothing_has_happened() {
+    let sim = SimDisk::new(1, Faults::default());
+    let disk = Disk::Sim(sim.clone());
+    SimExec::new(1)
+        .run(async move {
+            let mut journal = make(&disk, &[b"abc"]).await;
+            let long = vec![0; JOURNAL_ENTRY_BYTES_MAX + 1];
+            assert!(matches!(journal.append(&long).await, Err(Error::Invalid(_))));
+            let uuid = Uuid::from_u128(8);
+            let made = Journal::make(&disk, &path(), KIND, uuid, 5, &[long]).await;
+            assert!(matches!(journal.replace(made).await, Err(Error::Invalid(_))));
+            assert_eq!(journal.append(b"de").await, Ok(Appended::Durably));
+        })
+        .done();
+    assert_eq!(entries(&sim).unwrap(), [b"abc".to_vec(), b"de".to_vec()]);
+}
+
+#[test]
+fn a_file_longer_than_a_start_would_take_is_not_made() {
+    let lens = |count: usize| Lens::of(&path(), KIND, [32 << 20].repeat(count).into_iter());
+    let some = lens(3).unwrap();
+    assert_eq!(some.file, 2 * some.end);
+    // The claim's place need not be there: then a new file is asked for, and refused.
+    let most = lens(31).unwrap();
+    assert!(most.end < JOURNAL_BYTES_MAX, "{most:?}");
+    assert_eq!(most.file, JOURNAL_BYTES_MAX, "a start reads it");
+    let refused = lens(32).unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(what) if what.contains("1073741824")), "{refused}");
+}
+
+#[test]
+fn a_full_disk_after_the_rename_ends_the_trust() {
+    let full =
+        |nth| Faults { fail_op: Some(nth), fail_errno: Some(libc::ENOSPC), ..Faults::default() };
+    let (mut unchanged, mut poisoned) = (0, 0);
+    for nth in 0..20 {
+        let sim = SimDisk::new(1, Faults::default());
+        let disk = Disk::Sim(sim.clone());
+        let inside = sim.clone();
+        let replaced = async move {
+            let mut journal = make(&disk, &[b"old"]).await;
+            inside.set_faults(full(nth));
+            let entries = [b"new".to_vec()];
+            let uuid = Uuid::from_u128(8);
+            let made = Journal::make(&disk, &path(), KIND, uuid, 6, &entries).await;
+            let result = journal.replace(made).await;
+            inside.set_faults(Faults::default());
+            (result, journal.append(b"more").await)
+        };
+        match SimExec::new(1).run(replaced).done() {
+            (Ok(()), appended) => assert_eq!(appended, Ok(Appended::Durably)),
+            (Err(Error::DiskFull { .. }), appended) => {
+                unchanged += 1;
+                assert_eq!(appended, Ok(Appended::Durably), "operation {nth}");
+                let found = entries(&sim).unwrap();
+                assert_eq!(found, [b"old".to_vec(), b"more".to_vec()], "operation {nth}");
+            }
+            (Err(Error::Poisoned(_)), appended) => {
+                poisoned += 1;
+                assert!(matches!(appended, Err(Error::Poisoned(_))), "operation {nth}");
+            }
+            (Err(error), _) => panic!("operation {nth}: {error}"),
+        }
+    }
+    assert!(unchanged >= 4 && poisoned >= 2, "{unchanged} unchanged, {poisoned} poisoned");
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_entries_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..9000)) {

@@ -38,7 +38,8 @@ impl SchemaLog {
         Ok((log, (first..).zip(entries).collect()))
     }
 
-    /// Adds a change, durably; says which version it made.
+    /// Adds a change, durably; says which version it made. `Invalid`: the change, or the log with it, is longer
+    /// than any may be, and nothing has happened. `Poisoned`: the next start says whether it was made.
     pub async fn append(&mut self, payload: &[u8]) -> Result<u64> {
         if self.journal.append(payload).await? == Appended::Full {
             let mut contents = Journal::read(&self.disk, &path(), KIND).await?;
@@ -46,8 +47,7 @@ impl SchemaLog {
             let uuid = contents.next_uuid(self.seed);
             let (first, entries) = (contents.first, &contents.entries);
             let made = Journal::make(&self.disk, &path(), KIND, uuid, first, entries).await;
-            let made = made.inspect_err(|error| self.journal.distrust(error))?;
-            std::mem::replace(&mut self.journal, made).close().await?;
+            self.journal.replace(made).await?;
         }
         Ok(self.version())
     }
