@@ -313,6 +313,34 @@ fn what_was_truncated_meanwhile_does_not_come_back() {
 }
 
 #[test]
+fn a_disk_that_is_full_when_the_inputs_are_deleted_leaves_the_outputs() {
+    let after_commit = Rc::new(Slot::new(0));
+    for nth in 0..120 {
+        let after_commit = after_commit.clone();
+        on_sim(nth, async move |sim, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            let job = shard.engine.next_job(1).unwrap();
+            let fail_errno = Some(libc::ENOSPC);
+            sim.set_faults(Faults { fail_op: Some(nth), fail_errno, ..Faults::default() });
+            let result = shard.engine.run(job, 1, async || yield_now().await).await;
+            sim.set_faults(Faults::default());
+            shard.check().await;
+            if result.is_err() && shard.engine.stats().compactions == 1 {
+                after_commit.set(after_commit.get() + 1);
+            }
+            // A start finds all files that the manifest names.
+            let disk = Disk::Sim(sim.crash(nth, Crash::Random));
+            let again = open(&disk, &exec, 3).await;
+            assert_eq!(all(&again).await, shard.oracle, "operation {nth}");
+        });
+    }
+    assert!(after_commit.get() >= 4, "{} after the commit", after_commit.get());
+}
+
+#[test]
 fn whichever_operation_fails_readers_see_the_same_and_it_is_tried_again() {
     let failed = Rc::new(Slot::new(0));
     for nth in 0..120 {

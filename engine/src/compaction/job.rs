@@ -147,7 +147,11 @@ impl Engine {
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
-        self.swap(table, table.epoch(), &plan.inputs(), Vec::new()).await.map(drop)
+        let inputs = plan.inputs();
+        match self.swap(table, table.epoch(), &inputs, Vec::new()).await? {
+            true => self.delete_inputs(&inputs).await,
+            false => Ok(()),
+        }
     }
 
     async fn merge(
@@ -177,22 +181,34 @@ impl Engine {
         let finished =
             rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
         drop(merged);
-        let outputs = self.open_outputs(&definition, &finished, level).await;
-        let result = match outputs {
-            Ok(outputs) => {
-                let _turn = self.turn.take().await;
-                self.swap(table, epoch, &inputs, outputs).await
-            }
+        let outputs = match self.open_outputs(&definition, &finished, level).await {
+            Ok(outputs) => outputs,
             // Nothing names them yet.
             Err(error) => {
                 self.unlink_outputs(&definition, &finished).await?;
                 return Err(error);
             }
         };
-        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
-            self.unlink_outputs(&definition, &finished).await?;
+        let turn = self.turn.take().await;
+        match self.swap(table, epoch, &inputs, outputs).await {
+            // The outputs are the data now, however the deletion of the inputs ends.
+            Ok(true) => self.delete_inputs(&inputs).await,
+            // The commit has changed nothing.
+            unchanged @ (Ok(false) | Err(Error::DiskFull { .. })) => {
+                drop(turn);
+                self.unlink_outputs(&definition, &finished).await?;
+                unchanged.map(drop)
+            }
+            Err(error) => Err(error),
         }
-        result.map(drop)
+    }
+
+    /// Deletes the files of views that a commit has removed. After an error the rest stay until the next start.
+    async fn delete_inputs(&self, inputs: &[View]) -> Result<()> {
+        let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
+        let deleted = self.delete_files(&removed).await;
+        self.space.freed();
+        deleted
     }
 
     async fn unlink_outputs(
@@ -235,7 +251,8 @@ impl Engine {
         Ok(views)
     }
 
-    /// Commits the change of views and makes it seen; `false` if the table was emptied since `epoch`.
+    /// Commits the change of views and makes it seen; `false` if the table was emptied since `epoch`. After
+    /// `DiskFull` everything is as it was; after any other error the manifest may name the outputs.
     async fn swap(
         &self,
         table: &Table,
@@ -266,9 +283,6 @@ impl Engine {
             // Dropped during the commit.
             self.garbage.add(add);
         }
-        let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
-        self.delete_files(&removed).await?;
-        self.space.freed();
         Ok(true)
     }
 
