@@ -4,7 +4,8 @@
 //! 1. The deepest level that is too large gives one piece to the next: the one that meets the fewest bytes
 //!    there for its own.
 //! 2. Else, when level 0 has four runs, they are merged with what they meet in level 1.
-//! 3. A task whose pieces are partly busy waits.
+//! 3. A piece that cannot be merged counts for no level, and what comes out may overlap it: a read looks into
+//!    one more file there, and the others are merged as if it were not.
 
 use super::piece::{Candidate, free_runs};
 use super::strategy::{Task, Why, merge};
@@ -41,7 +42,7 @@ impl Leveled<'_> {
     }
 
     fn propose_level(&self, pieces: &[Candidate], level: u8) -> Option<Task> {
-        let of_level = |&index: &usize| pieces[index].level == level;
+        let of_level = |&index: &usize| pieces[index].level == level && !pieces[index].busy;
         let bytes: u64 = (0..pieces.len()).filter(of_level).map(|index| pieces[index].bytes).sum();
         if bytes <= self.level_bytes_max(level) {
             return None;
@@ -71,7 +72,8 @@ impl Leveled<'_> {
     }
 }
 
-/// The chosen pieces and all that one level deeper lies between their ends; `None` if one is busy.
+/// The chosen pieces and all that can be merged and lies between their ends one level deeper; `None` if none is
+/// chosen.
 fn with_next_level(pieces: &[Candidate], chosen: Vec<usize>, level: u8) -> Option<Vec<usize>> {
     // A fragment that comes out may span a gap between the chosen, so the gap counts too.
     let first = chosen.iter().map(|&index| pieces[index].tokens.first).min()?;
@@ -79,9 +81,8 @@ fn with_next_level(pieces: &[Candidate], chosen: Vec<usize>, level: u8) -> Optio
     let reach = TokenRange { first, last };
     let meets = |&index: &usize| {
         let piece = &pieces[index];
-        piece.level == level + 1 && piece.tokens.intersection(&reach).is_some()
+        !piece.busy && piece.level == level + 1 && piece.tokens.intersection(&reach).is_some()
     };
-    let met: Vec<usize> = (0..pieces.len()).filter(meets).collect();
-    let all: Vec<usize> = chosen.into_iter().chain(met).collect();
-    all.iter().all(|&index| !pieces[index].busy).then_some(all)
+    let met = (0..pieces.len()).filter(meets);
+    Some(chosen.iter().copied().chain(met).collect())
 }

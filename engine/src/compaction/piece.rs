@@ -26,7 +26,7 @@ pub struct Candidate {
     pub dead_part: f64,
     /// The file has tokens of other owners too.
     pub shared: bool,
-    /// It is being merged already, and is here for what it overlaps.
+    /// It cannot be merged (it is in quarantine), and is here for what it overlaps.
     pub busy: bool,
 }
 
@@ -79,7 +79,7 @@ fn width(range: &TokenRange) -> u128 {
     u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
 }
 
-/// Pieces of one run that no compaction is merging.
+/// Pieces of one run, all of which can be merged.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Indices of its pieces.
