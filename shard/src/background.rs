@@ -10,7 +10,7 @@
 //!
 //! The engine says what is to be done (data), this decides when and with which weight.
 //!
-//! Invariant: a log or manifest that failed ends the process, at once and saying why. Nothing that
+//! Invariant: a log, manifest or schema log that failed ends the process, at once and saying why. Nothing that
 //! was acknowledged is lost by that, and nothing that could not be written is acknowledged.
 
 use std::cell::Cell;
@@ -182,9 +182,13 @@ impl Background {
 
     /// The result, unless it says that nothing can be trusted any more.
     fn trusted<T>(&self, result: Result<T>) -> Result<T> {
-        match result {
-            Err(error @ Error::Poisoned(_)) => die(self.me, "the log or the manifest", &error),
-            result => result,
+        result.inspect_err(|error| self.leave_if_poisoned(error))
+    }
+
+    /// Ends the process if the error says that nothing can be trusted any more.
+    pub(crate) fn leave_if_poisoned(&self, error: &Error) {
+        if matches!(error, Error::Poisoned(_)) {
+            die(self.me, "the commit log, the manifest or the schema's log", error);
         }
     }
 }

@@ -106,7 +106,12 @@ impl<P: Protocol> Shard<P> {
         if schema.number != based_on {
             return Err(AlterError::Conflict);
         }
-        schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await
+        let appended = schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await;
+        if let Err(AlterError::Store(error)) = &appended {
+            // Whether the change is durable is not known: only the next start can say.
+            self.background.leave_if_poisoned(error);
+        }
+        appended
     }
 
     async fn tell(&self, shard: ShardId, schema: Arc<Schema>) -> Result<()> {
