@@ -28,7 +28,7 @@ pub use table::{
 
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -55,6 +55,8 @@ pub struct Schema {
     pub version: Uuid,
     keyspaces: BTreeMap<String, Arc<Keyspace>>,
     tables: HashMap<TableId, Arc<Table>, foldhash::fast::FixedState>,
+    /// Ids of tables that are gone: files and logs may still hold their rows.
+    dropped: HashSet<TableId, foldhash::fast::FixedState>,
 }
 
 impl Schema {
@@ -81,6 +83,11 @@ impl Schema {
     /// The table of that id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
+    }
+
+    /// Whether a table of that id was dropped. Its id is not given again, or its old rows would be the new table's.
+    pub fn was_dropped(&self, id: TableId) -> bool {
+        self.dropped.contains(&id)
     }
 
     /// All tables of all keyspaces.

@@ -96,6 +96,11 @@ fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId
     if context.schema.table_by_id(id).is_some() {
         return Err(Error::Config(format!("Table with id {id} already exists")));
     }
+    if context.schema.was_dropped(id) {
+        return Err(Error::Config(format!(
+            "Table with id {id} was dropped, and its id cannot be used again: choose another, or leave the id out"
+        )));
+    }
     Ok((id, rest))
 }
 

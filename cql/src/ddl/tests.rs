@@ -66,6 +66,19 @@ fn answers_are_cassandras() {
 }
 
 #[test]
+fn the_id_of_a_dropped_table_is_not_given_again() {
+    let schema = schema();
+    let old = TableId(Uuid::from_u128(1));
+    let change = SchemaChange::DropTable { keyspace: "ee".to_owned(), name: "t".to_owned() };
+    let entry = SchemaEntry { number: schema.number + 1, version: Uuid::nil(), change };
+    let after = schema.apply(&entry).expect("the table is there");
+    let with_id = |id: TableId| format!("create table ee.t (p int primary key) with id = '{id}'");
+    let refused = planned(&with_id(old), &after).expect_err("its rows may still be on the disk");
+    assert!(refused.to_string().contains("was dropped"), "{refused}");
+    planned(&with_id(TableId(Uuid::from_u128(3))), &after).expect("a new id");
+}
+
+#[test]
 fn a_change_of_a_type_reaches_the_columns_made_of_it() {
     let mut schema = schema();
     let mut number = 9;

@@ -4,7 +4,7 @@
 //! gives the same schema.
 
 use super::table::check_name;
-use super::{Keyspace, Schema, Table};
+use super::{Keyspace, Schema, Table, TableId};
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 use crate::{Error, Result};
@@ -109,16 +109,14 @@ impl Schema {
             }
             SchemaChange::DropKeyspace { name } => {
                 let keyspace = next.keyspaces.remove(name).ok_or_else(|| no_keyspace(name))?;
-                for table in keyspace.tables.values() {
-                    next.tables.remove(&table.id);
-                }
+                keyspace.tables.values().for_each(|table| next.forget_table(table.id));
             }
             SchemaChange::CreateTable(table) => next.create_table(table)?,
             SchemaChange::AlterTable(table) => next.put_table(table)?,
             SchemaChange::DropTable { keyspace, name } => {
                 let table = next.keyspace_mut(keyspace)?.tables.remove(name);
                 let table = table.ok_or_else(|| no_table(keyspace, name))?;
-                next.tables.remove(&table.id);
+                next.forget_table(table.id);
             }
             SchemaChange::CreateType(definition) => {
                 let keyspace = next.keyspace_mut(&definition.keyspace)?;
@@ -160,6 +158,11 @@ impl Schema {
         self.insert_table(table)
     }
 
+    fn forget_table(&mut self, id: TableId) {
+        self.tables.remove(&id);
+        self.dropped.insert(id);
+    }
+
     fn put_table(&mut self, table: &Table) -> Result<()> {
         match self.table(&table.keyspace, &table.name) {
             Some(old) if old.id == table.id => self.insert_table(table),
@@ -189,7 +192,7 @@ fn no_table(keyspace: &str, name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{ColumnKind, TableBuilder, TableId};
+    use crate::schema::{ColumnKind, TableBuilder};
     use crate::types::CqlType;
 
     fn table() -> Table {
@@ -231,5 +234,6 @@ mod tests {
         let three = two.apply(&entry(3, drop)).expect("it is there");
         assert!(three.table_by_id(table().id).is_none() && three.tables().next().is_none());
         assert!(two.table("ks", "t").is_some(), "the old version stays what it was");
+        assert!(three.was_dropped(table().id) && !two.was_dropped(table().id));
     }
 }
