@@ -6,6 +6,8 @@
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
 //!   words      no doc comment of two words, none of the private words that the field has a term for
 //!   links      a document's links lead to files that are there, and so do files that comments name
+//!   imports    those of the language, of other crates and of this one: three groups, in this order
+//!   tests      at the end of the file while they are short, in a file `tests.rs` if not
 //!   errors     an error that a closure or an arm takes is named `error`
 //!   places     `unsafe` and the runtime's crate stand only in the files listed here
 //!
@@ -15,6 +17,7 @@
 //! Not here: what rustfmt and clippy check (`clippy.toml`: the length of functions, what the
 //! storage may not call; the workspace's lints: `unsafe`, `unwrap`, the form of modules).
 
+mod imports;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +27,9 @@ use crate::repository::TextFile;
 const FILE_LINES_MAX: usize = 600;
 /// Comments; rustfmt keeps code within 100. Texts may be as long as they must.
 const LINE_COLUMNS_MAX: usize = 120;
+
+/// Tests at the end of the file that they test.
+const TEST_LINES_MAX: usize = 130;
 
 /// Names of errors that are not whole words, as closures and arms spell them.
 const SHORT_ERRORS: [&str; 6] =
@@ -71,6 +77,7 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
             check_named_files(file, files, &mut complaints);
             if !file.path.starts_with("ci/src/tidy") {
                 check_errors(file, &mut complaints);
+                imports::check(file, &mut complaints);
             }
         }
         if file.path.ends_with(".md") {
@@ -274,6 +281,11 @@ fn check_rust(file: &TextFile, complaints: &mut Vec<String>) {
     let size = size(&file.text);
     if !is_test_file(path) && size > FILE_LINES_MAX {
         complaints.push(format!("{path}: {size} lines without tests, over {FILE_LINES_MAX}"));
+    }
+    let tests = file.text.lines().count().saturating_sub(size + 1);
+    if tests > TEST_LINES_MAX {
+        let at = size + 2;
+        complaints.push(format!("{path}:{at}: {tests} lines of tests: a file `tests.rs` for them"));
     }
 }
 

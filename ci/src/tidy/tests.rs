@@ -20,6 +20,7 @@ fn each_rule_catches_its_violation() {
     let long_line = format!("//! x\n// {}\n", "é".repeat(118));
     let long_file = format!("//! x\n{}", "const A: u8 = 0;\n".repeat(600));
     let note = format!("//! x\n// {}: later\n", concat!("TO", "DO"));
+    let long_tests = format!("//! x\n#[cfg(test)]\nmod tests {{\n{}}}\n", "//\n".repeat(129));
     for (path, text, expected) in [
         ("engine/src/a.rs", "fn a() {}\n", "no `//!` header"),
         ("engine/src/a.rs", &long_line, ":2: longer than 120 columns"),
@@ -43,6 +44,9 @@ fn each_rule_catches_its_violation() {
             "//! `a.rs` `src/a.rs` `*.rs`\n//! see `gone.rs`\n",
             ":2: no gone.rs in engine/",
         ),
+        ("engine/src/a.rs", "//! x\nuse std::a;\nuse crate::b;\n", ":3: imports"),
+        ("engine/src/a.rs", "//! x\nuse crate::a;\n\nuse std::b;\n", ":4: imports"),
+        ("engine/src/a.rs", &long_tests, ":3: 131 lines of tests"),
         ("docs/a.md", "a house of cards\n", ":1: `house`: use the field's word"),
     ] {
         let found = complaints(path, text);
@@ -52,7 +56,8 @@ fn each_rule_catches_its_violation() {
 
 #[test]
 fn what_only_looks_like_a_violation_passes() {
-    let long_test = format!("//! x\n#[cfg(test)]\nmod t {{\n{}}}\n", "fn a() {}\n".repeat(700));
+    let code = "fn a() {}\n".repeat(590);
+    let long_test = format!("//! x\n{code}#[cfg(test)]\nmod t {{\n{}}}\n", "//\n".repeat(128));
     let long_text = format!("//! x\nconst A: &str = \"{}\";\n", "x".repeat(200));
     for (path, text) in [
         ("engine/src/io/sim.rs", "//! x\nuse glommio::io;\n"),
