@@ -2,6 +2,7 @@
 //! data that could cross a wire.
 
 use super::Executor;
+use crate::prepared::StatementId;
 use crate::system::{self, Client, TableSize};
 use cql::ddl;
 use cql::frame::response::Event;
@@ -31,6 +32,9 @@ pub(crate) enum Ask {
         frame: Box<[u8]>,
         /// The keyspace of unqualified names.
         keyspace: Option<Box<str>>,
+        /// The result metadata of the statement that EXECUTE names, as the asker's core has it: v3 and v4
+        /// clients that skip metadata decode by that.
+        result_id: Option<StatementId>,
     },
 }
 
@@ -67,8 +71,8 @@ impl Executor {
     #[inline]
     pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
         self.state.follow(&self.shard);
-        if let Ask::Select { frame, keyspace } = ask {
-            return self.select_for_peer(asker, &frame, keyspace.as_deref());
+        if let Ask::Select { frame, keyspace, result_id } = ask {
+            return self.select_for_peer(asker, &frame, keyspace.as_deref(), result_id);
         }
         let answer = self.answer_now(ask).expect("only a SELECT waits");
         self.shard.answer(asker, answer);

@@ -17,6 +17,7 @@ use super::statement::{Known, Prepared, Target};
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
+use crate::prepared::StatementId;
 use crate::system;
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
@@ -114,10 +115,14 @@ impl Executor {
     #[inline]
     fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
         let (frame, keyspace) = frame_of(&call, run);
+        let result_id = match run.target {
+            Target::Query => None,
+            Target::Execute { .. } => Some(run.statement.result_id),
+        };
         let mut forwarded = self.forwarded.borrow_mut();
         let entry = forwarded.vacant_entry();
         let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
-        match self.shard.ask_later(owner, Ask::Select { frame, keyspace }, number) {
+        match self.shard.ask_later(owner, Ask::Select { frame, keyspace, result_id }, number) {
             Ok(()) => {
                 entry.insert(call);
                 Ok(())
@@ -142,6 +147,7 @@ impl Executor {
         asker: Asker,
         frame: &[u8],
         keyspace: Option<&str>,
+        result_id: Option<StatementId>,
     ) {
         let header = Header::decode(frame, Direction::Request);
         let header = header.ok().flatten().expect("a peer forwards whole frames");
@@ -149,7 +155,7 @@ impl Executor {
         let request = request.expect("a peer forwards what it has decoded itself");
         let envelope = Envelope::new(header.version, header.stream);
         let mut out = Vec::with_capacity(FRAME_BYTES);
-        match self.select_request(&request, keyspace, &envelope, &mut out) {
+        match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
             Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
             Ok(Some(pending)) => {
                 let answer = (header.version, header.stream);
@@ -169,6 +175,7 @@ impl Executor {
         &self,
         request: &Request<'_>,
         keyspace: Option<&str>,
+        result_id: Option<StatementId>,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Pending>, ExecuteError> {
@@ -180,7 +187,7 @@ impl Executor {
             Request::Execute(execute) => {
                 let found = self.state.prepared().borrow_mut().get(execute.id);
                 let found = found.ok_or_else(|| ExecuteError::Unprepared(execute.id.to_vec()))?;
-                let target = Target::of(execute, &found);
+                let target = Target::of(execute, &found).as_known_to(result_id, &found);
                 (found, &execute.parameters, target)
             }
             _ => unreachable!("a peer forwards QUERY and EXECUTE"),

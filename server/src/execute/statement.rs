@@ -64,6 +64,19 @@ impl Target {
             _ => Known::No,
         })
     }
+
+    /// The same on the core that owns the rows, for a client of another core. `asked` is the result metadata of
+    /// the statement there: while a change of the schema spreads it may be another than here, and then the
+    /// client knows no metadata of these rows.
+    pub(super) fn as_known_to(self, asked: Option<StatementId>, statement: &Prepared) -> Target {
+        match self {
+            Target::Query => Target::Query,
+            Target::Execute(Known::Yes) if asked != Some(statement.result_id) => {
+                Target::Execute(Known::No)
+            }
+            target @ Target::Execute(_) => target,
+        }
+    }
 }
 
 impl Prepared {
@@ -189,4 +202,44 @@ impl Prepared {
 
 fn place(version: Version) -> usize {
     usize::from(version.number() - Version::V3.number())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cql::frame::Consistency;
+    use cql::frame::request::Parameters;
+    use model::options::KeyspaceOptions;
+    use model::schema::{SchemaChange, TableBuilder, TableId};
+    use model::types::CqlType;
+
+    fn prepared(columns: &[&str]) -> Prepared {
+        let id = TableId(uuid::Uuid::from_u128(1));
+        let key = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int).unwrap();
+        let add = |table: TableBuilder, name: &&str| table.regular(name, CqlType::Int).unwrap();
+        let table = columns.iter().fold(key, add);
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+        let table = SchemaChange::CreateTable(Box::new(table.build().unwrap()));
+        let schema = Schema::of_changes([keyspace, table]).unwrap();
+        Prepared::compile("SELECT * FROM ks.t WHERE k = ?", None, &schema).unwrap()
+    }
+
+    /// Whether an owner describes the rows to a v4 client that skips metadata.
+    fn describes(asked: Option<StatementId>, owner: &Prepared) -> bool {
+        let parameters =
+            Parameters { skip_metadata: true, ..Parameters::plain(Consistency::One, Version::V4) };
+        let execute = Execute { id: &owner.id, result_metadata_id: None, parameters };
+        let target = Target::of(&execute, owner).as_known_to(asked, owner);
+        matches!(target, Target::Execute(Known::No))
+    }
+
+    #[test]
+    fn an_owner_that_has_not_followed_an_alter_describes_its_rows_to_a_v4_client() {
+        let (before, after) = (prepared(&["v"]), prepared(&["v", "added"]));
+        assert_eq!(before.id, after.id, "the client cannot tell them apart");
+        assert!(describes(Some(after.result_id), &before));
+        assert!(describes(Some(before.result_id), &after));
+        assert!(!describes(Some(after.result_id), &after));
+    }
 }
