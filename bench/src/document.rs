@@ -6,8 +6,9 @@
 //! <!-- NAME: end -->
 //! ```
 
-use crate::compare::{Failed, Result};
 use std::path::Path;
+
+use crate::compare::{Failed, Result};
 
 /// Puts `table` into the place called `name` of the document at `path`.
 pub fn put_into(path: &Path, name: &str, table: &str) -> Result<()> {

@@ -299,8 +299,9 @@ fn read_map(path: &Path) -> Result<BTreeMap<String, String>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn verdict(test: &str, area: &str, is_passed: bool) -> Verdict {
         let (test, area, cause) = (test.into(), area.into(), "cause".into());

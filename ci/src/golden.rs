@@ -32,14 +32,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cql::frame::Version;
-
-use crate::repository::Repository;
-use crate::server::{Address, DataFolder, Server};
-use crate::step::{Done, Failure, Log, Outcome};
 use known::Known;
 use pass::{Answers, Plan, agrees};
 pub(crate) use planted::planted;
 use suite::Topic;
+
+use crate::repository::Repository;
+use crate::server::{Address, DataFolder, Server};
+use crate::step::{Done, Failure, Log, Outcome};
 
 /// The suite's folder.
 const FOLDER: &str = "ci/golden";

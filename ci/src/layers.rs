@@ -122,8 +122,9 @@ fn check_reasons(manifest: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn package(name: &str, dependency: &str, path: Option<&str>) -> Value {
         json!({"packages": [{"name": name, "dependencies": [{"name": dependency, "path": path}]}]})

@@ -3,10 +3,11 @@
 //! Bound values are checked against the types of their markers once, here, so that nothing after
 //! has to. They stay where they lie in the request.
 
+use model::CqlType;
+
 use crate::error::{Error, Result};
 use crate::frame::Value;
 use crate::frame::request::Values;
-use model::CqlType;
 
 /// A bind marker.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,10 +14,12 @@ mod table;
 mod tests;
 mod types;
 
+use std::sync::Arc;
+
+use model::schema::{Keyspace, Schema, SchemaChange, TableId};
+
 use crate::error::{Error, Result};
 use crate::lang::ast::{QualifiedName, SchemaStatement};
-use model::schema::{Keyspace, Schema, SchemaChange, TableId};
-use std::sync::Arc;
 
 /// The schema, names and time that a statement about the schema is planned with.
 #[derive(Clone, Copy)]

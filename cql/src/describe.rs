@@ -8,12 +8,13 @@
 mod tests;
 mod text;
 
+use std::sync::Arc;
+
+use model::schema::{Keyspace, Schema, Table};
+use model::types::{CqlType, Name};
 pub use text::{create_keyspace, create_table, create_type};
 
 use crate::lang::ast::{Describe, DescribeTarget, QualifiedName};
-use model::schema::{Keyspace, Schema, Table};
-use model::types::{CqlType, Name};
-use std::sync::Arc;
 
 /// The rows that answer a DESCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]

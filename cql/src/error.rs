@@ -1,8 +1,9 @@
 //! What the language refuses, each with the protocol's code for it.
 
+use std::fmt;
+
 use crate::frame::ErrorCode;
 use crate::lang::SyntaxError;
-use std::fmt;
 
 /// Result of the language.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -29,20 +29,21 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub use build::Build;
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
 pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
 pub use function::Signature;
+use model::CqlType;
+use model::types::tuple_fields;
 pub(crate) use name::undefined;
 pub use row::{InStatic, Source, StampKind, Wanted};
 pub use selection::{Selected, Selection};
+use slice::KeySlice;
 
 use crate::error::Result;
-use model::CqlType;
-use model::types::tuple_fields;
-use slice::KeySlice;
-use std::borrow::Cow;
 
 /// An expression with its type: what is evaluated when a statement is executed.
 #[derive(Clone, Debug, PartialEq)]

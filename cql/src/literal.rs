@@ -11,7 +11,10 @@ mod show;
 mod text;
 mod time;
 
+use std::net::IpAddr;
+
 pub use duration::{Duration, put_signed_vint, signed_vint};
+use model::CqlType;
 pub use number::{Decimal, put_decimal};
 pub use show::value_literal;
 pub(crate) use text::timestamp_text;
@@ -20,8 +23,6 @@ pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_day
 
 use crate::error::{Error, Result};
 use crate::lang::ast::{Literal, LiteralKind};
-use model::CqlType;
-use std::net::IpAddr;
 
 /// Whether a literal of this kind may be a value of the type.
 pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {

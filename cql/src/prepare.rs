@@ -16,6 +16,10 @@ mod select;
 mod tests;
 mod write;
 
+use std::sync::Arc;
+
+use model::Table;
+use model::schema::{ColumnKind, Schema};
 pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::Marker;
@@ -24,9 +28,6 @@ use crate::expr::Compiler;
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
-use model::Table;
-use model::schema::{ColumnKind, Schema};
-use std::sync::Arc;
 
 /// What a statement is, ready to be executed.
 #[derive(Debug)]

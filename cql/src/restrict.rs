@@ -13,7 +13,14 @@ mod gather;
 mod partition;
 mod rows;
 
+use std::borrow::Cow;
+
 pub use filter::FilterTemplate;
+pub use gather::Bound;
+use gather::Restrictions;
+use model::CqlType;
+use model::schema::{Column, ColumnKind};
+use model::types::{collection_elements, tuple_fields};
 pub(crate) use partition::for_each_key;
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
 pub use rows::{RowChoice, RowKey, RowPart};
@@ -23,12 +30,6 @@ use crate::error::{Error, Result};
 pub(crate) use crate::expr::undefined;
 use crate::expr::{Compiler, Evaluated, Term};
 use crate::lang::ast::{Expr, Relation};
-pub use gather::Bound;
-use gather::Restrictions;
-use model::CqlType;
-use model::schema::{Column, ColumnKind};
-use model::types::{collection_elements, tuple_fields};
-use std::borrow::Cow;
 
 /// What is said without `ALLOW FILTERING`.
 pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";

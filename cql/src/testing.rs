@@ -3,6 +3,16 @@
 //! It does with mutations and read commands what storage promises, in the simplest way there is:
 //! every read sorts, merges and filters everything.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use model::cell::Deletion;
+use model::read::{Flow, PartitionRef, Partitions, Resume};
+use model::row::{self, RowHead};
+use model::schema::{ColumnDrops, Schema, SchemaEntry};
+use model::{MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token};
+use uuid::Uuid;
+
 use crate::bind::{Bindings, Ids, Marker, StatementTime};
 use crate::ddl;
 use crate::error::Result;
@@ -11,14 +21,6 @@ use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
 use crate::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
 use crate::prepare::{Prepared, Statement, prepare};
-use model::cell::Deletion;
-use model::read::{Flow, PartitionRef, Partitions, Resume};
-use model::row::{self, RowHead};
-use model::schema::{ColumnDrops, Schema, SchemaEntry};
-use model::{MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token};
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// Ids that count up.
 #[derive(Default)]

@@ -1,12 +1,14 @@
 //! Types as written to types as known: user-defined ones are looked up, and what may not stand
 //! inside what is refused.
 
-use crate::error::{Error, Result};
-use crate::lang::ast::{QualifiedName, TypeName};
+use std::sync::Arc;
+
 use model::CqlType;
 use model::schema::Schema;
 use model::types::UserType;
-use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::lang::ast::{QualifiedName, TypeName};
 
 /// The type that `name` means in `keyspace`.
 pub(crate) fn resolve_type(name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {

@@ -2,15 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use messina_cql as cql;
+use std::sync::Arc;
 
 use cql::limits::{PLAN_TOKEN_BYTES, STATEMENT_BYTES_MAX, STATEMENT_MEMORY_BYTES_MAX, TOKENS_MAX};
 use cql::prepare::prepare;
+use messina_cql as cql;
 use model::options::KeyspaceOptions;
 use model::schema::{Schema, SchemaChange, TableBuilder, TableId};
 use model::types::CqlType;
 use peak_alloc::PeakAlloc;
-use std::sync::Arc;
 use uuid::Uuid;
 
 #[global_allocator]

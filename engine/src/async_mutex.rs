@@ -42,10 +42,12 @@ impl Drop for Guard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use futures_lite::future::yield_now;
+
     use super::*;
     use crate::io::SimExec;
-    use futures_lite::future::yield_now;
-    use std::rc::Rc;
 
     #[test]
     fn turns_do_not_overlap_and_all_come() {

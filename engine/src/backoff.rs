@@ -1,7 +1,8 @@
 //! When a job that has failed is tried again: after two seconds, and then after twice as long each time.
 
-use crate::limits::{JOB_RETRY_S, JOB_RETRY_S_MAX};
 use std::cell::Cell;
+
+use crate::limits::{JOB_RETRY_S, JOB_RETRY_S_MAX};
 
 /// The failures of one job in a row.
 #[derive(Debug, Default)]

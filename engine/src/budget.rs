@@ -9,10 +9,11 @@
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
 //! [`WRITE_DELAY_US_MAX`], so that flushing catches up and clients see latency rise before they see errors.
 
+use std::cell::Cell;
+
 use crate::error::{Error, Result};
 use crate::limits::{MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
 use crate::table::Grown;
-use std::cell::Cell;
 
 /// One shard's memory.
 #[derive(Debug)]

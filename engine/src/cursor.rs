@@ -26,15 +26,15 @@
 mod merge;
 mod source;
 
+use std::future::Future;
+
 pub use merge::Merge;
+pub use model::read::Slice;
+use model::row::RowRef;
+use model::{Deletion, Token, TokenRange};
 pub use source::Source;
 
 use crate::error::Result;
-use model::row::RowRef;
-use model::{Deletion, Token, TokenRange};
-use std::future::Future;
-
-pub use model::read::Slice;
 
 /// Which partitions a cursor goes through.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,12 @@
 //! 2. It never spawns: its owner runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use model::token::TokenRange;
+use model::{Schema, TableId};
+
 use crate::async_mutex::AsyncMutex;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
@@ -27,10 +33,6 @@ use crate::stats::{Counters, Stats, TableSize};
 use crate::table::Table;
 use crate::tables::Tables;
 use crate::write_queue::WriteQueue;
-use model::token::TokenRange;
-use model::{Schema, TableId};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 /// What a shard is told when it is opened.
 #[derive(Clone, Debug)]

@@ -1,9 +1,11 @@
 //! Names of new sstables: no two files have one, whatever shard made them and when.
 
-use crate::sstable::SstableId;
 use std::cell::Cell;
+
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use crate::sstable::SstableId;
 
 /// Gives each new file of a shard its name.
 #[derive(Debug)]
@@ -30,8 +32,9 @@ impl FileNames {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn names_of_two_seeds_never_meet() {

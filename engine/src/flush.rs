@@ -10,6 +10,12 @@
 //!    never in neither.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
 
+use std::rc::Rc;
+
+use model::row::{Purge, RowRef, compact};
+use model::schema::{ColumnDrops, Table as Definition};
+use model::{Deletion, TokenRange};
+
 use crate::cache::BlockCache;
 use crate::commitlog::Position;
 use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
@@ -22,10 +28,6 @@ use crate::manifest::{self, Edit};
 use crate::memtable::MemtableCursor;
 use crate::sstable::{Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
 use crate::table::{MemtableSlot, Table, View};
-use model::row::{Purge, RowRef, compact};
-use model::schema::{ColumnDrops, Table as Definition};
-use model::{Deletion, TokenRange};
-use std::rc::Rc;
 
 /// What a memtable is written to: a file of this name, of a table of this definition.
 pub(crate) struct FlushTarget<'e> {

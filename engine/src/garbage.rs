@@ -1,8 +1,9 @@
 //! Views of tables that are gone, until a job has removed them and their files.
 
+use std::cell::RefCell;
+
 use crate::backoff::Backoff;
 use crate::manifest::View;
-use std::cell::RefCell;
 
 /// What is to be removed, table by table.
 #[derive(Debug, Default)]

@@ -23,6 +23,8 @@ mod sim;
 mod sim_exec;
 mod sim_world;
 
+use std::path::Path;
+
 pub use buf::{Buf, View};
 pub use dma::{DmaDisk, DmaFile, in_executor};
 pub use path::RelPath;
@@ -31,8 +33,6 @@ pub use rng::Rng;
 pub use sim::{SimDisk, SimFile, SimLock};
 pub use sim_exec::{Outcome, SimExec};
 pub use sim_world::{Crash, Faults};
-
-use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::limits::WRITE_ALIGN_BYTES;

@@ -7,10 +7,11 @@
 //! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job
 //! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
+use model::TableId;
+
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::table::Table;
-use model::TableId;
 
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]

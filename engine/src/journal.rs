@@ -19,13 +19,14 @@ mod format;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use format::{EntryHeader, FIRST_ENTRY, Header, UNIT};
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
 use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_ENTRY_BYTES_MAX};
 use crate::planted::{Bug, planted};
-use format::{EntryHeader, FIRST_ENTRY, Header, UNIT};
-use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Which journal this is, and how large it is made.
 #[derive(Debug, Clone, Copy)]

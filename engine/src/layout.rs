@@ -24,13 +24,13 @@ mod tests;
 
 pub(crate) use schema_log::SCHEMA_MAGIC;
 pub use schema_log::SchemaLog;
+use uuid::Uuid;
 
 use crate::codec::{Reader, checksum};
 use crate::error::{Error, Result};
 use crate::io::{DirEntry, DirLock, Disk, File, RelPath};
 use crate::limits::WRITE_ALIGN_BYTES;
 use crate::planted::{Bug, planted};
-use uuid::Uuid;
 
 const MAGIC: &[u8; 8] = b"MESSLAYT";
 const VERSION: u32 = 1;

@@ -6,11 +6,12 @@
 //!
 //! Not here: memory (`budget.rs`), how many segments a log may have (`commitlog`).
 
-use crate::io::Space;
-use crate::limits::DISK_FULL_PERCENT;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
+
+use crate::io::Space;
+use crate::limits::DISK_FULL_PERCENT;
 
 /// The space of one shard, as it was last seen.
 #[derive(Debug, Default)]

@@ -14,17 +14,18 @@ mod edit;
 #[cfg(test)]
 mod tests;
 
+use std::cell::{Ref, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
 pub use edit::{Edit, State, View, ViewId};
+use uuid::Uuid;
 
 use crate::commitlog::Position;
 use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::journal::{Appended, Contents, Journal, Kind};
 use crate::limits::MANIFEST_BYTES_MIN;
-use std::cell::{Ref, RefCell};
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
-use uuid::Uuid;
 
 const KIND: Kind = Kind { magic: b"MESSMANF", version: 1, bytes_min: MANIFEST_BYTES_MIN };
 

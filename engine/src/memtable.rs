@@ -23,15 +23,15 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-pub use cursor::MemtableCursor;
-
-use crate::limits::COVERED_ROWS_MAX;
 use arena::Arena;
+pub use cursor::MemtableCursor;
 use leaves::{Entry, Leaves, Place};
 use model::mutation::{MutationRef, RangeTombstone};
 use model::row::{Purge, RowRef, compact, merge};
 use model::{Deletion, Token};
 use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
+
+use crate::limits::COVERED_ROWS_MAX;
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;

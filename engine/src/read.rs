@@ -16,6 +16,18 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use model::key;
+use model::ordered::{AFTER, Reader};
+use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
+use model::schema::{ColumnDrops, Table as Definition};
+use model::{Token, TokenRange};
+use page::Page;
+use row::Wanted;
+
 use crate::cursor::{Cursor, Merge, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -24,16 +36,6 @@ use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
 use crate::table::{MemtableSlot, Table, View};
 use crate::write::mutations;
-use model::key;
-use model::ordered::{AFTER, Reader};
-use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::schema::{ColumnDrops, Table as Definition};
-use model::{Token, TokenRange};
-use page::Page;
-use row::Wanted;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,13 @@
 //! 4. What was replayed stays in the log until it is flushed like everything else; the log's resume writes its last
 //!    block again, which may have been read from a cache that the device had not emptied.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use model::mutation::MutationRef;
+use model::{Schema, TableId};
+use uuid::Uuid;
+
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Log, Position, Record, Replay};
@@ -26,11 +33,6 @@ use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::stats::Counters;
 use crate::table::{Table, View};
 use crate::tables::{TableMap, Tables, tables_of};
-use model::mutation::MutationRef;
-use model::{Schema, TableId};
-use std::collections::BTreeMap;
-use std::rc::Rc;
-use uuid::Uuid;
 
 /// A shard on its way back.
 struct Recovery<'r> {

@@ -7,13 +7,14 @@
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
 
+use model::TableId;
+
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::layout;
 use crate::manifest::{Edit, View as Entry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::table::Table;
-use model::TableId;
 
 impl Engine {
     /// Empties a table: nothing that was answered before the call is left when it returns.

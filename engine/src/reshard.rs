@@ -15,6 +15,13 @@
 //!
 //! [`sweep`] is the other half of naming: it deletes what nothing names.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use model::mutation::MutationRef;
+use model::{Schema, TableId, TokenRange};
+use uuid::Uuid;
+
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
 use crate::error::{Error, Result};
@@ -24,11 +31,6 @@ use crate::io::{Disk, RelPath};
 use crate::layout::{self, Layout};
 use crate::manifest::{Manifest, State, View as Entry};
 use crate::table::Table;
-use model::mutation::MutationRef;
-use model::{Schema, TableId, TokenRange};
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use uuid::Uuid;
 
 /// A change of the number of shards.
 #[derive(Debug)]
@@ -214,9 +216,10 @@ pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use model::Token;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn cut(shards: usize) -> Vec<TokenRange> {
         let step = 100 / shards as i64;

@@ -14,15 +14,16 @@
 //!
 //! Not here: rows that were too large already; a compaction that meets one leaves its files alone (`job.rs`).
 
+use model::cell::Life;
+use model::mutation::MutationRef;
+use model::row::{RowRef, merge};
+
 use crate::error::{Error, Result};
 use crate::limits::{
     COMPACTED_ROW_BYTES_MAX, LARGE_ROW_BYTES, ROW_BYTES_MAX, ROW_CELL_BYTES_MIN, ROW_CELLS_MAX,
 };
 use crate::sstable::LargeRow;
 use crate::table::Table;
-use model::cell::Life;
-use model::mutation::MutationRef;
-use model::row::{RowRef, merge};
 
 /// Limits of one row after merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 pub use config::WriterConfig;
 pub use cursor::SstableCursor;
 pub use frame::Codec;
@@ -44,11 +46,9 @@ pub use large::{ColumnSize, LargeRow};
 pub use reader::{Reading, Sstable, SstableIdentity};
 pub(crate) use slots::Slots;
 pub use statistics::Statistics;
+use uuid::Uuid;
 pub use verify::verify;
 pub use writer::{Writer, WrittenSstable};
-
-use std::fmt;
-use uuid::Uuid;
 
 /// What names an sstable: never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,17 +10,19 @@
 //! 3. A layer knows where in the log its oldest record begins: while it lives, the log keeps that.
 //! 4. Layers are flushed in order, so what the manifest says is flushed of a table is a prefix of its records.
 
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+
+use model::mutation::MutationRef;
+use model::schema::{ColumnDrops, Table as Definition};
+use model::{Token, TokenRange};
+
 use crate::backoff::Backoff;
 use crate::commitlog::Position;
 use crate::manifest;
 use crate::memtable::Memtable;
 use crate::row_limits::is_large;
 use crate::sstable::Sstable;
-use model::mutation::MutationRef;
-use model::schema::{ColumnDrops, Table as Definition};
-use model::{Token, TokenRange};
-use std::cell::{Cell, Ref, RefCell};
-use std::rc::Rc;
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;

@@ -1,12 +1,14 @@
 //! The tables of a shard, by their ids, and the tokens that are the shard's.
 
-use crate::error::{Error, Result};
-use crate::table::Table;
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+
 use hashbrown::HashMap;
 use model::token::{Token, TokenRange};
 use model::{Schema, TableId};
-use std::cell::{Ref, RefCell};
-use std::rc::Rc;
+
+use crate::error::{Error, Result};
+use crate::table::Table;
 
 pub(crate) type TableMap = HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>;
 

@@ -16,16 +16,18 @@
 //!
 //! Not here: what waits between log and memtables (`write_queue.rs`).
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use model::bytes::Cursor;
+use model::mutation::MutationRef;
+
 use crate::commitlog::Position;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::write_queue::Entry;
-use model::bytes::Cursor;
-use model::mutation::MutationRef;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 
 /// The mutations of a record that was built here or is under a checksum.
 pub(crate) fn mutations(record: &[u8]) -> impl Iterator<Item = Result<MutationRef<'_>>> {

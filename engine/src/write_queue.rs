@@ -11,14 +11,15 @@
 //! The bytes of a record wait in a queue of our own until the log has them: what the log writes is cut into its
 //! blocks, and a copy of a kilobyte costs less than to put it together again.
 
-use crate::commitlog::Position;
-use crate::error::{Error, Result};
-use crate::limits::QUEUE_IDLE_BYTES_MAX;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
 use std::task::{Poll, Waker};
+
+use crate::commitlog::Position;
+use crate::error::{Error, Result};
+use crate::limits::QUEUE_IDLE_BYTES_MAX;
 
 /// The writes of a shard that are under way.
 #[derive(Debug)]

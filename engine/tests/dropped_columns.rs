@@ -4,19 +4,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use futures_lite::future::yield_now;
-use messina_engine as engine;
+use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use std::rc::Rc;
 use uuid::Uuid;
 
 const ID: TableId = TableId(Uuid::from_u128(7));

@@ -2,19 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use futures_lite::future::yield_now;
-use messina_engine as engine;
+use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Job};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use std::rc::Rc;
 use uuid::Uuid;
 
 const TABLE: TableId = TableId(Uuid::from_u128(7));

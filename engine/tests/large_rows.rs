@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use futures_lite::future::yield_now;
-use messina_engine as engine;
+use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::limits::ROW_BYTES_MAX;
 use engine::{Config, Engine, Error, Job, RowLimits};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
 use model::cell::Life;
 use model::mutation::MutationBuilder;
 use model::options::KeyspaceOptions;
@@ -16,7 +17,6 @@ use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, 
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use std::rc::Rc;
 use uuid::Uuid;
 
 const ID: TableId = TableId(Uuid::from_u128(7));

@@ -4,10 +4,11 @@
 
 mod rig;
 
+use std::panic::catch_unwind;
+
 use messina_engine::io::{Crash, Faults, RelPath, Rng};
 use messina_engine::planted::{Bug, plant};
 use rig::{End, Story, Verdict, random_story, shard_file};
-use std::panic::catch_unwind;
 
 /// How many stories a bug may survive.
 const STORIES_MAX: u64 = 3000;

@@ -108,8 +108,9 @@ pub fn reconcile_markers(a: (i64, Life), b: (i64, Life)) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     type Owned = (i64, Life, Vec<u8>);
 

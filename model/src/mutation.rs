@@ -12,13 +12,14 @@
 //! A mutation carries its timestamps, so applying it twice is applying it once. Rows need not be
 //! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`).
 
+use uuid::Uuid;
+
 use crate::bytes::{Cursor, put_bytes};
 use crate::cell::Deletion;
 use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::Token;
 use crate::{Error, Result};
-use uuid::Uuid;
 
 const PARTITION_DELETED: u8 = 1;
 const HAS_STATIC: u8 = 2;
@@ -283,10 +284,11 @@ fn sized<R>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::row::{Cell, RowBuilder, RowHead};
     use crate::schema::ColumnId;
-    use proptest::prelude::*;
 
     fn sample() -> Vec<u8> {
         let mut record = Vec::new();

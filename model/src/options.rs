@@ -27,6 +27,8 @@ mod sub_options;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 pub use caching::{CACHING, CachedRows, Caching};
 pub use compaction::{
     COMMON, Class, Compaction, Leveled, OVERLAPPING, Scaling, SizeTiered, Strategy, TimeWindow,
@@ -40,8 +42,6 @@ pub use list::{FOREIGN, OPTIONS, SCYLLA_OPTIONS, TableOption, Value};
 pub use refusal::{Refusal, Result};
 pub use replication::{Place, Replication};
 pub use retry::Retry;
-
-use std::collections::BTreeMap;
 
 /// Everything after WITH, apart from CLUSTERING ORDER.
 #[derive(Clone, Debug, PartialEq)]

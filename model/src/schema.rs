@@ -19,19 +19,20 @@ mod log;
 pub mod system;
 mod table;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 pub use change::{SchemaChange, SchemaEntry};
 pub use drops::ColumnDrops;
+use hashbrown::{HashMap, HashSet};
 pub use log::{FORMAT, Unreadable, decode, encode};
 pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,
 };
+use uuid::Uuid;
 
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
-use hashbrown::{HashMap, HashSet};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// One keyspace: its options, its types and tables.
 #[derive(Clone, Debug, PartialEq)]

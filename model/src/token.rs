@@ -119,8 +119,9 @@ fn murmur3_x64_h1(key: &[u8]) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Recorded from the drivers' own code: key bytes and token.
     #[test]

@@ -6,14 +6,15 @@
 //!
 //! Not here: literals (`cql`), the order-preserving form (`ordered.rs`).
 
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::limits::{
     TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX,
 };
 use crate::ordered;
 use crate::{Error, Result};
-use std::cmp::Ordering;
-use std::fmt;
-use std::sync::Arc;
 
 /// A type of a column, a bind marker, a term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

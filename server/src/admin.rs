@@ -25,6 +25,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use command::Command;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use glommio::timer::timeout;
 use shard::notify::Notify;
@@ -36,7 +37,6 @@ use crate::limits::{
     ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_BYTES_MAX, ADMIN_REQUEST_TIMEOUT, ADMIN_SEND_TIMEOUT,
 };
 use crate::os;
-use command::Command;
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";

@@ -59,8 +59,9 @@ pub(crate) fn tell_stopping() {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::Path;
+
+    use super::*;
 
     #[test]
     fn it_tells_what_a_newcomer_needs() {

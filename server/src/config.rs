@@ -17,12 +17,12 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
-
-use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
 use batch::BatchThresholds;
+use clap::Parser;
 use flags::{Flags, SyncMode};
 use quantity::Bytes;
+
+use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,11 +115,12 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::session::Session;
     use std::net::{TcpListener, TcpStream};
     use std::rc::Rc;
     use std::time::Instant;
+
+    use super::*;
+    use crate::session::Session;
 
     fn insert(connections: &mut Connections) -> ConnectionId {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -32,11 +32,9 @@ mod tests;
 mod trace;
 mod write;
 
-pub(crate) use node_state::{NodeState, Settings};
-pub(crate) use peers::Peering;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-use crate::service::{Outcome, Replies, Service};
-use crate::session::{Session, Stage};
 use answer::ExecuteError;
 use call::{Call, Flow};
 use consistency::check_serial;
@@ -46,17 +44,20 @@ use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
 use handshake::SupportedOptions;
+pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
+pub(crate) use peers::Peering;
 use read::Finished;
 use shard::idle::InFlight;
 use shard::suspended::Suspended;
 use shard::{Group, Incoming, Shard, Ticket};
 use slab::Slab;
 use statement::{Prepared, Target};
-use std::cell::RefCell;
-use std::rc::Rc;
 use trace::Trace;
 use write::Writes;
+
+use crate::service::{Outcome, Replies, Service};
+use crate::session::{Session, Stage};
 
 /// Executes the requests of one core.
 pub(crate) struct Executor {

@@ -4,9 +4,10 @@
 //! core has a random node number, with the multicast bit set as RFC 9562 asks, and never uses a
 //! tick twice, so two cores cannot meet.
 
-use shard::clock::Clock;
 use std::cell::Cell;
 use std::rc::Rc;
+
+use shard::clock::Clock;
 use uuid::Uuid;
 
 /// Ticks of 100 ns from 1582-10-15 to 1970-01-01.

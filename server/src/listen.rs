@@ -134,8 +134,9 @@ fn arrives(listener: &TcpListener, client: SocketAddr) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::Path;
+
+    use super::*;
 
     /// Two ports that no process has; the sockets that found them are closed again.
     fn free_ports() -> (u16, u16) {

@@ -70,8 +70,9 @@ impl<S: Subscriber> Filter<S> for RateLimit {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tracing::subscriber::with_default;
+
+    use super::*;
 
     #[test]
     fn a_site_is_held_back_and_let_through_again() {

@@ -12,10 +12,12 @@
 //! measures it and tests drive it. Not here: sockets, the load limits and the order of messages,
 //! which are `connection.rs`.
 
-use crate::execute::{Executor, NodeState, Peering, Settings};
-use crate::service::{Outcome, Service};
-use crate::session::{ConnectionId, Session, Stage};
-use crate::system::{self, Node};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
 use cql::frame::Version;
 use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
@@ -28,11 +30,11 @@ use engine::io::Disk;
 use shard::clock::Clock;
 use shard::manual::ManualNode;
 use shard::node::NodeConfig;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
+
+use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::service::{Outcome, Service};
+use crate::session::{ConnectionId, Session, Stage};
+use crate::system::{self, Node};
 
 /// Bytes of a core's prepared statements.
 const PREPARED_BYTES_MAX: usize = 1 << 20;

@@ -8,6 +8,17 @@
 //! Ports are bound before any data is touched, so that a taken port is told at once, and opened
 //! only when every shard is ready: no client is let in to wait.
 
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use engine::commitlog::{Config as LogConfig, SyncMode};
+use shard::clock::Clock;
+use shard::node::{Core, NodeConfig, StartError, start};
+use shard::notify::Notify;
+use shard::os::cpus;
+use shard::os::epoll::{Interest, Poller};
+
 use crate::admin;
 use crate::banner::{self, Banner};
 use crate::checks;
@@ -18,15 +29,6 @@ use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
 use crate::signals::Signals;
 use crate::system::{self, Node};
-use engine::commitlog::{Config as LogConfig, SyncMode};
-use shard::clock::Clock;
-use shard::node::{Core, NodeConfig, StartError, start};
-use shard::notify::Notify;
-use shard::os::cpus;
-use shard::os::epoll::{Interest, Poller};
-use std::os::fd::AsFd;
-use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 /// Starts the server and serves until it is told to stop.
 pub(crate) fn run(config: &Config) -> Result<(), String> {

@@ -14,8 +14,9 @@
 //!    statement that fills it.
 //! 2. A statement compiled against a table that has changed since is not found.
 
-use hashbrown::HashMap;
 use std::rc::Rc;
+
+use hashbrown::HashMap;
 
 /// What PREPARED names: the MD5 of keyspace and text, the same on every core and after a restart.
 pub(crate) type StatementId = [u8; 16];

@@ -10,14 +10,16 @@
 //! A frame here is header and body, uncompressed and outside segments: those are the connection's.
 //! Answers may come in any order; the stream id in the header tells them apart.
 
-use crate::session::{ConnectionId, Session};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
 use cql::frame::Header;
 use cql::frame::request::Request;
 use shard::idle::InFlight;
 use shard::notify::Notify;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+
+use crate::session::{ConnectionId, Session};
 
 /// Whether a request was answered, or will be later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

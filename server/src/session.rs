@@ -4,12 +4,13 @@
 //! owns the bytes (framing, compression, what is unsent); the session owns the meaning (keyspace,
 //! stage, events), and `execute.rs` is the only one to change it.
 
-use cql::frame::Version;
-use cql::frame::request::EventKinds;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+
+use cql::frame::Version;
+use cql::frame::request::EventKinds;
 
 /// Which connection of this core; the generation keeps a late answer from its slot's next tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,16 +15,17 @@ mod schema_rows;
 mod tables;
 mod value;
 
-pub(crate) use base::base_schema;
-pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
-
-use crate::session::Session;
-pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
-use model::schema::{Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+
+pub(crate) use base::base_schema;
+pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
+use model::schema::{Schema, Table, TableId};
+pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 pub(crate) use tables::{Needs, VirtualTable, virtual_table};
 pub(crate) use value::{Row, Value, put_row};
+
+use crate::session::Session;
 
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");

@@ -71,11 +71,12 @@ impl Notify {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake};
+
+    use super::*;
 
     struct Count(AtomicUsize);
     impl Wake for Count {

@@ -12,9 +12,9 @@ pub mod cpus;
 pub mod epoll;
 mod eventfd;
 
-pub use eventfd::EventFd;
-
 use std::io;
+
+pub use eventfd::EventFd;
 
 /// What a system call returned, or why it failed.
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -177,9 +177,10 @@ impl Drop for Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
     use crate::notify::Notify;
-    use std::task::Poll;
 
     fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
         future.as_mut().poll(&mut Context::from_waker(Waker::noop()))

@@ -96,8 +96,9 @@ fn unbias(biased: u64) -> Token {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn shard_of(token: i64, shards: usize) -> usize {
         Sharder::new(shards).shard_of(Token(token)).index()

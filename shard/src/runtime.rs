@@ -207,8 +207,9 @@ async fn watch() {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
+
+    use super::*;
 
     /// A future of every group runs, and the core's main value comes back.
     #[test]

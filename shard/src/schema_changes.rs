@@ -78,11 +78,12 @@ pub async fn append(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use engine::io::{Disk, Faults, SimDisk, SimExec};
     use model::options::{KeyspaceOptions, TableOptions};
     use model::schema::{TableBuilder, TableId};
     use model::types::CqlType;
+
+    use super::*;
 
     fn keyspace() -> SchemaChange {
         SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() }

@@ -143,10 +143,11 @@ impl<T> Suspended<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
     use std::future::poll_fn;
     use std::rc::Rc;
+
+    use super::*;
 
     /// Waits until the number reaches `wanted`, and keeps its waker in `waiters`.
     async fn reaches(number: Rc<Cell<u32>>, wanted: u32, waiters: Rc<RefCell<Vec<Waker>>>) -> u32 {

@@ -111,8 +111,9 @@ mod tests {
     /// A computing task that yields lets timers fire long before it ends.
     #[test]
     fn timers_fire_beside_a_computing_task() {
-        use crate::runtime::{CoreConfig, launch, reap, sleep};
         use std::rc::Rc;
+
+        use crate::runtime::{CoreConfig, launch, reap, sleep};
         let core = launch(CoreConfig::new("yielder", None), |runtime| async move {
             let stop = Rc::new(Cell::new(false));
             let (stopped, yielder) = (stop.clone(), runtime.yielder(Group::Compaction));

@@ -11,13 +11,15 @@
 //!
 //! Not here: what the commands do (`server/src/admin`).
 
-use crate::error::{Error, Result};
-use clap::{Parser, Subcommand};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Result};
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";

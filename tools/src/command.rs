@@ -1,5 +1,12 @@
 //! What each sub-command does: flags to plans, plans to a run, the run to a report.
 
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cql::frame::client::Reply;
+
 use crate::client::handshake::Target;
 use crate::client::pace::{Clock, Pace};
 use crate::client::recorder::CONNECTION_LOST;
@@ -15,11 +22,6 @@ use crate::report::data::{RunReport, Setting};
 use crate::report::page::page;
 use crate::report::summary::summary;
 use crate::workload::Workload;
-use cql::frame::client::Reply;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 mod load;
 mod prove;
@@ -259,8 +261,9 @@ fn load_in_words(client: &ClientFlags, rate: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::*;
 
     fn client(extra: &[&str]) -> ClientFlags {
         let all = ["messina-load", "run"].iter().chain(extra);

@@ -1,10 +1,12 @@
 //! Progress while a run is going: a bar on a terminal, a line every few seconds elsewhere.
 
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
 use crate::client::run::Point;
 use crate::measure::interval::{Interval, failure_count};
 use crate::report::units::{duration, grouped, short};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 
 /// Seconds between two lines where there is no terminal.
 const LINE_S: u32 = 5;

@@ -1,11 +1,13 @@
 //! The command line of `messina-load`.
 
-use crate::error::{Error, Result};
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use cql::frame::compress::Compression;
 use cql::frame::{Consistency, Version};
-use std::path::PathBuf;
-use std::time::Duration;
+
+use crate::error::{Error, Result};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -364,8 +366,9 @@ fn parse_consistency(text: &str) -> Result<Consistency, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     #[test]
     fn the_flags_are_consistent() {

@@ -15,15 +15,17 @@
 //!
 //! A cut last record is expected (the client was killed inside `write`); damage anywhere else is not.
 
-use crate::error::{Error, Result};
-use crate::limits::{FIELDS_MAX, KEYS_MAX};
-use crate::proof::{Floor, bits};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+use crate::limits::{FIELDS_MAX, KEYS_MAX};
+use crate::proof::{Floor, bits};
 
 const HEADER_BYTES: usize = 512;
 const RECORD_BYTES: usize = 24;

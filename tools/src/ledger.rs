@@ -5,11 +5,12 @@
 //! inserts and says up to which of them all are acknowledged: only those are ever read, as with
 //! YCSB's acknowledged counter.
 
-use crate::limits::FIELDS_MAX;
-use crate::proof::{Floor, bits};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::limits::FIELDS_MAX;
+use crate::proof::{Floor, bits};
 
 /// The newest acknowledged write per field, 8 bytes each.
 #[derive(Debug)]

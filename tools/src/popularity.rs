@@ -126,8 +126,9 @@ impl KeyName {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rand::{SeedableRng, rngs::SmallRng};
+
+    use super::*;
 
     /// The first keys of every YCSB database.
     #[test]

@@ -11,9 +11,10 @@
 //!
 //! These hold for one server, or for a cluster read and written so that both overlap.
 
+use std::fmt;
+
 use crate::limits::FIELDS_MAX;
 use crate::value::{Damage, Origin};
-use std::fmt;
 
 /// The newest acknowledged write of each field.
 pub type Floor = [u64; FIELDS_MAX];

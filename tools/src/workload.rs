@@ -15,11 +15,12 @@ pub mod record;
 pub mod series;
 pub mod ycsb;
 
+use model::Token;
+
 use crate::error::Result;
 use crate::measure::interval::Kind;
 use crate::proof::{Floor, Violation};
 use crate::wire::{Binder, Rows};
-use model::Token;
 
 /// What an operation does on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

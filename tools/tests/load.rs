@@ -4,12 +4,13 @@
 
 mod faulty_server;
 
-use faulty_server::{Fault, FaultyServer};
-use messina_tools::report::data::RunReport;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
+
+use faulty_server::{Fault, FaultyServer};
+use messina_tools::report::data::RunReport;
 
 const RECORDS: &str = "300";
 

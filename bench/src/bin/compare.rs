@@ -1,5 +1,8 @@
 //! `compare`: Messina, Cassandra and Redis side by side; writes the table of docs/benchmarks.md, and its picture.
 
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
 use messina_bench::compare::picture::picture;
@@ -7,8 +10,6 @@ use messina_bench::compare::table::{Latencies, Results, latency_table, table};
 use messina_bench::compare::work::{Setup, WORKS};
 use messina_bench::compare::{Failed, Result};
 use messina_bench::document::put_into;
-use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Measures servers side by side on this machine.
 #[derive(Debug, Parser)]

@@ -1,6 +1,9 @@
 //! `cost`: instructions and allocations of one operation in one shard; the first table of
 //! docs/benchmarks.md.
 
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::Parser;
 use messina_bench::compare::{Failed, Result};
 use messina_bench::cost::allocations::Counting;
@@ -8,8 +11,6 @@ use messina_bench::cost::callgrind::instructions;
 use messina_bench::cost::path::{Counted, Path};
 use messina_bench::cost::shard::Shape;
 use messina_bench::document::put_into;
-use std::path::PathBuf;
-use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,13 +1,15 @@
 //! The servers that are compared: how each is started, told to be durable, and stopped.
 
-use super::{Failed, Result, run_to_end};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
 use tempfile::TempDir;
+
+use super::{Failed, Result, run_to_end};
 
 /// How long a server may take to answer.
 const START_MAX: Duration = Duration::from_secs(180);

@@ -8,9 +8,10 @@
 //!
 //! Dark is time in the server's own code, light in the kernel.
 
+use std::fmt::Write;
+
 use super::contender::Contender;
 use super::table::Results;
-use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 /// Where bars begin, and the longest of them.

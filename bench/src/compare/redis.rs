@@ -7,11 +7,12 @@
 //!
 //! `redis-benchmark` draws N uniformly from the records and writes it with twelve digits.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use super::contender::Running;
 use super::work::{Pressure, Work};
 use super::{Failed, Result, run_to_end};
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 const FIELDS: u32 = 10;
 const FIELD_BYTES: usize = 100;

@@ -1,8 +1,9 @@
 //! The comparison as a table of `docs/benchmarks.md`.
 
+use std::fmt::Write;
+
 use super::contender::Contender;
 use super::work::{Cost, Latency, Pressure, Work};
-use std::fmt::Write;
 
 /// What was measured: each contender's cost of each work.
 pub type Results = Vec<(Work, Pressure, Vec<(Contender, Cost)>)>;

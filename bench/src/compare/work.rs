@@ -4,14 +4,16 @@
 //! which every one is loaded; keys drawn uniformly; a read returns all ten fields, an update writes
 //! one of them.
 
-use super::contender::{Contender, Running};
-use super::redis::{Redis, Timed};
-use super::{Failed, Result, run_to_end};
-use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+
+use serde_json::Value;
 use tempfile::NamedTempFile;
+
+use super::contender::{Contender, Running};
+use super::redis::{Redis, Timed};
+use super::{Failed, Result, run_to_end};
 
 /// Milliseconds of a clock tick of `/proc`.
 const TICK_MS: f64 = 10.0;

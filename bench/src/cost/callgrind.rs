@@ -1,8 +1,9 @@
 //! Instructions of `measured_region`, by callgrind.
 
-use crate::compare::{Failed, Result, run_to_end};
 use std::path::Path;
 use std::process::Command;
+
+use crate::compare::{Failed, Result, run_to_end};
 
 /// Collection is on inside this function.
 const REGION: &str = "*measured_region*";

@@ -5,13 +5,14 @@
 //! bytes ─► frame ─► EXECUTE ─► the server's executor, shard and engine ─► frame ─► bytes
 //! ```
 
-use super::shard::{MEMORY_BYTES, Shape};
 use cql::frame::client::{Answer, Reply};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request, ValueList};
 use cql::frame::{Consistency, Value, Version};
 use engine::io::{Disk, Faults, SimDisk};
 use server::manual::{ClientId, ManualConfig, ManualServer};
+
+use super::shard::{MEMORY_BYTES, Shape};
 
 /// What drivers speak most.
 const VERSION: Version = Version::V4;

@@ -1,14 +1,16 @@
 //! The paths whose cost is counted.
 
-use super::allocations;
-use super::frame::Desk;
-use super::measured_region;
-use super::shard::{Shape, at_once, with_engine, with_log_file};
+use std::hint::black_box;
+
 use engine::Engine;
 use engine::limits::{LOG_BLOCK_BYTES_MAX, WRITE_ALIGN_BYTES};
 use model::read::{Flow, PartitionRef, ReadCommand, RowSink};
 use model::row::RowRef;
-use std::hint::black_box;
+
+use super::allocations;
+use super::frame::Desk;
+use super::measured_region;
+use super::shard::{Shape, at_once, with_engine, with_log_file};
 
 /// Records that are there before anything is counted.
 const LOADED: u64 = 10_000;

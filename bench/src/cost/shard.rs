@@ -1,5 +1,9 @@
 //! One shard's engine on the simulated disk, with one table of records, driven by hand.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
 use engine::commitlog;
 use engine::io::{Disk, Faults, File, RelPath, SimDisk};
 use engine::layout::{self, Layout};
@@ -10,9 +14,6 @@ use model::read::{Limits, Partitions, ReadCommand, Slice};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{SchemaChange, TableBuilder};
 use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
 use uuid::Uuid;
 
 /// Id of the table of records.

@@ -16,10 +16,11 @@ pub use targets::{TARGETS, Target};
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
     use std::fs;
     use std::path::PathBuf;
+
+    use super::*;
 
     fn corpus() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")

@@ -6,8 +6,9 @@
 
 #![no_main]
 
-use messina_fuzz::{TARGETS, Target};
 use std::sync::LazyLock;
+
+use messina_fuzz::{TARGETS, Target};
 
 static CHOSEN: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("MESSINA_FUZZ_TARGET").unwrap_or_default();

@@ -6,12 +6,13 @@
 //!
 //! Not here: what a target checks (`targets.rs`), and coverage: `libfuzzer.rs` drives the same targets.
 
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
 use clap::Parser;
 use messina_fuzz::{TARGETS, Target};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// Longest input, in bytes.
 const INPUT_BYTES_MAX: usize = 4096;

@@ -68,8 +68,9 @@ fn stream(mut input: &[u8], is_compressed: bool) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cql::frame::frame_reader::Arrival;
+
+    use super::*;
 
     /// The target can reach what it is for: OPTIONS in a segment is a frame.
     #[test]

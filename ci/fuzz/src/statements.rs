@@ -12,6 +12,12 @@
 //!
 //! Not here: the server's own parts, as sessions and the cache of prepared statements.
 
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
 use cql::bind::{Bindings, Ids, StatementTime};
 use cql::ddl::{self, DdlContext};
 use cql::frame::request::ValueList;
@@ -26,11 +32,6 @@ use model::mutation::MutationRef;
 use model::read::ReadEnd;
 use model::schema::SchemaEntry;
 use model::{Schema, TableId, TokenRange};
-use std::cell::RefCell;
-use std::future::Future;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Waker};
 use uuid::Uuid;
 
 /// Statements of one input.

@@ -6,6 +6,8 @@
 //! What is read from a damaged file is an error or what was written: of the log, its beginning; of the manifest, a
 //! state it has had; of the sstable, everything.
 
+use std::sync::OnceLock;
+
 use engine::cache::BlockCache;
 use engine::commitlog::{Config, Log, Position, Replay};
 use engine::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
@@ -18,7 +20,6 @@ use engine::{Error, Result};
 use futures_lite::future::block_on;
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, TableId, Token, TokenRange};
-use std::sync::OnceLock;
 use uuid::Uuid;
 
 /// What devices write whole.

@@ -3,7 +3,9 @@
 //! A target fails by panicking. Beyond not panicking it checks what must hold of any input: a tree
 //! that was parsed is bounded, an order-preserving form comes back, a frame is as long as it says.
 
-use crate::{segments, statements, storage};
+use std::hint::black_box;
+use std::sync::Arc;
+
 use cql::frame::Version;
 use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
@@ -17,9 +19,9 @@ use model::ordered;
 use model::row::RowRef;
 use model::schema::{Schema, SchemaChange};
 use model::types::CqlType;
-use std::hint::black_box;
-use std::sync::Arc;
 use uuid::Uuid;
+
+use crate::{segments, statements, storage};
 
 /// One decoder, and inputs to begin with.
 pub struct Target {

@@ -1,12 +1,13 @@
 //! CREATE, ALTER and DROP KEYSPACE; the options are read by [`KeyspaceOptions`].
 
+use model::options::{KeyspaceOptions, Place};
+use model::schema::SchemaChange;
+
 use super::options::given;
 use super::{Ddl, DdlContext, Object, is_word};
 use crate::error::{Error, Result};
 use crate::lang::ast::Properties;
 use crate::limits::KEYSPACE_NAME_CHARS_MAX;
-use model::options::{KeyspaceOptions, Place};
-use model::schema::SchemaChange;
 
 pub(super) fn create(
     context: &DdlContext<'_>,

@@ -1,8 +1,9 @@
 //! Options of tables: what follows WITH is set on [`TableOptions`], which reads and refuses it.
 
+use model::options::{Given, Refusal, TableOptions};
+
 use crate::error::{Error, Result};
 use crate::lang::ast::{Properties, PropertyValue};
-use model::options::{Given, Refusal, TableOptions};
 
 /// The options after `properties` are set on `base`; what is to be said about them goes to `warnings`.
 pub(super) fn apply(

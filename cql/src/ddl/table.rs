@@ -1,5 +1,12 @@
 //! CREATE, ALTER and DROP TABLE.
 
+use std::collections::{HashMap, HashSet};
+
+use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
+use model::options::TableOptions;
+use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use model::types::CqlType;
+
 use super::{Ddl, DdlContext, Object, is_word, options};
 use crate::error::{Error, Result};
 use crate::lang::ast::{
@@ -7,11 +14,6 @@ use crate::lang::ast::{
     TableChange,
 };
 use crate::types::resolve_type;
-use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
-use model::options::TableOptions;
-use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
-use model::types::CqlType;
-use std::collections::{HashMap, HashSet};
 
 type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 

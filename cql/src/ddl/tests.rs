@@ -1,14 +1,15 @@
 //! Statements about the schema against what Cassandra 5.0.9 answered to them.
 
+use model::options::KeyspaceOptions;
+use model::schema::{SchemaEntry, TableBuilder};
+use model::types::{CqlType, UserType};
+use uuid::Uuid;
+
 use super::*;
 use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::prepare::prepare;
 use crate::testing::Database;
-use model::options::KeyspaceOptions;
-use model::schema::{SchemaEntry, TableBuilder};
-use model::types::{CqlType, UserType};
-use uuid::Uuid;
 
 fn schema() -> Schema {
     let table = TableBuilder::new("ee", "t", TableId(Uuid::from_u128(1)))

@@ -3,16 +3,18 @@
 //! A type that changes takes along every type and table that is made of it: columns hold the
 //! definition itself, so that nothing else ever has to look it up.
 
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use model::limits::NAME_BYTES_MAX;
+use model::schema::{Keyspace, SchemaChange, Table};
+use model::types::{CqlType, UserType};
+
 use super::{Ddl, DdlContext, Object};
 use crate::error::{Error, Result};
 use crate::lang::ast::{AlterType, QualifiedName, TypeChange, TypeName};
 use crate::types::resolve_type;
-use model::limits::NAME_BYTES_MAX;
-use model::schema::{Keyspace, SchemaChange, Table};
-use model::types::{CqlType, UserType};
-use std::collections::HashSet;
-use std::fmt;
-use std::sync::Arc;
 
 pub(super) fn create(
     context: &DdlContext<'_>,

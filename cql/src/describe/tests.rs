@@ -1,12 +1,14 @@
 //! Against what Cassandra 5.0.9 answers, word for word.
 
-use super::*;
-use crate::lang::ast::{Describe, DescribeTarget};
+use std::collections::BTreeMap;
+
 use model::options::{KeyspaceOptions, Replication};
 use model::schema::{SchemaChange, TableBuilder, TableId};
 use model::types::{CqlType, UserType};
-use std::collections::BTreeMap;
 use uuid::Uuid;
+
+use super::*;
+use crate::lang::ast::{Describe, DescribeTarget};
 
 fn schema() -> Schema {
     let factors = BTreeMap::from([("datacenter1".to_owned(), 1)]);

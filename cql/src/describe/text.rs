@@ -2,11 +2,12 @@
 //!
 //! Run in order, what `DESCRIBE SCHEMA` prints gives back the same schema.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
 use model::options::Value;
 use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table};
 use model::types::{Name, UserType};
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// `'text'` with quotes doubled.
 fn quoted(text: &str) -> String {

@@ -1,11 +1,13 @@
 //! Collections, tuples and vectors that are put together from terms.
 
+use std::borrow::Cow;
+
+use model::CqlType;
+use model::types::put_vector_element;
+
 use super::collection::{put_list, sorted_map, sorted_set};
 use super::{Env, Evaluated, Term};
 use crate::error::{Error, Result};
-use model::CqlType;
-use model::types::put_vector_element;
-use std::borrow::Cow;
 
 /// How a value of several parts is put together.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,11 +4,13 @@
 //! last value stays. A stored frozen collection is always in that order, since its bytes are
 //! compared as one value.
 
-use crate::error::Result;
+use std::borrow::Cow;
+
 use model::CqlType;
 use model::ordered;
 use model::types::{collection_elements, tuple_fields};
-use std::borrow::Cow;
+
+use crate::error::Result;
 
 /// Whether a value of the type has sets or maps anywhere in it.
 pub(super) fn is_ordered(ty: &CqlType) -> bool {
@@ -195,8 +197,9 @@ pub(super) fn slice(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
+
+    use super::*;
 
     fn int(n: i32) -> Vec<u8> {
         n.to_be_bytes().to_vec()

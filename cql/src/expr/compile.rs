@@ -4,6 +4,9 @@
 //! constants, markers and scalar functions may stand. In a *selection* columns and aggregates may
 //! too, and markers are evaluated once before the rows.
 
+use model::CqlType;
+use model::schema::{Column, ColumnKind, Schema, Table};
+
 use super::draft::{Callee, Draft, Form, Pending, Style};
 use super::function::{self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
 use super::name::undefined;
@@ -17,8 +20,6 @@ use crate::error::{Error, Result};
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
 use crate::limits::EXPRESSION_DEPTH_MAX;
 use crate::types::resolve_type;
-use model::CqlType;
-use model::schema::{Column, ColumnKind, Schema, Table};
 
 /// The type and name of what a value is expected for.
 #[derive(Clone, Debug)]

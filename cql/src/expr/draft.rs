@@ -4,12 +4,14 @@
 //! Each part of an expression is drafted once and settled once, so that the time of both is in
 //! proportion to the text, however deep it is nested.
 
+use std::cell::RefCell;
+
+use model::CqlType;
+
 use super::function::Function;
 use super::{Signature, Term};
 use crate::lang::ast::{Expr, Literal};
 use crate::literal;
-use model::CqlType;
-use std::cell::RefCell;
 
 /// How well an expression can be a value of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,11 @@
 //! What terms read when they are evaluated.
 
+use std::borrow::Cow;
+
 use super::row::Source;
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
-use std::borrow::Cow;
 
 /// The value of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,13 +24,13 @@ mod vector;
 pub use aggregate::Accumulator;
 pub(super) use cast::is_castable;
 pub use json::json_text;
+use model::CqlType;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
 
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
-use model::CqlType;
 
 /// A row of the table.
 #[derive(Debug)]

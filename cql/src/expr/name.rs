@@ -1,8 +1,9 @@
 //! Names that are no columns, and what to say of them.
 
+use model::Table;
+
 use crate::error::Error;
 use crate::lang::keyword::quoted;
-use model::Table;
 
 /// A name that is no column.
 #[cold]

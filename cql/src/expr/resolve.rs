@@ -3,13 +3,15 @@
 //! As Cassandra's `FunctionResolver`: of several signatures the first that fits exactly is meant,
 //! else the only one that fits at all. Where a receiver is known, what does not give it is left out.
 
+use std::borrow::Cow;
+
+use model::CqlType::{self, *};
+use model::schema::Table;
+
 use super::draft::{Callee, Draft, Fit, Form, Pending, Style, type_fit};
 use super::function::{Function, Gives, Parameter, Takes, TypeSource};
 use super::{Signature, function};
 use crate::error::{Error, Result};
-use model::CqlType::{self, *};
-use model::schema::Table;
-use std::borrow::Cow;
 
 /// The types that values can be cast from.
 static CASTABLE: [[CqlType; 1]; 18] = [

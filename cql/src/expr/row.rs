@@ -1,8 +1,9 @@
 //! What a `SELECT` reads of a row, and the slots its cells are found in.
 
-use super::Term;
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind};
+
+use super::Term;
 
 /// What of a cell is selected besides its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! What a `SELECT` selects: a term for each result column, over rows or over groups of them.
 
+use model::schema::Column;
+
 use super::{Kind, Signature, Term, Wanted};
 use crate::bind::Bindings;
 use crate::error::Result;
-use model::schema::Column;
 
 /// Everything a `SELECT` selects.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,8 @@
 //!
 //! Constants are made once, and what consists of constants only is a constant.
 
+use model::CqlType;
+
 use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
 use super::resolve::{fit, resolve};
@@ -11,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::lang::ast::{Expr, Literal};
 use crate::literal;
 use crate::planted::{Bug, planted};
-use model::CqlType;
 
 /// Ids for folding constants, which never need any.
 struct NoIds;

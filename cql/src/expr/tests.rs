@@ -1,5 +1,7 @@
 //! The compiler and the evaluation of terms, without statements around them.
 
+use function::json_text;
+
 use super::*;
 use crate::bind::{Bindings, StatementTime};
 use crate::frame::Version;
@@ -7,7 +9,6 @@ use crate::frame::request::ValueList;
 use crate::lang::ast::{Expr, Statement};
 use crate::lang::parse;
 use crate::testing::{CountingIds, Database};
-use function::json_text;
 
 /// The first assigned value of an `UPDATE t SET c = <text>`, as parsed.
 fn value(text: &str) -> (Expr, Vec<Option<String>>) {

@@ -3,12 +3,13 @@
 //! Decoding borrows, as on the server's side. Rows are not decoded: [`Rows::cells`] gives the bytes
 //! of each.
 
+use model::limits::TYPE_DEPTH_MAX;
+
 use super::error::{Malformed, Result};
 use super::header::{Flags, Header, Opcode, Version};
 use super::reader::{Reader, StringList, StringMultimap};
 use super::response::metadata::{GLOBAL_TABLE, METADATA_CHANGED, MORE_PAGES, NO_METADATA};
 use super::response::result;
-use model::limits::TYPE_DEPTH_MAX;
 
 /// An answer with what came around it.
 #[derive(Debug, Clone, Copy)]

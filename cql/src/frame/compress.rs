@@ -119,9 +119,10 @@ fn bad_block(error: &dyn std::fmt::Display) -> Malformed {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::header::{Direction, Header, Opcode, Version};
     use super::*;
-    use proptest::prelude::*;
 
     fn frame(body: &[u8]) -> Vec<u8> {
         let mut out = vec![0xAA; 3]; // an earlier answer in the same buffer

@@ -296,8 +296,9 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn a_foreign_version_is_refused_in_the_words_drivers_match() {

@@ -313,8 +313,9 @@ fn short(wanted: usize, left: usize) -> Malformed {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn negative_value_lengths_mean_what_the_version_says() {

@@ -227,9 +227,10 @@ fn little_endian(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::header::{Direction, Flags, Header, Opcode, Version};
     use super::*;
-    use proptest::prelude::*;
 
     const FORMATS: [SegmentFormat; 2] = [SegmentFormat::Plain, SegmentFormat::Lz4];
 

@@ -4,8 +4,9 @@
 //! wire := months days nanoseconds       each a vint: zigzag, leading ones count the bytes behind
 //! ```
 
-use crate::error::{Error, Result};
 use std::str::FromStr;
+
+use crate::error::{Error, Result};
 
 /// A duration. No two parts have different signs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Integers of every width, floats, varint and decimal.
 
-use crate::error::{Error, Result};
-use crate::limits::DECIMAL_SCALE_MAX;
 use model::CqlType;
 use num_bigint::BigInt;
+
+use crate::error::{Error, Result};
+use crate::limits::DECIMAL_SCALE_MAX;
 
 /// The bytes of a number of the type.
 pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {

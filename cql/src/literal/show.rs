@@ -2,10 +2,11 @@
 //!
 //! The inverse of this folder's parsing, with Cassandra's spacing: `toCQLLiteral` of its types.
 
-use super::{hex, to_text};
-use crate::lang::keyword::quoted;
 use model::CqlType;
 use model::types::{collection_elements, tuple_fields};
+
+use super::{hex, to_text};
+use crate::lang::keyword::quoted;
 
 /// The literal of a value of `ty`; bytes that are no such value are shown as a blob.
 pub fn value_literal(ty: &CqlType, value: Option<&[u8]>) -> String {

@@ -1,7 +1,8 @@
 //! Constants, the bytes they must become, and the refusals in Cassandra's words.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn value(text: &str, ty: &CqlType) -> std::result::Result<Vec<u8>, String> {
     from_text(text, ty).map_err(|error| error.to_string())

@@ -1,10 +1,12 @@
 //! Scalars as text, as Cassandra shows them: the other way of `from_text`.
 
-use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
-use crate::error::{Error, Result};
+use std::net::IpAddr;
+
 use model::CqlType;
 use num_bigint::BigInt;
-use std::net::IpAddr;
+
+use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
+use crate::error::{Error, Result};
 
 /// A scalar as text, as Cassandra shows it.
 pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {

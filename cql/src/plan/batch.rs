@@ -3,6 +3,10 @@
 //! As in Cassandra a batch of one partition is bounded like any mutation only; what touches several
 //! is warned of and then refused.
 
+use std::sync::Arc;
+
+use model::{Table, Token};
+
 use super::write::{Records, Scratch, WritePlan, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -11,8 +15,6 @@ use crate::lang::ast::BatchKind;
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_MUTATION_BYTES, BATCH_WARN_BYTES, UNLOGGED_BATCH_WARN_PARTITIONS,
 };
-use model::{Table, Token};
-use std::sync::Arc;
 
 /// A compiled `BEGIN BATCH`.
 #[derive(Clone, Debug)]

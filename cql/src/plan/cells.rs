@@ -12,17 +12,18 @@
 //!
 //! Giving such a column a whole value first deletes what was there, one microsecond before.
 
-use super::write::check_bytes;
-use crate::bind::{Bindings, Ids};
-use crate::error::{Error, Result};
-use crate::expr::{Evaluated, Term};
-use crate::frame::Value;
 use model::CqlType;
 use model::cell::{Expiry, Life};
 use model::ordered::{self, Reader};
 use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
+
+use super::write::check_bytes;
+use crate::bind::{Bindings, Ids};
+use crate::error::{Error, Result};
+use crate::expr::{Evaluated, Term};
+use crate::frame::Value;
 
 /// One step of a write to one column.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,12 +9,13 @@
 //! The check is a CRC32 over the table's id and the bytes: a state that was cut, or comes from
 //! another table, is refused instead of read.
 
-use crate::error::{Error, Result};
 use model::bytes::{Cursor, put_bytes, put_varint};
 use model::ordered::Reader;
 use model::read::Partitions;
 use model::schema::TableId;
 use model::{Resume, Table, Token};
+
+use crate::error::{Error, Result};
 
 /// The only version there is.
 const VERSION: u8 = 1;
@@ -125,8 +126,9 @@ fn check(table: TableId, bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn table(n: u128) -> TableId {
         TableId(uuid::Uuid::from_u128(n))

@@ -1,5 +1,10 @@
 //! `SELECT` as a plan: which rows, in which order, how many, and what of them.
 
+use std::sync::Arc;
+
+use model::read::{Limits, Partitions, Slice};
+use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
+
 use super::page::{PagingState, check_resume};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -10,9 +15,6 @@ use crate::limits::{PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
 use crate::planted::{Bug, planted};
 use crate::restrict::{PartitionChoice, RowKey, Where, for_each_key};
 use crate::rows::{ResultEncoder, RowOrder, Shape};
-use model::read::{Limits, Partitions, Slice};
-use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
-use std::sync::Arc;
 
 /// One result column.
 #[derive(Clone, Debug, PartialEq)]

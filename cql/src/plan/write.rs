@@ -3,18 +3,20 @@
 //! Binding appends one mutation for each partition to the record of the shard that owns it. What
 //! every cell of a statement shares (its timestamp, its expiry) is evaluated once.
 
+use std::sync::Arc;
+
+use model::cell::{Deletion, Expiry, Life};
+use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
+use model::mutation::RangeTombstone;
+use model::row::{RowBuilder, RowHead, Written};
+use model::{MutationBuilder, Table, Token};
+
 use super::batch::BatchSize;
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 use crate::restrict::{RowChoice, RowKey, ValueSet, for_each_key};
-use model::cell::{Deletion, Expiry, Life};
-use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
-use model::mutation::RangeTombstone;
-use model::row::{RowBuilder, RowHead, Written};
-use model::{MutationBuilder, Table, Token};
-use std::sync::Arc;
 
 /// Where mutations go: a record for each owner.
 pub trait Records {

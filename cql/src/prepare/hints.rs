@@ -24,9 +24,10 @@ impl Hint {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::testing::Database;
-    use std::fmt::Write as _;
 
     /// Each hint, with statements that give it.
     const HINTS: [(Hint, &[&str]); 2] = [

@@ -1,10 +1,12 @@
 //! Tables by name, and what to say of those that are not there.
 
-use crate::error::{Error, Result};
-use crate::lang::ast::QualifiedName;
+use std::sync::Arc;
+
 use model::Table;
 use model::schema::Schema;
-use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::lang::ast::QualifiedName;
 
 /// The table of that name, in the keyspace written or the one in use.
 pub fn find_table<'s>(

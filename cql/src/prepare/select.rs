@@ -4,14 +4,16 @@ mod heading;
 mod order;
 mod selection;
 
+use std::sync::Arc;
+
+use model::schema::{Column, ColumnKind};
+use model::{CqlType, Table};
+
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
 use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where, undefined};
-use model::schema::{Column, ColumnKind};
-use model::{CqlType, Table};
-use std::sync::Arc;
 
 /// The plan of a `SELECT`, and what its user should know.
 pub(super) fn compile(

@@ -7,13 +7,14 @@ mod reading;
 mod refusals;
 mod writing;
 
+use model::{CqlType, Resume, Token};
+
 use super::*;
 use crate::frame::request::ValueList;
 use crate::frame::{Value, Version};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WARN_BYTES};
 use crate::plan::PagingState;
 use crate::testing::Database;
-use model::{CqlType, Resume, Token};
 
 fn bound(values: &[Value<'_>]) -> ValueList {
     let mut list = ValueList::new();

@@ -1,5 +1,10 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
 
+use std::sync::Arc;
+
+use model::schema::{Column, ColumnKind, Schema};
+use model::{CqlType, Table};
+
 use super::{find_table, has_kind, table_of};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
@@ -10,9 +15,6 @@ use crate::lang::ast::{
 };
 use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
-use model::schema::{Column, ColumnKind, Schema};
-use model::{CqlType, Table};
-use std::sync::Arc;
 
 /// The plan of one statement.
 pub(super) fn compile(

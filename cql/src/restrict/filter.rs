@@ -1,12 +1,13 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
 
+use model::read::{Filter, FilterTarget, Operator};
+use model::schema::{Column, ColumnKind};
+
 use super::gather::{Bound, ColumnRestriction, Kind, TupleRestriction};
 use super::{ValueSet, Values};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
-use model::read::{Filter, FilterTarget, Operator};
-use model::schema::{Column, ColumnKind};
 
 /// A filter whose values are bound later.
 #[derive(Clone, Debug, PartialEq)]

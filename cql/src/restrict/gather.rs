@@ -1,12 +1,13 @@
 //! Relations to restrictions: one for each column or tuple of columns, merged where they meet.
 
+use model::CqlType;
+use model::schema::{Column, ColumnKind};
+
 use super::{TupleForm, ValueSet, Values, list_of, tuple_of};
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term, undefined};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
 use crate::lang::keyword::quoted;
-use model::CqlType;
-use model::schema::{Column, ColumnKind};
 
 /// One end of a slice.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,15 +1,17 @@
 //! Which partitions a `WHERE` names: whole keys, a stretch of tokens, or all.
 
+use std::borrow::Cow;
+
+use model::key::put_partition_key;
+use model::schema::{Column, ColumnKind, Table};
+use model::{CqlType, Token, TokenRange, ordered};
+
 use super::gather::{Bound, ColumnRestriction, Kind, Restrictions};
 use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
 use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
-use model::key::put_partition_key;
-use model::schema::{Column, ColumnKind, Table};
-use model::{CqlType, Token, TokenRange, ordered};
-use std::borrow::Cow;
 
 /// One end of a stretch of tokens.
 pub type TokenBound = Bound;

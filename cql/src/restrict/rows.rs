@@ -9,18 +9,20 @@
 //! A tuple over columns of both directions is several stretches of the order of storage; those
 //! that touch become one.
 
+use std::borrow::Cow;
+
+use model::limits::KEY_BYTES_MAX;
+use model::ordered::{AFTER, encode_component};
+use model::read::Slice;
+use model::row::Written;
+use model::schema::{Column, ColumnKind, Table};
+
 use super::gather::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
 use super::partition::check_product;
 use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
-use model::limits::KEY_BYTES_MAX;
-use model::ordered::{AFTER, encode_component};
-use model::read::Slice;
-use model::row::Written;
-use model::schema::{Column, ColumnKind, Table};
-use std::borrow::Cow;
 
 /// A restriction of clustering columns, the first of them at `first`.
 #[derive(Clone, Debug, PartialEq)]

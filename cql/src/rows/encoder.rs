@@ -1,17 +1,19 @@
 //! The sink of a read: each row that comes is selected, and appended to the answer or added up.
 
+use std::ops::Range;
+
+use model::key;
+use model::ordered::Reader;
+use model::read::{Flow, PartitionRef, RowSink};
+use model::row::{self, RowRef};
+use model::schema::Table;
+
 use super::view::{ClusteringValues, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
 use crate::expr::{Env, Selection};
 use crate::limits::RESULT_BYTES_MAX;
-use model::key;
-use model::ordered::Reader;
-use model::read::{Flow, PartitionRef, RowSink};
-use model::row::{self, RowRef};
-use model::schema::Table;
-use std::ops::Range;
 
 /// By which clustering columns rows of several partitions are brought into one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,10 +398,11 @@ impl Grouping {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Database;
     use model::key::put_partition_key;
     use model::row::{Cell, RowHead};
     use model::{MutationBuilder, RowBuilder, Token};
+
+    use crate::testing::Database;
 
     /// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.
     #[test]

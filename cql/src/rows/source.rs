@@ -1,14 +1,16 @@
 //! What terms read of a row, found in the row's view.
 
-use super::view::RowView;
-use crate::bind::StatementTime;
-use crate::error::Result;
-use crate::expr::{Env, Evaluated, Source, StampKind, Term};
+use std::borrow::Cow;
+
 use model::CqlType;
 use model::cell::Life;
 use model::ordered;
 use model::row::Cell;
-use std::borrow::Cow;
+
+use super::view::RowView;
+use crate::bind::StatementTime;
+use crate::error::Result;
+use crate::expr::{Env, Evaluated, Source, StampKind, Term};
 
 impl Env for RowView<'_> {
     #[inline]

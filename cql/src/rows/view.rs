@@ -1,12 +1,13 @@
 //! One row as terms see it: every selected cell found in one walk.
 
-use crate::bind::StatementTime;
-use crate::error::Result;
-use crate::expr::{InStatic, Wanted};
 use model::key::partition_key_value;
 use model::read::PartitionRef;
 use model::row::{Cell, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
+
+use crate::bind::StatementTime;
+use crate::error::Result;
+use crate::expr::{InStatic, Wanted};
 
 /// How many cells of a row are kept without allocating. Static ones are asked for seldom: none are.
 const INLINE: usize = 16;

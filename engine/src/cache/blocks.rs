@@ -12,13 +12,15 @@
 //!
 //! Not here: who may use the cache (compaction reads around it), and parsed rows.
 
-use crate::planted::{Bug, planted};
-use crate::sstable::{Opener, Slots};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::planted::{Bug, planted};
+use crate::sstable::{Opener, Slots};
 
 /// The small queue has this part of the budget.
 const SMALL_PART: u64 = 10;
@@ -232,8 +234,9 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn block(bytes: usize) -> Rc<Slots> {
         Rc::new(Slots::of(&[&vec![7; bytes]]))

@@ -1,13 +1,14 @@
 //! Segment files: how they are made, found, opened again and made durable.
 
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
 use super::Config;
 use super::replay::Segment;
 use crate::error::Result;
 use crate::io::{Disk, File, RelPath};
 use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
-use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 pub(super) fn file_name(n: u32) -> String {
     format!("{n:06}.log")

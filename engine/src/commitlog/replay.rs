@@ -12,6 +12,8 @@
 //! process was killed between the two; what is made of its records must not outlive them, so it is written again
 //! before they are handed out. Nothing else is written.
 
+use std::collections::BTreeMap;
+
 use super::Position;
 use super::files::{rewrite, segment_files};
 use super::segment::{
@@ -22,7 +24,6 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath, View};
 use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX, LOG_TAIL_READS};
 use crate::planted::{Bug, planted};
-use std::collections::BTreeMap;
 
 /// What was appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! The bytes of segments and blocks: made and checked here, nowhere else (`FORMAT.md`).
 
+use uuid::Uuid;
+
 use super::Position;
 use crate::codec::{Reader, checksum};
 use crate::error::{Error, Result};
 use crate::io::{Buf, File};
 use crate::limits::{LOG_BLOCK_BYTES_MAX, SEGMENT_BYTES_MIN, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
-use uuid::Uuid;
 
 /// The version this build writes.
 pub(super) const VERSION: u32 = 1;

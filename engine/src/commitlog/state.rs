@@ -7,14 +7,15 @@
 //!
 //! Invariant: a segment's last unit is not filled before the next segment is ready. No I/O here.
 
+use std::collections::VecDeque;
+use std::task::Waker;
+
 use super::replay::Segment;
 use super::segment::{FIRST_BLOCK, HEADER_BYTES, UNIT};
 use super::{Position, Positions};
 use crate::error::{Error, Result};
 use crate::io::Buf;
 use crate::limits::LOG_BLOCK_BYTES_MAX;
-use std::collections::VecDeque;
-use std::task::Waker;
 
 #[derive(Debug)]
 pub(super) struct State {

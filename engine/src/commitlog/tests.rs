@@ -1,9 +1,10 @@
 //! The log on a disk that does not fail: bytes, order, limits. Crashes are in `engine/tests/crash.rs`.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::error::Error;
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use proptest::prelude::*;
 
 const DIR: &str = "log";
 

@@ -7,6 +7,13 @@
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use uuid::Uuid;
+
 use super::files::{file_name, make_file, reopened, segment_files, sync_names, uuid_of};
 use super::replay::{Segment, Tail};
 use super::segment::{
@@ -18,11 +25,6 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::limits::SEGMENT_BYTES_MIN;
 use crate::planted::{Bug, planted};
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::task::Poll;
-use uuid::Uuid;
 
 /// The commit log of one shard, being written.
 #[derive(Debug)]

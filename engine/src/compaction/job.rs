@@ -13,6 +13,13 @@
 //!
 //! One compaction at a time in a shard: it has one core and one share of it.
 
+use std::rc::Rc;
+
+use model::options::{TableOptions, TombstoneGc};
+use model::schema::Table as Definition;
+use model::{TableId, Token};
+use uuid::Uuid;
+
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Input, Output, rewrite};
 use super::strategy::{Strategy, Task};
@@ -24,11 +31,6 @@ use crate::manifest::{self, Edit, ViewId};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Sstable, SstableIdentity, WriterConfig, WrittenSstable};
 use crate::table::{Table, View};
-use model::options::{TableOptions, TombstoneGc};
-use model::schema::Table as Definition;
-use model::{TableId, Token};
-use std::rc::Rc;
-use uuid::Uuid;
 
 /// What is to become of some views of a table.
 struct Plan {

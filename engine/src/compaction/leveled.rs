@@ -7,10 +7,11 @@
 //! 3. A piece that cannot be merged counts for no level, and what comes out may overlap it: a read looks into
 //!    one more file there, and the others are merged as if it were not.
 
+use model::{TokenRange, options};
+
 use super::piece::{Candidate, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
-use model::{TokenRange, options};
 
 /// Level 0 is merged when it has so many runs, and at most so many at once.
 const LEVEL_0_RUNS: usize = 4;

@@ -1,9 +1,11 @@
 //! What a strategy sees of a file: a piece of a run, and runs made of pieces.
 
-use crate::sstable::Sstable;
-use model::TokenRange;
 use std::collections::BTreeMap;
+
+use model::TokenRange;
 use uuid::Uuid;
+
+use crate::sstable::Sstable;
 
 /// A view, as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]

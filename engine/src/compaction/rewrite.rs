@@ -12,6 +12,12 @@
 //!    can hold something it covers: the caller says so for each partition, at the time it is merged.
 //! 3. After an error no output is left.
 
+use std::rc::Rc;
+
+use model::row::{Purge, RowRef, compact};
+use model::schema::ColumnDrops;
+use model::{Deletion, Token, TokenRange};
+
 use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
 use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
@@ -19,10 +25,6 @@ use crate::limits::COMPACTION_STEP_BYTES;
 use crate::sstable::{
     Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
-use model::row::{Purge, RowRef, compact};
-use model::schema::ColumnDrops;
-use model::{Deletion, Token, TokenRange};
-use std::rc::Rc;
 
 /// A view to be merged.
 #[derive(Clone, Debug)]

@@ -5,10 +5,11 @@
 //! 2. Of the buckets with at least `min_threshold` runs the one of the smallest runs is merged, at most
 //!    `max_threshold` of them: that lowers the number of files most for the bytes it writes.
 
+use model::options;
+
 use super::piece::{Candidate, Run, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
-use model::options;
 
 /// Proposes by size.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,14 @@
 //! then what the strategy is about; then a run that is mostly tombstones which can go; then files that
 //! straddle owners are rewritten, each part by its owner.
 
+use model::options::{Compaction, Strategy as Shape};
+
 use super::leveled::Leveled;
 use super::piece::{Candidate, CompactionContext, free_runs};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
 use crate::limits::FRAGMENT_BYTES_MAX;
-use model::options::{Compaction, Strategy as Shape};
 
 /// What to do with some pieces, by their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]

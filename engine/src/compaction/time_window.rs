@@ -5,12 +5,14 @@
 //!    windows first. Windows never mix.
 //! 3. A run whose last cell is past its grace is dropped without reading it (`strategy.rs`).
 
+use std::collections::BTreeMap;
+
+use model::options;
+
 use super::piece::{Candidate, Run, free_runs};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
-use model::options;
-use std::collections::BTreeMap;
 
 /// Proposes by time, and by size within the newest window.
 #[derive(Clone, Copy, Debug)]

@@ -9,10 +9,11 @@
 //! A run's level is where its size lies among powers of the fan-out. All runs of a level are merged when
 //! there are enough, lower levels first. The last parameter holds for all deeper levels.
 
+use model::options;
+
 use super::piece::{Candidate, Run, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::{FRAGMENT_BYTES_MAX, UNIFIED_BASE_BYTES};
-use model::options;
 
 /// The most runs that are merged at once, unless the table says.
 const RUNS_MAX: usize = 32;

@@ -13,13 +13,15 @@
 //! The number of lanes is small (sstables that may hold the key, or runs of a compaction), so the
 //! smallest is found by looking at each: a heap was not worth its moves.
 
+use std::cmp::Ordering;
+use std::mem;
+
+use model::Deletion;
+use model::row::{RowRef, merge};
+
 use super::{Cursor, Fragment, Head};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
-use model::Deletion;
-use model::row::{RowRef, merge};
-use std::cmp::Ordering;
-use std::mem;
 
 /// A merge of cursors over the same span.
 #[derive(Debug)]

@@ -3,10 +3,12 @@
 //! [`Buf`] is filled and then given away to a write; [`View`] is what a read brought, without a copy where
 //! the device's own buffer can be shown. Bytes of a `Buf` that were never filled never reach the disk.
 
-use crate::limits::WRITE_ALIGN_BYTES;
-use glommio::io::{DmaBuffer, ReadResult};
 use std::fmt;
 use std::ops::Deref;
+
+use glommio::io::{DmaBuffer, ReadResult};
+
+use crate::limits::WRITE_ALIGN_BYTES;
 
 /// A buffer to write: aligned memory that is filled from the front.
 pub struct Buf {

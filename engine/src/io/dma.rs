@@ -9,14 +9,6 @@
 
 #![expect(unsafe_code, reason = "statvfs has no safe form in std")]
 
-use super::buf::{Buf, View};
-use super::path::RelPath;
-use super::ring;
-use super::{DirEntry, Space};
-use crate::error::{Error, Result};
-use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
-use glommio::GlommioError;
-use glommio::io::{Directory, OpenOptions};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::TryLockError;
@@ -26,6 +18,16 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use glommio::GlommioError;
+use glommio::io::{Directory, OpenOptions};
+
+use super::buf::{Buf, View};
+use super::path::RelPath;
+use super::ring;
+use super::{DirEntry, Space};
+use crate::error::{Error, Result};
+use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
 
 /// What the probe file is filled with.
 const PROBE_BYTE: u8 = 0xA5;

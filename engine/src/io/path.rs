@@ -1,9 +1,10 @@
 //! A path inside the data directory, checked when it is made: it cannot lead outside.
 
-use crate::error::{Error, Result};
-use crate::limits::PATH_BYTES_MAX;
 use std::fmt;
 use std::rc::Rc;
+
+use crate::error::{Error, Result};
+use crate::limits::PATH_BYTES_MAX;
 
 /// Names of `[A-Za-z0-9_.-]`, joined by `/`, none starting with a dot; empty is the data directory itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -316,12 +316,14 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_lite::future::{poll_once, yield_now};
+
     use super::*;
     use crate::io::dma::DmaDisk;
     use crate::io::{Buf, RelPath};
     use crate::limits::WRITE_ALIGN_BYTES;
-    use futures_lite::future::{poll_once, yield_now};
-    use std::pin::pin;
 
     /// Runs `future` with a ring that is looked at between its turns.
     async fn driven<T>(future: impl Future<Output = T>) -> T {

@@ -4,17 +4,19 @@
 //! the volatile layer; 3. suspends for a seeded while; 4. becomes durable, if it is a sync. After a power
 //! cut no operation ever returns: the executor falls silent, and the test goes on with [`SimDisk::crash`].
 
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 use super::buf::View;
 use super::path::RelPath;
 use super::sim_world::{Crash, Faults, Node, World};
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
 use crate::limits::{SIM_OPS_MAX, SIM_SECTOR_BYTES as SECTOR};
-use std::cell::{Cell, RefCell, RefMut};
-use std::future::poll_fn;
-use std::rc::Rc;
-use std::task::Poll;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A simulated data directory. Clones share it.
 #[derive(Debug, Clone)]

@@ -9,8 +9,6 @@
 //! Not here: time. Nothing in the engine reads a clock.
 #![expect(clippy::disallowed_types, reason = "a waker must be `Sync` by its type")]
 
-use super::rng::Rng;
-use super::sim::SimDisk;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +16,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+
+use super::rng::Rng;
+use super::sim::SimDisk;
 
 /// More steps than this in one run is a livelock, and our bug.
 const STEPS_MAX: u64 = 20_000_000;
@@ -160,8 +161,9 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use futures_lite::future::yield_now;
+
+    use super::*;
 
     fn order_of(seed: u64) -> Vec<u32> {
         let exec = SimExec::new(seed);

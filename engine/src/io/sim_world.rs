@@ -12,11 +12,12 @@
 //!
 //! Not here: the order of operations and the suspension of tasks (`sim.rs`).
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::path::RelPath;
 use super::rng::Rng;
 use crate::limits::SIM_SECTOR_BYTES as SECTOR;
-use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// What goes wrong, and when. The default is a device that never fails.
 #[derive(Debug, Clone, Default)]

@@ -1,10 +1,11 @@
 //! The bytes of a journal's header and entries (`FORMAT.md`).
 
+use uuid::Uuid;
+
 use crate::codec::{Reader, checksum};
 use crate::io::{Buf, File};
 use crate::limits::{JOURNAL_ENTRY_BYTES_MAX, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
-use uuid::Uuid;
 
 /// The header and each entry start at multiples of this.
 pub(super) const UNIT: usize = WRITE_ALIGN_BYTES;

@@ -1,8 +1,9 @@
 //! The journal on a disk that does not fail: its bytes, and damage to any of them.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::io::{Disk, Faults, SimDisk, SimExec};
-use proptest::prelude::*;
 
 const KIND: Kind = Kind { magic: b"MESSTEST", version: 3, bytes_min: 32 << 10 };
 

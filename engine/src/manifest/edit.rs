@@ -1,11 +1,13 @@
 //! A change of a shard's data, its bytes, and the state that the changes add up to (`journal/FORMAT.md`).
 
+use std::collections::BTreeMap;
+
+use model::token::{Token, TokenRange};
+use uuid::Uuid;
+
 use crate::codec::Reader;
 use crate::commitlog::Position;
 use crate::limits::MANIFEST_VIEWS_PER_ENTRY;
-use model::token::{Token, TokenRange};
-use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// Which view: a file, and where in the ring its part begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

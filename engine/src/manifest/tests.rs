@@ -1,9 +1,10 @@
 //! Edits and the state they add up to. Crashes are in `engine/tests/crash.rs` and `shard/tests/sim`.
 
-use super::*;
-use crate::io::{Faults, SimDisk, SimExec};
 use model::token::{Token, TokenRange};
 use proptest::prelude::*;
+
+use super::*;
+use crate::io::{Faults, SimDisk, SimExec};
 
 fn view(n: u64) -> View {
     View {

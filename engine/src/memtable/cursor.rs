@@ -7,17 +7,19 @@
 //!    stands. Rows that it took out of the memtable so never uncover older ones in an sstable.
 //! 2. The same for a partition tombstone that came after the head was shown.
 
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use model::row::RowRef;
+use model::{Deletion, Token};
+
 use super::Memtable;
 use super::leaves::Place;
 use super::partition::Partition;
 use super::ranges::Hold;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
-use model::row::RowRef;
-use model::{Deletion, Token};
-use std::cell::RefCell;
-use std::ops::ControlFlow;
-use std::rc::Rc;
 
 /// Goes through a memtable.
 #[derive(Debug)]

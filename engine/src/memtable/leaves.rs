@@ -12,8 +12,9 @@
 //! 3. The upper level is one vector: a split moves 8 + 24 bytes for each leaf behind it, some
 //!    microseconds for millions of entries, once in `LEAF_ENTRIES_MAX / 2` inserts.
 
-use crate::limits::LEAF_ENTRIES_MAX;
 use std::cmp::Ordering;
+
+use crate::limits::LEAF_ENTRIES_MAX;
 
 /// What a list holds.
 pub(super) trait Entry {
@@ -181,9 +182,11 @@ impl<E: Entry> Leaves<E> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     /// A key in two halves, of which only the first is the prefix.
     type Key = (u64, u8);

@@ -3,12 +3,14 @@
 //! A partition of one row, which is every partition of a table without clustering columns, holds that
 //! row inline. What is rare (tombstones over more than a row, static rows) is in a box of its own.
 
+use std::cmp::Ordering;
+
+use model::row::RowRef;
+use model::{Deletion, Token};
+
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves, Place};
 use super::ranges::Ranges;
-use model::row::RowRef;
-use model::{Deletion, Token};
-use std::cmp::Ordering;
 
 /// One partition of a memtable: its deletions, its static row and its rows.
 #[derive(Debug)]

@@ -8,10 +8,11 @@
 //!
 //! Where stretches meet the stronger deletion holds, so a position has one answer.
 
-use model::Deletion;
-use model::mutation::RangeTombstone;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use model::Deletion;
+use model::mutation::RangeTombstone;
 
 /// Disjoint deleted stretches by their start.
 #[derive(Debug, Default)]
@@ -143,8 +144,9 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     type Added = (u8, u8, i64);
 

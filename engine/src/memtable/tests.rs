@@ -1,16 +1,18 @@
 //! A memtable says what a naive list of everything ever inserted says.
 
-use super::*;
-use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use futures_lite::future::block_on;
 use model::mutation::MutationBuilder;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, TableId, TokenRange};
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
 use uuid::Uuid;
+
+use super::*;
+use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
 
 /// One change to one partition.
 #[derive(Clone, Debug)]

@@ -7,16 +7,18 @@
 //! 1. A full page looks a little further for another row, so that the last page says it is the last.
 //! 2. Every row a read looks at is work, whether it is given or not. After a quantum of it the read lets others run.
 
-use super::{Scratch, WaitPolicy};
-use crate::cursor::{Cursor, Fragment};
-use crate::error::{Error, Result};
-use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
+use std::future::poll_fn;
+use std::task::Poll;
+
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{RowRef, visible};
 use model::schema::{ColumnDrops, Table as Definition};
-use std::future::poll_fn;
-use std::task::Poll;
+
+use super::{Scratch, WaitPolicy};
+use crate::cursor::{Cursor, Fragment};
+use crate::error::{Error, Result};
+use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
 
 /// One page of one read.
 pub(super) struct Page<'r, S> {

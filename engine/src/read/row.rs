@@ -7,6 +7,12 @@
 //! Most reads end at the first step or after one sstable. A row that is whole (every column has a value newer than
 //! anything in the files that are left) cannot change any more, so those files are not touched.
 
+use std::mem;
+
+use model::read::{PartitionRef, RowSink};
+use model::row::{RowRef, merge, visible};
+use model::{Deletion, Token};
+
 use super::{Read, Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::Result;
@@ -14,10 +20,6 @@ use crate::planted::{Bug, planted};
 use crate::read::page::Page;
 use crate::sstable::Reading;
 use crate::table::{MemtableSlot, View};
-use model::read::{PartitionRef, RowSink};
-use model::row::{RowRef, merge, visible};
-use model::{Deletion, Token};
-use std::mem;
 
 /// The row that is wanted.
 #[derive(Clone, Copy)]

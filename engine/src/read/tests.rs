@@ -1,14 +1,16 @@
 //! Pages, slices, limits and directions of one read add up to the plain list of live rows.
 
-use super::*;
+use std::collections::BTreeMap;
+
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::read::{Filter, FilterTarget, Flow, Limits, Operator, PartitionRef};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, TableId};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use uuid::Uuid;
+
+use super::*;
 
 fn definition() -> Definition {
     TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))

@@ -15,12 +15,14 @@
 //! The first entry of a block is a head, so every block explains itself: a block that goes on with a
 //! partition begins by saying which, what deletes it whole, and which range deletion is in force.
 
-use super::slots::{Slots, SlotsBuilder};
+use std::cmp::Ordering;
+
 use model::Token;
 use model::bytes::{Cursor, put_bytes};
 use model::cell::Deletion;
 use model::row::RowRef;
-use std::cmp::Ordering;
+
+use super::slots::{Slots, SlotsBuilder};
 
 const PARTITION: u8 = 1;
 const CONTINUATION: u8 = 2;
@@ -308,8 +310,9 @@ fn read_deletion(cursor: &mut Cursor<'_>, present: bool) -> model::Result<Deleti
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const DELETION: Deletion = Deletion { timestamp: 5, local_s: 6 };
     const OTHER: Deletion = Deletion { timestamp: 9, local_s: 9 };

@@ -1,10 +1,11 @@
 //! How a table's files are written, from the options of the table.
 
-use super::frame::Codec;
-use crate::limits::{BLOCK_TARGET_BYTES_MAX, BLOCK_TARGET_BYTES_MIN};
 use model::TableId;
 use model::options::Algorithm;
 use model::schema::{Column, ColumnKind, Table};
+
+use super::frame::Codec;
+use crate::limits::{BLOCK_TARGET_BYTES_MAX, BLOCK_TARGET_BYTES_MIN};
 
 /// How a file is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,11 +53,13 @@ fn may_hold_written_forms(column: &Column) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
     use model::CqlType;
     use model::schema::TableBuilder;
-    use std::sync::Arc;
     use uuid::Uuid;
+
+    use super::*;
 
     #[test]
     fn a_file_that_may_hold_written_forms_says_so() {

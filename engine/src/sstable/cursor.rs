@@ -12,6 +12,10 @@
 mod find;
 mod place;
 
+use std::rc::Rc;
+
+use model::{Deletion, Token};
+
 use super::block::{Block, HeadRest, Inner};
 use super::frame::Kind;
 use super::reader::{Reading, Sstable};
@@ -21,8 +25,6 @@ use super::window::Window;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
-use model::{Deletion, Token};
-use std::rc::Rc;
 
 /// A walk through one file.
 #[derive(Debug)]

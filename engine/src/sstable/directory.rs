@@ -11,9 +11,10 @@
 //! continues := bit i: block i begins inside the partition that block i-1 ends with
 //! ```
 
-use super::elias_fano::EliasFano;
 use model::Token;
 use model::bytes::Cursor;
+
+use super::elias_fano::EliasFano;
 
 /// Bits of a token kept beyond those that number the blocks.
 const SPARE_BITS: u32 = 8;
@@ -164,8 +165,9 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn build(tokens: &[i64]) -> Directory {
         let mut builder = DirectoryBuilder::default();

@@ -251,8 +251,9 @@ fn take_words(cursor: &mut Cursor<'_>, count: usize) -> Result<Box<[u64]>, &'sta
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn values() -> impl Strategy<Value = Vec<u64>> {
         prop_oneof![

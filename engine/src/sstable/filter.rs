@@ -157,8 +157,9 @@ fn false_positives(bits_per_key: u32, probes: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn tokens(from: u64, count: u64) -> impl Iterator<Item = Token> {
         (from..from + count).map(|i| Token::of_key(&i.to_be_bytes()))

@@ -13,11 +13,12 @@
 //! stay where they are in every version to come, so a newer file is told from a damaged one. A `needs`
 //! bit that is not known is a newer file; an `offers` bit may be ignored.
 
-use super::SstableId;
 use model::TableId;
 use model::bytes::Cursor;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::SstableId;
 
 /// Bytes of the footer.
 pub(super) const FOOTER_BYTES: usize = 256;

@@ -8,10 +8,11 @@
 //! of the frame), so a block of another file, or of another place, is as wrong as a flipped bit.
 //! It is checked before the payload is decompressed: a decompressor never sees damaged bytes.
 
-use super::SstableId;
-use crate::limits::BLOCK_BYTES_MAX;
 use lz4_flex::block::CompressTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::SstableId;
+use crate::limits::BLOCK_BYTES_MAX;
 
 /// Bytes before the payload.
 pub(super) const HEAD_BYTES: usize = 18;
@@ -194,8 +195,9 @@ impl std::fmt::Debug for Opener {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const ID: SstableId = SstableId(uuid::Uuid::from_u128(9));
 

@@ -1,5 +1,9 @@
 //! An open file: its directory, filter, wide table and statistics in memory, its blocks on disk.
 
+use std::rc::Rc;
+
+use model::{TableId, Token};
+
 use super::directory::Directory;
 use super::filter::Filter;
 use super::footer::{FOOTER_BYTES, Footer, Refusal, Section, VERSION};
@@ -13,8 +17,6 @@ use crate::cache::{BlockCache, Place};
 use crate::cursor::Span;
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
-use model::{TableId, Token};
-use std::rc::Rc;
 
 /// What the manifest knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

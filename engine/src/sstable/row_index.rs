@@ -11,11 +11,12 @@
 //! anything in its own; the first of all is empty. Blocks of a partition lie one after the other, so a
 //! leaf needs no offsets. Nodes lie in the index region of the file; offsets count from its start.
 
+use model::bytes::{Cursor, put_bytes, put_varint};
+
 use super::frame::{Framer, Kind};
 use super::slots::{Slots, SlotsBuilder};
 use crate::limits::INDEX_NODE_BYTES;
 use crate::planted::{Bug, planted};
-use model::bytes::{Cursor, put_bytes, put_varint};
 
 /// Where a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +169,10 @@ pub(super) fn separator<'a>(before: &[u8], first: &'a [u8]) -> &'a [u8] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::frame::{Codec, Opener, seal};
     use super::*;
-    use proptest::prelude::*;
 
     fn lookup(region: &[u8], root: NodeRef, at: &[u8]) -> (usize, usize) {
         let (mut node, mut reads) = (root, 0);

@@ -173,8 +173,9 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn items() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
         let sizes = prop_oneof![9 => 0..20usize, 1 => 10_000..20_000usize];

@@ -7,12 +7,13 @@
 //! A reader skips tags it does not know, and takes the cautious value for a tag that is missing, so
 //! later versions may say more. Integers are little-endian, of the width their field has here.
 
-use super::large::LargeRow;
-use crate::row_limits::is_large;
 use model::bytes::{Cursor, put_bytes, put_varint};
 use model::cell::{Deletion, Life};
 use model::row::RowRef;
 use model::{Token, TokenRange};
+
+use super::large::LargeRow;
+use crate::row_limits::is_large;
 
 /// How many of the largest partitions are named.
 const LARGEST_MAX: usize = 8;
@@ -336,11 +337,12 @@ fn join_nearest(deaths: &mut Vec<(u32, u64)>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use model::ColumnId;
     use model::cell::Expiry;
     use model::row::{Cell, RowBuilder, RowHead};
     use proptest::prelude::*;
+
+    use super::*;
 
     fn row(cells: &[Cell<'_>]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -4,15 +4,17 @@ mod damage;
 mod golden;
 mod model_test;
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ::model::row::{Cell, RowBuilder, RowHead, RowRef};
+use ::model::{ColumnId, Deletion, TableId, Token};
+
 use super::*;
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use ::model::row::{Cell, RowBuilder, RowHead, RowRef};
-use ::model::{ColumnId, Deletion, TableId, Token};
-use std::collections::BTreeMap;
-use std::rc::Rc;
 
 pub(super) const ID: SstableId = SstableId(Uuid::from_u128(0x5ab1e));
 pub(super) const TABLE: TableId = TableId(Uuid::from_u128(0x7ab1e));

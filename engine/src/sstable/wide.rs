@@ -2,10 +2,11 @@
 //!
 //! On disk: `(token:i64 key_hash:u32 first_block:u32 root_offset:u64 root_bytes:u32)*`, ascending by token.
 
-use super::row_index::NodeRef;
 use model::Token;
 use model::bytes::Cursor;
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::row_index::NodeRef;
 
 /// One wide partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +100,9 @@ fn read(cursor: &mut Cursor<'_>) -> model::Result<Wide> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn keys_of_one_token_are_told_apart() {

@@ -16,6 +16,9 @@
 //! 4. Memory is a block, a piece of output, and a few bytes for each block and partition written.
 //! 5. A partition that says nothing leaves no trace.
 
+use model::row::RowRef;
+use model::{Deletion, Token};
+
 use super::block::{BlockBuilder, Bound, Head as BlockHead, HeadRest, Row};
 use super::directory::DirectoryBuilder;
 use super::filter::Filter;
@@ -30,8 +33,6 @@ use crate::cursor::{Fragment, Head};
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
 use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
-use model::row::RowRef;
-use model::{Deletion, Token};
 
 /// A file that was written, synced and read back.
 #[derive(Clone, Debug, PartialEq, Eq)]

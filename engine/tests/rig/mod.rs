@@ -9,14 +9,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::error::{Error, Result};
 use messina_engine::io::{Crash, Disk, Faults, Outcome, RelPath, Rng, SimDisk, SimExec};
 use messina_engine::layout::{self, Found, Layout};
 use messina_engine::manifest::{Edit, Manifest, State, View};
 use model::token::TokenRange;
-use std::cell::RefCell;
-use std::rc::Rc;
 use uuid::Uuid;
 
 /// How many records a life appends at most.

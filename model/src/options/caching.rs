@@ -1,8 +1,9 @@
 //! The option `caching`: what Cassandra's key and row caches hold.
 
+use std::collections::BTreeMap;
+
 use super::effect::SubOption;
 use super::refusal::{Refusal, Result};
-use std::collections::BTreeMap;
 
 const ONE_CACHE: &str = "one cache holds the blocks of all tables";
 /// The sub-options of `caching`.

@@ -12,6 +12,8 @@ mod size_tiered;
 mod time_window;
 mod unified;
 
+use std::collections::BTreeMap;
+
 pub use leveled::Leveled;
 pub use size_tiered::SizeTiered;
 pub use time_window::TimeWindow;
@@ -20,7 +22,6 @@ pub use unified::{Scaling, Unified};
 use super::effect::{Effect, SubOption};
 use super::refusal::{Refusal, Result};
 use super::sub_options::SubOptions;
-use std::collections::BTreeMap;
 
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 const SURE: &str = "a file is rewritten for its tombstones when all of that is certain to go";

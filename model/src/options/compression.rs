@@ -3,10 +3,11 @@
 //! Two codecs are written. Snappy becomes LZ4, which is faster and smaller, and Deflate Zstandard: a codec is named
 //! in every block, so files of both read the same.
 
+use std::collections::BTreeMap;
+
 use super::effect::{Effect, SubOption};
 use super::refusal::{Refusal, Result};
 use crate::limits::CHUNK_BYTES_MAX;
-use std::collections::BTreeMap;
 
 const PACKAGE: &str = "org.apache.cassandra.io.compress.";
 /// The sub-options of all compressors.

@@ -1,8 +1,9 @@
 //! What a statement gives for an option, and how a scalar is read from it, in Cassandra's words.
 
-use super::refusal::{Refusal, Result};
 use std::collections::BTreeMap;
 use std::str::FromStr;
+
+use super::refusal::{Refusal, Result};
 
 /// The value of an option as a statement has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,12 @@
 //!                                                               consistency levels
 //! ```
 
+use std::collections::BTreeMap;
+
 use super::effect::Effect;
 use super::given::{Given, boolean};
 use super::refusal::{Refusal, Result};
 use super::replication::{Place, Replication};
-use std::collections::BTreeMap;
 
 /// Every option that is not unknown, and what comes of it.
 pub const KEYSPACE_OPTIONS: [(&str, Effect); 4] = [
@@ -80,9 +81,10 @@ impl KeyspaceOptions {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::super::tests::{documented, given, table};
     use super::*;
-    use std::fmt::Write as _;
 
     const PLACE: Place<'static> = Place { keyspace: "ks", data_center: "datacenter1" };
 

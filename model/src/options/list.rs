@@ -3,6 +3,9 @@
 //! A new option is a field of `TableOptions` with its default, a row here, and the code that does something with it. The
 //! order is that of DESCRIBE in Cassandra 5.0; ScyllaDB's own options follow, and are shown where a table has them.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use super::effect::{Effect, SubOption};
 use super::given::{at_least, boolean, double, integer, java_double};
 use super::refusal::{Refusal, Result};
@@ -11,8 +14,6 @@ use super::{
     TombstoneGc,
 };
 use crate::limits::TTL_S_MAX;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// The smallest false positive chance that filters are made for.
 const FP_CHANCE_MIN: f64 = 6.71e-5;

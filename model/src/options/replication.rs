@@ -3,8 +3,9 @@
 //! Read as `ReplicationParams`, `SimpleStrategy` and `NetworkTopologyStrategy` of Cassandra 5.0 do. This node holds the
 //! one replica there is; a higher factor is kept, counts for consistency levels, and is answered with a warning.
 
-use super::refusal::{Refusal, Result};
 use std::collections::BTreeMap;
+
+use super::refusal::{Refusal, Result};
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";

@@ -2,8 +2,9 @@
 //!
 //! There is one replica, so the value is checked and kept, in Cassandra's canonical form.
 
-use super::refusal::{Refusal, Result};
 use std::fmt;
+
+use super::refusal::{Refusal, Result};
 
 /// A policy in its canonical form: `99p`, `50ms`, `ALWAYS`, `NEVER`, `MIN(99p,50ms)`.
 #[derive(Clone, Debug, PartialEq, Eq)]

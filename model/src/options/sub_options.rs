@@ -1,8 +1,9 @@
 //! Reads the sub-options of compaction one by one: each is taken by its reader, or refused by name at the end.
 
-use super::refusal::{Refusal, Result};
 use std::collections::BTreeMap;
 use std::str::FromStr;
+
+use super::refusal::{Refusal, Result};
 
 /// The sub-options that are not read yet.
 pub(super) struct SubOptions<'a> {

@@ -1,7 +1,8 @@
 //! Options against what Cassandra 5.0.9 answers, and against the table in the documents.
 
-use super::*;
 use std::fmt::Write as _;
+
+use super::*;
 
 /// `name = 'text'`, or `name = {'key': 'value', ..}`.
 pub(super) fn given(text: &str) -> (&str, Given) {

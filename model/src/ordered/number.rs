@@ -1,8 +1,9 @@
 //! Order-preserving varint and decimal, whose values have any number of digits.
 
+use num_bigint::{BigInt, Sign};
+
 use super::Reader;
 use crate::{Error, Result};
-use num_bigint::{BigInt, Sign};
 
 /// Longest varint or decimal that can be a key, in bytes.
 const NUMBER_BYTES_MAX: usize = 0x3FFF;

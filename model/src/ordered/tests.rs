@@ -1,9 +1,11 @@
 //! For every type: order is kept, both ways, and the wire form comes back.
 
-use super::*;
-use proptest::prelude::*;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
 
 fn encoded(ty: &CqlType, descending: bool, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -2,6 +2,8 @@
 //!
 //! A missing value satisfies no condition.
 
+use std::cmp::Ordering;
+
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
@@ -9,7 +11,6 @@ use crate::ordered;
 use crate::row::{Cell, RowRef};
 use crate::schema::{ColumnId, ColumnKind, Table};
 use crate::types::{CqlType, collection_elements};
-use std::cmp::Ordering;
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,11 +45,13 @@ fn value_type<'t>(column: &'t CqlType, cell: &Cell<'_>) -> Option<&'t CqlType> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
     use super::*;
     use crate::row::RowHead;
     use crate::schema::{ColumnId, TableBuilder, TableId};
-    use std::sync::Arc;
-    use uuid::Uuid;
 
     /// `vector<smallint, 2>` as a value, an element of a list and the value of a map.
     #[test]

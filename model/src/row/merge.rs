@@ -5,11 +5,12 @@
 //! gone, and so are cells that went with their column. [`compact`] is compaction's: expired cells
 //! lose their value, tombstones old enough and cells of dropped columns are purged.
 
+use std::cmp::Ordering;
+use std::iter::Peekable;
+
 use super::{Cell, Cells, RowBuilder, RowHead, RowRef, Written};
 use crate::cell::{Deletion, Expiry, Life, reconcile, reconcile_markers};
 use crate::schema::{ColumnDrops, ColumnId};
-use std::cmp::Ordering;
-use std::iter::Peekable;
 
 /// Appends the union of `a` and `b` to `out`: for each cell the winner, nothing that is covered.
 pub fn merge(a: RowRef<'_>, b: RowRef<'_>, out: &mut Vec<u8>) {

@@ -1,8 +1,9 @@
 //! Properties of rows: round trip, algebra of merge, what readers and compaction keep.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::schema::ColumnDrops;
-use proptest::prelude::*;
 
 const NOW_S: u32 = 5;
 

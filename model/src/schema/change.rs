@@ -3,14 +3,16 @@
 //! A change says the new state of one object, not how it was asked for, so applying the log again
 //! gives the same schema.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
 use super::table::check_name;
 use super::{Keyspace, Schema, Table, TableId};
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 use crate::{Error, Result};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// One step from a schema to the next.
 #[derive(Clone, Debug, PartialEq)]

@@ -73,10 +73,11 @@ impl ColumnDrops {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use crate::CqlType;
     use crate::schema::{ColumnKind, TableBuilder, TableId};
-    use uuid::Uuid;
 
     fn table() -> Table {
         TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))

@@ -15,10 +15,12 @@ mod form;
 #[cfg(test)]
 mod tests;
 
-use super::SchemaEntry;
+use std::fmt;
+
 use form::EntryForm;
 use serde::Deserialize;
-use std::fmt;
+
+use super::SchemaEntry;
 
 /// The format that is written.
 pub const FORMAT: u32 = 2;

@@ -1,13 +1,15 @@
 //! One table: its columns, their ids, its options.
 
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
 use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::types::{CqlType, UserType};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// What tells tables apart for as long as their data exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -232,9 +232,11 @@ pub fn tuple_fields(value: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>>>
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     fn some_types() -> Vec<CqlType> {
         let mut types: Vec<CqlType> = [

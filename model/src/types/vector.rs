@@ -12,9 +12,10 @@
 //! bytes, and no value of the new one has fewer than `n * (w + 1)`; `n` is at least 1. So the length of
 //! a value says its form, and [`current_form`] brings what was stored then into that of now.
 
+use std::borrow::Cow;
+
 use super::{CqlType, collection_elements, tuple_fields};
 use crate::{Error, Result};
-use std::borrow::Cow;
 
 /// Bytes of each element, if elements of this type stand without lengths.
 fn element_bytes(element: &CqlType) -> Option<usize> {
@@ -191,9 +192,11 @@ pub fn current_form<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     fn vector(element: CqlType, dimensions: u32) -> CqlType {
         CqlType::Vector { element: Arc::new(element), dimensions }

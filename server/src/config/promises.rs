@@ -154,8 +154,9 @@ fn no_internode_encryption(value: &Yaml) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fmt::Write as _;
+
+    use super::*;
 
     /// The tables of `docs/options.md`, made from the lists.
     #[test]

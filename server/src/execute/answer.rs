@@ -4,10 +4,11 @@
 //! elsewhere or later), a read that met damage is READ_FAILURE, a log that failed is a server error
 //! and the process is on its way out.
 
-use crate::system::Node;
 use cql::frame::ErrorCode;
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, Failure, Tally};
+
+use crate::system::Node;
 
 /// Why a request has no result.
 #[derive(Debug)]

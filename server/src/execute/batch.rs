@@ -3,12 +3,9 @@
 //! What one core owns of a batch is one record of its log, so it is durable and readable as a whole
 //! or not at all; parts of different cores are not atomic with each other.
 
-use super::answer::WriteKind;
-use super::call::{Call, Flow};
-use super::consistency::{Replication, check_serial};
-use super::statement::Prepared;
-use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use cql::bind::Bindings;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
@@ -16,8 +13,13 @@ use cql::plan::{BatchSize, Records, WritePlan};
 use cql::prepare::Statement;
 use model::Token;
 use shard::owner::{ShardId, Sharder};
-use std::collections::BTreeSet;
-use std::rc::Rc;
+
+use super::answer::WriteKind;
+use super::call::{Call, Flow};
+use super::consistency::{Replication, check_serial};
+use super::statement::Prepared;
+use super::write::{BoundWrite, check_writable};
+use super::{ExecuteError, Executor};
 
 impl Executor {
     /// Runs a BATCH.

@@ -3,11 +3,13 @@
 //! A call is moved from step to step. The step that appends the answer gives it back, and the one
 //! that has to wait keeps it.
 
-use super::trace::Trace;
-use crate::session::Session;
+use std::rc::Rc;
+
 use cql::frame::Version;
 use cql::frame::response::Envelope;
-use std::rc::Rc;
+
+use super::trace::Trace;
+use crate::session::Session;
 
 /// A request that is not answered yet.
 pub(super) struct Call {

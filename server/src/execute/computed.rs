@@ -1,12 +1,14 @@
 //! The facts that virtual tables are made of: this core's at once, other cores' by asking.
 
+use std::rc::Rc;
+
+use model::schema::Table;
+
 use super::Executor;
 use super::peers::{Answer, Ask};
 use super::statement::Prepared;
 use crate::prepared::StatementId;
 use crate::system::{Needs, NodeFacts, PreparedInfo, VirtualTable, virtual_table};
-use model::schema::Table;
-use std::rc::Rc;
 
 impl Executor {
     /// The rows of a virtual table, if this core knows them alone.

@@ -4,14 +4,15 @@
 //! The checks, their order and their words are Cassandra's (`ConsistencyLevel`, `ReplicaPlans`),
 //! recorded from version 5.0.9 on one node with replication factors 0 to 3.
 
-use super::ExecuteError;
-use crate::system;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::prepare::Statement;
 use model::Table;
 use model::read::Partitions;
 use model::schema::{Keyspace, Schema};
+
+use super::ExecuteError;
+use crate::system;
 
 /// The replication of a keyspace, as far as consistency levels depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,8 @@
 //! The paging state is the schema's version and the next row: if the schema changed in between, the
 //! client is told to start over, as Cassandra does.
 
-use super::Executor;
-use super::call::{Call, Flow};
-use crate::system::{self, Node, PARTITIONER};
+use std::sync::Arc;
+
 use cql::describe::{Described, describe};
 use cql::error::{Error, Result};
 use cql::frame::request::Parameters;
@@ -14,7 +13,10 @@ use cql::frame::writer;
 use cql::lang::ast::Describe;
 use model::schema::Schema;
 use model::types::CqlType;
-use std::sync::Arc;
+
+use super::Executor;
+use super::call::{Call, Flow};
+use crate::system::{self, Node, PARTITIONER};
 
 /// What Cassandra would say of its snitch.
 const SNITCH: &str = "SimpleSnitch";

@@ -4,12 +4,13 @@
 //! sharding keys, by which shard-aware drivers open a connection to every core and send each
 //! request to the one that owns its token. A key stands here only if what it promises is kept.
 
-use crate::session::{Session, Stage};
-use crate::system::{CQL_VERSION, PARTITIONER};
 use cql::frame::error::Malformed;
 use cql::frame::request::Startup;
 use cql::frame::response::Envelope;
 use cql::frame::{Header, Version};
+
+use crate::session::{Session, Stage};
+use crate::system::{CQL_VERSION, PARTITIONER};
 
 /// The options of this core's SUPPORTED, each with its values.
 #[derive(Clone, Debug)]

@@ -2,20 +2,22 @@
 //!
 //! Built when the shard is open, and complete from then on.
 
-use super::peers::Peering;
-use super::statement::Prepared;
-use crate::ids::Ids;
-use crate::prepared::PreparedCache;
-use crate::session::{ConnectionId, Session};
-use crate::system::Node;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
 use cql::bind::StatementTime;
 use cql::frame::request::Parameters;
 use cql::plan::BatchThresholds;
 use hashbrown::HashMap;
 use shard::Shard;
 use shard::clock::Clock;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+
+use super::peers::Peering;
+use super::statement::Prepared;
+use crate::ids::Ids;
+use crate::prepared::PreparedCache;
+use crate::session::{ConnectionId, Session};
+use crate::system::Node;
 
 /// What the server was told at its start and executes by.
 #[derive(Clone, Debug)]

@@ -1,14 +1,16 @@
 //! What the cores of a node ask each other beside data, and how they answer: closed enums of plain
 //! data that could cross a wire.
 
-use super::Executor;
-use crate::prepared::StatementId;
-use crate::system::{self, Client, TableSize};
+use std::rc::Rc;
+
 use cql::ddl;
 use cql::frame::response::Event;
 use model::TableId;
 use shard::{Asker, Protocol};
-use std::rc::Rc;
+
+use super::Executor;
+use crate::prepared::StatementId;
+use crate::system::{self, Client, TableSize};
 
 /// A question of one core to another.
 #[derive(Clone, Debug)]

@@ -10,15 +10,8 @@
 //! What is forwarded is the client's request itself, and what comes back is the answer's frame, so
 //! either could cross a wire. What is suspended keeps its bound command and a copy of its values.
 
-use super::call::{Call, Flow};
-use super::consistency::{check_read, level_of_read};
-use super::peers::{Answer, Ask};
-use super::statement::{Known, Prepared, Target};
-use super::trace::Trace;
-use super::{ExecuteError, Executor, Run};
-use crate::ids::Ids;
-use crate::prepared::StatementId;
-use crate::system;
+use std::rc::Rc;
+
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
@@ -32,7 +25,16 @@ use model::ReadEnd;
 use model::read::Partitions;
 use shard::shard::group_of;
 use shard::{Asker, Group, ShardId};
-use std::rc::Rc;
+
+use super::call::{Call, Flow};
+use super::consistency::{check_read, level_of_read};
+use super::peers::{Answer, Ask};
+use super::statement::{Known, Prepared, Target};
+use super::trace::Trace;
+use super::{ExecuteError, Executor, Run};
+use crate::ids::Ids;
+use crate::prepared::StatementId;
+use crate::system;
 
 /// What the buffer of a suspended read's answer begins with.
 const FRAME_BYTES: usize = 2048;

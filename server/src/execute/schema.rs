@@ -3,12 +3,8 @@
 //!
 //! If somebody else was faster, the statement is planned again on the schema that came of it.
 
-use super::answer::WriteKind;
-use super::call::{Call, Flow};
-use super::peers::Ask;
-use super::write::check_writable;
-use super::{ExecuteError, Executor};
-use crate::system;
+use std::rc::Rc;
+
 use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
@@ -16,8 +12,14 @@ use cql::lang::ast::SchemaStatement;
 use model::schema::{Table, TableId};
 use shard::Group;
 use shard::message::AlterError;
-use std::rc::Rc;
 use uuid::Uuid;
+
+use super::answer::WriteKind;
+use super::call::{Call, Flow};
+use super::peers::Ask;
+use super::write::check_writable;
+use super::{ExecuteError, Executor};
+use crate::system;
 
 /// How often a statement is planned again when others change the schema at the same time.
 const ATTEMPTS_MAX: usize = 64;

@@ -1,8 +1,8 @@
 //! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
 //! protocol version, made when first asked for.
 
-use super::consistency::Replication;
-use crate::prepared::StatementId;
+use std::cell::OnceCell;
+
 use cql::bind::Marker;
 use cql::frame::Version;
 use cql::frame::request::Execute;
@@ -12,7 +12,9 @@ use cql::limits::PLAN_TOKEN_BYTES;
 use cql::plan::SelectPlan;
 use cql::prepare::{Prepared as Compiled, Statement};
 use model::schema::Schema;
-use std::cell::OnceCell;
+
+use super::consistency::Replication;
+use crate::prepared::StatementId;
 
 /// Bytes a statement takes beside its text, roughly: the plan and its metadata.
 const PLAN_BYTES: usize = 2048;
@@ -206,12 +208,13 @@ fn place(version: Version) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cql::frame::Consistency;
     use cql::frame::request::Parameters;
     use model::options::KeyspaceOptions;
     use model::schema::{SchemaChange, TableBuilder, TableId};
     use model::types::CqlType;
+
+    use super::*;
 
     fn prepared(columns: &[&str]) -> Prepared {
         let id = TableId(uuid::Uuid::from_u128(1));

@@ -1,6 +1,5 @@
 //! Requests to answers on whole cores, without sockets and on the simulated disk.
 
-use crate::manual::{ClientId, ManualConfig, ManualServer};
 use cql::frame::client::{Answer, Reply, Rows};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{
@@ -8,6 +7,8 @@ use cql::frame::request::{
 };
 use cql::frame::{Consistency, Value, Version};
 use engine::io::{Disk, Faults, SimDisk};
+
+use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 const VERSION: Version = Version::V4;
 

@@ -3,8 +3,9 @@
 //! A trace is collected while its request runs and written as ordinary mutations afterwards, so
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
 
-use crate::ids::Ids;
-use crate::system::{Row, Value as Cell, put_row};
+use std::cell::RefCell;
+use std::net::IpAddr;
+
 use cql::bind::{Ids as _, Marker};
 use cql::frame::Value;
 use cql::frame::consistency::Consistency;
@@ -13,9 +14,10 @@ use cql::literal::value_literal;
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
 use model::schema::Schema;
-use std::cell::RefCell;
-use std::net::IpAddr;
 use uuid::Uuid;
+
+use crate::ids::Ids;
+use crate::system::{Row, Value as Cell, put_row};
 
 /// How long traces are kept, in seconds: as Cassandra's `trace_type_query_ttl`.
 const TTL_S: u32 = 86_400;

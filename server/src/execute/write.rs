@@ -3,6 +3,14 @@
 //! Nothing is allocated for a write that has no trace: the record, the scratch and the slab of
 //! those who wait are the core's own and are used again.
 
+use std::cell::{RefCell, RefMut};
+
+use cql::bind::Bindings;
+use cql::frame::response::Envelope;
+use cql::plan::{BatchPlan, Scratch, WritePlan};
+use shard::Ticket;
+use slab::Slab;
+
 use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
@@ -10,12 +18,6 @@ use super::consistency::{Replication, check_write};
 use super::{ExecuteError, Executor, Run};
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::system;
-use cql::bind::Bindings;
-use cql::frame::response::Envelope;
-use cql::plan::{BatchPlan, Scratch, WritePlan};
-use shard::Ticket;
-use slab::Slab;
-use std::cell::{RefCell, RefMut};
 
 /// The writes of one core between their requests and their answers.
 #[derive(Default)]

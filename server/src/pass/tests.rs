@@ -17,7 +17,6 @@ use cql::frame::request::{
 };
 use cql::frame::response::Envelope;
 use cql::frame::{Consistency, Reader, writer};
-
 use shard::idle::InFlight;
 
 use super::*;

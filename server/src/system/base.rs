@@ -2,12 +2,13 @@
 //!
 //! Table ids are made of the names, so they are the same on every node and after every start.
 
-use super::{DEFINITIONS, is_computed};
 use cql::ddl::{DdlContext, plan};
 use cql::lang::ast::{SchemaStatement, Statement};
 use model::options::{KeyspaceOptions, Replication};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
 use uuid::Uuid;
+
+use super::{DEFINITIONS, is_computed};
 
 /// The built-in keyspaces and tables, at version 0.
 pub(crate) fn base_schema() -> Schema {

@@ -3,11 +3,13 @@
 //! One node: `system.peers` and `system.peers_v2` are empty. The tokens are evenly spaced; COPY and
 //! Spark split their scans by them, so there are more than one.
 
-use super::value::{Row, Value};
+use std::net::IpAddr;
+
 use model::Token;
 use model::schema::Schema;
-use std::net::IpAddr;
 use uuid::Uuid;
+
+use super::value::{Row, Value};
 
 /// The version of Cassandra whose schema tables and semantics drivers may expect.
 pub(crate) const RELEASE_VERSION: &str = "5.0.0";

@@ -3,12 +3,14 @@
 //! Types are written as CQL. Keyspaces that are computed stand in `system_virtual_schema` alone,
 //! the two that Cassandra stores (`system`, `system_schema`) in `system_schema`.
 
-use super::is_virtual;
-use super::value::{Row, Value};
-use model::options::{self, TableOptions};
-use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use model::options::{self, TableOptions};
+use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
+
+use super::is_virtual;
+use super::value::{Row, Value};
 
 /// The keyspaces that `system_schema` lists.
 fn stored(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
@@ -198,11 +200,12 @@ pub(super) fn virtual_columns(schema: &Schema) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use model::options::Given;
     use model::schema::{TableBuilder, TableId};
     use model::types::CqlType;
     use uuid::Uuid;
+
+    use super::*;
 
     fn row_of(options: TableOptions) -> Row {
         let made = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))

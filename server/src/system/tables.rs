@@ -2,9 +2,10 @@
 //!
 //! A table of `system.cql` that is not listed here is there for drivers and tools, and is empty.
 
+use model::schema::Table;
+
 use super::value::Row;
 use super::{Node, NodeFacts, cassandra_client, prepared, schema_rows, scylla_client};
-use model::schema::Table;
 
 /// What other cores must be asked for before the rows can be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

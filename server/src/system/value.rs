@@ -4,13 +4,14 @@
 //! A name that the table does not have, or a value of the wrong shape for its column, is our bug
 //! and stops the process in a test, not in front of a user: every table is built once in a test.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
 use model::mutation::MutationBuilder;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{Column, ColumnId, ColumnKind, Table};
 use model::types::CqlType;
 use model::{Token, cell::Life, key, ordered};
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use uuid::Uuid;
 
 /// A value of a computed row.

@@ -1,13 +1,15 @@
 //! Two cores that sleep and wake each other, and one that sleeps on sockets, files and timers.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use engine::io::{Disk, RelPath};
+
 use super::*;
 use crate::limits::WATCH_INTERVAL;
 use crate::mailbox::{Port, mesh};
 use crate::os::epoll::{Interest, Poller};
 use crate::runtime::{CoreConfig, launch, sleep};
-use engine::io::{Disk, RelPath};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 
 const NO_SPIN: Duration = Duration::ZERO;
 

@@ -87,11 +87,12 @@ impl EventReader {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
     use crate::os::EventFd;
     use crate::os::epoll::{Interest, Poller};
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
 
     /// Readiness before and after arming both ring, and a fired poll can be armed again.
     #[test]

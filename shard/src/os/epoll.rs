@@ -146,9 +146,10 @@ impl AsFd for Poller {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
+
+    use super::*;
 
     fn looked(poller: &mut Poller) -> Vec<Ready> {
         poller.poll().unwrap();

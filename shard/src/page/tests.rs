@@ -1,9 +1,10 @@
 //! What goes into a page comes out of it, whole or up to where the reader has enough.
 
-use super::*;
 use model::row::RowHead;
 use model::{Deletion, RowBuilder};
 use proptest::prelude::*;
+
+use super::*;
 
 /// A row as the tests see it: token and key, static row, clustering, row.
 type Flat = (i64, Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>);

@@ -1,6 +1,5 @@
 //! Pages gathered from many shards are the pages one shard would have given.
 
-use super::*;
 use model::cell::Life;
 use model::read::{Limits, Slice};
 use model::row::{Cell, RowBuilder, RowHead};
@@ -8,6 +7,8 @@ use model::schema::{Table as Definition, TableBuilder};
 use model::{ColumnId, CqlType, MutationBuilder, TableId};
 use proptest::prelude::*;
 use uuid::Uuid;
+
+use super::*;
 
 /// A table of the tests: partitions in token order, each with its static value and so many rows.
 type Table = Vec<(Token, Box<[u8]>, Option<u8>, u8)>;

@@ -7,18 +7,20 @@
 //! race_read         a partition, in pages                        while it is written to
 //! ```
 
+use std::collections::BTreeSet;
+
+use engine::io::Rng;
+use engine::{Engine, Error};
+use futures_lite::future::zip;
+use model::TokenRange;
+use model::read::{Partitions, ReadCommand, Slice};
+
 use crate::life::{Life, truncate};
 use crate::node::{Node, Taken, command};
 use crate::oracle::{Facts, Part, Seen};
 use crate::schema::TABLES;
 use crate::workload::{KEYS, NOTE_BYTES, clustering, token};
 use crate::world::{Lived, Shared, Truncation};
-use engine::io::Rng;
-use engine::{Engine, Error};
-use futures_lite::future::zip;
-use model::TokenRange;
-use model::read::{Partitions, ReadCommand, Slice};
-use std::collections::BTreeSet;
 
 /// Far more pages than the rows of a world have.
 const PAGES_MAX: u64 = 10_000;

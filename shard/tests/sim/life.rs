@@ -1,10 +1,10 @@
 //! One life of a node after another: open, work, lose power, and be asked what is still there.
 
-use crate::checks::verify_all;
-use crate::node::{self, Node, Taken, command};
-use crate::schema::{self, Effect, TABLES};
-use crate::workload::{KEYS, token};
-use crate::world::{End, Lived, Shared, Tally, World};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
 use engine::commitlog::SyncMode;
 use engine::io::{Crash, Disk, Faults, Outcome, Rng, SimDisk, SimExec};
 use engine::{Error, Job};
@@ -12,11 +12,13 @@ use futures_lite::future::{yield_now, zip};
 use model::read::Partitions;
 use model::schema::SchemaEntry;
 use model::{Schema, SchemaChange, Token, TokenRange};
-use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
-use std::rc::Rc;
-use std::sync::Arc;
 use uuid::Uuid;
+
+use crate::checks::verify_all;
+use crate::node::{self, Node, Taken, command};
+use crate::schema::{self, Effect, TABLES};
+use crate::workload::{KEYS, token};
+use crate::world::{End, Lived, Shared, Tally, World};
 
 /// Lives on one disk until the power was cut `cuts` times; gives what happened, and a hash of it.
 pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {

@@ -23,8 +23,9 @@ mod schema;
 mod workload;
 mod world;
 
-use life::live;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use life::live;
 use world::Tally;
 
 /// Power cuts of one disk; between them the process is killed now and then.

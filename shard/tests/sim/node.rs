@@ -1,6 +1,12 @@
 //! A node of the simulation: opened by the product's own boot, with its schema log, and an engine for each shard.
 
-use crate::oracle::{Cells, Seen, short};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
 use engine::commitlog::{self, SyncMode};
 use engine::io::{Disk, Rng, SimExec};
 use engine::layout::SchemaLog;
@@ -11,13 +17,9 @@ use messina_shard::{AlterError, Sharder, schema_changes};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
+
+use crate::oracle::{Cells, Seen, short};
 
 /// How a node of so many shards is opened.
 fn config(shards: usize, sync: SyncMode) -> NodeConfig {

@@ -1,9 +1,10 @@
 //! What must be true, said as naively as possible: a list of facts, and a reader that looks at all of them.
 
-use model::cell::{Life, reconcile, reconcile_markers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
+
+use model::cell::{Life, reconcile, reconcile_markers};
 
 /// Where a cell stands: `None` is the static row.
 pub(crate) type Place = Option<Vec<u8>>;

@@ -1,9 +1,11 @@
 //! A test of the test: what whole lives and power cuts notice of the bugs that can be planted.
 
+use std::panic::catch_unwind;
+
+use engine::planted::{Bug, plant};
+
 use crate::LIVES;
 use crate::life::live;
-use engine::planted::{Bug, plant};
-use std::panic::catch_unwind;
 
 /// How many worlds a bug may survive.
 const SEEDS_MAX: u64 = 2000;

@@ -8,12 +8,13 @@
 //!
 //! Not here: how a change is made durable (`messina_shard::schema_changes`), what it does to data (`oracle.rs`).
 
+use std::collections::BTreeMap;
+
 use engine::io::Rng;
 use model::options::{Class, Compaction, Compression, KeyspaceOptions};
 use model::schema::{ColumnKind, Table, TableBuilder};
 use model::types::UserType;
 use model::{CqlType, Schema, SchemaChange, TableId};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The tables of the test.

@@ -1,15 +1,17 @@
 //! Records drawn at random, each as bytes for the engine and as facts for the oracle.
 
-use crate::oracle::{Fact, Part, Place, Record};
-use crate::schema::{self, TABLES};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use engine::io::Rng;
 use model::cell::{Expiry, Life};
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{ColumnKind, Table};
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
-use std::collections::BTreeMap;
-use std::rc::Rc;
+
+use crate::oracle::{Fact, Part, Place, Record};
+use crate::schema::{self, TABLES};
 
 /// Keys of a table, apart from the first.
 pub(crate) const KEYS: u8 = 7;

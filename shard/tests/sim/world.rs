@@ -1,16 +1,18 @@
 //! What survives a node: the truth about it, and what has happened to it.
 
-use crate::oracle::{Facts, Part, Record};
-use crate::schema::{Effect, TABLES};
-use crate::workload::{Times, Workload};
-use engine::Error;
-use engine::commitlog::SyncMode;
-use engine::io::{Faults, Rng};
-use model::Schema;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+
+use engine::Error;
+use engine::commitlog::SyncMode;
+use engine::io::{Faults, Rng};
+use model::Schema;
+
+use crate::oracle::{Facts, Part, Record};
+use crate::schema::{Effect, TABLES};
+use crate::workload::{Times, Workload};
 
 /// What has happened, so that a test can see that something did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! `messina-admin`: asks a running server. `messina-admin --help` says how.
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use messina_tools::admin::{Flags, ask};
 use messina_tools::error::Error;
-use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match ask(&Flags::parse()) {

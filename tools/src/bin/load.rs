@@ -1,10 +1,11 @@
 //! `messina-load`: drives any CQL server. `messina-load --help` says how.
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use messina_tools::command::execute;
 use messina_tools::error::Error;
 use messina_tools::flags::Flags;
-use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match execute(Flags::parse()) {

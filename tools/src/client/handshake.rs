@@ -1,17 +1,19 @@
 //! From nothing to a connection that is ready for requests, on the shard it should be on.
 
-use super::link::Link;
-use super::sys;
-use super::topology::Topology;
-use crate::error::{Error, Result};
-use crate::limits::SOURCE_PORTS_TRIED;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
 use cql::frame::client::Reply;
 use cql::frame::compress::Compression;
 use cql::frame::reader::Reader;
 use cql::frame::request::{AuthResponse, Parameters, Prepare, Query, Request, Startup};
 use cql::frame::{Consistency, Version, writer};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+
+use super::link::Link;
+use super::sys;
+use super::topology::Topology;
+use crate::error::{Error, Result};
+use crate::limits::SOURCE_PORTS_TRIED;
 
 /// The first source port that is tried; the kernel hands out others by itself above 32768.
 const SOURCE_PORT_FIRST: u32 = 20_000;

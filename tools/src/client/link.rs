@@ -3,8 +3,10 @@
 //! Before the pass loop takes it over, a link is blocking and `call` makes one request and waits
 //! for its answer; afterwards it is non-blocking and `receive`, `next_frame` and `send` are used.
 
-use crate::error::{Error, Result};
-use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use cql::frame::client::{Answer, Reply};
 use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, Broken, FrameReader};
@@ -12,9 +14,9 @@ use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
 use cql::frame::request::Request;
 use cql::frame::{Flags, Header, Version};
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
 
 /// A connection to the server.
 #[derive(Debug)]

@@ -7,9 +7,10 @@
 //! *should* have been sent, so a stall is felt by everything that should have been sent in it
 //! (no coordinated omission).
 
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
 use crate::error::{Error, Result};
 use crate::workload::Now;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The schedule of one client thread.
 #[derive(Clone, Copy, Debug, PartialEq)]

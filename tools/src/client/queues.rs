@@ -4,9 +4,10 @@
 //! is used first, so that a connection goes on with as many requests as were answered on it; in an
 //! open loop the one that has been free longest, so that all connections take part.
 
+use std::collections::VecDeque;
+
 use crate::limits::PARKED_MAX;
 use crate::workload::Op;
-use std::collections::VecDeque;
 
 /// An operation that is to be sent, or was sent and awaits its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -198,9 +199,10 @@ impl ShardQueues {
 
 #[cfg(test)]
 mod tests {
+    use model::Token;
+
     use super::*;
     use crate::workload::Verb;
-    use model::Token;
 
     fn pending(key: u64, attempts: u32) -> PendingOp {
         let op = Op { verb: Verb::Read, key, detail: 0, token: Token(0) };

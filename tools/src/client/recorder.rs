@@ -1,6 +1,9 @@
 //! The recorder of one client thread: judges each answer, counts it, notes acknowledged writes in the
 //! journal, and says what the thread does next.
 
+use cql::frame::ErrorCode;
+use cql::frame::client::Reply;
+
 use super::pace::Clock;
 use super::queues::PendingOp;
 use crate::error::Result;
@@ -10,8 +13,6 @@ use crate::measure::interval::{Interval, Kind, note_failure};
 use crate::proof::Floor;
 use crate::wire::Rows;
 use crate::workload::{Findings, Op, Sent, Verb, Workload};
-use cql::frame::ErrorCode;
-use cql::frame::client::Reply;
 
 /// What one client thread has seen so far.
 #[derive(Debug)]
@@ -232,11 +233,12 @@ pub enum Reconnects {
 
 #[cfg(test)]
 mod tests {
+    use cql::frame::Reader;
+
     use super::*;
     use crate::limits::FIELDS_MAX;
     use crate::workload::record::RecordShape;
     use crate::workload::ycsb::Fill;
-    use cql::frame::Reader;
 
     fn recorder() -> (Recorder, PendingOp) {
         let shape = RecordShape { keyspace: "k".into(), fields: 1, field_bytes: 40 };

@@ -1,15 +1,17 @@
 //! A whole run: the threads, their seconds put together, and the CPU it took.
 
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
 use super::pace::Clock;
 use super::worker::{Plan, Report, Worker};
 use crate::error::{Error, Result};
 use crate::measure::cpu::Usage;
 use crate::measure::interval::{Interval, Kind, failure_count};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often the clock is looked at between two reports.

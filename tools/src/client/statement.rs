@@ -5,11 +5,12 @@
 //! └──────────────── copied per request ─────────────────┘ │ bound  │ patched in
 //! ```
 
-use super::handshake::{Prepared, Target};
-use crate::wire::Binder;
 use cql::frame::Version;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header, Opcode};
 use cql::frame::writer;
+
+use super::handshake::{Prepared, Target};
+use crate::wire::Binder;
 
 const VALUES: u8 = 0x01;
 const SKIP_METADATA: u8 = 0x02;
@@ -83,11 +84,13 @@ impl Template {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use cql::frame::compress::Compression;
     use cql::frame::request::Request;
     use cql::frame::{Consistency, Value};
-    use std::time::Duration;
+
+    use super::*;
 
     /// What the template makes is what the server's own decoder reads.
     #[test]

@@ -6,12 +6,13 @@
 
 #![expect(unsafe_code, reason = "libc calls that std does not wrap; each is one call long")]
 
-use crate::error::{Error, Result};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
+
+use crate::error::{Error, Result};
 
 /// Sockets that one wait reports at most; the rest come with the next.
 const EVENTS_MAX: usize = 256;
@@ -195,9 +196,10 @@ fn check(code: i32) -> io::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
     use std::net::TcpListener;
+
+    use super::*;
 
     #[test]
     fn a_connection_comes_from_the_port_it_was_bound_to_and_is_polled() {

@@ -15,7 +15,17 @@ mod plan;
 mod reconnect;
 mod schedule;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use connections::{Connection, Connections, Sent, State};
+use cql::frame::Opcode;
+use model::Token;
 pub use plan::{Plan, Report};
+use reconnect::Recovery;
+use schedule::Schedule;
 
 use super::handshake::Target;
 use super::link::{Received, reply};
@@ -29,15 +39,6 @@ use crate::error::{Error, Result};
 use crate::limits::{FIELDS_MAX, WAIT_NS_MAX};
 use crate::measure::interval::Interval;
 use crate::workload::{Next, Now};
-use connections::{Connection, Connections, Sent, State};
-use cql::frame::Opcode;
-use model::Token;
-use reconnect::Recovery;
-use schedule::Schedule;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
-use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

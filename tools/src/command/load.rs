@@ -1,5 +1,8 @@
 //! `load`: makes the table and inserts the records, or the first points of all series.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::{Job, Server, share};
 use crate::console::Goal;
 use crate::error::Result;
@@ -9,8 +12,6 @@ use crate::report::units::grouped;
 use crate::workload::record::{self, RecordShape};
 use crate::workload::series::{self, SeriesShape};
 use crate::workload::{Workload, ycsb};
-use std::path::Path;
-use std::time::Duration;
 
 /// The shape of the records that the flags describe.
 pub(super) fn record_shape(data: &DataFlags) -> Result<RecordShape> {

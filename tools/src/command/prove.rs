@@ -1,5 +1,8 @@
 //! `verify`: reads back what was acknowledged.
 
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use super::load::{record_shape, series_shape};
 use super::{Job, Server};
 use crate::console::Goal;
@@ -13,8 +16,6 @@ use crate::workload::Workload;
 use crate::workload::check::{Check, Shape};
 use crate::workload::record::{self, RecordShape};
 use crate::workload::series::{SeriesShape, point_key};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Keys with what they must at least show.
 type Keys = Vec<(u64, Floor)>;

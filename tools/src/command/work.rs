@@ -1,5 +1,10 @@
 //! `run`: one of the workloads, on data that are loaded.
 
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
 use super::load::{open_journal, record_shape, series_shape};
 use super::{Job, Server};
 use crate::console::Goal;
@@ -13,9 +18,6 @@ use crate::report::units::grouped;
 use crate::workload::mix::Mix;
 use crate::workload::series::{self, Series, Setup};
 use crate::workload::{Verb, Workload, ycsb};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use std::sync::Arc;
 
 /// Runs the workload.
 pub(super) fn work(flags: &RunFlags) -> Result<bool> {
@@ -183,9 +185,10 @@ fn words(flags: &RunFlags, mix: &Mix) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
     use crate::flags::{self, Flags};
-    use clap::Parser;
 
     fn flags(extra: &[&str]) -> RunFlags {
         let all = ["messina-load", "run"].iter().chain(extra);

@@ -3,8 +3,9 @@
 //! Both come from `/proc/PID/stat` (all threads, in clock ticks of 10 ms: exact enough over
 //! seconds) and `/proc/PID/status` (memory, context switches).
 
-use serde::{Deserialize, Serialize};
 use std::fs;
+
+use serde::{Deserialize, Serialize};
 
 /// Ticks a second that the kernel reports in; `USER_HZ` is 100 on every Linux we run on.
 const TICK_MS: u64 = 10;

@@ -4,9 +4,11 @@
 //! hands the interval over whole and takes an empty one. So nothing is shared on the hot path,
 //! and the total is the merge of all intervals.
 
-use crate::limits::{EXAMPLES_KEPT, LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
-use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::limits::{EXAMPLES_KEPT, LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 
 /// What kind of operation a latency belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

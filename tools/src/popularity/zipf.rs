@@ -70,8 +70,9 @@ fn zeta_terms(from: u64, to: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rand::{SeedableRng, rngs::SmallRng};
+
+    use super::*;
 
     /// Shares of the first items equal their weights.
     #[test]

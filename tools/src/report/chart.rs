@@ -7,9 +7,11 @@
 //!       └──────────────────────────┘ BOTTOM
 //! ```
 
-use super::units::{duration, percentile, short};
-use serde::Serialize;
 use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::units::{duration, percentile, short};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;

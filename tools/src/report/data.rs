@@ -1,13 +1,15 @@
 //! A run as data: what `--json` writes and `report` reads.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
 use crate::client::run::{Outcome, Point};
 use crate::error::{Error, Result};
 use crate::measure::cpu::Usage;
 use crate::measure::interval::{Failure, Interval, Kind};
-use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// The value of `format`.
 pub const FORMAT: &str = "messina-load report 1";

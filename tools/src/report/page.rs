@@ -1,11 +1,12 @@
 //! One run, or several side by side, as one HTML page that needs nothing else: style, script and pictures inside.
 
+use std::fmt::Write;
+
 use super::chart::{Axis, Chart, Line, escape};
 use super::data::{FailureReport, KindReport, RunReport};
 use super::units::{duration, grouped, memory, short};
 use crate::client::run::Point;
 use crate::measure::interval::Kind;
-use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

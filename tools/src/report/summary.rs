@@ -1,8 +1,9 @@
 //! A run on a terminal: one table, and what went wrong.
 
+use std::fmt::Write;
+
 use super::data::{FailureReport, RunReport};
 use super::units::{duration, grouped, memory, short};
-use std::fmt::Write;
 
 /// The whole summary.
 pub fn summary(report: &RunReport) -> String {

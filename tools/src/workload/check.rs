@@ -3,13 +3,14 @@
 //! The list is a journal's promises, or all records of a data set (whose rows must be there and
 //! whole, whatever writes they show).
 
+use std::sync::Arc;
+
 use super::record::RecordShape;
 use super::series::{SeriesShape, point_of_key};
 use super::{Findings, Next, Now, Op, Sent, Verb};
 use crate::error::Result;
 use crate::proof::{Floor, Violation};
 use crate::wire::{Binder, Rows};
-use std::sync::Arc;
 
 /// Where the keys live.
 #[derive(Clone, Debug)]

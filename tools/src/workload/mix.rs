@@ -1,9 +1,11 @@
 //! The shares of the operations in a workload.
 
+use std::fmt;
+
+use rand::{Rng, RngExt};
+
 use super::Verb;
 use crate::error::{Error, Result};
-use rand::{Rng, RngExt};
-use std::fmt;
 
 /// Verbs with their shares, which sum to 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,8 +95,9 @@ impl fmt::Display for Mix {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rand::{SeedableRng, rngs::SmallRng};
+
+    use super::*;
 
     #[test]
     fn a_mix_keeps_its_shares() {

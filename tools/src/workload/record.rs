@@ -1,5 +1,7 @@
 //! YCSB's table: a key and N text fields, and everything that is said to it.
 
+use model::Token;
+
 use super::{Findings, Op, Sent, Verb};
 use crate::error::{Error, Result};
 use crate::limits::{FIELDS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
@@ -7,7 +9,6 @@ use crate::popularity::KeyName;
 use crate::proof::{Floor, RowProof, Violation};
 use crate::value::Origin;
 use crate::wire::{Binder, Rows};
-use model::Token;
 
 /// The name of the table in every YCSB binding.
 pub const TABLE: &str = "usertable";

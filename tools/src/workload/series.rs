@@ -11,6 +11,10 @@
 //! exactly which positions are acknowledged: those in `whole_from..end`. A read of the newest points
 //! or of a stretch must show every such position inside it, newest first, and nothing expired.
 
+use model::Token;
+use rand::RngExt;
+use rand::rngs::SmallRng;
+
 use super::mix::Mix;
 use super::{Findings, Next, Now, Op, Sent, Verb};
 use crate::error::{Error, Result};
@@ -21,9 +25,6 @@ use crate::popularity::Popularity;
 use crate::proof::{Floor, RowProof, Violation};
 use crate::value::Origin;
 use crate::wire::{Binder, Rows};
-use model::Token;
-use rand::RngExt;
-use rand::rngs::SmallRng;
 
 /// The name of the table.
 pub const TABLE: &str = "series";

@@ -10,6 +10,11 @@
 //! 100 records uniformly, "zipfian" is the scrambled one, and inserted keys are read only once
 //! everything before them is acknowledged.
 
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand::rngs::SmallRng;
+
 use super::mix::Mix;
 use super::record::RecordShape;
 use super::{Findings, Next, Now, Op, Sent, Verb};
@@ -18,9 +23,6 @@ use crate::ledger::{Frontier, Ledger};
 use crate::popularity::Popularity;
 use crate::proof::{Floor, Violation};
 use crate::wire::{Binder, Rows};
-use rand::RngExt;
-use rand::rngs::SmallRng;
-use std::sync::Arc;
 
 /// The mix of core workload `letter`; `None` if there is no such workload.
 pub fn core_mix(letter: char) -> Option<Mix> {

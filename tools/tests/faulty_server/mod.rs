@@ -5,6 +5,13 @@
 //! can have shards: then a connection that comes from source port p is on shard p % shards, and a
 //! request for a key of another shard is counted as misrouted.
 
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
 use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::Direction;
@@ -12,12 +19,6 @@ use cql::frame::request::{Execute, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::frame::{ErrorCode, Opcode, Version, writer};
 use model::Token;
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
 
 /// The promise that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

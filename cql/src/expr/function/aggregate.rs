@@ -3,13 +3,13 @@
 //! Sums of fixed-width integers wrap as Java's do; averages of them are made of exact sums and
 //! truncate, those of decimals move with each value. Nulls are passed over.
 
+use model::CqlType;
+use num_bigint::{BigInt, Sign};
+
 use super::arithmetic::wrapped;
 use super::{Aggregate, Signature};
 use crate::error::{Error, Result};
-
 use crate::literal::Decimal;
-use model::CqlType;
-use num_bigint::{BigInt, Sign};
 
 /// The state of an aggregate: what it knows of the rows so far.
 #[derive(Clone, Debug)]

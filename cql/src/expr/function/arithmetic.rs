@@ -3,6 +3,9 @@
 //! Integers of fixed width wrap. Decimals have 10,000 digits at most, rounded half up; a quotient
 //! has 32 behind the point, or as many more as it begins with zeros.
 
+use model::CqlType;
+use num_bigint::{BigInt, Sign};
+
 use super::Call;
 use super::time::millis_of;
 use crate::error::Error;
@@ -11,8 +14,6 @@ use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{
     Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil, to_text,
 };
-use model::CqlType;
-use num_bigint::{BigInt, Sign};
 
 /// A result, or why there is none.
 type Outcome = Result<Option<Vec<u8>>, String>;

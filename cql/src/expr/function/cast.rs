@@ -1,5 +1,8 @@
 //! `CAST(a AS type)` between scalars.
 
+use model::CqlType;
+use num_bigint::BigInt;
+
 use super::Call;
 use super::arithmetic::{decimal, float, integer};
 use super::table::is_number;
@@ -7,8 +10,6 @@ use super::time::{date_of_millis, millis_of};
 use crate::error::Result;
 use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::{Decimal, to_text};
-use model::CqlType;
-use num_bigint::BigInt;
 
 /// Whether there is a cast from one type to another: none is from a type to itself.
 pub(in crate::expr) fn is_castable(from: &CqlType, to: &CqlType) -> bool {

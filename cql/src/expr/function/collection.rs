@@ -1,11 +1,12 @@
 //! Functions of the elements of collections: how many, the smallest, their sum, keys and values.
 
+use model::CqlType;
+use model::types::collection_elements;
+
 use super::aggregate::Accumulator;
 use super::{Aggregate, Call};
 use crate::error::Result;
 use crate::expr::put_list;
-use model::CqlType;
-use model::types::collection_elements;
 
 /// `collection_count`: the number of elements.
 pub(super) fn count(call: &Call<'_>) -> Result<Option<Vec<u8>>> {

@@ -1,10 +1,11 @@
 //! `to_json`: a value of any type as JSON text.
 
+use model::CqlType;
+use model::types::{collection_elements, tuple_fields, vector_elements};
+
 use super::{Call, table};
 use crate::error::Result;
 use crate::literal::{timestamp_text, to_text};
-use model::CqlType;
-use model::types::{collection_elements, tuple_fields, vector_elements};
 
 /// `to_json`, also of a null.
 pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {

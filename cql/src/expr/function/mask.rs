@@ -2,13 +2,14 @@
 //!
 //! Not here: columns that are masked by themselves (`MASKED WITH`), which are refused by name.
 
-use super::Call;
-use crate::error::{Error, Result};
 use md5::{Digest, Md5};
 use model::CqlType;
 use model::types::put_vector_element;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+
+use super::Call;
+use crate::error::{Error, Result};
 
 /// The value of a masking function, `None` for null.
 type Outcome = Result<Option<Vec<u8>>>;

@@ -3,13 +3,14 @@
 //! Whole numbers of fixed width are computed as doubles and narrowed as Java does: towards zero, to
 //! the bounds of a `long` or an `int`, then cut to the width. A varint is computed as a decimal.
 
+use model::CqlType;
+use num_bigint::BigInt;
+
 use super::Call;
 use super::arithmetic::{decimal, float, integer, wrapped};
 use super::real;
 use crate::error::{Error, Result};
 use crate::literal::Decimal;
-use model::CqlType;
-use num_bigint::BigInt;
 
 /// The value of a function of one number; null of an empty value.
 type Outcome = Result<Option<Vec<u8>>>;

@@ -5,10 +5,11 @@
 //! result keeps. `e^x` is `10^k · e^r` with a small `r`, whose series is summed; `ln x` is that of a
 //! number between 1 and 10, brought near 1 by square roots, from the series of `artanh`.
 
+use num_bigint::{BigInt, Sign};
+
 use super::arithmetic::{digits, divided};
 use crate::limits::DECIMAL_SCALE_MAX;
 use crate::literal::Decimal;
-use num_bigint::{BigInt, Sign};
 
 /// Digits that a result has at least.
 const PRECISION_MIN: u32 = 32;

@@ -3,13 +3,14 @@
 //! A row gives: names · what it takes · what it gives · its body. `pure`, `impure` and `aggregate`
 //! are the kinds of row.
 
+use model::CqlType::{self, *};
+
 use super::{
     Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
     collection, json, mask, math, time, vector,
 };
 use crate::error::Result;
 use crate::lang::ast::BinaryOp;
-use model::CqlType::{self, *};
 
 /// The parameters of a function that takes no arguments.
 const NONE: &[&[CqlType]] = &[&[]];

@@ -1,9 +1,10 @@
 //! Functions of the clock, new ids, and between timeuuids, timestamps and dates.
 
+use model::CqlType;
+
 use super::Call;
 use crate::error::{Error, Result};
 use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
-use model::CqlType;
 
 /// 100 ns ticks between the beginning of uuid time (1582-10-15) and 1970.
 const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;

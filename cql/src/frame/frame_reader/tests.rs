@@ -1,10 +1,11 @@
 //! The intake gives the same frames however the bytes are cut, and stays in step after bad ones.
 
+use proptest::prelude::*;
+
 use super::super::frame_writer::FrameWriter;
 use super::super::header::Opcode;
 use super::*;
 use crate::limits::FRAME_BODY_BYTES_MAX;
-use proptest::prelude::*;
 
 /// What arrived: frames by stream and body, oversized ones by stream and declared size.
 #[derive(Debug, PartialEq, Eq, Clone)]

@@ -1,9 +1,10 @@
 //! Every request reads back what was written; arbitrary bytes never panic.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::frame::consistency::Consistency;
 use crate::frame::reader::Value;
-use proptest::prelude::*;
 
 fn versions() -> impl Strategy<Value = Version> {
     prop::sample::select(vec![Version::V3, Version::V4, Version::V5])

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use model::types::{CqlType, UserType};
+use proptest::prelude::*;
+
 use super::*;
 use crate::frame::client::{Answer, Reply};
 use crate::frame::consistency::Consistency;
 use crate::frame::error::ErrorCode;
 use crate::frame::header::HEADER_BYTES;
-use model::types::{CqlType, UserType};
-use proptest::prelude::*;
 
 const VERSIONS: [Version; 3] = [Version::V3, Version::V4, Version::V5];
 

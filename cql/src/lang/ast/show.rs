@@ -1,8 +1,9 @@
 //! Expressions and types as text again, as Cassandra's errors and column headings write them.
 
+use std::fmt;
+
 use super::{Access, BinaryOp, Expr, Literal, LiteralKind, QualifiedName, TypeName};
 use crate::lang::keyword::quoted;
-use std::fmt;
 
 impl fmt::Display for QualifiedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

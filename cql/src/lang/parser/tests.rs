@@ -1,9 +1,10 @@
 //! Statements, the trees they must become, and the mistakes that must be told.
 
+use proptest::prelude::*;
+
 use super::super::ast::*;
 use super::*;
 use crate::limits::TOKENS_MAX;
-use proptest::prelude::*;
 
 fn statement(text: &str) -> Statement {
     parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).statement

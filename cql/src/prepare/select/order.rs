@@ -1,11 +1,12 @@
 //! `ORDER BY`: the order of storage, or against it; sorting after is only for several partitions.
 
+use model::Table;
+use model::schema::ColumnKind;
+
 use crate::error::{Error, Result};
 use crate::lang::ast::{Order, OrderBy};
 use crate::restrict::{PartitionChoice, Where, undefined};
 use crate::rows::RowOrder;
-use model::Table;
-use model::schema::ColumnKind;
 
 /// Whether the read runs backwards, and how its rows are sorted when it is done.
 pub(super) fn compile(

@@ -1,11 +1,12 @@
 //! What is selected: a term and a heading for each column of the result.
 
+use model::schema::Column;
+
 use super::heading::heading;
 use crate::error::Result;
 use crate::expr::{Compiler, Selection};
 use crate::lang::ast::{Expr, SelectItem};
 use crate::plan::ResultColumn;
-use model::schema::Column;
 
 /// What a `SELECT` selects, compiled.
 pub(super) struct Selected {

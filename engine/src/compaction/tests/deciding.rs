@@ -2,12 +2,14 @@
 //!
 //! `MESSINA_BLESS=1` writes the answers that were given into the files.
 
-use super::super::*;
-use model::options::{Class, Compaction};
-use model::{Token, TokenRange};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+use model::options::{Class, Compaction};
+use model::{Token, TokenRange};
 use uuid::Uuid;
+
+use super::super::*;
 
 /// A world: the strategy, what is known, the pieces by name.
 struct World {

@@ -1,18 +1,20 @@
 //! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
 
-use super::super::{Input, Output, rewrite};
-use crate::cache::BlockCache;
-use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
-use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use crate::sstable::{Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use model::cell::Life;
 use model::row::{Cell, RowBuilder, RowHead, RowRef, visible};
 use model::schema::ColumnDrops;
 use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::rc::Rc;
 use uuid::Uuid;
+
+use super::super::{Input, Output, rewrite};
+use crate::cache::BlockCache;
+use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
+use crate::sstable::{Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
 
 const TABLE: TableId = TableId(Uuid::from_u128(7));
 const NOW_S: u32 = 50;

@@ -1,11 +1,13 @@
 //! A merge says at every row what all its sources say together, in both directions.
 
-use super::*;
+use std::collections::BTreeMap;
+
 use futures_lite::future::block_on;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Token};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+
+use super::*;
 
 /// What a test source holds of one partition.
 #[derive(Clone, Debug, Default)]

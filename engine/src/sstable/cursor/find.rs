@@ -1,12 +1,14 @@
 //! From a token to a partition: candidates of the directory, last one first, then halving.
 
+use std::rc::Rc;
+
+use model::Token;
+
 use super::super::block::{Block, HeadRest};
 use super::super::slots::Slots;
 use super::{InBlock, Run, SstableCursor, order};
 use crate::cursor::Scope;
 use crate::error::Result;
-use model::Token;
-use std::rc::Rc;
 
 impl SstableCursor<'_> {
     /// Finds the partition of a key.

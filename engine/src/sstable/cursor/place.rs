@@ -1,11 +1,12 @@
 //! From a clustering place to an entry: which block of the run, and where in it.
 
+use model::ordered::AFTER;
+
 use super::super::block::{Block, Inner};
 use super::super::row_index::{Found, search};
 use super::{InBlock, SstableCursor};
 use crate::error::Result;
 use crate::limits::INDEX_LEVELS_MAX;
-use model::ordered::AFTER;
 
 impl SstableCursor<'_> {
     /// Goes to the border of a slice; whether a change there is to be shown.

@@ -2,9 +2,10 @@
 //!
 //! `MESSINA_EVERY_BIT=1` flips all bits of each byte instead of one.
 
+use ::model::TokenRange;
+
 use super::super::footer::FOOTER_BYTES;
 use super::*;
-use ::model::TokenRange;
 
 /// Partitions small and wide, tombstones and static rows, in a few dozen blocks.
 fn sample() -> World {

@@ -2,9 +2,10 @@
 //!
 //! `MESSINA_BLESS=1` writes the dump into `FORMAT.md`.
 
+use std::fmt::Write;
+
 use super::super::footer::FOOTER_BYTES;
 use super::*;
-use std::fmt::Write;
 
 const START: &str = "<!-- worked example: written by the golden test -->\n```text\n";
 const END: &str = "```\n<!-- end of the worked example -->\n";

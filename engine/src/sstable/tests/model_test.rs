@@ -1,9 +1,10 @@
 //! Against a sorted map: any world, any block size, any span, every way of reading.
 
-use super::*;
-use crate::error::Error;
 use ::model::TokenRange;
 use proptest::prelude::*;
+
+use super::*;
+use crate::error::Error;
 
 fn place() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(64..70u8, 0..4)

@@ -2,6 +2,12 @@
 //!
 //! The names here are the format: one that is changed makes old logs unreadable, and `FORMAT.md`'s example fails.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
 use super::FORMAT;
 use crate::options::{Given, KeyspaceOptions, TableOptions, Value};
 use crate::schema::{
@@ -9,10 +15,6 @@ use crate::schema::{
     TableParts,
 };
 use crate::types::{CqlType, UserType};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uuid::Uuid;
 
 type Texts = BTreeMap<String, String>;
 type Result<T> = std::result::Result<T, String>;

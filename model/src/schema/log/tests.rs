@@ -1,12 +1,14 @@
 //! The log's entries: there and back, as specified, and refused by name.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
 use super::*;
 use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication};
 use crate::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
 use crate::types::{CqlType, UserType};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uuid::Uuid;
 
 /// A small table, as ALTER TABLE leaves it.
 fn table() -> Table {

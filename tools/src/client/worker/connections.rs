@@ -8,6 +8,10 @@
 //! A slot that was abandoned keeps its stream id until its answer comes or the connection is lost,
 //! so no answer can be taken for another's.
 
+use std::time::Duration;
+
+use model::Token;
+
 use crate::client::handshake::Opened;
 use crate::client::link::Link;
 use crate::client::queues::PendingOp;
@@ -16,8 +20,6 @@ use crate::error::{Error, Result};
 use crate::limits::FIELDS_MAX;
 use crate::proof::Floor;
 use crate::workload::{Op, Verb};
-use model::Token;
-use std::time::Duration;
 
 /// What one stream id of a connection is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! What one client thread is told at its start, and what it reports back.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
+
 use crate::client::handshake::Target;
 use crate::client::pace::{Clock, Pace};
 use crate::client::topology::Topology;
@@ -7,9 +11,6 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::measure::interval::Interval;
 use crate::workload::Workload;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::Sender;
 
 /// The task of one client thread.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! The time series: what is bound, and which answers are judged wrong.
 
+use rand::SeedableRng;
+
 use super::*;
 use crate::limits::FIELDS_MAX;
 use crate::popularity::Popularity;
-use rand::SeedableRng;
 
 const LOADED: u32 = 10;
 
