@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 pub use duration::{Duration, put_signed_vint, signed_vint};
 use model::CqlType;
-pub use number::{Decimal, put_decimal};
+pub use number::{Decimal, exponent_problem, put_decimal};
 pub use show::value_literal;
 pub(crate) use text::timestamp_text;
 pub use text::{hex, to_text};

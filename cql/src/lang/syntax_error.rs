@@ -30,6 +30,17 @@ impl SyntaxError {
         SyntaxError { message: message.into() }
     }
 
+    /// A number that Java cannot read; `problem` is what it says of it.
+    #[cold]
+    pub(super) fn number(text: &str, problem: &str) -> SyntaxError {
+        let end = text.char_indices().nth(EXCERPT_CHARS_MAX).map_or(text.len(), |(end, _)| end);
+        let more = if end < text.len() { "..." } else { "" };
+        SyntaxError::plain(format!(
+            "Failed parsing statement: [{}{more}] reason: NumberFormatException {problem}",
+            &text[..end]
+        ))
+    }
+
     /// One token was expected, another is there.
     #[cold]
     pub(super) fn mismatched(

@@ -53,6 +53,25 @@ fn float(text: &str) -> Option<f64> {
     }
 }
 
+/// What Java's `BigDecimal` says of a number whose exponent it cannot hold.
+pub fn exponent_problem(text: &str) -> Option<&'static str> {
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let digits = exponent.trim_start_matches(['-', '+']).trim_start_matches('0');
+    if digits.len() > EXPONENT_DIGITS_MAX {
+        return Some("Too many nonzero exponent digits.");
+    }
+    let Ok(exponent) = exponent.parse::<i32>() else { return Some("Exponent overflow.") };
+    let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let scale = i64::try_from(fraction).ok().and_then(|n| n.checked_sub(exponent.into()));
+    match scale.map(i32::try_from) {
+        Some(Ok(_)) => None,
+        _ => Some("Scale out of range."),
+    }
+}
+
+/// Digits of an exponent that Java reads at all.
+const EXPONENT_DIGITS_MAX: usize = 10;
+
 /// The type of a float literal: double, unless only a decimal holds it as written.
 pub(super) fn narrowest_float(text: &str) -> CqlType {
     let exact =
@@ -83,7 +102,8 @@ impl Decimal {
             return None;
         }
         let unscaled = format!("{whole}{fraction}").parse().ok()?;
-        let scale = i32::try_from(fraction.len() as i64 - exponent).ok()?;
+        let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+        let scale = i32::try_from(scale).ok()?;
         Some(Decimal { unscaled, scale })
     }
 
@@ -134,7 +154,9 @@ impl std::fmt::Display for Decimal {
         if scale == 0 {
             return write!(f, "{sign}{digits}");
         }
-        let padded = format!("{digits:0>width$}", width = scale + 1);
+        // A width in a format is a `u16`, which is fewer digits than a statement holds.
+        let zeros = "0".repeat((scale + 1).saturating_sub(digits.len()));
+        let padded = zeros + &digits;
         let (whole, fraction) = padded.split_at(padded.len() - scale);
         write!(f, "{sign}{whole}.{fraction}")
     }

@@ -112,6 +112,29 @@ fn decimals_read_and_show_as_javas() {
     assert_eq!(value("NaN", &CqlType::Double), Ok(f64::NAN.to_be_bytes().to_vec()));
 }
 
+/// What the narrowest type of a float is, and its value, with an exponent no number can have.
+#[test]
+fn exponents_out_of_range_are_refused() {
+    for exponent in ["-9223372036854775808", "9223372036854775807", "-2147483648", "2147483649"] {
+        let text = format!("1e{exponent}");
+        let refused = format!("unable to make BigDecimal from '{text}'");
+        assert_eq!(value(&text, &CqlType::Decimal), Err(refused));
+        number::narrowest_float(&text);
+    }
+    assert!(value("1e-2147483647", &CqlType::Decimal).is_ok());
+}
+
+#[test]
+fn a_decimal_of_more_digits_than_a_format_pads_is_shown() {
+    // Zeros that padding adds, where the exponent is still plain.
+    for scale in 1..=6 {
+        let decimal = Decimal { unscaled: 1.into(), scale };
+        assert_eq!(decimal.to_string(), format!("0.{:0>1$}", 1, scale as usize));
+    }
+    let text = format!("-0.{}", "7".repeat(70_000));
+    assert_eq!(Decimal::parse(&text).unwrap().to_string(), text);
+}
+
 proptest! {
     #[test]
     fn every_day_is_one_date(days in -2_147_483_648i64..=2_147_483_647) {

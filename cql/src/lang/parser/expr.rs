@@ -4,6 +4,7 @@
 use super::super::ast::{Access, BinaryOp, Expr, Literal, LiteralKind, QualifiedName};
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
 use crate::limits::OPERATORS_MAX;
+use crate::literal::exponent_problem;
 
 /// Whether a bare name in an expression is a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,14 @@ impl Parser<'_> {
     pub(super) fn literal(&mut self, kind: LiteralKind) -> Expr {
         let text = self.advance().content(self.text);
         Expr::Literal(Literal { kind, text })
+    }
+
+    /// Passes a number with a point or an exponent, which a decimal must be able to hold whatever it becomes.
+    fn float(&mut self) -> Result<Expr> {
+        if let Some(problem) = exponent_problem(self.token().text(self.text)) {
+            return Err(SyntaxError::number(self.text, problem));
+        }
+        Ok(self.literal(LiteralKind::Float))
     }
 
     fn sum(&mut self, columns: Columns) -> Result<Expr> {
@@ -161,6 +170,7 @@ impl Parser<'_> {
                 self.nested(|p| p.braces(columns))
             }
             kind => match literal_kind(kind) {
+                Some(LiteralKind::Float) => self.float(),
                 Some(kind) => Ok(self.literal(kind)),
                 None => self.word(columns),
             },
