@@ -66,10 +66,16 @@ impl FilterTemplate {
     fn listed(&self, all: &[Values], bindings: &Bindings<'_>) -> Result<Vec<Box<[u8]>>> {
         let mut values = Vec::with_capacity(all.len());
         for one in all {
-            let Values::Each(terms) = one else { unreachable!("a filter is of one column") };
-            match terms[0].eval(bindings)? {
-                Evaluated::Null => {}
-                value => values.push(self.operand(0, value)?),
+            match one {
+                Values::Each(terms) => match terms[0].eval(bindings)? {
+                    Evaluated::Null => {}
+                    value => values.push(self.operand(0, value)?),
+                },
+                // `(c) IN (?, ?)`: each marker is a tuple of one.
+                Values::Whole(_) => {
+                    let fields = one.eval(std::slice::from_ref(&self.column), bindings)?;
+                    values.extend(fields.into_iter().map(|field| field.into_owned().into()));
+                }
             }
         }
         Ok(values)

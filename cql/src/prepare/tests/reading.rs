@@ -349,3 +349,22 @@ fn clustering_values_that_no_row_can_have_find_none_and_cannot_be_written() {
         assert_eq!(run(text, values), too_long(bytes), "{text}");
     }
 }
+
+/// A tuple of one column, as bound.
+fn tuple_of(value: &[u8]) -> Vec<u8> {
+    [&int(value.len() as i32)[..], value].concat()
+}
+
+#[test]
+fn markers_that_are_tuples_of_one_column_filter() {
+    let mut db = Database::with("k int, a int, b int, PRIMARY KEY (k, a, b)");
+    for (a, b) in [(1, 1), (1, 2), (2, 2), (2, 3)] {
+        db.ok(&format!("INSERT INTO t (k, a, b) VALUES (1, {a}, {b})"));
+    }
+    let (one, two) = (tuple_of(&int(1)), tuple_of(&int(2)));
+    let values = bound(&[Value::Bytes(&one), Value::Bytes(&two)]);
+    let text = "SELECT a, b FROM t WHERE (b) IN (?, ?) ALLOW FILTERING";
+    assert_eq!(db.run(text, &values).unwrap(), "1, 1\n1, 2\n2, 2");
+    let null = bound(&[Value::Bytes(&one), Value::Null]);
+    assert!(db.run(text, &null).is_err());
+}
