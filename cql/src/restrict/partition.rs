@@ -11,7 +11,7 @@ use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
-use crate::limits::{IN_LIST_MAX, IN_PRODUCT_MAX};
+use crate::limits::{IN_KEY_BYTES_MAX, IN_LIST_MAX, IN_PRODUCT_MAX};
 
 /// One end of a stretch of tokens.
 pub type TokenBound = Bound;
@@ -167,13 +167,18 @@ pub(crate) fn for_each_key(
     for (choice, column) in columns.iter().zip(key) {
         all.push(choice.eval(std::slice::from_ref(column), bindings)?);
     }
-    check_product(all.iter().map(Vec::len), "partition-key")?;
+    if !check_product(all.iter().map(Vec::len), "partition-key")? {
+        return Ok(());
+    }
     for (values, column) in all.iter_mut().zip(key).filter(|(values, _)| values.len() > 1) {
         in_order(values, &column.ty)?;
     }
+    let mut total = 0;
     for_each_product(&all, &mut |values: &[&[u8]]| {
         scratch.clear();
         put_partition_key(values.iter().copied(), scratch)?;
+        total += scratch.len();
+        check_total(total)?;
         each(scratch)
     })
 }
@@ -192,11 +197,15 @@ fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
     Ok(())
 }
 
-/// Refuses more combinations than are served.
+/// Refuses more combinations than are served; false if there are none, since a list is empty.
 pub(super) fn check_product(
     lengths: impl Iterator<Item = usize> + Clone,
     what: &str,
-) -> Result<()> {
+) -> Result<bool> {
+    // Before the product: the lists beside an empty one may be of any length.
+    if lengths.clone().any(|length| length == 0) {
+        return Ok(false);
+    }
     let product = lengths.clone().fold(1usize, usize::saturating_mul);
     let lists = lengths.filter(|length| *length > 1).count();
     let max = if lists > 1 { IN_PRODUCT_MAX } else { IN_LIST_MAX };
@@ -205,7 +214,17 @@ pub(super) fn check_product(
             "{what} cartesian product size {product} is greater than maximum {max}"
         )));
     }
-    Ok(())
+    Ok(true)
+}
+
+/// Refuses keys that together have more bytes than one statement may name.
+pub(super) fn check_total(bytes: usize) -> Result<()> {
+    if bytes <= IN_KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the keys that an IN names with the other columns have more than {IN_KEY_BYTES_MAX} bytes: name fewer in one statement"
+    )))
 }
 
 /// Calls `each` with every combination of one value of each list.

@@ -18,7 +18,7 @@ use model::row::Written;
 use model::schema::{Column, ColumnKind, Table};
 
 use super::gather::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
-use super::partition::check_product;
+use super::partition::{check_product, check_total};
 use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -57,6 +57,15 @@ enum NullBound {
     Refused,
     /// Where the partition begins in the order of storage, as Cassandra's reads have it.
     First,
+}
+
+/// What a key longer than any row's is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TooLong {
+    /// The key of no row: a read finds nothing there, a range has nothing to delete.
+    NoRow,
+    /// An error: it cannot be written.
+    Refused,
 }
 
 /// Which rows: parts in the order of columns, slices last.
@@ -224,14 +233,16 @@ impl RowChoice {
 
     /// The rows that are named, all of their columns by value: sorted, each once.
     pub fn rows(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<RowKey>> {
-        let rows = self.prefixes(table, bindings)?;
-        rows.iter().try_for_each(RowKey::check_bytes)?;
-        Ok(rows)
+        self.prefixes(table, bindings, TooLong::Refused)
     }
 
     /// The clustering keys, or their prefixes, that the parts by value name: sorted, each once.
-    /// They may be longer than any row's key: a read finds nothing there.
-    fn prefixes(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<RowKey>> {
+    fn prefixes(
+        &self,
+        table: &Table,
+        bindings: &Bindings<'_>,
+        too_long: TooLong,
+    ) -> Result<Vec<RowKey>> {
         let mut lists = Vec::new();
         for part in &self.parts {
             if let RowPart::ValueSet { first, count, values } = part {
@@ -239,12 +250,31 @@ impl RowChoice {
                 lists.push((columns, values.eval(columns, bindings)?));
             }
         }
-        check_product(lists.iter().map(|(_, values)| values.len()), "clustering-key")?;
+        let lengths = lists.iter().map(|(_, values)| values.len());
+        if !check_product(lengths, "clustering-key")? {
+            return Ok(Vec::new());
+        }
         let mut prefixes = vec![RowKey::default()];
-        for (columns, all) in &lists {
+        for (index, (columns, all)) in lists.iter().enumerate() {
             let mut longer = Vec::with_capacity(prefixes.len() * all.len());
+            let mut total = 0;
             for prefix in &prefixes {
                 for values in all {
+                    // Known before the copy: a long value is repeated for each of the others.
+                    let bytes = values.iter().map(|value| value.len()).sum::<usize>();
+                    let bytes = prefix.bytes.saturating_add(bytes);
+                    if bytes > KEY_BYTES_MAX {
+                        match too_long {
+                            TooLong::NoRow => continue,
+                            TooLong::Refused => {
+                                let rest = lists[index + 1..].iter().flat_map(|(_, all)| &all[0]);
+                                let rest = rest.map(|value| value.len()).sum::<usize>();
+                                return Err(too_long_key(bytes + rest));
+                            }
+                        }
+                    }
+                    total += bytes;
+                    check_total(total)?;
                     let mut key = prefix.clone();
                     for (column, value) in columns.iter().zip(values) {
                         key.put(column, value)?;
@@ -261,7 +291,7 @@ impl RowChoice {
 
     /// The stretches of clustering keys that are named: sorted, disjoint, none of them empty.
     pub fn slices(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
-        let prefixes = self.prefixes(table, bindings)?;
+        let prefixes = self.prefixes(table, bindings, TooLong::NoRow)?;
         let mut slices: Vec<Slice> = prefixes.iter().map(|key| whole(&key.clustering)).collect();
         for part in &self.parts {
             let RowPart::Slice { first, count, lower, upper } = part else { continue };
@@ -276,6 +306,11 @@ impl RowChoice {
                     continue;
                 }
                 let values = bound.values.eval(columns, bindings)?;
+                let bytes = values.iter().map(|value| value.len()).sum::<usize>();
+                // Alone it takes what its client sent; only copies of it are many.
+                if prefixes.len() > 1 {
+                    check_total(bytes.saturating_mul(prefixes.len()))?;
+                }
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {
                     let prefix = &prefix.clustering;
@@ -332,13 +367,16 @@ impl RowKey {
 
     /// Refuses a key that is too long to be a row's.
     pub fn check_bytes(&self) -> Result<()> {
-        let bytes = self.bytes;
-        if bytes <= KEY_BYTES_MAX {
+        if self.bytes <= KEY_BYTES_MAX {
             return Ok(());
         }
-        let text = format!("Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}");
-        Err(Error::Invalid(text))
+        Err(too_long_key(self.bytes))
     }
+}
+
+#[cold]
+fn too_long_key(bytes: usize) -> Error {
+    Error::Invalid(format!("Key length of {bytes} is longer than maximum of {KEY_BYTES_MAX}"))
 }
 
 /// Everything with the prefix.

@@ -368,3 +368,65 @@ fn markers_that_are_tuples_of_one_column_filter() {
     let null = bound(&[Value::Bytes(&one), Value::Null]);
     assert!(db.run(text, &null).is_err());
 }
+
+/// A list of `count` values, as bound.
+fn list_of(count: usize, value: impl Fn(i32) -> Vec<u8>) -> Vec<u8> {
+    let mut list = int(count as i32).to_vec();
+    for index in 0..count {
+        let value = value(index as i32);
+        list.extend_from_slice(&int(value.len() as i32));
+        list.extend_from_slice(&value);
+    }
+    list
+}
+
+#[test]
+fn long_lists_beside_an_empty_one_name_nothing() {
+    let mut db = Database::with("k int, a int, b int, c int, v int, PRIMARY KEY (k, a, b, c)");
+    db.ok("CREATE TABLE p (a int, b int, c int, v int, PRIMARY KEY ((a, b, c)))");
+    let (long, empty) = (list_of(300_000, |n| int(n).to_vec()), list_of(0, |_| Vec::new()));
+    let values = bound(&[Value::Bytes(&long), Value::Bytes(&long), Value::Bytes(&empty)]);
+    for text in [
+        "SELECT * FROM t WHERE k = 1 AND a IN ? AND b IN ? AND c IN ?",
+        "UPDATE t SET v = 1 WHERE k = 1 AND a IN ? AND b IN ? AND c IN ?",
+        "DELETE FROM t WHERE k = 1 AND a IN ? AND b IN ? AND c IN ?",
+        "SELECT * FROM p WHERE a IN ? AND b IN ? AND c IN ?",
+        "DELETE FROM p WHERE a IN ? AND b IN ? AND c IN ?",
+    ] {
+        assert_eq!(db.run(text, &values).as_deref(), Ok(""), "{text}");
+    }
+    let values = bound(&[Value::Bytes(&long), Value::Bytes(&long), Value::Bytes(&long)]);
+    let refused = db.run("SELECT * FROM p WHERE a IN ? AND b IN ? AND c IN ?", &values);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.starts_with("partition-key cartesian product size"), "{refused}");
+}
+
+#[test]
+fn a_long_value_beside_an_in_is_not_copied_without_end() {
+    let mut db = Database::with("k int, a text, b int, c text, PRIMARY KEY (k, a, b, c)");
+    db.ok("CREATE TABLE p (a text, b int, v int, PRIMARY KEY ((a, b)))");
+    let many = list_of(10_000, |n| int(n).to_vec());
+    let [huge, long] = [8 << 20, 60_000].map(|bytes| vec![b'x'; bytes]);
+    let mut run = |text: &str, value: &[u8]| {
+        let values = bound(&[Value::Bytes(value), Value::Bytes(&many)]);
+        db.run(text, &values).map_err(|error| error.to_string())
+    };
+    let nothing = Ok(String::new());
+    assert_eq!(run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &huge), nothing);
+    assert_eq!(run("DELETE FROM t WHERE k = 1 AND a = ? AND b IN ?", &huge), nothing);
+    let write = "DELETE FROM t WHERE k = 1 AND a = ? AND b IN ? AND c = 'c'";
+    let refused = Err("Key length of 8388613 is longer than maximum of 65535".to_owned());
+    assert_eq!(run(write, &huge), refused);
+    for text in [
+        "SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?",
+        "DELETE FROM t WHERE k = 1 AND a = ? AND b IN ?",
+        "SELECT * FROM t WHERE k = 1 AND a = 'a' AND c > ? AND b IN ?",
+        "SELECT * FROM p WHERE a = ? AND b IN ?",
+        write,
+    ] {
+        let refused = run(text, &long).unwrap_err();
+        assert!(refused.starts_with("the keys that an IN names"), "{text}: {refused}");
+    }
+    let short = run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &vec![b'x'; 3000]);
+    assert_eq!(short, nothing);
+}
