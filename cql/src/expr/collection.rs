@@ -61,7 +61,8 @@ pub fn sorted_set<'v>(
     Ok(())
 }
 
-/// Appends a map of these entries in the order of their keys; the last of equal keys stays.
+/// Appends a map of these entries in the order of their keys; the last of equal keys stays. So it is in Cassandra for
+/// what is bound; of a literal any of them stays there (of 60 times the same `INSERT` the first 21 times, the last 39).
 pub fn sorted_map<'v>(
     ty: &CqlType,
     entries: impl Iterator<Item = (&'v [u8], &'v [u8])>,
