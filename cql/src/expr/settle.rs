@@ -110,7 +110,8 @@ impl Compiler<'_> {
                 to.name, to.ty
             )));
         }
-        self.settle(inner, Some(&ExpectedType::new(to.name.clone(), ty)))
+        // Only a check: the receiver's type decides what the bytes are.
+        self.settle(inner, Some(to))
     }
 
     /// The value of a literal.

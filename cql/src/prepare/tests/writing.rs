@@ -111,3 +111,36 @@ fn stamps_of_elements_and_fields() {
     assert!(db.err("SELECT writetime(l[0]) FROM t").starts_with("Element selection"));
     assert!(db.err("SELECT ttl(k[0]) FROM t").contains("PRIMARY KEY"));
 }
+
+/// As Cassandra 5.0.9: `(type)` is checked, and then the value is made for its receiver.
+#[test]
+fn a_type_hint_does_not_decide_the_bytes() {
+    let mut db = Database::with("k varint PRIMARY KEY, b blob, t timestamp, d double");
+    db.ok("INSERT INTO t (k) VALUES ((int)5)");
+    assert_eq!(db.ok("SELECT k FROM t WHERE k = 5"), "5");
+    assert_eq!(db.ok("SELECT k FROM t WHERE k = (int)5"), "5");
+    assert_eq!(db.ok("SELECT k FROM t WHERE k IN ((bigint)5, (varint)(int)6)"), "5");
+    db.ok("INSERT INTO t (k, t) VALUES ((int)9999999999, (bigint)5)");
+    assert_eq!(db.ok("SELECT k FROM t WHERE k = 9999999999"), "9999999999");
+    let marker = |text: &str| {
+        let prepared = prepare(text, &db.schema, Some("ks")).unwrap();
+        prepared.markers.iter().map(|m| format!("{} {}", m.name, m.ty)).collect::<String>()
+    };
+    assert_eq!(marker("INSERT INTO t (k) VALUES ((int)?)"), "k varint");
+    assert_eq!(marker("INSERT INTO t (k, t) VALUES (1, (bigint)?)"), "t timestamp");
+    assert_eq!(marker("INSERT INTO t (k, b) VALUES (1, (int)?)"), "b blob");
+    for (text, error) in [
+        (
+            "UPDATE t SET d = (float)0.1 WHERE k = 5",
+            "Cannot assign value (float)0.1 to d of type double",
+        ),
+        (
+            "UPDATE t SET b = (int)5 WHERE k = 5",
+            "Invalid INTEGER constant (5) for \"b\" of type blob",
+        ),
+        ("INSERT INTO t (k) VALUES ((int)(varint)14)", "Cannot cast value (varint)14 to type int"),
+    ] {
+        let found = db.err(text);
+        assert!(found.starts_with(error), "{found}");
+    }
+}
