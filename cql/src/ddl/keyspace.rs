@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP KEYSPACE; the options are read by [`KeyspaceOptions`].
 
-use model::options::{KeyspaceOptions, Place};
+use model::options::{KEYSPACE_OPTIONS, KeyspaceOptions, Place};
 use model::schema::SchemaChange;
 
 use super::options::given;
@@ -20,8 +20,8 @@ pub(super) fn create(
         return Err(Error::Invalid(text));
     }
     check_name(name)?;
-    let mut warnings = Vec::new();
-    let options = read(context, name, &KeyspaceOptions::default(), properties, &mut warnings)?;
+    check_properties(properties)?;
+    // Before the values are read: what is there already is not made of them.
     if context.schema.keyspace(name).is_some() {
         if if_not_exists {
             return Ok(Ddl::nothing());
@@ -32,9 +32,8 @@ pub(super) fn create(
             text: format!("Cannot add existing keyspace \"{name}\""),
         });
     }
-    if properties.iter().all(|(property, _)| property != "replication") {
-        return Err(Error::invalid("Missing mandatory option 'replication'"));
-    }
+    let mut warnings = Vec::new();
+    let options = read(context, name, &KeyspaceOptions::default(), properties, &mut warnings)?;
     let change = SchemaChange::CreateKeyspace { name: name.to_owned(), options };
     Ok(Ddl::step(change, "CREATED", name, Object::Keyspace, warnings))
 }
@@ -82,6 +81,24 @@ fn check_name(name: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses what is no option of a keyspace, and a keyspace without the one that it must have.
+fn check_properties(properties: &Properties) -> Result<()> {
+    let mut has_replication = false;
+    for (property, value) in properties {
+        if KEYSPACE_OPTIONS.iter().all(|(option, _)| *option != property.as_str()) {
+            return Err(Error::Syntax(format!("Unknown property '{property}'")));
+        }
+        if property == "replication" {
+            given(value).map(property)?;
+            has_replication = true;
+        }
+    }
+    if has_replication {
+        return Ok(());
+    }
+    Err(Error::invalid("Missing mandatory option 'replication'"))
 }
 
 /// What follows WITH, on top of `before`.

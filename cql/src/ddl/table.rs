@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use model::options::TableOptions;
-use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use model::schema::{Column, ColumnKind, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
 
 use super::{Ddl, DdlContext, Object, is_word, options};
@@ -368,6 +368,10 @@ fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Res
         ))),
         Some(found) if found.kind <= ColumnKind::Clustering => {
             Err(Error::invalid(format!("Cannot drop PRIMARY KEY column {column}")))
+        }
+        // As in Cassandra: the cells of its fields are more than the dropped column says.
+        Some(Column { ty: ty @ CqlType::Udt { frozen: false, .. }, .. }) => {
+            Err(Error::invalid(format!("Cannot drop non-frozen column {column} of user type {ty}")))
         }
         Some(_) => Ok(table.drop_column(column, at)?),
     }

@@ -337,3 +337,41 @@ fn names_of_many_columns_are_told_apart_at_once() {
     let text = format!("CREATE TYPE t ({}, c7 int)", columns(60_000));
     assert_eq!(db.err(&text), "Duplicate field name 'c7' in type 't'");
 }
+
+/// Recorded of Cassandra 5.0.9: what is no option is refused, what a known one says is not read.
+#[test]
+fn a_keyspace_that_exists_is_not_made_of_a_refused_map() {
+    let schema = schema();
+    for with in [
+        "replication = {'class': 'Nope', 'replication_factor': 1}",
+        "replication = {'class': 'SimpleStrategy'}",
+    ] {
+        let nothing = planned(&format!("CREATE KEYSPACE IF NOT EXISTS ee WITH {with}"), &schema);
+        assert!(nothing.expect(with).step.is_none());
+        let exists = planned(&format!("CREATE KEYSPACE ee WITH {with}"), &schema);
+        assert!(matches!(exists, Err(Error::AlreadyExists { .. })), "{with}");
+    }
+    let refused = planned("CREATE KEYSPACE other WITH replication = {'class': 'Nope'}", &schema);
+    assert!(refused.is_err());
+    for (with, error) in [
+        ("foo = 1", "Unknown property 'foo'"),
+        ("durable_writes = 1", "Missing mandatory option 'replication'"),
+        ("replication = 'a'", "Invalid value for property 'replication'. It should be a map."),
+    ] {
+        let refused = planned(&format!("CREATE KEYSPACE IF NOT EXISTS ee WITH {with}"), &schema);
+        assert!(refused.expect_err(with).to_string().starts_with(error));
+    }
+}
+
+#[test]
+fn a_column_of_a_user_type_that_is_not_frozen_stays() {
+    let mut db = crate::testing::Database::new();
+    db.ok("CREATE TYPE u (a int)");
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, v u, f frozen<u>)");
+    let refused = "Cannot drop non-frozen column v of user type u";
+    for drop in ["v", "IF EXISTS v", "(f, v)"] {
+        let error = db.err(&format!("ALTER TABLE t DROP {drop}"));
+        assert!(error.starts_with(refused), "{error}");
+    }
+    db.ok("ALTER TABLE t DROP f");
+}

@@ -24,7 +24,8 @@ impl Given {
         }
     }
 
-    pub(super) fn map(&self, name: &str) -> Result<&BTreeMap<String, String>> {
+    /// The map that it is; a refusal if it is none.
+    pub fn map(&self, name: &str) -> Result<&BTreeMap<String, String>> {
         match self {
             Given::Map(map) => Ok(map),
             Given::Text(_) => Err(Refusal::Syntax(format!(
