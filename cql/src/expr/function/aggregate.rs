@@ -19,7 +19,7 @@ pub struct Accumulator {
     count: u64,
     best: Option<Vec<u8>>,
     integers: BigInt,
-    floats: f64,
+    floats: FloatSum,
     decimals: Decimal,
 }
 
@@ -38,7 +38,7 @@ impl Accumulator {
             count: 0,
             best: None,
             integers: BigInt::ZERO,
-            floats: 0.0,
+            floats: FloatSum::default(),
             decimals: Decimal { unscaled: BigInt::ZERO, scale: 0 },
         }
     }
@@ -80,11 +80,11 @@ impl Accumulator {
         match self.ty {
             CqlType::Float => {
                 let number = value.try_into().map(f32::from_be_bytes);
-                self.floats += f64::from(number.map_err(|_| model::Error::Malformed("float"))?);
+                self.floats.add(number.map_err(|_| model::Error::Malformed("float"))?.into());
             }
             CqlType::Double => {
                 let number = value.try_into().map(f64::from_be_bytes);
-                self.floats += number.map_err(|_| model::Error::Malformed("double"))?;
+                self.floats.add(number.map_err(|_| model::Error::Malformed("double"))?);
             }
             CqlType::Decimal => {
                 let number =
@@ -119,12 +119,37 @@ impl Accumulator {
     /// The sum, divided.
     fn number(&self, by: u64) -> Vec<u8> {
         match self.ty {
-            CqlType::Float => ((self.floats / by as f64) as f32).to_be_bytes().to_vec(),
-            CqlType::Double => (self.floats / by as f64).to_be_bytes().to_vec(),
+            CqlType::Float => ((self.floats.value() / by as f64) as f32).to_be_bytes().to_vec(),
+            CqlType::Double => (self.floats.value() / by as f64).to_be_bytes().to_vec(),
             CqlType::Decimal => self.decimals.to_bytes(),
             CqlType::Varint => (&self.integers / by).to_signed_bytes_be(),
             _ => wrapped(&(&self.integers / by), self.ty.fixed_bytes().unwrap_or(8)),
         }
+    }
+}
+
+/// A sum of floats by Kahan's method: what each addition rounds away is brought to the next. In Cassandra's own steps,
+/// so that every bit is the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct FloatSum {
+    sum: f64,
+    compensation: f64,
+    /// Without compensation, which makes no number of infinities.
+    plain: f64,
+}
+
+impl FloatSum {
+    fn add(&mut self, value: f64) {
+        self.plain += value;
+        let term = value - self.compensation;
+        let rounded = self.sum + term;
+        self.compensation = (rounded - self.sum) - term;
+        self.sum = rounded;
+    }
+
+    fn value(&self) -> f64 {
+        let sum = self.sum + self.compensation;
+        if sum.is_nan() && self.plain.is_infinite() { self.plain } else { sum }
     }
 }
 
@@ -142,5 +167,29 @@ fn half_even(number: &BigInt, by: u64) -> BigInt {
         (false, _) => quotient,
         (true, Sign::Minus) => quotient - 1,
         (true, _) => quotient + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(aggregate: Aggregate, values: &[f64]) -> f64 {
+        let mut state = Accumulator::of(aggregate, CqlType::Double);
+        values.iter().for_each(|value| state.add(Some(&value.to_be_bytes())).unwrap());
+        f64::from_be_bytes(state.result().unwrap().try_into().unwrap())
+    }
+
+    /// What Cassandra 5.0.9 answered.
+    #[test]
+    fn sums_of_floats_are_compensated() {
+        assert_eq!(result(Aggregate::Sum, &[0.1; 10]), 1.0);
+        assert_eq!(result(Aggregate::Avg, &[0.1; 10]), 0.1);
+        assert_eq!(result(Aggregate::Sum, &[1e100, 1.0, 1.0, -1e100]), 0.0);
+        assert_eq!(result(Aggregate::Sum, &[1e308, 1e308, -1e308]), f64::INFINITY);
+        let infinite = [0.1, f64::INFINITY, 1.0, f64::INFINITY];
+        assert_eq!(result(Aggregate::Sum, &infinite), f64::INFINITY);
+        assert_eq!(result(Aggregate::Avg, &infinite), f64::INFINITY);
+        assert!(result(Aggregate::Sum, &[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
     }
 }
