@@ -95,7 +95,7 @@ pub fn prepare_parsed(
         ast::Statement::Describe(describe) => plain(Statement::Describe(describe)),
         ast::Statement::Truncate { table, using } => {
             let table = find_table(&table, schema, keyspace)?.clone();
-            let warnings = timeout_warning(using.timeout.is_some(), &table).into_iter().collect();
+            let warnings = timeout_warning(!using.timeout.is_empty(), &table).into_iter().collect();
             Prepared { warnings, ..plain(Statement::Truncate(table)) }
         }
         ast::Statement::Select(select) => {

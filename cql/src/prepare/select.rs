@@ -53,12 +53,12 @@ pub(super) fn compile(
         compiler,
     )?;
     let timeout = ExpectedType::new("[timeout]", CqlType::Duration);
-    select.using.timeout.as_ref().map(|expr| compiler.term(expr, &timeout)).transpose()?;
+    super::write::last(&select.using.timeout, &timeout, compiler)?;
     let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
     let static_alone = filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
     let mut warnings = Vec::new();
-    warnings.extend(super::timeout_warning(select.using.timeout.is_some(), table));
+    warnings.extend(super::timeout_warning(!select.using.timeout.is_empty(), table));
     if select.bypass_cache {
         warnings.push(super::hints::BYPASS_CACHE.warning());
     }

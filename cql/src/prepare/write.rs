@@ -50,13 +50,13 @@ fn unsupported_condition() -> Error {
 
 /// What its user should know of a statement.
 pub(super) fn warnings(modification: &Modification, table: &Table) -> Vec<String> {
-    let asks = using_of(modification).timeout.is_some();
+    let asks = !using_of(modification).timeout.is_empty();
     super::timeout_warning(asks, table).into_iter().collect()
 }
 
 /// What its user should know of a batch.
 pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
-    let asks = |one| batch.using.timeout.is_some() || using_of(one).timeout.is_some();
+    let asks = |one| !batch.using.timeout.is_empty() || !using_of(one).timeout.is_empty();
     let mut each = batch.statements.iter().zip(&plan.writes);
     let found = each.find_map(|(one, write)| super::timeout_warning(asks(one), &write.table));
     found.into_iter().collect()
@@ -72,14 +72,14 @@ pub(super) fn compile_batch(
     if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
         return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
     }
-    if batch.using.ttl.is_some() {
+    if !batch.using.ttl.is_empty() {
         return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
     }
     let mut markers = vec![None; names.len()];
     let mut writes = Vec::with_capacity(batch.statements.len());
     let mut batch_timestamp = None;
     for modification in &batch.statements {
-        if batch.using.timestamp.is_some() && using_of(modification).timestamp.is_some() {
+        if !batch.using.timestamp.is_empty() && !using_of(modification).timestamp.is_empty() {
             return Err(Error::invalid(
                 "Timestamp must be set either on BATCH or individual statements",
             ));
@@ -109,18 +109,31 @@ fn using_of(modification: &Modification) -> &Using {
 
 fn timestamp(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let to = ExpectedType::new("[timestamp]", CqlType::Bigint);
-    using.timestamp.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
+    last(&using.timestamp, &to, compiler)
 }
 
 fn ttl(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let to = ExpectedType::new("[ttl]", CqlType::Int);
-    using.ttl.as_ref().map(|expr| compiler.term(expr, &to)).transpose()
+    last(&using.ttl, &to, compiler)
+}
+
+/// The term of a part that counts: the last of its values. Markers among the others still need a type.
+pub(super) fn last(
+    values: &[Expr],
+    to: &ExpectedType,
+    compiler: &mut Compiler<'_>,
+) -> Result<Option<Term>> {
+    let Some((value, others)) = values.split_last() else { return Ok(None) };
+    for marker in others.iter().filter(|value| matches!(value, Expr::Bind(_))) {
+        compiler.term(marker, to)?;
+    }
+    compiler.term(value, to).map(Some)
 }
 
 /// `USING TIMEOUT` has no effect (its user is warned); what it binds still needs a type.
 fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
     let to = ExpectedType::new("[timeout]", CqlType::Duration);
-    using.timeout.as_ref().map(|expr| compiler.term(expr, &to)).transpose().map(drop)
+    last(&using.timeout, &to, compiler).map(drop)
 }
 
 /// Refuses what this server does not do to any table, or not to this one.

@@ -2,15 +2,15 @@
 
 use super::{Access, Expr, Operand, Operator, QualifiedName, Relation};
 
-/// `USING TIMESTAMP .. AND TTL .. AND TIMEOUT ..`.
+/// `USING TIMESTAMP .. AND TTL .. AND TIMEOUT ..`; of a part that is given several times the last counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Using {
     /// `TIMESTAMP n`: time of the write in µs.
-    pub timestamp: Option<Expr>,
+    pub timestamp: Vec<Expr>,
     /// `TTL n`: time to live in seconds.
-    pub ttl: Option<Expr>,
+    pub ttl: Vec<Expr>,
     /// A duration, ScyllaDB's.
-    pub timeout: Option<Expr>,
+    pub timeout: Vec<Expr>,
 }
 
 /// A statement that writes.

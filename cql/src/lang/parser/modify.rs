@@ -223,11 +223,11 @@ impl Parser<'_> {
         }
         loop {
             if parts != UsingParts::Timeout && self.accept_word(Keyword::Timestamp) {
-                using.timestamp = Some(self.integer_or_bind()?);
+                using.timestamp.push(self.integer_or_bind()?);
             } else if parts == UsingParts::All && self.accept_word(Keyword::Ttl) {
-                using.ttl = Some(self.integer_or_bind()?);
+                using.ttl.push(self.integer_or_bind()?);
             } else if self.accept_word(Keyword::Timeout) {
-                using.timeout = Some(self.timeout()?);
+                using.timeout.push(self.timeout()?);
             } else {
                 return Err(match parts {
                     UsingParts::All => self.no_viable(),

@@ -144,3 +144,22 @@ fn a_type_hint_does_not_decide_the_bytes() {
         assert!(found.starts_with(error), "{found}");
     }
 }
+
+#[test]
+fn of_a_ttl_that_is_given_twice_the_last_counts() {
+    let mut db = Database::with("k int PRIMARY KEY, v int");
+    db.ok("INSERT INTO t (k, v) VALUES (1, 1) USING TTL 7000 AND TTL 100");
+    assert_eq!(db.ok("SELECT ttl(v) FROM t"), "100");
+    let values = [int(1000), int(50)];
+    let values = bound(&values.each_ref().map(|value| Value::Bytes(value)));
+    db.run("INSERT INTO t (k, v) VALUES (1, 1) USING TTL ? AND TTL ?", &values).unwrap();
+    assert_eq!(db.ok("SELECT ttl(v) FROM t"), "50");
+    let first = bound(&[Value::Bytes(&int(1000))]);
+    db.run("UPDATE t USING TTL ? AND TTL 70 SET v = 2 WHERE k = 1", &first).unwrap();
+    assert_eq!(db.ok("SELECT ttl(v) FROM t"), "70");
+    let text =
+        "INSERT INTO t (k, v) VALUES (1, 1) USING TTL ? AND TIMESTAMP ? AND TTL ? AND TIMESTAMP ?";
+    let prepared = prepare(text, &db.schema, Some("ks")).unwrap();
+    let names: Vec<&str> = prepared.markers.iter().map(|marker| marker.name.as_ref()).collect();
+    assert_eq!(names, ["[ttl]", "[timestamp]", "[ttl]", "[timestamp]"]);
+}
