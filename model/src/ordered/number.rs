@@ -7,6 +7,8 @@ use crate::{Error, Result};
 
 /// Longest varint or decimal that can be a key, in bytes.
 const NUMBER_BYTES_MAX: usize = 0x3FFF;
+/// More digits than a decimal of a key can have: a byte holds less than two and a half.
+const DIGITS_MAX: usize = NUMBER_BYTES_MAX * 5 / 2;
 /// Digits that a decimal's zeros may be written out to.
 const PLAIN_DIGITS_MAX: i64 = 40;
 
@@ -87,11 +89,14 @@ pub(super) fn get_decimal(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()
     loop {
         match from.byte()? ^ flip {
             0 => break,
+            _ if digits.len() == DIGITS_MAX => return Err(Error::Malformed("decimal")),
             digit @ 1..=10 => digits.push(char::from(b'0' + digit - 1)),
             _ => return Err(Error::Malformed("decimal")),
         }
     }
-    let mut scale = digits.len() as i64 - exponent as i64;
+    // A client's paging state may hold any bytes.
+    let scale = (digits.len() as i64).checked_sub(exponent as i64);
+    let mut scale = scale.ok_or(Error::Malformed("decimal"))?;
     // 100 comes back as 100 and not as 1E+2.
     if (-PLAIN_DIGITS_MAX..0).contains(&scale) {
         digits.extend(std::iter::repeat_n('0', scale.unsigned_abs() as usize));

@@ -264,3 +264,23 @@ fn vectors_of_variable_elements_order_element_by_element() {
     check(&ty, &[2, 0xFF, 0xFF, 2, 0, 2], &[2, 0, 1, 2, 0xFF, 0xFB], Ordering::Less);
     check(&ty, &[2, 0, 1, 2, 0xFF, 0xFB], &[2, 0, 1, 2, 0, 2], Ordering::Less);
 }
+
+#[test]
+fn forged_decimals_are_malformed() {
+    let read = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        Reader::new(bytes).component(&CqlType::Decimal, false, &mut out).map(|()| out)
+    };
+    let mut exponent = encoded(&CqlType::Decimal, false, &decimal(1, 0));
+    let at = exponent.iter().position(|byte| *byte == 0x80).expect("the exponent's sign");
+    for smallest in [[0; 8], [0xFF; 8]] {
+        exponent[at..at + 8].copy_from_slice(&smallest);
+        assert!(read(&exponent).is_err(), "{exponent:?}");
+    }
+    // No end of digits.
+    let mut digits = encoded(&CqlType::Decimal, false, &decimal(1, 0));
+    let end = digits.pop().expect("the end of the digits");
+    digits.extend(std::iter::repeat_n(10, 1 << 20));
+    digits.push(end);
+    assert!(read(&digits).is_err());
+}
