@@ -41,7 +41,7 @@ pub const TYPE_NESTING_MAX: u8 = 2 * NESTING_MAX;
 /// Most operators in one row of a sum or a product: each is a level of the tree.
 pub const OPERATORS_MAX: usize = 100;
 /// Deepest tree of an expression, in operators and parentheses inside each other: it bounds the
-/// stack that compiling and evaluating one needs.
+/// stack that showing, compiling, evaluating and dropping one needs.
 pub const EXPRESSION_DEPTH_MAX: usize = OPERATORS_MAX + NESTING_MAX as usize;
 /// Most relations of a `WHERE`.
 pub const RELATIONS_MAX: usize = 100;

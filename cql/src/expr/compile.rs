@@ -18,7 +18,6 @@ use super::{Kind, Signature, Term};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
-use crate::limits::EXPRESSION_DEPTH_MAX;
 use crate::types::resolve_type;
 
 /// The type and name of what a value is expected for.
@@ -47,15 +46,13 @@ pub struct Compiler<'a> {
     markers: Vec<Option<Marker>>,
     /// The selection being compiled; `None` among terms.
     pub(super) selection: Option<Selection>,
-    /// How deep in an expression the compiler is.
-    depth: usize,
 }
 
 impl<'a> Compiler<'a> {
     /// A compiler for a statement on `table` whose markers have these names.
     pub fn new(schema: &'a Schema, table: &'a Table, names: &'a [Option<String>]) -> Self {
         let markers = vec![None; names.len()];
-        Compiler { schema, table, names, markers, selection: None, depth: 0 }
+        Compiler { schema, table, names, markers, selection: None }
     }
 
     /// The markers, all of which were met.
@@ -165,17 +162,9 @@ impl<'a> Compiler<'a> {
         resolve_type(name, &self.table.keyspace, self.schema)
     }
 
-    /// The draft of an expression, unless it is too deep.
+    /// The draft of an expression, whose depth the parser has bounded.
     fn draft<'e>(&mut self, expr: &'e Expr) -> Result<Draft<'e>> {
-        if self.depth == EXPRESSION_DEPTH_MAX {
-            return Err(Error::invalid(format!(
-                "an expression has more than {EXPRESSION_DEPTH_MAX} operators inside each other"
-            )));
-        }
-        self.depth += 1;
-        let form = self.form(expr);
-        self.depth -= 1;
-        Ok(Draft { expr, form: form? })
+        Ok(Draft { expr, form: self.form(expr)? })
     }
 
     fn form<'e>(&mut self, expr: &'e Expr) -> Result<Form<'e>> {

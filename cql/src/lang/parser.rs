@@ -20,7 +20,7 @@ use super::keyword::Keyword;
 use super::lexer;
 use super::syntax_error::SyntaxError;
 use super::token::{Kind, Token};
-use crate::limits::{BIND_MARKERS_MAX, NESTING_MAX, STATEMENT_BYTES_MAX};
+use crate::limits::{BIND_MARKERS_MAX, EXPRESSION_DEPTH_MAX, NESTING_MAX, STATEMENT_BYTES_MAX};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
@@ -33,8 +33,16 @@ pub fn parse(text: &str) -> Result<Parsed> {
         )));
     }
     let tokens = lexer::tokens(text)?;
-    let mut parser =
-        Parser { text, tokens, at: 0, depth: 0, binds: Vec::new(), tried: Vec::new(), term_end: 0 };
+    let mut parser = Parser {
+        text,
+        tokens,
+        at: 0,
+        depth: 0,
+        height: 0,
+        binds: Vec::new(),
+        tried: Vec::new(),
+        term_end: 0,
+    };
     let statement = parser.statement()?;
     while parser.accept(Kind::Semicolon) {}
     if parser.peek() != Kind::End && parser.at == parser.term_end {
@@ -50,6 +58,8 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: u8,
+    /// The height of the highest tree among the expressions read so far at this level.
+    height: usize,
     binds: Vec<Option<String>>,
     /// The keywords asked for at the token `at`.
     tried: Vec<Keyword>,
@@ -271,9 +281,24 @@ impl Parser<'_> {
             return Err(SyntaxError::pointed(self.text, self.token(), &problem, &[]));
         }
         self.depth += 1;
-        let result = rule(self);
+        let beside = std::mem::take(&mut self.height);
+        let result = rule(self)?;
         self.depth -= 1;
-        result
+        self.raise()?;
+        self.height = self.height.max(beside);
+        Ok(result)
+    }
+
+    /// Counts one more level of the tree above what was read; the levels are limited.
+    fn raise(&mut self) -> Result<()> {
+        if self.height >= EXPRESSION_DEPTH_MAX {
+            let problem = format!(
+                "an expression has more than {EXPRESSION_DEPTH_MAX} operators inside each other"
+            );
+            return Err(SyntaxError::pointed(self.text, self.token(), &problem, &[]));
+        }
+        self.height += 1;
+        Ok(())
     }
 
     /// A new bind marker.

@@ -1,6 +1,8 @@
 //! Expressions: terms and selectors, which share one grammar and differ in whether a bare name is
 //! a column.
 
+use std::mem;
+
 use super::super::ast::{Access, BinaryOp, Expr, Literal, LiteralKind, QualifiedName};
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
 use crate::limits::OPERATORS_MAX;
@@ -52,6 +54,7 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self, columns: Columns) -> Result<Expr> {
+        let beside = mem::take(&mut self.height);
         let mut left = self.product(columns)?;
         for operators in 0usize.. {
             let op = match self.peek() {
@@ -74,8 +77,10 @@ impl Parser<'_> {
                 self.advance();
             }
             let right = self.product(columns)?;
+            self.raise()?;
             left = Expr::Binary(op, Box::new(left), Box::new(right));
         }
+        self.height = self.height.max(beside);
         Ok(left)
     }
 
@@ -88,6 +93,7 @@ impl Parser<'_> {
     }
 
     fn product(&mut self, columns: Columns) -> Result<Expr> {
+        let beside = mem::take(&mut self.height);
         let mut left = self.signed(columns)?;
         for operators in 0usize.. {
             let op = match self.peek() {
@@ -99,8 +105,10 @@ impl Parser<'_> {
             self.limit_operators(operators)?;
             self.advance();
             let right = self.signed(columns)?;
+            self.raise()?;
             left = Expr::Binary(op, Box::new(left), Box::new(right));
         }
+        self.height = self.height.max(beside);
         Ok(left)
     }
 
@@ -117,14 +125,23 @@ impl Parser<'_> {
             let inner = self.nested(|p| p.signed(columns))?;
             return Ok(Expr::Negate(Box::new(inner)));
         }
-        let mut value = self.simple(columns)?;
         if columns == Columns::Refused {
-            return Ok(value);
+            return self.simple(columns);
         }
+        let beside = mem::take(&mut self.height);
+        let value = self.simple(columns)?;
+        let value = self.parts(value)?;
+        self.height = self.height.max(beside);
+        Ok(value)
+    }
+
+    /// The parts of parts that follow a value.
+    fn parts(&mut self, mut value: Expr) -> Result<Expr> {
         let mut parts = 0;
         while let Some(access) = self.access()? {
             parts += 1;
             self.limit_operators(parts)?;
+            self.raise()?;
             value = Expr::Part(Box::new(value), Box::new(access));
         }
         Ok(value)
@@ -293,13 +310,11 @@ impl Parser<'_> {
         if !self.is_name_at(0) {
             return Err(self.no_viable());
         }
-        let mut value = Expr::Column(self.name()?);
-        let mut parts = 0;
-        while let Some(access) = self.access()? {
-            parts += 1;
-            self.limit_operators(parts)?;
-            value = Expr::Part(Box::new(value), Box::new(access));
-        }
+        let beside = mem::take(&mut self.height);
+        let column = Expr::Column(self.name()?);
+        let value = self.parts(column)?;
+        self.raise()?;
+        self.height = self.height.max(beside);
         self.expect(Kind::RightParen)?;
         Ok(Expr::Call(name, vec![value]))
     }
