@@ -1,10 +1,11 @@
 //! `to_json`: a value of any type as JSON text.
 
 use model::CqlType;
+use model::limits::CELL_BYTES_MAX;
 use model::types::{collection_elements, tuple_fields, vector_elements};
 
 use super::{Call, table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::literal::{timestamp_text, to_text};
 
 /// `to_json`, also of a null.
@@ -14,15 +15,35 @@ pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 /// A value as JSON text.
 pub fn json_text(ty: &CqlType, value: Option<&[u8]>) -> Result<String> {
-    let mut out = String::new();
+    let mut out = Json::default();
     put(ty, value, &mut out)?;
-    Ok(out)
+    Ok(out.text)
 }
 
-fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
+/// JSON text as it grows, no longer than a cell may be: keys in keys are escaped at each level, which doubles them.
+#[derive(Default)]
+struct Json {
+    text: String,
+}
+
+impl Json {
+    fn push_str(&mut self, piece: &str) -> Result<()> {
+        if piece.len() > CELL_BYTES_MAX - self.text.len() {
+            let text = format!("the JSON text of a value has more than {CELL_BYTES_MAX} bytes");
+            return Err(Error::Invalid(text));
+        }
+        self.text.push_str(piece);
+        Ok(())
+    }
+
+    fn push(&mut self, c: char) -> Result<()> {
+        self.push_str(c.encode_utf8(&mut [0; 4]))
+    }
+}
+
+fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut Json) -> Result<()> {
     let Some(value) = value else {
-        out.push_str("null");
-        return Ok(());
+        return out.push_str("null");
     };
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
@@ -31,17 +52,16 @@ fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
         }
         CqlType::Map { key, value: of, .. } => {
             let mut items = collection_elements(value)?.doubled();
-            out.push('{');
+            out.push('{')?;
             let mut first = true;
             while let Some(item) = items.next() {
-                comma(&mut first, out);
+                comma(&mut first, out)?;
                 put_key(key, item?, out)?;
-                out.push_str(": ");
+                out.push_str(": ")?;
                 let item = items.next().ok_or(model::Error::Malformed("map"))??;
                 put(of, Some(item), out)?;
             }
-            out.push('}');
-            Ok(())
+            out.push('}')
         }
         CqlType::Tuple(parts) => {
             let mut fields = tuple_fields(value);
@@ -50,16 +70,15 @@ fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
         }
         CqlType::Udt { definition, .. } => {
             let mut fields = tuple_fields(value);
-            out.push('{');
+            out.push('{')?;
             let mut first = true;
             for (name, ty) in &definition.fields {
-                comma(&mut first, out);
-                put_string(&json_name(name), out);
-                out.push_str(": ");
+                comma(&mut first, out)?;
+                put_string(&json_name(name), out)?;
+                out.push_str(": ")?;
                 put(ty, fields.next().transpose()?.flatten(), out)?;
             }
-            out.push('}');
-            Ok(())
+            out.push('}')
         }
         CqlType::Vector { element, dimensions } => {
             let items = vector_elements(element, *dimensions, value);
@@ -69,37 +88,30 @@ fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut String) -> Result<()> {
     }
 }
 
-fn comma(first: &mut bool, out: &mut String) {
-    if !std::mem::take(first) {
-        out.push_str(", ");
-    }
+fn comma(first: &mut bool, out: &mut Json) -> Result<()> {
+    if std::mem::take(first) { Ok(()) } else { out.push_str(", ") }
 }
 
 fn put_list<'v>(
     items: impl Iterator<Item = Result<(&'v CqlType, Option<&'v [u8]>)>>,
-    out: &mut String,
+    out: &mut Json,
 ) -> Result<()> {
-    out.push('[');
+    out.push('[')?;
     let mut first = true;
     for item in items {
         let (ty, value) = item?;
-        comma(&mut first, out);
+        comma(&mut first, out)?;
         put(ty, value, out)?;
     }
-    out.push(']');
-    Ok(())
+    out.push(']')
 }
 
 /// A key of a JSON object is a string, whatever it is in CQL.
-fn put_key(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
-    let mut key = String::new();
+fn put_key(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
+    let mut key = Json::default();
     put(ty, Some(value), &mut key)?;
-    if key.starts_with('"') {
-        out.push_str(&key);
-    } else {
-        put_string(&key, out);
-    }
-    Ok(())
+    let key = key.text;
+    if key.starts_with('"') { out.push_str(&key) } else { put_string(&key, out) }
 }
 
 /// A name that is not lower case keeps its quotes inside the string.
@@ -111,10 +123,9 @@ fn json_name(name: &str) -> String {
     }
 }
 
-fn put_scalar(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
+fn put_scalar(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
     if value.is_empty() && !matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob) {
-        put_string("", out);
-        return Ok(());
+        return put_string("", out);
     }
     let is_bare = table::is_number(ty) || *ty == CqlType::Boolean;
     let text = match ty {
@@ -126,29 +137,28 @@ fn put_scalar(ty: &CqlType, value: &[u8], out: &mut String) -> Result<()> {
     };
     // JSON has no word for these two.
     if is_bare && (text.ends_with("NaN") || text.ends_with("Infinity")) {
-        out.push_str("null");
+        out.push_str("null")
     } else if is_bare {
-        out.push_str(&text);
+        out.push_str(&text)
     } else {
-        put_string(&text, out);
+        put_string(&text, out)
     }
-    Ok(())
 }
 
-fn put_string(text: &str, out: &mut String) {
-    out.push('"');
+fn put_string(text: &str, out: &mut Json) -> Result<()> {
+    out.push('"')?;
     for c in text.chars() {
         match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
+            '"' => out.push_str("\\\"")?,
+            '\\' => out.push_str("\\\\")?,
+            '\n' => out.push_str("\\n")?,
+            '\r' => out.push_str("\\r")?,
+            '\t' => out.push_str("\\t")?,
+            '\u{8}' => out.push_str("\\b")?,
+            '\u{c}' => out.push_str("\\f")?,
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32))?,
+            c => out.push(c)?,
         }
     }
-    out.push('"');
+    out.push('"')
 }

@@ -4,6 +4,7 @@
 
 use md5::{Digest, Md5};
 use model::CqlType;
+use model::limits::CELL_BYTES_MAX;
 use model::types::put_vector_element;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
@@ -16,6 +17,8 @@ type Outcome = Result<Option<Vec<u8>>>;
 /// Makes the digest of bytes.
 type Algorithm = fn(&[u8]) -> Vec<u8>;
 
+/// Bytes that the length of an element of a vector takes at most.
+const LENGTH_BYTES_MAX: u64 = 9;
 /// The smallest timeuuid there is: version 1, at the epoch of Unix.
 const TIMEUUID: [u8; 16] =
     [0x13, 0x81, 0x40, 0, 0x1d, 0xd2, 0x11, 0xb2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
@@ -27,7 +30,7 @@ pub(super) fn null(_: &Call<'_>) -> Outcome {
 
 /// `mask_default`: the same value for all values of a type.
 pub(super) fn default(call: &Call<'_>) -> Outcome {
-    Ok(Some(default_of(call.ty(0))))
+    default_of(call.ty(0)).map(Some)
 }
 
 /// `mask_replace`: the second argument.
@@ -113,9 +116,9 @@ fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
     D::digest(bytes).to_vec()
 }
 
-/// The value that stands for all values of a type.
-fn default_of(ty: &CqlType) -> Vec<u8> {
-    match ty {
+/// The value that stands for all values of a type, if one fits a cell.
+fn default_of(ty: &CqlType) -> Result<Vec<u8>> {
+    Ok(match ty {
         CqlType::Ascii | CqlType::Text => b"****".to_vec(),
         CqlType::Blob => Vec::new(),
         CqlType::Boolean | CqlType::Tinyint | CqlType::Varint => vec![0],
@@ -136,22 +139,36 @@ fn default_of(ty: &CqlType) -> Vec<u8> {
         CqlType::Timeuuid => TIMEUUID.to_vec(),
         // Empty.
         CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => vec![0; 4],
-        CqlType::Tuple(parts) => fields(parts.iter()),
-        CqlType::Udt { definition, .. } => fields(definition.fields.iter().map(|(_, ty)| ty)),
+        CqlType::Tuple(parts) => fields(parts.iter())?,
+        CqlType::Udt { definition, .. } => fields(definition.fields.iter().map(|(_, ty)| ty))?,
         CqlType::Vector { element, dimensions } => {
-            let (item, mut out) = (default_of(element), Vec::new());
+            let (item, mut out) = (default_of(element)?, Vec::new());
+            let each = (item.len() as u64).saturating_add(LENGTH_BYTES_MAX);
+            if each.saturating_mul(u64::from(*dimensions)) > CELL_BYTES_MAX as u64 {
+                return Err(too_large());
+            }
             (0..*dimensions).for_each(|_| put_vector_element(element, &item, &mut out));
             out
         }
-    }
+    })
+}
+
+/// The default of a type takes more than a cell may.
+#[cold]
+fn too_large() -> Error {
+    Error::invalid(format!("the default value of a type has more than {CELL_BYTES_MAX} bytes"))
 }
 
 /// The fields of a tuple or a user type, each with its default.
-fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> Vec<u8> {
+fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for value in types.map(default_of) {
+        let value = value?;
+        if out.len() + value.len() > CELL_BYTES_MAX {
+            return Err(too_large());
+        }
         out.extend_from_slice(&(value.len() as i32).to_be_bytes());
         out.extend_from_slice(&value);
     }
-    out
+    Ok(out)
 }

@@ -1,5 +1,8 @@
 //! Functions as statements call them, against one table.
 
+use model::CqlType;
+
+use super::json_text;
 use crate::testing::Database;
 
 #[test]
@@ -392,4 +395,46 @@ fn a_string_of_ascii_characters_is_ascii() {
     }
     db.ok("INSERT INTO t (k, s, a) VALUES (1, 'a' + 'b', 'c' + 'd')");
     assert_eq!(db.ok("SELECT s, a FROM t"), "\"ab\", \"cd\"");
+}
+
+/// Keys in keys are escaped at each level: their text doubled with each, until the memory was full.
+#[test]
+fn json_of_maps_that_are_keys_of_maps_is_refused_when_it_is_too_long() {
+    let ty = |depth: usize| {
+        let int =
+            CqlType::Map { key: CqlType::Int.into(), value: CqlType::Int.into(), frozen: true };
+        (1..depth).fold(int, |key, _| CqlType::Map {
+            key: key.into(),
+            value: CqlType::Int.into(),
+            frozen: true,
+        })
+    };
+    let value = |depth: usize| {
+        (0..depth).fold(vec![0, 0, 0, 1], |key, _| {
+            let mut map = vec![0, 0, 0, 1];
+            map.extend_from_slice(&(key.len() as i32).to_be_bytes());
+            map.extend_from_slice(&key);
+            map.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 1]);
+            map
+        })
+    };
+    assert_eq!(json_text(&ty(2), Some(&value(2))).unwrap(), r#"{"{\"1\": 1}": 1}"#);
+    let error = json_text(&ty(36), Some(&value(36))).unwrap_err().to_string();
+    assert_eq!(error, "the JSON text of a value has more than 16711680 bytes");
+}
+
+/// Three vectors in each other asked for 16 TB when the statement was prepared.
+#[test]
+fn a_default_that_is_larger_than_a_cell_is_refused_when_it_is_prepared() {
+    let mut db = Database::with("k int PRIMARY KEY");
+    db.ok("INSERT INTO t (k) VALUES (1)");
+    let of = |ty: &str| format!("SELECT mask_default(({ty}) null) FROM t");
+    for ty in [
+        "vector<vector<vector<float, 16000>, 16000>, 16000>",
+        "tuple<vector<vector<float, 16000>, 250>, vector<vector<float, 16000>, 250>>",
+    ] {
+        let error = db.err(&of(ty));
+        assert_eq!(error, "the default value of a type has more than 16711680 bytes", "{ty}");
+    }
+    assert_eq!(db.ok(&of("vector<vector<tinyint, 2>, 2>")), "[[0, 0], [0, 0]]");
 }
