@@ -40,6 +40,7 @@ use model::CqlType;
 use model::types::tuple_fields;
 pub(crate) use name::undefined;
 pub use row::{InStatic, Source, StampKind, Wanted};
+pub(crate) use selection::check_result_bytes;
 pub use selection::{Selected, Selection};
 use slice::KeySlice;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use model::CqlType;
+use model::limits::CELL_BYTES_MAX;
 use model::types::put_vector_element;
 
 use super::collection::{put_list, sorted_map, sorted_set};
@@ -52,7 +53,9 @@ impl Build {
         let mut out = Vec::new();
         if let Build::Tuple(fields) = self {
             for field in fields {
-                put_field(&field.eval(env)?, &mut out)?;
+                let value = field.eval(env)?;
+                check_bytes(out.len() + value.bytes().map_or(0, <[u8]>::len))?;
+                put_field(&value, &mut out)?;
             }
             return Ok(out);
         }
@@ -76,16 +79,29 @@ impl Build {
 
 /// The values of the elements of a collection, which cannot be null.
 fn elements<'e>(terms: &'e [Term], env: &'e impl Env) -> Result<Vec<Cow<'e, [u8]>>> {
+    let mut total = 0;
     terms
         .iter()
         .map(|term| match term.eval(env)? {
-            Evaluated::Bytes(bytes) => Ok(bytes),
+            Evaluated::Bytes(bytes) => {
+                total += bytes.len();
+                check_bytes(total)?;
+                Ok(bytes)
+            }
             Evaluated::Null => Err(Error::invalid("null is not supported inside collections")),
             Evaluated::Unset => {
                 Err(Error::invalid("unset value is not supported inside collections"))
             }
         })
         .collect()
+}
+
+/// Refuses a value of so many bytes, lengths of its parts apart, before it is put together.
+fn check_bytes(bytes: usize) -> Result<()> {
+    if bytes > CELL_BYTES_MAX {
+        return Err(Error::invalid(format!("a value has more than {CELL_BYTES_MAX} bytes")));
+    }
+    Ok(())
 }
 
 /// Appends a field of a tuple, which can be null.

@@ -4,7 +4,8 @@ use model::schema::Column;
 
 use super::{Kind, Signature, Term, Wanted};
 use crate::bind::Bindings;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::limits::RESULT_BYTES_MAX;
 
 /// Everything a `SELECT` selects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +45,14 @@ impl Selection {
 
     /// The values of the terms that are evaluated once.
     pub fn evaluate_once(&self, bindings: &Bindings<'_>) -> Result<Vec<Option<Vec<u8>>>> {
-        self.once.iter().map(|term| Ok(term.eval(bindings)?.into_bytes())).collect()
+        let mut bytes = 0;
+        let each = self.once.iter().map(|term| {
+            let value = term.eval(bindings)?.into_bytes();
+            bytes += value.as_ref().map_or(0, Vec::len);
+            check_result_bytes(bytes)?;
+            Ok(value)
+        });
+        each.collect()
     }
 
     /// The selection of groups: what reads a row outside of aggregates reads the first of each.
@@ -55,6 +63,16 @@ impl Selection {
         }
         self
     }
+}
+
+/// Refuses so many bytes, of a result or of what is kept for one. Pages end earlier, by the limit of their read.
+pub(crate) fn check_result_bytes(bytes: usize) -> Result<()> {
+    if bytes > RESULT_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the result has more than {RESULT_BYTES_MAX} bytes: set a page size or a LIMIT"
+        )));
+    }
+    Ok(())
 }
 
 /// Replaces the parts of a term that read a row.

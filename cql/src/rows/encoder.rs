@@ -12,8 +12,7 @@ use super::view::{ClusteringValues, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
-use crate::expr::{Env, Selection};
-use crate::limits::RESULT_BYTES_MAX;
+use crate::expr::{Env, Selection, check_result_bytes};
 
 /// By which clustering columns rows of several partitions are brought into one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +83,7 @@ struct Grouping {
     order_key: Vec<u8>,
     accumulators: Vec<Accumulator>,
     firsts: Vec<Option<Vec<u8>>>,
+    first_bytes: usize,
     /// How many groups a partition may give, and the partition that gave so many.
     per_partition: u64,
     partition: (Vec<u8>, u64),
@@ -128,6 +128,7 @@ impl<'a> ResultEncoder<'a> {
             order_key: Vec::new(),
             accumulators: Vec::new(),
             firsts: Vec::new(),
+            first_bytes: 0,
             per_partition: shape.groups_per_partition,
             partition: (Vec::new(), 0),
         });
@@ -205,13 +206,14 @@ impl<'a> ResultEncoder<'a> {
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&view, self.out)?;
+            check_result_bytes(self.out.len() - self.start)?;
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
             let key = ordered.key(self.table, clustering)?;
             ordered.rows.push((key, start..self.out.len()));
         }
-        self.check_bytes()
+        Ok(Flow::More)
     }
 
     /// Adds a row to its group.
@@ -243,16 +245,6 @@ impl<'a> ResultEncoder<'a> {
         Ok(Flow::More)
     }
 
-    /// A page ends by the read's own limit; this bounds what has no pages.
-    fn check_bytes(&self) -> Result<Flow> {
-        if self.out.len() - self.start > RESULT_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "the result has more than {RESULT_BYTES_MAX} bytes: set a page size or a LIMIT"
-            )));
-        }
-        Ok(Flow::More)
-    }
-
     fn end_group(&mut self, grouping: &Grouping) -> Result<()> {
         let empty;
         let accumulators = if grouping.current.is_some() {
@@ -270,12 +262,13 @@ impl<'a> ResultEncoder<'a> {
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&group, self.out)?;
+            check_result_bytes(self.out.len() - self.start)?;
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
             ordered.rows.push((grouping.order_key.clone(), start..self.out.len()));
         }
-        self.check_bytes().map(drop)
+        Ok(())
     }
 
     /// Brings the rows into order and drops those behind the limit.
@@ -381,16 +374,23 @@ impl Grouping {
             self.current = Some(key);
             self.accumulators = new_accumulators(selection);
             self.firsts.clear();
+            self.first_bytes = 0;
             for first in &selection.firsts {
-                self.firsts.push(first.eval(view)?.into_bytes());
+                let value = first.eval(view)?.into_bytes();
+                self.first_bytes += value.as_ref().map_or(0, Vec::len);
+                check_result_bytes(self.first_bytes)?;
+                self.firsts.push(value);
             }
         }
+        let mut bytes = self.first_bytes;
         for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
         {
             match arguments.first() {
                 Some(argument) => accumulator.add(argument.eval(view)?.bytes())?,
                 None => accumulator.add(None)?,
             }
+            bytes += accumulator.bytes();
+            check_result_bytes(bytes)?;
         }
         Ok(())
     }
@@ -402,7 +402,30 @@ mod tests {
     use model::row::{Cell, RowHead};
     use model::{MutationBuilder, RowBuilder, Token};
 
+    use crate::limits::RESULT_BYTES_MAX;
     use crate::testing::Database;
+
+    /// Only whole rows were counted: 30,000 times a cell of 1 MB ended the process.
+    #[test]
+    fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
+        let mut db = Database::with("k int PRIMARY KEY, v text");
+        db.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20)));
+        let times = |one: &str| vec![one; 30_000].join(", ");
+        let result = format!("the result has more than {RESULT_BYTES_MAX} bytes");
+        for selected in [times("v"), times("max(v)"), format!("count(*), {}", times("v"))] {
+            let error = db.err(&format!("SELECT {selected} FROM t"));
+            assert!(error.starts_with(&result), "{error}");
+        }
+        for one in [format!("[{}]", times("v")), format!("({})", times("v"))] {
+            let error = db.err(&format!("SELECT {one} FROM t"));
+            assert_eq!(error, "a value has more than 16711680 bytes");
+        }
+        let sum = vec!["v"; 30].join(" + ");
+        assert_eq!(
+            db.err(&format!("SELECT {sum} FROM t")),
+            "the operation 'text + text' failed: the text has more than 16711680 bytes"
+        );
+    }
 
     /// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.
     #[test]

@@ -58,6 +58,12 @@ impl Accumulator {
         Ok(())
     }
 
+    /// How many bytes of values it keeps.
+    pub fn bytes(&self) -> usize {
+        let bits = self.integers.bits() + self.decimals.unscaled.bits();
+        self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize
+    }
+
     fn compare(&mut self, value: &[u8]) {
         let wins = match &self.best {
             None => true,

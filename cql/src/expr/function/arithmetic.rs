@@ -4,6 +4,7 @@
 //! has 32 behind the point, or as many more as it begins with zeros.
 
 use model::CqlType;
+use model::limits::CELL_BYTES_MAX;
 use num_bigint::{BigInt, Sign};
 
 use super::Call;
@@ -45,7 +46,12 @@ fn outcome(
     result: &CqlType,
 ) -> Outcome {
     match result {
-        CqlType::Text | CqlType::Ascii => Ok(Some([left.1, right.1].concat())),
+        CqlType::Text | CqlType::Ascii => {
+            if left.1.len() + right.1.len() > CELL_BYTES_MAX {
+                return Err(format!("the text has more than {CELL_BYTES_MAX} bytes"));
+            }
+            Ok(Some([left.1, right.1].concat()))
+        }
         CqlType::Timestamp | CqlType::Date => shift(op, left, right.1, result),
         CqlType::Float | CqlType::Double => {
             let (Some(a), Some(b)) = (float(left), float(right)) else { return Ok(None) };
