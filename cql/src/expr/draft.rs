@@ -4,7 +4,7 @@
 //! Each part of an expression is drafted once and settled once, so that the time of both is in
 //! proportion to the text, however deep it is nested.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use model::CqlType;
 
@@ -67,6 +67,8 @@ pub(super) struct Pending<'e> {
     pub(super) arguments: Vec<Draft<'e>>,
     /// How well it fits the types it was tried for.
     fits: RefCell<Vec<(CqlType, Fit)>>,
+    /// The type of its result where nothing is expected, once it was asked for.
+    natural: OnceCell<Option<CqlType>>,
 }
 
 /// The function or operator of a call.
@@ -97,7 +99,13 @@ pub(super) enum Style {
 
 impl<'e> Pending<'e> {
     pub(super) fn new(callee: Callee, arguments: Vec<Draft<'e>>) -> Self {
-        Pending { callee, arguments, fits: RefCell::new(Vec::new()) }
+        Pending { callee, arguments, fits: RefCell::default(), natural: OnceCell::new() }
+    }
+
+    /// The type of its result where nothing is expected; computed once.
+    fn natural_type(&self, resolve: Resolve<'_>) -> Option<CqlType> {
+        let found = || resolve(self, None).map(|signature| signature.result);
+        self.natural.get_or_init(found).clone()
     }
 
     /// How well a value of it fits; computed once for each type.
@@ -146,7 +154,7 @@ impl Draft<'_> {
     pub(super) fn natural_type(&self, resolve: Resolve<'_>) -> Option<CqlType> {
         match &self.form {
             Form::Literal(literal) => literal::natural_type(literal),
-            Form::Call(call) => resolve(call, None).map(|signature| signature.result),
+            Form::Call(call) => call.natural_type(resolve),
             Form::List(items) => Some(list_of(common_type(items, resolve)?)),
             Form::Set(items) => Some(set_of(common_type(items, resolve)?)),
             Form::Tuple(items) if items.len() == 1 => items[0].natural_type(resolve),
@@ -225,8 +233,19 @@ fn set_of(element: CqlType) -> CqlType {
 
 /// The type of one item that all items fit.
 fn common_type(items: &[Draft<'_>], resolve: Resolve<'_>) -> Option<CqlType> {
-    let mut types = items.iter().filter_map(|item| item.natural_type(resolve));
-    types.find(|ty| items.iter().all(|item| item.fit(ty, resolve) != Fit::No))
+    // Each type is tried once: a list of thousands of one type is looked at twice, not once for each item.
+    let mut tried: Vec<CqlType> = Vec::new();
+    for item in items {
+        let Some(ty) = item.natural_type(resolve) else { continue };
+        if tried.contains(&ty) {
+            continue;
+        }
+        if items.iter().all(|item| item.fit(&ty, resolve) != Fit::No) {
+            return Some(ty);
+        }
+        tried.push(ty);
+    }
+    None
 }
 
 /// How well a value of one type can be taken for one of another.

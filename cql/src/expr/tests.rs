@@ -155,3 +155,22 @@ fn a_selection_of_rows_of_operators_in_parentheses_is_refused_and_aborts_nothing
     let negated = format!("SELECT {}1 FROM t", "- ".repeat(47));
     assert!(parse(&negated).is_ok());
 }
+
+/// The type of an argument was asked for twice at each level: 24 levels took 10 s, 40 would never end.
+#[test]
+fn the_type_of_a_call_in_a_call_is_found_once() {
+    let db = database();
+    let deep = (0..40).fold("?".to_owned(), |text, _| format!("similarity_cosine({text}, ?)"));
+    let error = term(&db, &deep, &CqlType::Float).unwrap_err().to_string();
+    assert!(error.starts_with("Cannot infer type of argument"), "{error}");
+}
+
+/// Each of 20,000 items was a type to be tried for all items: 38 s.
+#[test]
+fn the_common_type_of_many_items_is_found_in_time_in_proportion_to_their_number() {
+    let db = database();
+    let items = vec!["1"; 20_000].join(",");
+    let begin = std::time::Instant::now();
+    assert!(term(&db, &format!("collection_count([{items},'a'])"), &CqlType::Int).is_err());
+    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+}
