@@ -20,6 +20,7 @@ pub mod frame;
 pub mod lang;
 pub mod limits;
 pub mod literal;
+mod nearest;
 pub mod plan;
 pub mod planted;
 pub mod prepare;

@@ -13,6 +13,7 @@ use std::fmt;
 
 use super::keyword::Keyword;
 use super::token::{Kind, Token};
+use crate::nearest::nearest;
 
 /// The statement is not CQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +91,8 @@ impl SyntaxError {
             }
         };
         let excerpt = excerpt(text, line_start, token);
-        let hint = nearest(token.text(text), tried)
-            .map(|word| format!(" Did you mean {}?", word.text().to_ascii_uppercase()))
+        let hint = nearest_word(token.text(text), tried)
+            .map(|word| format!(" Did you mean {}?", word.to_ascii_uppercase()))
             .unwrap_or_default();
         SyntaxError { message: format!("{position} {problem}\n{excerpt}{hint}") }
     }
@@ -129,16 +130,11 @@ fn excerpt(text: &str, line_start: usize, token: Token) -> String {
 }
 
 /// The tried word that `word` most likely misspells.
-fn nearest(word: &str, tried: &[Keyword]) -> Option<Keyword> {
+fn nearest_word(word: &str, tried: &[Keyword]) -> Option<&'static str> {
     if word.len() < 2 || word.len() > 32 {
         return None;
     }
     let word = word.to_ascii_lowercase();
     let distance_max = if word.len() <= 4 { 1 } else { 2 };
-    tried
-        .iter()
-        .map(|keyword| (strsim::osa_distance(&word, keyword.text()), *keyword))
-        .filter(|(distance, _)| (1..=distance_max).contains(distance))
-        .min()
-        .map(|(_, keyword)| keyword)
+    nearest(&word, tried.iter().map(|keyword| keyword.text()), distance_max)
 }

@@ -7,6 +7,7 @@ use model::schema::Schema;
 
 use crate::error::{Error, Result};
 use crate::lang::ast::QualifiedName;
+use crate::nearest::nearest;
 
 /// The table of that name, in the keyspace written or the one in use.
 pub fn find_table<'s>(
@@ -21,13 +22,9 @@ pub fn find_table<'s>(
         return Err(Error::invalid(format!("keyspace {keyspace} does not exist")));
     };
     found.tables.get(&name.name).ok_or_else(|| {
-        let nearest = found
-            .tables
-            .keys()
-            .map(|other| (strsim::osa_distance(&name.name, other), other))
-            .min()
-            .filter(|(distance, _)| *distance <= 2 && *distance < name.name.len());
-        let hint = nearest.map(|(_, other)| format!("\nDid you mean {keyspace}.{other}?"));
+        let known = found.tables.keys().map(String::as_str);
+        let hint = nearest(&name.name, known, 2)
+            .map(|other| format!("\nDid you mean {keyspace}.{other}?"));
         let hint = hint.unwrap_or_default();
         // Drivers of old look for these words; newer ones for the code alone.
         Error::invalid(format!("table {} does not exist{hint}", name.name))
