@@ -51,7 +51,16 @@ pub struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     /// A compiler for a statement on `table` whose markers have these names.
     pub fn new(schema: &'a Schema, table: &'a Table, names: &'a [Option<String>]) -> Self {
-        let markers = vec![None; names.len()];
+        Compiler::going_on(schema, table, names, vec![None; names.len()])
+    }
+
+    /// A compiler for the next statement of a batch, with the markers of those before it.
+    pub fn going_on(
+        schema: &'a Schema,
+        table: &'a Table,
+        names: &'a [Option<String>],
+        markers: Vec<Option<Marker>>,
+    ) -> Self {
         Compiler { schema, table, names, markers, selection: None }
     }
 
@@ -66,12 +75,6 @@ impl<'a> Compiler<'a> {
     /// The markers met so far, so that the next statement of a batch goes on with them.
     pub fn take_markers(&mut self) -> Vec<Option<Marker>> {
         std::mem::take(&mut self.markers)
-    }
-
-    /// Goes on with the markers of an earlier statement.
-    pub fn with_markers(mut self, markers: Vec<Option<Marker>>) -> Self {
-        self.markers = markers;
-        self
     }
 
     /// Gives a marker its type. `named` is its name, unless it was written with one.

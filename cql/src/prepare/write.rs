@@ -1,8 +1,9 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use model::schema::{Column, ColumnKind, Schema};
+use model::schema::{Column, ColumnId, ColumnKind, Schema};
 use model::{CqlType, Table};
 
 use super::{find_table, has_kind, table_of};
@@ -85,7 +86,7 @@ pub(super) fn compile_batch(
             ));
         }
         let table = find_table(table_of(modification), schema, keyspace)?;
-        let mut compiler = Compiler::new(schema, table, names).with_markers(markers);
+        let mut compiler = Compiler::going_on(schema, table, names, markers);
         if batch_timestamp.is_none() {
             batch_timestamp = timestamp(&batch.using, &mut compiler)?;
         }
@@ -161,9 +162,10 @@ fn compile_insert(
     }
     let mut keys: Vec<(&Column, &Expr)> = Vec::new();
     let mut cells = Cells::default();
-    for (index, (name, value)) in names.iter().zip(values).enumerate() {
+    let mut named = HashSet::new();
+    for (name, value) in names.iter().zip(values) {
         let column = table.column(name).ok_or_else(|| undefined(name, table))?;
-        if names[..index].contains(name) {
+        if !named.insert(name) {
             return Err(Error::invalid("The column names contains duplicates"));
         }
         if column.kind <= ColumnKind::Clustering {
@@ -309,6 +311,14 @@ fn compile_delete(
 struct Cells {
     statics: Vec<CellWrite>,
     rows: Vec<CellWrite>,
+    /// Where the cell of each column stands among those of its kind.
+    places: HashMap<ColumnId, Place>,
+}
+
+/// The place of a column's cell, and whether its operations delete the whole of it.
+struct Place {
+    index: usize,
+    deletes: bool,
 }
 
 impl Cells {
@@ -317,6 +327,9 @@ impl Cells {
     }
 
     fn push(&mut self, column: &Column, op: CellOp) {
+        let deletes = op == CellOp::Delete;
+        let index = self.of(column).len();
+        self.places.insert(column.id, Place { index, deletes });
         self.of(column).push(CellWrite {
             column: column.id,
             name: column.name.clone(),
@@ -329,14 +342,17 @@ impl Cells {
     fn assign(&mut self, column: &Column, op: CellOp) -> Result<()> {
         let is_whole = |op: &CellOp| matches!(op, CellOp::Set(_));
         let name = &column.name;
-        let Some(cell) = self.of(column).iter_mut().find(|cell| cell.column == column.id) else {
+        let Some(place) = self.places.get_mut(&column.id) else {
             self.push(column, op);
             return Ok(());
         };
-        if op == CellOp::Delete && cell.ops.contains(&op) {
+        if op == CellOp::Delete && std::mem::replace(&mut place.deletes, true) {
             return Ok(());
         }
-        if is_whole(&op) || cell.ops.iter().any(is_whole) {
+        let index = place.index;
+        let cell = &mut self.of(column)[index];
+        // A whole value is the only operation, and so the first.
+        if is_whole(&op) || cell.ops.first().is_some_and(is_whole) {
             return Err(Error::Syntax(format!("Multiple incompatible setting of column {name}")));
         }
         cell.ops.push(op);
