@@ -183,17 +183,24 @@ impl Table {
 
     /// Adds a static or regular column. One that was dropped and is added as what it was gets its id back.
     pub fn add_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<()> {
+        let column = self.value_column(name, ty, kind)?;
+        let place = self.columns.partition_point(|known| order(known) < order(&column));
+        self.columns.insert(place, column);
+        Ok(())
+    }
+
+    /// A static or regular column that is to be added.
+    fn value_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<Column> {
         assert!(kind >= ColumnKind::Static, "keys are fixed when a table is made");
         let same = |was: &&Column| was.name == name && was.ty == ty && was.kind == kind;
         let was = self.dropped.iter().map(|dropped| &dropped.column).find(same).cloned();
-        let column = match was.filter(|_| self.column(name).is_none()) {
-            Some(was) => was,
-            None => self.new_column(name, ty, kind, 0)?,
-        };
-        assert!(self.column_by_id(column.id).is_none(), "an id belongs to one column");
-        self.columns.push(column);
-        self.sort();
-        Ok(())
+        match was.filter(|_| self.column(name).is_none()) {
+            Some(was) => {
+                assert!(self.column_by_id(was.id).is_none(), "an id belongs to one column");
+                Ok(was)
+            }
+            None => self.new_column(name, ty, kind, 0),
+        }
     }
 
     /// Drops a static or regular column with the cells that are not newer than `dropped_at`, in microseconds.
@@ -277,17 +284,17 @@ impl Table {
     }
 
     fn sort(&mut self) {
-        self.columns.sort_by(|a, b| {
-            let name = |column: &'_ Column| match column.kind {
-                ColumnKind::Static | ColumnKind::Regular => column.name.clone(),
-                _ => String::new(),
-            };
-            (a.kind, a.position, name(a)).cmp(&(b.kind, b.position, name(b)))
-        });
+        self.columns.sort_by(|a, b| order(a).cmp(&order(b)));
         let count = |kind| self.columns.iter().filter(|column| column.kind == kind).count();
         self.partition_key_count = count(ColumnKind::PartitionKey);
         self.clustering_count = count(ColumnKind::Clustering);
     }
+}
+
+/// What columns are ordered by: those of the key by position, the others by name.
+fn order(column: &Column) -> (ColumnKind, u16, &str) {
+    let name = if column.kind >= ColumnKind::Static { &*column.name } else { "" };
+    (column.kind, column.position, name)
 }
 
 /// Whether two of the columns have one id or one name.
@@ -351,13 +358,15 @@ impl TableBuilder {
 
     /// Adds a static column.
     pub fn stat(mut self, name: &str, ty: CqlType) -> Result<Self> {
-        self.table.add_column(name, ty, ColumnKind::Static)?;
+        let column = self.table.value_column(name, ty, ColumnKind::Static)?;
+        self.table.columns.push(column);
         Ok(self)
     }
 
     /// Adds a regular column.
     pub fn regular(mut self, name: &str, ty: CqlType) -> Result<Self> {
-        self.table.add_column(name, ty, ColumnKind::Regular)?;
+        let column = self.table.value_column(name, ty, ColumnKind::Regular)?;
+        self.table.columns.push(column);
         Ok(self)
     }
 
@@ -367,13 +376,13 @@ impl TableBuilder {
         let mut column = self.table.new_column(name, ty, kind, position)?;
         column.descending = descending;
         self.table.columns.push(column);
-        self.table.sort();
         Ok(self)
     }
 
     /// The table, if it has a partition key.
-    pub fn build(self) -> Result<Table> {
+    pub fn build(mut self) -> Result<Table> {
         check_name("Table", &self.table.name)?;
+        self.table.sort();
         if self.table.partition_key_count == 0 {
             return Err(Error::invalid("No PRIMARY KEY specified (exactly one required)"));
         }
@@ -383,5 +392,49 @@ impl TableBuilder {
             ));
         }
         Ok(self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(table: &Table) -> Vec<&str> {
+        table.columns().iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[test]
+    fn columns_stand_in_order_whenever_they_are_added() {
+        let mut table = TableBuilder::new("ks", "t", TableId(Uuid::nil()))
+            .regular("b", CqlType::Int)
+            .and_then(|t| t.clustering("z", CqlType::Int, false))
+            .and_then(|t| t.partition_key("y", CqlType::Int))
+            .and_then(|t| t.stat("s", CqlType::Int))
+            .and_then(|t| t.partition_key("x", CqlType::Int))
+            .and_then(TableBuilder::build)
+            .expect("a table");
+        for (name, kind) in
+            [("c", ColumnKind::Regular), ("a", ColumnKind::Regular), ("r", ColumnKind::Static)]
+        {
+            table.add_column(name, CqlType::Int, kind).expect("the name is free");
+        }
+        assert_eq!(names(&table), ["y", "x", "z", "r", "s", "a", "b", "c"]);
+        assert_eq!((table.partition_key().len(), table.clustering().len()), (2, 1));
+    }
+
+    /// All columns were sorted, and their names cloned, for each that was added: 42 s.
+    #[test]
+    fn a_table_of_many_columns_is_made_in_seconds() {
+        let begin = std::time::Instant::now();
+        let table = TableBuilder::new("ks", "t", TableId(Uuid::nil()));
+        let table = table.partition_key("k", CqlType::Int).expect("a key");
+        let name = |index: usize| format!("c{}", (index * 7919) % 16_000);
+        let table = (0..8_000).try_fold(table, |table, at| table.regular(&name(at), CqlType::Int));
+        let mut table = table.and_then(TableBuilder::build).expect("a table");
+        for at in 8_000..16_000 {
+            table.add_column(&name(at), CqlType::Int, ColumnKind::Regular).expect("a free name");
+        }
+        assert!(table.columns().is_sorted_by_key(|column| (column.kind, column.name.clone())));
+        assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
     }
 }
