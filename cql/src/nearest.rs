@@ -37,13 +37,11 @@ mod tests {
         assert_eq!(nearest("a", ["b"], 2), None);
     }
 
-    /// A name of 4 MB took 15 s.
+    /// A name of 4 MB took 15 s against a short one, and never ended against another of its length.
     #[test]
     fn names_that_are_too_long_to_be_misspelt_are_not_compared() {
         let long = "a".repeat(4 << 20);
-        let begin = std::time::Instant::now();
         assert_eq!(nearest(&long, [&long[1..], "name"], 2), None);
         assert_eq!(nearest("name", [&long[..]], 2), None);
-        assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
     }
 }

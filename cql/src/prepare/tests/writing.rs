@@ -168,7 +168,6 @@ fn of_a_ttl_that_is_given_twice_the_last_counts() {
 #[test]
 fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number() {
     let mut db = Database::with("k int PRIMARY KEY, m map<int, int>");
-    let begin = std::time::Instant::now();
     let puts = vec!["m[0]=0"; 30_000].join(",");
     let removed = format!("m[0], {}", vec!["m"; 60_000].join(","));
     for text in
@@ -176,7 +175,6 @@ fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number()
     {
         prepare(&text, &db.schema, Some("ks")).expect("a write");
     }
-    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
     db.ok("DELETE m[0], m, m[1], m FROM t WHERE k = 1");
     for text in [
         "UPDATE t SET m[0] = 0, m = {} WHERE k = 1",
