@@ -72,9 +72,15 @@ pub enum Appended {
 }
 
 impl Journal {
-    /// Reads all entries, and changes nothing.
+    /// Reads all entries, and changes none. They are durable, and so is the file's name: a process that was killed
+    /// may have left an entry, or a new file, that can be read and would go with the power, and files are deleted on
+    /// the word of what is read here.
     pub async fn read(disk: &Disk, path: &RelPath, kind: Kind) -> Result<Contents> {
         let file = disk.open(path).await?;
+        if !planted(Bug::TrustReadable) {
+            file.sync().await?;
+            disk.sync_dir(&path.parent()).await?;
+        }
         let damaged = |offset: u64, what: &str| Error::corrupt(path.as_str(), offset, what);
         if file.len() > JOURNAL_BYTES_MAX {
             return Err(damaged(0, "the file is longer than any may be"));

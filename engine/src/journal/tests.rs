@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::io::{Disk, Faults, SimDisk, SimExec};
+use crate::io::{Crash, Disk, Faults, SimDisk, SimExec};
 
 const KIND: Kind = Kind { magic: b"MESSTEST", version: 3, bytes_min: 32 << 10 };
 
@@ -219,4 +219,29 @@ proptest! {
             prop_assert!(wanted.starts_with(&found));
         }
     }
+}
+
+/// A start deletes files on the word of a manifest: that word has to outlive the power.
+#[test]
+fn what_was_read_after_a_kill_is_there_after_a_power_cut() {
+    let mut appended = 0;
+    for op in 0..40 {
+        let faults = Faults { crash_at_op: Some(op), suspensions_max: 2, ..Faults::default() };
+        let sim = SimDisk::new(op, faults);
+        let disk = Disk::Sim(sim.clone());
+        let exec = SimExec::powered_by(&sim, op);
+        let _stopped = exec.run(async move {
+            let mut journal = make(&disk, &[b"abc"]).await;
+            journal.append(b"de").await.unwrap();
+            Journal::make(&disk, &path(), KIND, Uuid::from_u128(8), 7, &[b"f".to_vec()])
+                .await
+                .unwrap();
+        });
+        let killed = sim.kill();
+        let Ok(found) = entries(&killed) else { continue };
+        appended += u64::from(found.len() == 2);
+        let found_again = entries(&killed.crash(op, Crash::Nothing));
+        assert_eq!(found_again, Ok(found), "stopped at operation {op}");
+    }
+    assert!(appended > 0, "some are stopped after the append");
 }

@@ -192,9 +192,13 @@ pub(crate) async fn truncate(node: &Node, world: &Shared, table: usize) -> Lived
     Ok(())
 }
 
+/// A truncation that a power cut ended is begun again as it was: of what came while the first ran, the last may have
+/// stayed until the second is through.
 fn begin_truncate(world: &Shared, table: usize) {
     let mut w = world.borrow_mut();
-    w.truncating = Some(w.truncation(table));
+    let begun = w.truncating.take().unwrap_or_else(|| w.truncation(table));
+    assert_eq!(begun.table, table, "one truncation at a time");
+    w.truncating = Some(begun);
 }
 
 /// A node at work.

@@ -23,7 +23,7 @@ mod schema;
 mod workload;
 mod world;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use life::live;
 use world::Tally;
@@ -35,12 +35,16 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
+/// Set when a world has failed: the other threads begin no more of them.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
 /// Says the seed when the test dies.
 struct Said(u64);
 
 impl Drop for Said {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            FAILED.store(true, Relaxed);
             eprintln!("MESSINA_SIM_SEED={}", self.0);
         }
     }
@@ -70,7 +74,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         let mut tally = Tally::default();
         loop {
             let seed = next.fetch_add(1, Relaxed);
-            if seed >= seeds {
+            if seed >= seeds || FAILED.load(Relaxed) {
                 return tally;
             }
             tally.add(&run(from + seed).0);
