@@ -148,7 +148,7 @@ impl Idle {
         } else {
             yield_now().await;
         }
-        ring::hold();
+        self.begin_pass();
     }
 
     /// After a pass that found nothing and took all that was ready: returns when there is something,
@@ -169,6 +169,13 @@ impl Idle {
         if in_flight == InFlight::Nothing {
             self.gaps.note(began.elapsed());
         }
+        self.begin_pass();
+    }
+
+    /// The pass that comes looks at everything, so what was notified until now is seen by it: kept, the
+    /// notification would end the next sleep for nothing.
+    fn begin_pass(&self) {
+        self.wake.take();
         ring::hold();
     }
 
@@ -190,7 +197,9 @@ impl Idle {
         self.bell().park();
         let stays = self.wake.take() || poller.has_ready() || ring::take_done() || has_work();
         if !stays {
-            poller.wait(alarm.map(|at| at - now)).expect("the epoll set is open");
+            poller
+                .wait(alarm.map(|at| at.saturating_duration_since(now)))
+                .expect("the epoll set is open");
             outstanding::note_slept(now.elapsed());
             ring::take_done();
         }

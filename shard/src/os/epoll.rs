@@ -55,6 +55,8 @@ pub struct Ready {
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
+    /// The last look was a wait that found nothing.
+    is_empty: bool,
 }
 
 impl Poller {
@@ -64,7 +66,7 @@ impl Poller {
         let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the kernel just made this descriptor for us; nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX) })
+        Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX), is_empty: false })
     }
 
     /// Starts to report on `fd` under `key`.
@@ -91,16 +93,22 @@ impl Poller {
     }
 
     /// Looks once, without waiting, and says how many descriptors became ready. Those not taken
-    /// from [`ready`](Self::ready) since the last call are forgotten.
+    /// from [`ready`](Self::ready) since the last call are forgotten. The first call after a
+    /// [`wait`](Self::wait) that found nothing saves the system call.
     pub fn poll(&mut self) -> io::Result<usize> {
-        self.look(0)
+        match std::mem::take(&mut self.is_empty) {
+            true => Ok(0),
+            false => self.look(0),
+        }
     }
 
     /// The same, waiting until something is ready or a signal comes, and `timeout` at most: rounded
     /// up to whole milliseconds.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let timeout_ms = timeout.map(|timeout| timeout.as_nanos().div_ceil(1_000_000));
-        self.look(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))
+        let count = self.look(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))?;
+        self.is_empty = count == 0;
+        Ok(count)
     }
 
     fn look(&mut self, timeout_ms: i32) -> io::Result<usize> {
@@ -183,5 +191,21 @@ mod tests {
         poller.add(near.as_fd(), 1, Interest::Read).unwrap();
         poller.modify(near.as_fd(), 2, Interest::ReadWrite).unwrap();
         assert_eq!(looked(&mut poller), [Ready { key: 2, readable: false, writable: true }]);
+    }
+    /// What comes after a wait without events is seen by the second look, and by every wait.
+    #[test]
+    fn a_look_after_a_wait_that_found_nothing_is_saved() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(near.as_fd(), 7, Interest::Read).unwrap();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), 0);
+        far.write_all(b"a").unwrap();
+        assert_eq!(poller.poll().unwrap(), 0, "no system call");
+        assert_eq!(poller.poll().unwrap(), 1);
+        far.write_all(b"b").unwrap();
+        assert_eq!(poller.wait(None).unwrap(), 1);
+        assert_eq!(poller.ready().count(), 1);
+        far.write_all(b"c").unwrap();
+        assert_eq!(poller.poll().unwrap(), 1, "that wait had found something");
     }
 }
