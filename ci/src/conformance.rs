@@ -59,6 +59,9 @@ const FLOORS: [(&str, u64); 14] = [
     ("vector", 50),
 ];
 
+/// The outcome of a test that the run did not come to.
+const NOT_RUN: &str = "it was not run";
+
 /// What the run was made of.
 struct Run {
     /// The suite's commit.
@@ -118,7 +121,7 @@ pub(crate) fn run(
             folder.discard()?;
         }
     }
-    let verdicts = verdicts(repository, &work)?;
+    let verdicts = verdicts(repository, &work, &choice.areas)?;
     if let Some(path) = &choice.write {
         let run = Run {
             commit: commit(repository, &choice.suite)?,
@@ -161,8 +164,13 @@ fn run_suite(
     }
 }
 
-/// Compares the outcomes with Cassandra's.
-fn verdicts(repository: &Repository, work: &Path) -> Result<Vec<Verdict>, String> {
+/// Compares the outcomes with Cassandra's, of the tests of these areas that Cassandra passes; no area means all. A test
+/// that was not run is missed.
+fn verdicts(
+    repository: &Repository,
+    work: &Path,
+    areas: &[String],
+) -> Result<Vec<Verdict>, String> {
     let folder = repository.root().join("ci/conformance");
     let outcomes = read_map(&work.join("results.json"))?;
     let baseline = read_map(&folder.join("cassandra-5.0.9.json"))?;
@@ -171,17 +179,19 @@ fn verdicts(repository: &Repository, work: &Path) -> Result<Vec<Verdict>, String
     let record = fs::read_to_string(work.join("record.jsonl")).unwrap_or_default();
     let (reasons, errors) = (reasons(&record), errors(&record));
     let mut verdicts = Vec::new();
-    for (test, outcome) in &outcomes {
-        if baseline.get(test).map(String::as_str) != Some("passed") {
+    for (test, _) in baseline.iter().filter(|(_, outcome)| *outcome == "passed") {
+        let area = area(&scope, test);
+        if !areas.is_empty() && !areas.contains(&area) {
             continue;
         }
+        let outcome = outcomes.get(test).map_or(NOT_RUN, String::as_str);
         let answered = errors.get(test).map_or(&[][..], Vec::as_slice);
         let refusal = answered.iter().find_map(|error| named_cause(&causes, error));
-        let reason = reasons.get(test).map_or(outcome.as_str(), String::as_str);
+        let reason = reasons.get(test).map_or(outcome, String::as_str);
         let is_passed = outcome == "passed";
         verdicts.push(Verdict {
             test: test.clone(),
-            area: area(&scope, test),
+            area,
             is_passed: is_passed && refusal.is_none(),
             is_refused: is_passed && refusal.is_some(),
             cause: refusal.unwrap_or_else(|| cause(&causes, reason)),
@@ -317,6 +327,21 @@ mod tests {
         let missed = || std::iter::once(verdict(first, "json", false));
         assert!(judge(&many(10).chain(missed()).collect::<Vec<_>>()).is_err());
         assert!(judge(&[verdict("t", "json", false)]).is_err());
+    }
+
+    /// A run that was cut short has no outcome for the tests that it did not come to.
+    #[test]
+    fn a_test_that_was_not_run_is_missed() {
+        let repository = Repository::find().unwrap();
+        let work = repository.work_folder().join("test/conformance-cut-short");
+        fs::create_dir_all(&work).unwrap();
+        fs::write(work.join("results.json"), "{}").unwrap();
+        let of_all = verdicts(&repository, &work, &[]).unwrap();
+        assert!(of_all.len() > 600, "{} tests", of_all.len());
+        assert!(of_all.iter().all(|verdict| !verdict.is_passed && verdict.cause == NOT_RUN));
+        let of_dml = verdicts(&repository, &work, &["dml".to_owned()]).unwrap();
+        assert!((1..of_all.len()).contains(&of_dml.len()));
+        assert!(judge(&of_dml).is_err());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const PLANTED_SECONDS: u64 = 60;
 
 /// Builds the targets and runs each for so many seconds; each counts as one check.
 pub(crate) fn run(repository: &Repository, seconds: u64, log: &Log) -> Outcome {
-    let build = ["build", "--package", "messina-fuzz", "--features", "libfuzzer", "--bin"];
+    let build = ["build", "--features", "messina-fuzz/libfuzzer", "--bin"];
     let mut command = repository.cargo(&build);
     command.arg("libfuzzer").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("RUSTC_WORKSPACE_WRAPPER", repository.root().join("ci/fuzz/rustc"));

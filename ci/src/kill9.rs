@@ -63,11 +63,14 @@ impl Rng {
 /// What the kills met, by what the server printed and left on disk.
 #[derive(Default)]
 struct Evidence {
-    /// Sstables that a start found complete and live; what it did not want, it removed.
-    live: BTreeSet<PathBuf>,
+    /// Sstables that were there after the last start.
+    there: BTreeSet<PathBuf>,
+    /// Those of them that were there after the start before as well: a file that a kill met half-written, the next
+    /// start removes.
+    complete: BTreeSet<PathBuf>,
     /// Some memtable was flushed: there was an sstable.
     has_flushed: bool,
-    /// Some sstable gave way to another: it was live after one start and gone after a later one.
+    /// Some sstable gave way to another: it was complete, and gone after a later start.
     has_compacted: bool,
     /// Kills between the first record of a replay and `ready`.
     kills_in_recovery: u64,
@@ -75,10 +78,11 @@ struct Evidence {
 
 impl Evidence {
     /// Notes the sstables that are there after a start.
-    fn see(&mut self, live: BTreeSet<PathBuf>) {
-        self.has_flushed |= !live.is_empty();
-        self.has_compacted |= self.live.difference(&live).next().is_some();
-        self.live = live;
+    fn see(&mut self, there: BTreeSet<PathBuf>) {
+        self.has_compacted |= self.complete.difference(&there).next().is_some();
+        self.complete = self.there.intersection(&there).cloned().collect();
+        self.has_flushed |= !self.complete.is_empty();
+        self.there = there;
     }
 
     /// Notes what a server had printed when it was killed on its way to `ready`.
@@ -242,10 +246,13 @@ mod tests {
         assert!(!wants_more(4 * EVIDENCE_CYCLES, EVIDENCE_CYCLES, &evidence));
         assert!(!wants_more(3, 3, &evidence), "a short run repeats a failure, and is no proof");
         evidence.see(files(&["1.sst"]));
+        assert_eq!(evidence.missing().len(), 3, "it may be half a flush");
         evidence.see(files(&["1.sst", "2.sst"]));
+        evidence.see(files(&["1.sst", "3.sst"]));
         assert_eq!(
             evidence.missing(),
-            ["no sstable was compacted", "no kill fell into a recovery"]
+            ["no sstable was compacted", "no kill fell into a recovery"],
+            "2.sst may have been half a flush"
         );
         evidence.see(files(&["3.sst"]));
         evidence.see_kill("Messina 0.1.0\n");

@@ -24,7 +24,7 @@ const KILLS_A_POWER_CUT_MIN: u64 = 10;
 /// A target that is slower than this on the slowest machine does not run at all.
 const FUZZ_INPUTS_A_SECOND_MIN: u64 = 50;
 /// Seconds of each fuzz target in `full`.
-pub(crate) const FUZZ_SECONDS: u64 = 10;
+pub(crate) const FUZZ_SECONDS: u64 = 5;
 
 /// What a tier spends on the steps that have no natural end.
 struct Effort {
@@ -150,11 +150,10 @@ pub(crate) fn golden_planted(repository: &Repository, report: &mut Report) {
 
 /// The crash tests notice each bug that is planted for them.
 fn planted(repository: &Repository, report: &mut Report) {
-    let rerun = "cargo test --release -p messina-engine -p messina-shard --features \
-                 messina-engine/planted,messina-shard/planted --test planted --test sim bug";
+    let rerun = "cargo test --release --features messina-engine/planted,messina-shard/planted \
+                 --test planted --test sim bug";
     report.step("planted bugs", rerun, |log| {
         let mut command = repository.cargo(&["test", "--release"]);
-        command.args(["-p", "messina-engine", "-p", "messina-shard"]);
         command.args(["--features", "messina-engine/planted,messina-shard/planted"]);
         command.args(["--test", "planted", "--test", "sim", "bug", "--", "--show-output"]);
         let output = log.output(&mut command, COMMAND_LIMIT)?;
@@ -166,9 +165,9 @@ fn planted(repository: &Repository, report: &mut Report) {
 /// Whole shards in a simulated world: so many lives that end in a power cut, and others that end by a kill. The
 /// release build, which keeps its assertions.
 fn simulator(repository: &Repository, report: &mut Report, points: u64) {
-    let rerun = "cargo test --release -p messina-shard --test sim what_was";
+    let rerun = "cargo test --release --test sim what_was";
     report.step("simulator", rerun, |log| {
-        let arguments = ["test", "--release", "-p", "messina-shard", "--test", "sim", "what_was"];
+        let arguments = ["test", "--release", "--test", "sim", "what_was"];
         let mut command = repository.cargo(&arguments);
         command.args(["--", "--show-output"]).env("MESSINA_SIM_POINTS", points.to_string());
         // One world is for a developer who looks for a bug.
@@ -181,9 +180,9 @@ fn simulator(repository: &Repository, report: &mut Report, points: u64) {
 
 /// Every decoder under mutated bytes, so many seconds each.
 fn mutations(repository: &Repository, report: &mut Report, seconds: u64) {
-    let rerun = "cargo run --release --package messina-fuzz -- all";
+    let rerun = "cargo run --release --bin messina-fuzz -- all";
     report.step("fuzz by mutation", rerun, |log| {
-        let mut command = repository.cargo(&["run", "--release", "--package", "messina-fuzz"]);
+        let mut command = repository.cargo(&["run", "--release", "--bin", "messina-fuzz"]);
         command.args(["--", "all", "--seconds", &seconds.to_string()]);
         let output = log.output(&mut command, COMMAND_LIMIT)?;
         let targets = evidence::fuzzed(&output, seconds * FUZZ_INPUTS_A_SECOND_MIN);
@@ -198,9 +197,8 @@ pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
 
 /// The programs that are tested from outside, and those that documents name.
 pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
-    let packages = ["-p", "messina-server", "-p", "messina-tools", "-p", "messina-bench"];
-    report.step("release build", "cargo build --release -p messina-server", |log| {
-        log.run(repository.cargo(&["build", "--release"]).args(packages), COMMAND_LIMIT)?;
+    report.step("release build", "cargo build --release --bins", |log| {
+        log.run(&mut repository.cargo(&["build", "--release", "--bins"]), COMMAND_LIMIT)?;
         Ok(Done::Passed(1))
     });
 }

@@ -7,6 +7,8 @@
 //! Not here: what a target checks (`targets.rs`), and coverage: `libfuzzer.rs` drives the same targets.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -43,12 +45,23 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let seed = flags.seed.unwrap_or_else(rand::random);
-    for target in &chosen {
-        let runs = fuzz(target, seed, Duration::from_secs(flags.seconds));
-        println!("fuzz {}: {runs} inputs, seed {seed}", target.name);
-    }
+    fuzz_all(&chosen, seed, Duration::from_secs(flags.seconds));
     println!("{} passed, 0 failed", chosen.len());
     ExitCode::SUCCESS
+}
+
+/// Each target for its time, as many side by side as there are cores.
+fn fuzz_all(chosen: &[&Target], seed: u64, time: Duration) {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(target) = chosen.get(next.fetch_add(1, Relaxed)) {
+            let runs = fuzz(target, seed, time);
+            println!("fuzz {}: {runs} inputs, seed {seed}", target.name);
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    // A thread that panics makes the scope panic, and the program fail.
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(worker))));
 }
 
 /// True if mutations alone reach something: statements want coverage, and so does the planted bug.

@@ -54,8 +54,7 @@ pub(crate) fn planted(repository: &Repository, log: &Log) -> Outcome {
 
 /// The folder of the planted server, below the root.
 fn build(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
-    // As one of the workspace, so that its dependencies are those that the tests have built.
-    let mut command = repository.cargo(&["build", "--workspace", "--bin", "messina"]);
+    let mut command = repository.cargo(&["build", "--bin", "messina"]);
     log.run(command.args(["--features", "messina-server/planted"]), COMMAND_LIMIT)?;
     let built = repository.root().join("target/debug/messina");
     let folder = repository.work_folder().join("planted");
