@@ -9,17 +9,17 @@
 //! ```
 //!
 //! `--record --port P` asks Apache Cassandra 5.0.9 at that port instead, and writes its answers into
-//! the files: none is written by hand. Where we differ on purpose, the case says why; where we
-//! differ by a defect, `ci/golden/known-differences.txt` lists the case under its cause.
+//! the files: none is written by hand. Where we differ on purpose, the case says why and what we
+//! answer; where we differ by a defect, it says by which, and what we answer today.
 //!
 //! Invariants
 //! 1. Every case is answered in every pass, and each answer is compared.
-//! 2. A listed difference that is gone fails the run.
+//! 2. A case that is not mended is answered as it says and in no other way: another wrong answer fails
+//!    the run, and so does the right one until the block is taken out.
 
 mod client;
 mod differences;
 mod kind;
-mod known;
 mod literal;
 mod pass;
 mod planted;
@@ -32,10 +32,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cql::frame::Version;
-use known::Known;
 use pass::{Answers, Plan, agrees};
 pub(crate) use planted::planted;
-use suite::Topic;
+use suite::{Case, Topic};
 
 use crate::repository::Repository;
 use crate::server::{Address, DataFolder, Server};
@@ -88,11 +87,11 @@ pub(crate) fn run(
         (None, true) => Err(Failure::from("--record needs the --port of an Apache Cassandra")),
         (Some(address), false) => {
             let found = elsewhere(&topics, &address)?;
-            judge(repository, &topics, &found, log)
+            judge(&topics, &found, log)
         }
         (None, false) => {
             let found = everywhere(repository, choice, &topics, log)?;
-            judge(repository, &topics, &found, log)
+            judge(&topics, &found, log)
         }
     }
 }
@@ -282,6 +281,24 @@ fn record(
     log: &Log,
 ) -> Outcome {
     let found = elsewhere(&topics, address)?;
+    let complaints = take_answers(&mut topics, &found);
+    for topic in &topics {
+        let path = repository.root().join(FOLDER).join(format!("topics/{}.txt", topic.name));
+        fs::write(&path, topic.render()).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    log.note(&complaints.join("\n"));
+    match complaints.is_empty() {
+        true => Ok(Done::Passed(found.checks)),
+        false => {
+            let told = complaints.join("\n");
+            Err(Failure::from(format!("the rows depend on how they are asked for:\n{told}")))
+        }
+    }
+}
+
+/// Makes what was found the answers of the cases. What they say of our own answers stays. Gives
+/// rows that depend on how they are asked for.
+fn take_answers(topics: &mut [Topic], found: &Found) -> Vec<String> {
     let mut complaints = Vec::new();
     for ((topic, case), answers) in &found.of_case {
         let topic = &mut topics[*topic];
@@ -300,23 +317,12 @@ fn record(
             }
         }
     }
-    for topic in &topics {
-        let path = repository.root().join(FOLDER).join(format!("topics/{}.txt", topic.name));
-        fs::write(&path, topic.render()).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    log.note(&complaints.join("\n"));
-    match complaints.is_empty() {
-        true => Ok(Done::Passed(found.checks)),
-        false => {
-            let told = complaints.join("\n");
-            Err(Failure::from(format!("the rows depend on how they are asked for:\n{told}")))
-        }
-    }
+    complaints
 }
 
-/// Compares what was found with what is expected and what is known.
-fn judge(repository: &Repository, topics: &[Topic], found: &Found, log: &Log) -> Outcome {
-    let complaints = complaints(topics, found, &known(repository)?);
+/// Compares what was found with what is expected.
+fn judge(topics: &[Topic], found: &Found, log: &Log) -> Outcome {
+    let complaints = complaints(topics, found);
     log.note(&complaints.join("\n\n"));
     match complaints.len() as u64 {
         0 if found.checks == 0 => Err(Failure::from("no statement was run")),
@@ -329,46 +335,46 @@ fn judge(repository: &Repository, topics: &[Topic], found: &Found, log: &Log) ->
     }
 }
 
-/// The differences that are known.
-fn known(repository: &Repository) -> Result<Known, String> {
-    let list = repository.root().join(FOLDER).join("known-differences.txt");
-    let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
-    Known::parse(&text)
+/// What is wrong with the answers, case by case.
+fn complaints(topics: &[Topic], found: &Found) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (number, topic) in topics.iter().enumerate() {
+        for (at, (case, key)) in topic.cases.iter().zip(topic.keys()).enumerate() {
+            let answers = found.of_case.get(&(number, at)).map_or(&[][..], Vec::as_slice);
+            let complaint = match answers.is_empty() {
+                true => Some("  was not run".to_owned()),
+                false => complaint(case, answers),
+            };
+            complaints.extend(complaint.map(|text| format!("{key}\n{text}")));
+        }
+    }
+    complaints
 }
 
-fn complaints(topics: &[Topic], found: &Found, known: &Known) -> Vec<String> {
-    let mut complaints = Vec::new();
-    let mut all_keys = Vec::new();
-    for (number, topic) in topics.iter().enumerate() {
-        let keys = topic.keys();
-        for (at, (case, key)) in topic.cases.iter().zip(&keys).enumerate() {
-            let right = case.right_answers();
-            let is_right = |answer: &str| right.iter().any(|right| agrees(right, answer));
-            let answers = found.of_case.get(&(number, at)).map_or(&[][..], Vec::as_slice);
-            let wrong = answers.iter().find(|(answer, _)| !is_right(answer));
-            match (wrong, known.holds(key)) {
-                (None, false) if !answers.is_empty() => {}
-                (None, false) => complaints.push(format!("{key}\n  was not run")),
-                (Some(_), true) => {}
-                (Some((answer, pass)), false) => {
-                    complaints.push(format!("{key}\n- {}\n+ {answer}\n  ({pass})", right[0]));
-                }
-                (None, true) => {
-                    complaints.push(format!("{key}\n  is right now: take it off the list"));
-                }
-            }
-        }
-        all_keys.extend(keys);
+/// What is wrong with the distinct answers to one case, of which there is at least one.
+fn complaint(case: &Case, answers: &[(String, String)]) -> Option<String> {
+    let right = case.right_answers();
+    let is_right = |answer: &str| right.iter().any(|right| agrees(right, answer));
+    let today: Vec<&str> = case.not_mended.iter().map(|(_, answer)| answer.as_str()).collect();
+    if !today.is_empty() && answers.iter().all(|(answer, _)| is_right(answer)) {
+        return Some("  is right now: take it out".to_owned());
     }
-    let names: Vec<&str> = topics.iter().map(|topic| topic.name.as_str()).collect();
-    let strangers = known.strangers(&names, &all_keys);
-    complaints.extend(strangers.iter().map(|line| format!("{line}\n  is listed and no case")));
-    complaints
+    let is_expected = |answer: &str| match today.is_empty() {
+        true => is_right(answer),
+        false => today.contains(&answer),
+    };
+    if let Some((answer, pass)) = answers.iter().find(|(answer, _)| !is_expected(answer)) {
+        let expected = today.first().or(right.first()).copied().unwrap_or_default();
+        return Some(format!("- {expected}\n+ {answer}\n  ({pass})"));
+    }
+    let has_come = |today: &str| answers.iter().any(|(answer, _)| answer == today);
+    let gone = today.into_iter().find(|today| !has_come(today))?;
+    Some(format!("- {gone}\n  is answered no more: take it out"))
 }
 
 /// The part of docs/conformance.md that says what answers otherwise, from its heading on.
 pub(crate) fn differences(repository: &Repository) -> Result<String, String> {
-    Ok(differences::render(&topics(repository, &[])?, &known(repository)?))
+    Ok(differences::render(&topics(repository, &[])?))
 }
 
 /// The folder of the release build below the root.
@@ -386,20 +392,49 @@ mod tests {
         Found { of_case: [((0, 0), answers.collect())].into(), checks: 1 }
     }
 
+    /// The complaints about these answers to the only case of a file.
+    fn told(file: &str, answers: &[&str]) -> Vec<String> {
+        complaints(&[Topic::parse("t", file).unwrap()], &found(answers))
+    }
+
     #[test]
-    fn what_differs_is_told_unless_it_is_known() {
-        let topics = [Topic::parse("t", "SELECT v;\n----\nv int\n1\n").unwrap()];
-        let (none, listed) = (Known::default(), Known::parse("# c\nt: SELECT v\n").unwrap());
-        assert!(complaints(&topics, &found(&["v int\n1"]), &none).is_empty());
-        let wrong = found(&["v int\n1", "v int\n2"]);
-        assert!(complaints(&topics, &wrong, &none)[0].contains("(somewhere)"));
-        assert!(complaints(&topics, &wrong, &listed).is_empty());
-        let right = complaints(&topics, &found(&["v int\n1"]), &listed);
-        assert!(right[0].contains("take it off the list"));
-        assert!(complaints(&topics, &Found::default(), &none)[0].contains("was not run"));
-        let stranger = Known::parse("# c\nt: SELECT w\n").unwrap();
-        let told = complaints(&topics, &found(&["v int\n1"]), &stranger);
-        assert!(told[0].contains("is listed and no case"));
+    fn what_differs_is_told() {
+        let file = "SELECT v;\n----\nv int\n1\n";
+        assert!(told(file, &["v int\n1"]).is_empty());
+        let wrong = "t: SELECT v\n- v int\n1\n+ v int\n2\n  (somewhere)";
+        assert_eq!(told(file, &["v int\n1", "v int\n2"]), [wrong]);
+        let topics = [Topic::parse("t", file).unwrap()];
+        assert!(complaints(&topics, &Found::default())[0].contains("was not run"));
+    }
+
+    #[test]
+    fn a_case_that_is_not_mended_is_answered_as_it_says() {
+        let file = "SELECT v;\n----\nv int\n1\n---- not mended: c\nerror 0x2200 No\n";
+        assert!(told(file, &["error 0x2200 No"]).is_empty());
+        let another = told(file, &["error 0x2200 No such function"]);
+        assert!(another[0].contains("+ error 0x2200 No such"), "{another:?}");
+        let right_in_one_way = told(file, &["error 0x2200 No", "v int\n1"]);
+        assert!(right_in_one_way[0].contains("+ v int\n1"), "{right_in_one_way:?}");
+        assert_eq!(told(file, &["v int\n1"]), ["t: SELECT v\n  is right now: take it out"]);
+        let topics = [Topic::parse("t", file).unwrap()];
+        assert!(complaints(&topics, &Found::default())[0].contains("was not run"));
+    }
+
+    #[test]
+    fn each_answer_of_a_case_that_is_not_mended_comes() {
+        let file =
+            "SELECT v;\n----\nv int\n1\n---- not mended: c\nv int\n2\n---- not mended: c\nv int\n";
+        assert!(told(file, &["v int", "v int\n2"]).is_empty());
+        let gone = told(file, &["v int\n2"]);
+        assert!(gone[0].contains("- v int\n  is answered no more"), "{gone:?}");
+    }
+
+    #[test]
+    fn recording_keeps_what_is_said_of_our_own_answers() {
+        let file = "SELECT v;\n----\nv int\n1\n---- messina: w\nv int\n3\n---- not mended: c\nok\n";
+        let mut topics = [Topic::parse("t", file).unwrap()];
+        assert!(take_answers(&mut topics, &found(&["v int\n5"])).is_empty());
+        assert_eq!(topics[0].render(), format!("\n{}", file.replace("v int\n1", "v int\n5")));
     }
 
     /// A wrong answer fails the step, and so does a run that asked nothing.
@@ -410,7 +445,7 @@ mod tests {
         let folder = repository.work_folder().join("test/golden-judge");
         let mut report = Report::new(folder);
         let mut judged = |found: Found| {
-            report.step("golden", "", |log| judge(&repository, &topics, &found, log));
+            report.step("golden", "", |log| judge(&topics, &found, log));
             report.is_good()
         };
         assert!(judged(found(&["v int\n1"])));
@@ -446,8 +481,8 @@ mod tests {
             assert_eq!(topic.render(), text, "{path} is not as `--record` writes it");
             assert!(!topic.about.is_empty(), "{path} does not say what it is about");
         }
-        let list = repository.root().join(FOLDER).join("known-differences.txt");
-        let known = Known::parse(&fs::read_to_string(list).unwrap()).unwrap();
-        assert!(known.len() * 10 < statements, "{} known differences", known.len());
+        let cases = topics.iter().flat_map(|topic| &topic.cases);
+        let not_mended = cases.filter(|case| !case.not_mended.is_empty()).count();
+        assert!(not_mended * 10 < statements, "{not_mended} cases are not mended");
     }
 }

@@ -20,6 +20,8 @@
 //! error 0x2200 ...
 //! ---- messina: why we answer otherwise on purpose
 //! error 0x2200 ...
+//! ---- not mended: the defect that makes us answer otherwise
+//! error 0x2200 ...                                     what we answer today, to the letter
 //! ```
 //!
 //! A statement ends with `;` at the end of a line (a batch with `APPLY BATCH;`), a case at an empty
@@ -61,6 +63,8 @@ pub(super) struct Case {
     pub(super) others: Vec<(String, String)>,
     /// Why we answer otherwise on purpose, and what: instead of Cassandra's answer.
     pub(super) ours: Vec<(String, String)>,
+    /// The defect that makes us answer otherwise, and what we answer today; several if the modes differ.
+    pub(super) not_mended: Vec<(String, String)>,
     /// The same block of lines as the case before.
     joined: bool,
 }
@@ -70,6 +74,7 @@ pub(super) const OK: &str = "ok";
 const RULE: &str = "----";
 const OTHER: &str = "---- or, ";
 const OURS: &str = "---- messina: ";
+const NOT_MENDED: &str = "---- not mended: ";
 
 impl Case {
     /// Whether it only reads.
@@ -97,6 +102,14 @@ impl Case {
                 std::iter::once(self.answer.as_str()).chain(others).collect()
             }
         }
+    }
+
+    /// Whether nothing but the statement is written: it is done, and no more is to be said.
+    fn is_plain(&self) -> bool {
+        self.answer == OK
+            && self.others.is_empty()
+            && self.ours.is_empty()
+            && self.not_mended.is_empty()
     }
 
     fn first_word(&self) -> String {
@@ -155,7 +168,7 @@ impl Topic {
         let mut lines: Vec<String> = self.about.clone();
         let mut was_plain = false;
         for case in &self.cases {
-            let is_plain = case.answer == OK && case.others.is_empty() && case.ours.is_empty();
+            let is_plain = case.is_plain();
             if !(case.joined && is_plain && was_plain) {
                 lines.push(String::new());
             }
@@ -173,13 +186,12 @@ impl Topic {
                 lines.push(RULE.to_owned());
                 lines.push(case.answer.clone());
             }
-            for (mode, answer) in &case.others {
-                lines.push(format!("{OTHER}{mode}"));
-                lines.push(answer.clone());
-            }
-            for (why, answer) in &case.ours {
-                lines.push(format!("{OURS}{why}"));
-                lines.push(answer.clone());
+            let kinds = [(OTHER, &case.others), (OURS, &case.ours), (NOT_MENDED, &case.not_mended)];
+            for (rule, sections) in kinds {
+                for (words, answer) in sections {
+                    lines.push(format!("{rule}{words}"));
+                    lines.push(answer.clone());
+                }
             }
         }
         lines.join("\n") + "\n"
@@ -217,12 +229,16 @@ fn parse_block(block: &[&str]) -> Result<Vec<Case>, String> {
     let heads: Vec<&&str> = block[end..].iter().filter(|line| line.starts_with(RULE)).collect();
     for (head, section) in heads.into_iter().zip(sections) {
         let text = section.join("\n");
-        match (head.strip_prefix(OURS), head.strip_prefix(OTHER)) {
-            (Some(why), _) => last.ours.push((why.to_owned(), text)),
-            (_, Some(mode)) => last.others.push((mode.to_owned(), text)),
-            _ if *head == RULE => last.answer = text,
-            _ => return Err(format!("{head:?} is no rule")),
+        if *head == RULE {
+            last.answer = text;
+            continue;
         }
+        let kinds =
+            [(OTHER, &mut last.others), (OURS, &mut last.ours), (NOT_MENDED, &mut last.not_mended)];
+        let kind =
+            kinds.into_iter().find_map(|(rule, list)| Some((head.strip_prefix(rule)?, list)));
+        let (words, sections) = kind.ok_or_else(|| format!("{head:?} is no rule"))?;
+        sections.push((words.to_owned(), text));
     }
     Ok(cases)
 }
@@ -276,7 +292,8 @@ mod tests {
 
     const FILE: &str = "# About.\n\nCREATE TABLE t (p int);\nBEGIN BATCH\n  INSERT 1;\nAPPLY BATCH;\n\
         \n# Why.\n@unpaged\n@now 5\n@with 1, 'a'\nSELECT *\nFROM t WHERE p = ?;\n----\np int\n1\n\n\
-        SELECT x FROM t;\n----\nerror 0x2200 No\n---- or, prepared\nerror 0x2200 Never\n---- messina: because\nerror 0x2200 Yes\n";
+        SELECT x FROM t;\n----\nerror 0x2200 No\n---- or, prepared\nerror 0x2200 Never\n---- messina: because\nerror 0x2200 Yes\n\
+        \nUPDATE t;\n----\nok\n---- not mended: a defect\nerror 0x2200 A\n---- not mended: a defect\nok\n";
 
     #[test]
     fn a_file_reads_and_renders_alike() {
@@ -289,6 +306,12 @@ mod tests {
         assert_eq!(topic.cases[2].answer, "p int\n1");
         let ours = ("because".to_owned(), "error 0x2200 Yes".to_owned());
         assert_eq!(topic.cases[3].ours, [ours]);
+        let today =
+            ["error 0x2200 A", "ok"].map(|answer| ("a defect".to_owned(), answer.to_owned()));
+        assert_eq!(
+            (topic.cases[4].answer.as_str(), &topic.cases[4].not_mended[..]),
+            (OK, &today[..])
+        );
     }
 
     #[test]
@@ -313,6 +336,7 @@ mod tests {
             "A;\nB;\n----\nx",
             "# only a comment\n@now x\nA;",
             "----\nx",
+            "A;\n----\nx\n---- not mended\ny",
         ] {
             assert!(Topic::parse("t", bad).is_err(), "{bad:?}");
         }
