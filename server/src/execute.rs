@@ -1,4 +1,4 @@
-//! Requests to answers: the one place that knows both CQL and shards.
+//! Requests to answers: one match over all statements.
 //!
 //! ```text
 //! request ─► session ─► statement (prepared.rs) ─► run: one match ─┬─► bind, submit ─► ticket ──────┐
@@ -21,6 +21,7 @@ mod call;
 mod computed;
 mod consistency;
 mod describe;
+mod forward;
 mod handshake;
 mod node_state;
 mod peers;
@@ -38,6 +39,7 @@ use std::rc::Rc;
 use answer::ExecuteError;
 use call::{Call, Flow};
 use consistency::check_serial;
+use cql::bind::StatementTime;
 use cql::frame::ErrorCode;
 use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
@@ -74,12 +76,13 @@ pub(crate) struct Executor {
     key: RefCell<Vec<u8>>,
 }
 
-/// A statement to run, and how the client asked for it.
+/// A statement to run, how the client asked for it, and when.
 #[derive(Clone, Copy)]
 struct Run<'r> {
     statement: &'r Rc<Prepared>,
     parameters: &'r Parameters<'r>,
     target: Target,
+    time: StatementTime<'r>,
 }
 
 impl Executor {
@@ -153,8 +156,9 @@ impl Executor {
             trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
             trace.event(self.state.now_us(), format!("Parsed and prepared {}", query.text));
         }
-        let parameters = &query.parameters;
-        self.run(call, Run { statement: &statement, parameters, target: Target::Query }, out)
+        let (parameters, target) = (&query.parameters, Target::Query);
+        let time = self.state.time(parameters);
+        self.run(call, Run { statement: &statement, parameters, target, time }, out)
     }
 
     #[inline]
@@ -170,7 +174,8 @@ impl Executor {
             trace.bound(&parameters.values, statement.markers());
         }
         let target = Target::of(execute, &statement);
-        self.run(call, Run { statement: &statement, parameters, target }, out)
+        let time = self.state.time(parameters);
+        self.run(call, Run { statement: &statement, parameters, target, time }, out)
     }
 
     fn prepare(self: &Rc<Self>, mut call: Call, prepare: &Prepare<'_>, out: &mut Vec<u8>) -> Flow {
@@ -198,7 +203,7 @@ impl Executor {
         Flow::Later
     }
 
-    /// Runs a compiled statement: the one place that tells all kinds apart.
+    /// Runs a compiled statement: the only match over all kinds.
     #[inline]
     fn run(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
         if let Err(refusal) = check_serial(run.parameters) {

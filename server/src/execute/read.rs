@@ -1,25 +1,25 @@
 //! SELECT: answered inside the pass if this core has it all in memory, else suspended or forwarded.
 //!
 //! ```text
-//! one partition, another core's ─► forward ─► the owner selects, and answers with the client's frame
+//! one partition, another core's ─► `forward.rs` ─► the owner selects, and answers with the client's frame
 //! in memory here ────────────────► straight into the connection's buffer
 //! on disk, or of several cores ──► suspended (`shard/src/suspended.rs`): goes on where it stopped
 //! a range of partitions ─────────► a task of the group for long work
 //! ```
 //!
-//! What is forwarded is the client's request itself, and what comes back is the answer's frame, so
-//! either could cross a wire. What is suspended keeps its bound command and a copy of its values.
+//! What is suspended keeps its bound command and a copy of its values.
+//!
+//! Invariant: a read that fails, or that memory cannot answer, leaves no bytes in the buffer. Not
+//! here: forwarding (`forward.rs`), and which rows a statement names (`cql/src/plan`).
 
 use std::rc::Rc;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
-use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
-use cql::frame::request::{Execute, Parameters, Query, Request, ValueList};
+use cql::frame::request::ValueList;
 use cql::frame::response::Envelope;
 use cql::plan::{BoundRead, Page, SelectPlan};
-use cql::prepare::Statement;
 use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
@@ -28,16 +28,15 @@ use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
-use super::peers::{Answer, Ask};
-use super::statement::{Known, Prepared, Target};
+use super::peers::Answer;
+use super::statement::{Prepared, Target};
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
-use crate::prepared::StatementId;
 use crate::system;
 
 /// What the buffer of a suspended read's answer begins with.
-const FRAME_BYTES: usize = 2048;
+pub(super) const FRAME_BYTES: usize = 2048;
 
 /// The connection or the peer that is answered.
 pub(super) enum Destination {
@@ -53,12 +52,30 @@ pub(super) struct Finished {
     frame: Vec<u8>,
 }
 
+/// A SELECT to run: its plan, and the values of its markers.
+pub(super) struct SelectRun<'r> {
+    /// The statement, and how the client asked for it.
+    pub(super) run: Run<'r>,
+    /// The statement's plan.
+    pub(super) plan: &'r SelectPlan,
+    /// The values that the client sent.
+    pub(super) bindings: &'r Bindings<'r>,
+}
+
 /// A read that could not end inside the pass.
-struct Pending {
+pub(super) struct Pending {
     statement: Rc<Prepared>,
     parameters: OwnedParameters,
     bound: BoundRead,
     target: Target,
+}
+
+impl Pending {
+    /// What is kept of a SELECT that memory could not answer.
+    pub(super) fn of(run: Run<'_>, bound: BoundRead) -> Pending {
+        let (statement, target) = (run.statement.clone(), run.target);
+        Pending { statement, parameters: OwnedParameters::of(run), bound, target }
+    }
 }
 
 impl Executor {
@@ -71,9 +88,8 @@ impl Executor {
         plan: &SelectPlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let time = self.state.time(run.parameters);
         let markers = run.statement.markers();
-        let bindings = match Bindings::new(&run.parameters.values, markers, time) {
+        let bindings = match Bindings::new(&run.parameters.values, markers, run.time) {
             Ok(bindings) => bindings,
             Err(error) => return self.refuse(call, error.into(), out),
         };
@@ -85,9 +101,10 @@ impl Executor {
             };
         }
         let trace = call.trace.as_deref();
-        match self.select_now(run, plan, &bindings, &call.envelope(), trace, out) {
+        let select = SelectRun { run, plan, bindings: &bindings };
+        match self.select_now(&select, &call.envelope(), trace, out) {
             Ok(None) => Flow::Answered(call),
-            Ok(Some(bound)) => self.suspend(call, run, &time, bound, out),
+            Ok(Some(bound)) => self.suspend(call, run, bound, out),
             Err(refusal) => self.refuse(call, refusal, out),
         }
     }
@@ -112,114 +129,16 @@ impl Executor {
         Some(sharder.shard_of(token)).filter(|owner| *owner != self.shard.me())
     }
 
-    /// Hands a request over to the core that owns what it reads. The call comes back if that core
-    /// takes no more requests.
-    #[inline]
-    fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
-        let (frame, keyspace) = frame_of(&call, run);
-        let result_id = match run.target {
-            Target::Query => None,
-            Target::Execute { .. } => Some(run.statement.result_id),
-        };
-        let mut forwarded = self.forwarded.borrow_mut();
-        let entry = forwarded.vacant_entry();
-        let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
-        match self.shard.ask_later(owner, Ask::Select { frame, keyspace, result_id }, number) {
-            Ok(()) => {
-                entry.insert(call);
-                Ok(())
-            }
-            Err(_) => Err(call),
-        }
-    }
-
-    /// Takes the answer to a forwarded request.
-    #[inline]
-    pub(super) fn take_answer(&self, number: u32, answer: &Answer) {
-        let call = self.forwarded.borrow_mut().remove(number as usize);
-        let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
-        self.replies.push(call.session.id, frame);
-        self.finish(call);
-    }
-
-    /// Runs the SELECT of another core's client.
-    #[inline]
-    pub(super) fn select_for_peer(
-        self: &Rc<Self>,
-        asker: Asker,
-        frame: &[u8],
-        keyspace: Option<&str>,
-        result_id: Option<StatementId>,
-    ) {
-        let header = Header::decode(frame, Direction::Request);
-        let header = header.ok().flatten().expect("a peer forwards whole frames");
-        let request = Request::decode(&header, &frame[HEADER_BYTES..]);
-        let request = request.expect("a peer forwards what it has decoded itself");
-        let envelope = Envelope::new(header.version, header.stream);
-        let mut out = Vec::with_capacity(FRAME_BYTES);
-        match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
-            Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
-            Ok(Some(pending)) => {
-                let answer = (header.version, header.stream);
-                let work = self.clone().finish_select(Destination::Peer(asker), answer, pending);
-                if let Some(finished) = self.suspended.start(work) {
-                    self.deliver(finished);
-                }
-            }
-            Err(refusal) => {
-                refusal.put(&envelope, self.state.node(), &mut out);
-                self.shard.answer(asker, Answer::Frame(out));
-            }
-        }
-    }
-
-    fn select_request(
-        &self,
-        request: &Request<'_>,
-        keyspace: Option<&str>,
-        result_id: Option<StatementId>,
-        envelope: &Envelope<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Pending>, ExecuteError> {
-        let (statement, parameters, target) = match request {
-            Request::Query(query) => {
-                let statement = self.state.compile(&self.shard, query.text, keyspace)?;
-                (Rc::new(statement), &query.parameters, Target::Query)
-            }
-            Request::Execute(execute) => {
-                let found = self.state.prepared().borrow_mut().get(execute.id);
-                let found = found.ok_or_else(|| ExecuteError::Unprepared(execute.id.to_vec()))?;
-                let target = Target::of(execute, &found).as_known_to(result_id, &found);
-                (found, &execute.parameters, target)
-            }
-            _ => unreachable!("a peer forwards QUERY and EXECUTE"),
-        };
-        let run = Run { statement: &statement, parameters, target };
-        let Statement::Select(plan) = &statement.compiled.statement else {
-            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
-        };
-        let time = self.state.time(parameters);
-        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
-        let bound = self.select_now(run, plan, &bindings, envelope, None, out)?;
-        Ok(bound.map(|bound| {
-            let parameters = OwnedParameters::of(parameters, &time);
-            Pending { statement: statement.clone(), parameters, bound, target }
-        }))
-    }
-
     /// Goes on with a read that has to wait.
     fn suspend(
         self: &Rc<Self>,
         call: Call,
         run: Run<'_>,
-        time: &StatementTime<'_>,
         bound: BoundRead,
         out: &mut Vec<u8>,
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
-        let parameters = OwnedParameters::of(run.parameters, time);
-        let (statement, target) = (run.statement.clone(), run.target);
-        let pending = Pending { statement, parameters, bound, target };
+        let pending = Pending::of(run, bound);
         let answer = (call.version, call.stream);
         let work = self.clone().finish_select(Destination::Client(call), answer, pending);
         if group != Group::Requests {
@@ -245,7 +164,8 @@ impl Executor {
         self.suspended.turn(|finished| self.deliver(finished))
     }
 
-    fn deliver(&self, finished: Finished) {
+    /// Hands over the answer of a read that was suspended.
+    pub(super) fn deliver(&self, finished: Finished) {
         let Finished { to, frame } = finished;
         match to {
             Destination::Client(call) => {
@@ -261,7 +181,7 @@ impl Executor {
     }
 
     /// Reads to the end of the page, however long it takes.
-    async fn finish_select(
+    pub(super) async fn finish_select(
         self: Rc<Self>,
         to: Destination,
         (version, stream): (Version, i16),
@@ -282,16 +202,11 @@ impl Executor {
     }
 
     #[inline]
-    fn bind_read(
-        &self,
-        run: Run<'_>,
-        plan: &SelectPlan,
-        bindings: &Bindings<'_>,
-    ) -> Result<BoundRead, ExecuteError> {
-        let Run { statement, parameters, .. } = run;
+    fn bind_read(&self, select: &SelectRun<'_>) -> Result<BoundRead, ExecuteError> {
+        let Run { statement, parameters, .. } = select.run;
         check_read(parameters.consistency)?;
         let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
-        let bound = plan.bind_read(bindings, page)?;
+        let bound = select.plan.bind_read(select.bindings, page)?;
         if let Some(command) = &bound.command {
             let level = level_of_read(parameters.consistency, &command.partitions);
             statement.replication.iter().try_for_each(|replication| replication.check(level))?;
@@ -301,18 +216,16 @@ impl Executor {
 
     /// Answers from memory. If that does not suffice nothing was appended: the bound read.
     #[inline]
-    fn select_now(
+    pub(super) fn select_now(
         &self,
-        run: Run<'_>,
-        plan: &SelectPlan,
-        bindings: &Bindings<'_>,
+        select: &SelectRun<'_>,
         envelope: &Envelope<'_>,
         trace: Option<&Trace>,
         out: &mut Vec<u8>,
     ) -> Result<Option<BoundRead>, ExecuteError> {
-        let bound = self.bind_read(run, plan, bindings)?;
+        let bound = self.bind_read(select)?;
         let start = out.len();
-        let answered = self.answer_from_memory(run, plan, bindings, &bound, envelope, out);
+        let answered = self.answer_from_memory(select, &bound, envelope, out);
         if let Err(refusal) = answered {
             out.truncate(start);
             return match refusal {
@@ -321,7 +234,7 @@ impl Executor {
             };
         }
         if let Some(trace) = trace {
-            trace_read(trace, self.state.now_us(), plan, &bound);
+            trace_read(trace, self.state.now_us(), select.plan, &bound);
             trace.event(self.state.now_us(), "Read from the memory of this shard");
         }
         Ok(None)
@@ -330,13 +243,12 @@ impl Executor {
     #[inline]
     fn answer_from_memory(
         &self,
-        run: Run<'_>,
-        plan: &SelectPlan,
-        bindings: &Bindings<'_>,
+        select: &SelectRun<'_>,
         bound: &BoundRead,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
+        let SelectRun { run, plan, bindings } = *select;
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let open = run.statement.open_rows(envelope, run.target, out);
         let mut encoder = plan.encoder(bindings, bound.encoder_limit, out)?;
@@ -416,30 +328,6 @@ fn paging_state(
     }
 }
 
-/// The request of a call once more, as a frame, and the keyspace of its unqualified names.
-fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
-    let Run { statement, parameters, target } = run;
-    let parameters = *parameters;
-    let (request, keyspace) = match target {
-        Target::Query => {
-            let query = Query { text: &statement.text, parameters };
-            (Request::Query(query), statement.keyspace.as_deref())
-        }
-        Target::Execute(known) => {
-            let known: &[u8] = match known {
-                Known::Old => &[],
-                Known::Yes | Known::No => &statement.result_id,
-            };
-            let id = &statement.id;
-            let execute = Execute { id, result_metadata_id: Some(known), parameters };
-            (Request::Execute(execute), None)
-        }
-    };
-    let mut frame = Vec::with_capacity(HEADER_BYTES + 64 + parameters.values.encoded_bytes());
-    request.put(call.version, call.stream, Flags(0), &mut frame);
-    (frame.into(), keyspace.map(Box::from))
-}
-
 /// Tells a trace what is going to be read.
 fn trace_read(trace: &Trace, now_us: i64, plan: &SelectPlan, bound: &BoundRead) {
     let table = &plan.table.name;
@@ -465,7 +353,7 @@ struct OwnedParameters {
 }
 
 impl OwnedParameters {
-    fn of(parameters: &Parameters<'_>, time: &StatementTime<'_>) -> OwnedParameters {
+    fn of(Run { parameters, time, .. }: Run<'_>) -> OwnedParameters {
         let mut values = ValueList::new();
         for (name, value) in parameters.values.named_iter() {
             if parameters.values.is_named() {

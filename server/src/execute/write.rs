@@ -95,10 +95,9 @@ impl Executor {
 
     #[inline]
     fn bind_write(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
-        let Run { statement, parameters, .. } = run;
+        let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_write(parameters.consistency)?;
-        let time = self.state.time(parameters);
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
@@ -112,9 +111,8 @@ impl Executor {
         run: Run<'_>,
         plan: &BatchPlan,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let Run { statement, parameters, .. } = run;
+        let Run { statement, parameters, time, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
-        let time = self.state.time(parameters);
         let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         let mut batch = self.begin_batch(plan.kind, &mut record);

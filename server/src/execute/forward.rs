@@ -1,0 +1,149 @@
+//! SELECT of a partition that another core owns: the owner runs it and makes the client's answer.
+//!
+//! ```text
+//! asker   select ─► forward: the request as a frame ────► mailbox ─► select_for_peer   owner
+//!         take_answer: the frame goes to the client ◄──── mailbox ◄─ in memory, or when read
+//! ```
+//!
+//! What is forwarded is the client's request itself, and what comes back is the answer's frame, so
+//! either could cross a wire.
+//!
+//! Invariants: a call in the slab `forwarded` is answered exactly once, by `take_answer`; the owner
+//! binds the values again, by the statement as it has it. Not here: how rows are read (`read.rs`),
+//! and reads of several partitions, which are not forwarded.
+
+use std::rc::Rc;
+
+use cql::bind::Bindings;
+use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
+use cql::frame::request::{Execute, Query, Request};
+use cql::frame::response::Envelope;
+use cql::prepare::Statement;
+use shard::{Asker, ShardId};
+
+use super::call::Call;
+use super::peers::{Answer, Ask};
+use super::read::{Destination, FRAME_BYTES, Pending, SelectRun};
+use super::statement::{Known, Target};
+use super::{ExecuteError, Executor, Run};
+use crate::prepared::StatementId;
+
+impl Executor {
+    /// Hands a request over to the core that owns what it reads. The call comes back if that core
+    /// takes no more requests.
+    #[inline]
+    pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
+        let (frame, keyspace) = frame_of(&call, run);
+        let result_id = match run.target {
+            Target::Query => None,
+            Target::Execute { .. } => Some(run.statement.result_id),
+        };
+        let mut forwarded = self.forwarded.borrow_mut();
+        let entry = forwarded.vacant_entry();
+        let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
+        match self.shard.ask_later(owner, Ask::Select { frame, keyspace, result_id }, number) {
+            Ok(()) => {
+                entry.insert(call);
+                Ok(())
+            }
+            Err(_) => Err(call),
+        }
+    }
+
+    /// Takes the answer to a forwarded request.
+    #[inline]
+    pub(super) fn take_answer(&self, number: u32, answer: &Answer) {
+        let call = self.forwarded.borrow_mut().remove(number as usize);
+        let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
+        self.replies.push(call.session.id, frame);
+        self.finish(call);
+    }
+
+    /// Runs the SELECT of another core's client.
+    #[inline]
+    pub(super) fn select_for_peer(
+        self: &Rc<Self>,
+        asker: Asker,
+        frame: &[u8],
+        keyspace: Option<&str>,
+        result_id: Option<StatementId>,
+    ) {
+        let header = Header::decode(frame, Direction::Request);
+        let header = header.ok().flatten().expect("a peer forwards whole frames");
+        let request = Request::decode(&header, &frame[HEADER_BYTES..]);
+        let request = request.expect("a peer forwards what it has decoded itself");
+        let envelope = Envelope::new(header.version, header.stream);
+        let mut out = Vec::with_capacity(FRAME_BYTES);
+        match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
+            Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
+            Ok(Some(pending)) => {
+                let answer = (header.version, header.stream);
+                let work = self.clone().finish_select(Destination::Peer(asker), answer, pending);
+                if let Some(finished) = self.suspended.start(work) {
+                    self.deliver(finished);
+                }
+            }
+            Err(refusal) => {
+                refusal.put(&envelope, self.state.node(), &mut out);
+                self.shard.answer(asker, Answer::Frame(out));
+            }
+        }
+    }
+
+    /// Answers a forwarded request from memory, or else gives what is left to read.
+    fn select_request(
+        &self,
+        request: &Request<'_>,
+        keyspace: Option<&str>,
+        result_id: Option<StatementId>,
+        envelope: &Envelope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Pending>, ExecuteError> {
+        let (statement, parameters, target) = match request {
+            Request::Query(query) => {
+                let statement = self.state.compile(&self.shard, query.text, keyspace)?;
+                (Rc::new(statement), &query.parameters, Target::Query)
+            }
+            Request::Execute(execute) => {
+                let found = self.state.prepared().borrow_mut().get(execute.id);
+                let found = found.ok_or_else(|| ExecuteError::Unprepared(execute.id.to_vec()))?;
+                let target = Target::of(execute, &found).as_known_to(result_id, &found);
+                (found, &execute.parameters, target)
+            }
+            _ => unreachable!("a peer forwards QUERY and EXECUTE"),
+        };
+        let Statement::Select(plan) = &statement.compiled.statement else {
+            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
+        };
+        let time = self.state.time(parameters);
+        let run = Run { statement: &statement, parameters, target, time };
+        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        let select = SelectRun { run, plan, bindings: &bindings };
+        let bound = self.select_now(&select, envelope, None, out)?;
+        Ok(bound.map(|bound| Pending::of(run, bound)))
+    }
+}
+
+/// The request of a call once more, as a frame, and the keyspace of its unqualified names.
+fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
+    let Run { statement, parameters, target, .. } = run;
+    let parameters = *parameters;
+    let (request, keyspace) = match target {
+        Target::Query => {
+            let query = Query { text: &statement.text, parameters };
+            (Request::Query(query), statement.keyspace.as_deref())
+        }
+        Target::Execute(known) => {
+            let known: &[u8] = match known {
+                Known::Old => &[],
+                Known::Yes | Known::No => &statement.result_id,
+            };
+            let id = &statement.id;
+            let execute = Execute { id, result_metadata_id: Some(known), parameters };
+            (Request::Execute(execute), None)
+        }
+    };
+    let mut frame = Vec::with_capacity(HEADER_BYTES + 64 + parameters.values.encoded_bytes());
+    request.put(call.version, call.stream, Flags(0), &mut frame);
+    (frame.into(), keyspace.map(Box::from))
+}
