@@ -22,6 +22,9 @@ pub struct Marker {
     pub ty: CqlType,
 }
 
+/// Ticks of 100 ns from 1582-10-15, where the time of version 1 uuids begins, to 1970.
+pub const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
+
 /// Where functions get ids that are not like any other.
 pub trait Ids {
     /// A version 1 uuid of this moment, unlike any other of this node.

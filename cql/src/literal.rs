@@ -13,12 +13,12 @@ mod time;
 
 use std::net::IpAddr;
 
-pub use duration::{Duration, put_signed_vint, signed_vint};
+pub use duration::Duration;
 use model::CqlType;
 pub use number::{Decimal, exponent_problem, put_decimal};
 pub use show::value_literal;
 pub(crate) use text::timestamp_text;
-pub use text::{hex, to_text};
+pub use text::to_text;
 pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_days, days_of_civil};
 
 use crate::error::{Error, Result};

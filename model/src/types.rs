@@ -352,6 +352,9 @@ impl fmt::Display for Name<'_> {
 }
 
 mod check;
+mod hex;
 mod vector;
+pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
+pub use hex::hex;
 pub use vector::{current_form, put_vector_element, vector_elements};

@@ -7,11 +7,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use cql::bind::UUID_EPOCH_TICKS;
 use shard::clock::Clock;
 use uuid::Uuid;
-
-/// Ticks of 100 ns from 1582-10-15 to 1970-01-01.
-const TICKS_TO_1970: i64 = 0x01B2_1DD2_1381_4000;
 
 /// The ids of one core.
 pub(crate) struct Ids {
@@ -39,7 +37,7 @@ impl Ids {
 
 impl cql::bind::Ids for Ids {
     fn timeuuid(&self) -> [u8; 16] {
-        let now = self.now_us() * 10 + TICKS_TO_1970;
+        let now = self.now_us() * 10 + UUID_EPOCH_TICKS;
         let tick = now.max(self.last_tick.get() + 1);
         self.last_tick.set(tick);
         let time = (tick as u64).to_be_bytes();

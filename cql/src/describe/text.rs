@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use model::options::Value;
 use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table};
-use model::types::{Name, UserType};
+use model::types::{Name, UserType, hex};
 
 /// `'text'` with quotes doubled.
 fn quoted(text: &str) -> String {
@@ -134,9 +134,6 @@ fn shown(value: Value<'_>) -> String {
         Value::Int(value) => value.to_string(),
         Value::Map(pairs) => map(&pairs),
         Value::Blobs(pairs) => {
-            let hex = |bytes: &[u8]| {
-                bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
-            };
             let pair =
                 |(key, bytes): (&String, &Vec<u8>)| format!("{}: {}", quoted(key), hex(bytes));
             let pairs: Vec<String> = pairs.iter().map(pair).collect();

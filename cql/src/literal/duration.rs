@@ -1,10 +1,12 @@
 //! Durations: months, days and nanoseconds, which do not convert into each other.
 //!
 //! ```text
-//! wire := months days nanoseconds       each a vint: zigzag, leading ones count the bytes behind
+//! wire := months days nanoseconds       each a zigzagged vint (`model/src/types/vint.rs`)
 //! ```
 
 use std::str::FromStr;
+
+use model::types::vint;
 
 use crate::error::{Error, Result};
 
@@ -188,17 +190,18 @@ impl Duration {
     /// The wire form.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(9);
-        put_signed_vint(self.months.into(), &mut out);
-        put_signed_vint(self.days.into(), &mut out);
-        put_signed_vint(self.nanos, &mut out);
+        for part in [self.months.into(), self.days.into(), self.nanos] {
+            vint::put(vint::zigzag(part), &mut out);
+        }
         out
     }
 
     /// The duration in wire form.
     pub fn from_bytes(bytes: &[u8]) -> Option<Duration> {
-        let (months, rest) = signed_vint(bytes)?;
-        let (days, rest) = signed_vint(rest)?;
-        let (nanos, _) = signed_vint(rest)?;
+        let (months, rest) = vint::get(bytes)?;
+        let (days, rest) = vint::get(rest)?;
+        let (nanos, _) = vint::get(rest)?;
+        let [months, days, nanos] = [months, days, nanos].map(vint::unzigzag);
         Some(Duration { months: months.try_into().ok()?, days: days.try_into().ok()?, nanos })
     }
 }
@@ -224,29 +227,4 @@ impl std::fmt::Display for Duration {
         }
         Ok(())
     }
-}
-
-/// Appends a signed vint.
-pub fn put_signed_vint(number: i64, out: &mut Vec<u8>) {
-    let zigzag = ((number << 1) ^ (number >> 63)) as u64;
-    let extra = ((63 - (zigzag | 1).leading_zeros()) / 7).min(8) as usize;
-    let bytes = zigzag.to_be_bytes();
-    if extra == 8 {
-        out.push(0xFF);
-        out.extend_from_slice(&bytes);
-        return;
-    }
-    let start = out.len();
-    out.extend_from_slice(&bytes[7 - extra..]);
-    out[start] |= !(0xFFu8 >> extra);
-}
-
-/// The signed vint at the beginning, and what follows it.
-pub fn signed_vint(bytes: &[u8]) -> Option<(i64, &[u8])> {
-    let (&first, rest) = bytes.split_first()?;
-    let extra = first.leading_ones() as usize;
-    let (tail, rest) = rest.split_at_checked(extra)?;
-    let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
-    let zigzag = tail.iter().fold(head, |number, byte| number << 8 | u64::from(*byte));
-    Some(((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64), rest))
 }

@@ -3,9 +3,9 @@
 //! The inverse of this folder's parsing, with Cassandra's spacing: `toCQLLiteral` of its types.
 
 use model::CqlType;
-use model::types::{collection_elements, tuple_fields};
+use model::types::{collection_elements, hex, tuple_fields};
 
-use super::{hex, to_text};
+use super::to_text;
 use crate::lang::keyword::quoted;
 
 /// The literal of a value of `ty`; bytes that are no such value are shown as a blob.

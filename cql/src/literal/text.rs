@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use model::CqlType;
+use model::types::hex;
 use num_bigint::BigInt;
 
 use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
@@ -93,16 +94,4 @@ where
         .expect("the format has an exponent");
     let point = if mantissa.contains('.') { "" } else { ".0" };
     format!("{mantissa}{point}E{exponent}")
-}
-
-/// Bytes as a CQL blob, such as `0xcafe`.
-pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 + 2 * bytes.len());
-    text.push_str("0x");
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).expect("four bits are a digit"));
-        }
-    }
-    text
 }

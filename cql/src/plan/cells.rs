@@ -20,7 +20,7 @@ use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
 
 use super::write::check_bytes;
-use crate::bind::{Bindings, Ids};
+use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 use crate::frame::Value;
@@ -305,7 +305,7 @@ enum ListEnd {
 }
 
 /// 2010-01-01 in ticks of uuid time: no append is older, so a prepend is.
-const PREPEND_EPOCH_TICKS: u64 = 122_192_928_000_000_000 + 1_262_304_000 * 10_000_000;
+const PREPEND_EPOCH_TICKS: u64 = UUID_EPOCH_TICKS as u64 + 1_262_304_000 * 10_000_000;
 
 /// Where an element of a list stands among the others.
 fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {

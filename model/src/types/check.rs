@@ -2,7 +2,7 @@
 //!
 //! The texts begin as those of Cassandra's serializers, since drivers' tests look for them.
 
-use super::{CqlType, vector};
+use super::{CqlType, vector, vint};
 use crate::{Error, Result};
 
 /// Does what [`CqlType::validate`] promises.
@@ -78,7 +78,8 @@ fn validate_duration(value: &[u8]) -> Result<()> {
     let mut rest = value;
     let mut signs = 0u8;
     for bits in [32, 32, 64] {
-        let (number, after) = signed_vint(rest)?;
+        let (zigzag, after) = vint::get(rest).ok_or(Error::Malformed("vint"))?;
+        let number = vint::unzigzag(zigzag);
         rest = after;
         if bits == 32 && i32::try_from(number).is_err() {
             return Err(Error::invalid("Invalid duration: months and days are 32-bit"));
@@ -91,17 +92,6 @@ fn validate_duration(value: &[u8]) -> Result<()> {
         ));
     }
     if rest.is_empty() { Ok(()) } else { Err(Error::invalid("Invalid duration: bytes left over")) }
-}
-
-/// Cassandra's vint: leading ones of the first byte count the bytes that follow; zigzag.
-fn signed_vint(bytes: &[u8]) -> Result<(i64, &[u8])> {
-    let bad = Error::Malformed("vint");
-    let (&first, rest) = bytes.split_first().ok_or(bad.clone())?;
-    let extra = first.leading_ones() as usize;
-    let (tail, rest) = rest.split_at_checked(extra).ok_or(bad)?;
-    let head = if extra >= 7 { 0 } else { u64::from(first & (0xFF >> (extra + 1))) };
-    let raw = tail.iter().fold(head, |n, &b| n << 8 | u64::from(b));
-    Ok(((raw >> 1) as i64 ^ -((raw & 1) as i64), rest))
 }
 
 fn validate_map(key: &CqlType, of: &CqlType, value: &[u8]) -> Result<()> {

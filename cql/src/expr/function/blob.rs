@@ -1,10 +1,10 @@
 //! Values as the bytes they are, and bytes as values; the token of a key.
 
 use model::Token;
+use model::types::hex;
 
 use super::Call;
 use crate::error::{Error, Result};
-use crate::literal::hex;
 
 /// `int_as_blob` and its like.
 pub(super) fn from_value(call: &Call<'_>) -> Result<Option<Vec<u8>>> {

@@ -3,11 +3,10 @@
 use model::CqlType;
 
 use super::Call;
+use crate::bind::UUID_EPOCH_TICKS;
 use crate::error::{Error, Result};
 use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
 
-/// 100 ns ticks between the beginning of uuid time (1582-10-15) and 1970.
-const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
 /// Ticks of a millisecond.
 const TICKS_OF_MILLI: i64 = 10_000;
 

@@ -14,7 +14,7 @@ use crate::schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, SchemaChange, SchemaEntry, Table, TableId,
     TableParts,
 };
-use crate::types::{CqlType, UserType};
+use crate::types::{CqlType, UserType, hex};
 
 type Texts = BTreeMap<String, String>;
 type Result<T> = std::result::Result<T, String>;
@@ -460,9 +460,4 @@ impl OptionForm {
             }
         }
     }
-}
-
-/// Bytes as text: `0x..` in lower case.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
