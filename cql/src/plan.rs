@@ -11,11 +11,13 @@
 mod batch;
 mod cells;
 mod page;
+mod record;
 mod select;
 mod write;
 
 pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite};
 pub use page::PagingState;
+pub use record::{Records, Scratch};
 pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
-pub use write::{Records, RowChange, Scratch, WritePlan};
+pub use write::{RowChange, WritePlan};

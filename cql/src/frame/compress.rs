@@ -10,8 +10,7 @@
 //! are the safe ones: a block that says less or more than it holds is an error.
 
 use super::error::{Malformed, Result};
-use super::header::{Flags, HEADER_BYTES};
-use super::request::patch_length;
+use super::header::{Flags, HEADER_BYTES, patch_length};
 use crate::limits::COMPRESS_BYTES_MIN;
 
 /// The compression of bodies or segments that a client chose in STARTUP.

@@ -294,6 +294,12 @@ impl Header {
     }
 }
 
+/// Writes the length of the frame that began at `start` and ends at the end of `out`.
+pub(super) fn patch_length(out: &mut [u8], start: usize) {
+    let body_bytes = super::writer::length(out.len() - start - HEADER_BYTES);
+    out[start + 5..start + HEADER_BYTES].copy_from_slice(&body_bytes.to_be_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -24,7 +24,7 @@ pub use session::{AuthResponse, EventKinds, Register, Startup};
 pub use values::{ValueList, Values};
 
 use super::error::{Malformed, Result};
-use super::header::{Direction, Flags, HEADER_BYTES, Header, Opcode, Version};
+use super::header::{Direction, Flags, Header, Opcode, Version, patch_length};
 use super::reader::Reader;
 
 /// A request, borrowed from the bytes of its frame.
@@ -106,10 +106,4 @@ impl<'a> Request<'a> {
         }
         patch_length(out, start);
     }
-}
-
-/// Writes the length of the frame that began at `start` and ends at the end of `out`.
-pub(super) fn patch_length(out: &mut [u8], start: usize) {
-    let body_bytes = super::writer::length(out.len() - start - HEADER_BYTES);
-    out[start + 5..start + HEADER_BYTES].copy_from_slice(&body_bytes.to_be_bytes());
 }

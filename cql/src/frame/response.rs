@@ -23,8 +23,7 @@ pub use event::{Event, SchemaEvent, SchemaTarget};
 pub use metadata::{ColumnSpec, Columns};
 pub use result::{Description, OpenRows, Prepared};
 
-use super::header::{Direction, Flags, Header, Opcode, Version};
-use super::request::patch_length;
+use super::header::{Direction, Flags, Header, Opcode, Version, patch_length};
 use super::writer;
 
 /// The stream of messages that answer no request.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use model::{Table, Token};
 
-use super::write::{Records, Scratch, WritePlan, timestamp};
+use super::record::{Records, Scratch, timestamp};
+use super::write::WritePlan;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Term;
@@ -43,6 +44,20 @@ impl BatchPlan {
             write.bind_into_batch(bindings, scratch, records, size)?;
         }
         Ok(())
+    }
+}
+
+impl WritePlan {
+    /// Appends the mutations of this statement as a part of a batch, and adds them to `size`.
+    pub fn bind_into_batch(
+        &self,
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+        size: &mut BatchSize,
+    ) -> Result<()> {
+        let mut add = |token, bytes| size.add(&self.table, token, bytes);
+        self.bind_each(bindings, scratch, records, &mut add)
     }
 }
 
@@ -100,7 +115,7 @@ impl BatchSize {
     }
 
     /// One more mutation.
-    pub(super) fn add(&mut self, table: &Arc<Table>, token: Token, bytes: usize) -> Result<()> {
+    fn add(&mut self, table: &Arc<Table>, token: Token, bytes: usize) -> Result<()> {
         self.bytes += bytes;
         self.mutations += 1;
         if !self.tables.iter().any(|known| Arc::ptr_eq(known, table)) {

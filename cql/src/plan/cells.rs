@@ -19,7 +19,7 @@ use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
 
-use super::write::check_bytes;
+use super::record::check_bytes;
 use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};

@@ -1,42 +1,29 @@
 //! `INSERT`, `UPDATE`, `DELETE` as plans.
 //!
-//! Binding appends one mutation for each partition to the record of the shard that owns it. What
+//! Binding appends one mutation for each partition to the one record of the statement or batch. What
 //! every cell of a statement shares (its timestamp, its expiry) is evaluated once.
+//!
+//! 1. The stamp: timestamp and expiry. 2. For each key of the partition: its token and its mutation.
+//! 3. In the mutation: the static row, then rows, ranges or the partition's deletion, by [`RowChange`].
+//!
+//! Invariants: no record is larger than `MUTATION_BYTES_MAX`; a statement whose values are all unset
+//! writes nothing. Not here: which rows are named (`restrict`), what a cell becomes (`cells.rs`), which
+//! shard gets which mutation (`shard/src/router.rs` splits the record).
 
 use std::sync::Arc;
 
 use model::cell::{Deletion, Expiry, Life};
-use model::limits::{MUTATION_BYTES_MAX, TTL_S_MAX};
+use model::limits::TTL_S_MAX;
 use model::mutation::RangeTombstone;
 use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 
-use super::batch::BatchSize;
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
+use super::record::{Records, Scratch, check_bytes, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 use crate::restrict::{RowChoice, RowKey, ValueSet, for_each_key};
-
-/// Where mutations go: a record for each owner.
-pub trait Records {
-    /// The record of the shard that owns `token`.
-    fn of(&mut self, token: Token) -> &mut Vec<u8>;
-}
-
-/// All in one record.
-impl Records for Vec<u8> {
-    fn of(&mut self, _token: Token) -> &mut Vec<u8> {
-        self
-    }
-}
-
-/// Buffers that binding fills and forgets; kept by the caller, so that they are allocated once.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    key: Vec<u8>,
-    row: RowKey,
-}
 
 /// What happens to the rows a statement names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,20 +75,8 @@ impl WritePlan {
         self.bind_each(bindings, scratch, records, |_, _| Ok(()))
     }
 
-    /// The same as a part of a batch.
-    pub fn bind_into_batch(
-        &self,
-        bindings: &Bindings<'_>,
-        scratch: &mut Scratch,
-        records: &mut impl Records,
-        size: &mut BatchSize,
-    ) -> Result<()> {
-        let mut add = |token, bytes| size.add(&self.table, token, bytes);
-        self.bind_each(bindings, scratch, records, &mut add)
-    }
-
     /// The same; tells the token and the bytes of each mutation.
-    fn bind_each(
+    pub(super) fn bind_each(
         &self,
         bindings: &Bindings<'_>,
         scratch: &mut Scratch,
@@ -274,26 +249,6 @@ impl WritePlan {
     }
 }
 
-/// The value of a `USING TIMESTAMP`.
-pub(super) fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
-    match term.eval(bindings)? {
-        Evaluated::Unset => Ok(bindings.time.timestamp_us),
-        Evaluated::Null => Err(Error::invalid("Invalid null value of timestamp")),
-        Evaluated::Bytes(bytes) => {
-            let timestamp = bytes[..].try_into().map(i64::from_be_bytes);
-            let timestamp = timestamp.map_err(|_| Error::invalid("Invalid timestamp value"))?;
-            if timestamp == i64::MIN {
-                return Err(Error::invalid(format!(
-                    "Out of bound timestamp, must be in [{}, {}]",
-                    i64::MIN + 1,
-                    i64::MAX
-                )));
-            }
-            Ok(timestamp)
-        }
-    }
-}
-
 /// The value of a `USING TTL`: 0 is none.
 fn ttl(term: &Term, bindings: &Bindings<'_>, default_ttl: i32) -> Result<i32> {
     let value = term.eval(bindings)?;
@@ -313,17 +268,6 @@ fn ttl(term: &Term, bindings: &Bindings<'_>, default_ttl: i32) -> Result<i32> {
         return Err(Error::invalid(text));
     }
     Ok(ttl)
-}
-
-/// Refuses a write that has become larger than any log takes.
-pub(super) fn check_bytes(bytes: usize) -> Result<()> {
-    if bytes <= MUTATION_BYTES_MAX {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "Mutation of {bytes} bytes is too large for the maximum size of {MUTATION_BYTES_MAX}, which is \
-         for all that one statement or batch writes"
-    )))
 }
 
 impl Stamp<'_> {

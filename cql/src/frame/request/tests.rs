@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame::consistency::Consistency;
+use crate::frame::header::HEADER_BYTES;
 use crate::frame::reader::Value;
 
 fn versions() -> impl Strategy<Value = Version> {
