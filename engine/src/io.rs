@@ -26,7 +26,7 @@ mod sim_world;
 use std::path::Path;
 
 pub use buf::{Buf, View};
-pub use dma::{DmaDisk, DmaFile, in_executor};
+pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
 pub use ring::{flush, hold, open_ring, take_done};
 pub use rng::Rng;

@@ -4,13 +4,13 @@ use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 
 use crate::config::quantity::Bytes;
-use crate::config::{Config, Durability};
+use crate::config::{Config, SyncMode};
 
 /// The words before the last one, which is `ready`.
 pub(crate) struct Banner<'a> {
     pub(crate) config: &'a Config,
-    /// Whether connections to the shard-aware port land on the shard they ask for.
-    pub(crate) shard_aware: bool,
+    /// The shard-aware port, if it is open: if its connections land on the shard they ask for.
+    pub(crate) aware_port: Option<u16>,
 }
 
 impl Display for Banner<'_> {
@@ -21,19 +21,17 @@ impl Display for Banner<'_> {
         };
         writeln!(f, "Messina {}", env!("CARGO_PKG_VERSION"))?;
         line(f, "CQL", &SocketAddr::new(config.listen, config.port))?;
-        match config.shard_aware_port {
-            Some(port) if self.shard_aware => {
-                line(f, "shard-aware", &SocketAddr::new(config.listen, port))?;
-            }
-            _ => line(f, "shard-aware", &"off")?,
+        match self.aware_port {
+            Some(port) => line(f, "shard-aware", &SocketAddr::new(config.listen, port))?,
+            None => line(f, "shard-aware", &"off")?,
         }
         let each = Bytes(config.shard_memory_bytes());
         line(f, "shards", &format_args!("{} with {each} each", config.shards))?;
-        match config.durability {
-            Durability::Batch => {
+        match config.commitlog_sync {
+            SyncMode::Batch => {
                 line(f, "durability", &"batch: a write is on disk before it is acknowledged")?;
             }
-            Durability::Periodic => {
+            SyncMode::Periodic => {
                 line(f, "durability", &"periodic: a crash may lose the last acknowledged writes")?;
             }
         }
@@ -68,7 +66,7 @@ mod tests {
         let mut config = Config::for_tests(Path::new("no-such-folder"));
         config.shards = 2;
         config.memory_bytes = 1 << 30;
-        let text = Banner { config: &config, shard_aware: true }.to_string();
+        let text = Banner { config: &config, aware_port: Some(19042) }.to_string();
         let version = env!("CARGO_PKG_VERSION");
         let expected = format!(
             "Messina {version}\n  \
@@ -80,8 +78,8 @@ mod tests {
              try         cqlsh 127.0.0.1 9042\n"
         );
         assert_eq!(text, expected);
-        config.durability = Durability::Periodic;
-        let text = Banner { config: &config, shard_aware: false }.to_string();
+        config.commitlog_sync = SyncMode::Periodic;
+        let text = Banner { config: &config, aware_port: None }.to_string();
         assert!(text.contains("may lose the last"), "{text}");
         assert!(text.contains("shard-aware off"), "{text}");
     }

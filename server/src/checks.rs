@@ -80,15 +80,16 @@ fn check_direct_io(path: &Path) -> Result<(), String> {
 }
 
 fn check_free_space(path: &Path) -> Result<(), String> {
-    let free = os::free_bytes(path)
-        .map_err(|error| format!("cannot tell the free space of {}: {error}", path.display()))?;
-    if free >= FREE_BYTES_MIN {
+    let free_bytes = engine::io::space_of(path)
+        .map_err(|error| format!("cannot tell the free space of {}: {error}", path.display()))?
+        .free_bytes;
+    if free_bytes >= FREE_BYTES_MIN {
         return Ok(());
     }
     Err(format!(
         "only {} are free at {}, and a commit log alone needs {}. Free some, or give another \
          --data-dir",
-        Bytes(free),
+        Bytes(free_bytes),
         path.display(),
         Bytes(FREE_BYTES_MIN)
     ))

@@ -19,19 +19,11 @@ use std::path::{Path, PathBuf};
 
 use batch::BatchThresholds;
 use clap::Parser;
-use flags::{Flags, SyncMode};
+use flags::Flags;
+pub(crate) use flags::SyncMode;
 use quantity::Bytes;
 
 use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
-
-/// When a write is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// After the flush that covers it.
-    Batch,
-    /// At once. A crash may lose what came last, a suffix and never a hole.
-    Periodic,
-}
 
 /// Everything the server can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) shard_aware_port: Option<u16>,
     /// What drivers are told to connect to: never 0.0.0.0.
     pub(crate) broadcast_address: IpAddr,
-    pub(crate) durability: Durability,
+    pub(crate) commitlog_sync: SyncMode,
     pub(crate) commitlog_segment_bytes: u64,
     pub(crate) cluster_name: String,
     pub(crate) data_center: String,
@@ -103,7 +95,7 @@ pub(crate) fn load() -> Result<Loaded, String> {
         None => Choices::default(),
     };
     let choices = override_with(from_file, flags)?;
-    Ok(Loaded { config: settle(choices, machine, &mut warnings)?, warnings })
+    Ok(Loaded { config: with_defaults(choices, machine, &mut warnings)?, warnings })
 }
 
 fn read_file(path: &Path, warnings: &mut Vec<String>) -> Result<Choices, String> {
@@ -131,7 +123,7 @@ fn override_with(file: Choices, flags: Flags) -> Result<Choices, String> {
 }
 
 /// Fills in the defaults and checks the whole.
-fn settle(
+fn with_defaults(
     choices: Choices,
     machine: Machine,
     warnings: &mut Vec<String>,
@@ -150,10 +142,7 @@ fn settle(
         port,
         shard_aware_port: Some(choices.shard_aware_port.unwrap_or(19042)).filter(|p| *p != 0),
         broadcast_address: broadcast_address(choices.broadcast_address, listen)?,
-        durability: match choices.commitlog_sync {
-            Some(SyncMode::Periodic) => Durability::Periodic,
-            Some(SyncMode::Batch) | None => Durability::Batch,
-        },
+        commitlog_sync: choices.commitlog_sync.unwrap_or(SyncMode::Batch),
         commitlog_segment_bytes: choices.commitlog_segment_bytes.unwrap_or(COMMITLOG_SEGMENT_BYTES),
         cluster_name: choices.cluster_name.unwrap_or_else(|| "Test Cluster".to_owned()),
         data_center: choices.data_center.unwrap_or_else(|| "datacenter1".to_owned()),
@@ -234,7 +223,7 @@ impl Config {
     pub(crate) fn for_tests(data_dir: &Path) -> Config {
         let machine = Machine { cpus: 1, memory_bytes: 1 << 30 };
         let choices = Choices { data_dir: Some(data_dir.to_owned()), ..Choices::default() };
-        settle(choices, machine, &mut Vec::new()).expect("the defaults are good")
+        with_defaults(choices, machine, &mut Vec::new()).expect("the defaults are good")
     }
 
     /// The budget of one shard.
@@ -251,7 +240,7 @@ impl Display for Config {
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;
         writeln!(f, "cluster_name: {}", self.cluster_name)?;
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
-        let sync = if self.durability == Durability::Batch { "batch" } else { "periodic" };
+        let sync = if self.commitlog_sync == SyncMode::Batch { "batch" } else { "periodic" };
         writeln!(f, "commitlog_sync: {sync}")?;
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;

@@ -12,7 +12,7 @@ pub(crate) const ENGINE_MEMORY_PERCENT: u64 = 80;
 pub(crate) const PREPARED_MEMORY_SHARE: u64 = 256;
 
 /// A segment of the commit log, unless configured.
-pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = 32 << 20;
+pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = engine::limits::SEGMENT_BYTES as u64;
 
 /// Free space without which the server does not start.
 pub(crate) const FREE_BYTES_MIN: u64 = 256 << 20;

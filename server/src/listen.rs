@@ -31,25 +31,23 @@ pub(crate) struct ShardListeners {
 /// All listeners, bound, in the order of their shards.
 pub(crate) struct Listeners {
     shards: Vec<ShardListeners>,
-    v6: bool,
 }
 
 impl Listeners {
-    /// Binds the ports of the configuration.
-    pub(crate) fn bind(config: &Config, shard_aware: bool) -> Result<Listeners, String> {
+    /// Binds the port of the configuration, and the shard-aware one unless it is `None`.
+    pub(crate) fn bind(config: &Config, aware_port: Option<u16>) -> Result<Listeners, String> {
         let bind = |port| {
             let address = SocketAddr::new(config.listen, port);
             os::bind_listener(address)
                 .map_err(|error| format!("cannot listen on {address}: {error}"))
         };
-        let aware_port = config.shard_aware_port.filter(|_| shard_aware);
         let shards = (0..config.shards)
             .map(|_| {
                 let shard_aware = aware_port.map(bind).transpose()?;
                 Ok(ShardListeners { plain: bind(config.port)?, shard_aware })
             })
             .collect::<Result<_, String>>()?;
-        Ok(Listeners { shards, v6: config.listen.is_ipv6() })
+        Ok(Listeners { shards })
     }
 
     /// The same sockets once more: one set for the shards, in order.
@@ -65,19 +63,19 @@ impl Listeners {
     /// Lets connections in.
     pub(crate) fn open(self) -> io::Result<()> {
         let aware: Vec<_> = self.shards.iter().filter_map(|s| s.shard_aware.as_ref()).collect();
-        start_steered(&aware, self.v6)?;
+        start_steered(&aware)?;
         self.shards.iter().try_for_each(|shard| os::start_listening(&shard.plain))
     }
 }
 
 /// Starts the listeners of one port, each for the connections of its turn.
-fn start_steered(listeners: &[&TcpListener], v6: bool) -> io::Result<()> {
+fn start_steered(listeners: &[&TcpListener]) -> io::Result<()> {
     for listener in listeners {
         os::start_listening(listener)?;
     }
     match listeners {
         [] | [_] => Ok(()),
-        [first, ..] => os::steer(first, listeners.len() as u32, v6),
+        [first, ..] => os::steer(first, listeners.len() as u32),
     }
 }
 
@@ -102,7 +100,7 @@ fn try_steering(listen: IpAddr, shards: usize) -> io::Result<bool> {
     while listeners.len() < shards {
         listeners.push(os::bind_listener(address)?);
     }
-    start_steered(&listeners.iter().collect::<Vec<_>>(), listen.is_ipv6())?;
+    start_steered(&listeners.iter().collect::<Vec<_>>())?;
     let target = match (listen.is_unspecified(), listen.is_ipv6()) {
         (true, false) => SocketAddr::from(([127, 0, 0, 1], address.port())),
         (true, true) => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], address.port())),
@@ -151,7 +149,7 @@ mod tests {
         let (port, aware_port) = free_ports();
         (config.port, config.shard_aware_port, config.shards) = (port, Some(aware_port), 3);
         assert!(steering_works(config.listen, 3));
-        let listeners = Listeners::bind(&config, true).unwrap();
+        let listeners = Listeners::bind(&config, config.shard_aware_port).unwrap();
         let shards = listeners.for_shards().unwrap();
         let refused = TcpStream::connect((config.listen, port)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "not before it is open");
@@ -171,7 +169,7 @@ mod tests {
     fn without_steering_the_second_port_stays_closed() {
         let mut config = Config::for_tests(Path::new("."));
         (config.port, config.shards) = (free_ports().0, 2);
-        let listeners = Listeners::bind(&config, false).unwrap();
+        let listeners = Listeners::bind(&config, None).unwrap();
         assert!(listeners.for_shards().unwrap().iter().all(|shard| shard.shard_aware.is_none()));
     }
 }

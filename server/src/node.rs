@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use engine::commitlog::{Config as LogConfig, SyncMode};
+use engine::commitlog;
 use shard::clock::Clock;
 use shard::node::{Core, NodeConfig, StartError, start};
 use shard::notify::Notify;
@@ -22,7 +22,7 @@ use shard::os::epoll::{Interest, Poller};
 use crate::admin;
 use crate::banner::{self, Banner};
 use crate::checks;
-use crate::config::{Config, Durability};
+use crate::config::{Config, SyncMode};
 use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
@@ -33,18 +33,19 @@ use crate::system::{self, Node};
 /// Starts the server and serves until it is told to stop.
 pub(crate) fn run(config: &Config) -> Result<(), String> {
     let mut signals = Signals::register().map_err(|error| format!("signals: {error}"))?;
-    let shard_aware = steering_works(config.listen, config.shards);
-    let listeners = Listeners::bind(config, shard_aware)?;
+    let works = steering_works(config.listen, config.shards);
+    let aware_port = config.shard_aware_port.filter(|_| works);
+    let listeners = Listeners::bind(config, aware_port)?;
     let shard_listeners = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
     let plan = Arc::new(Plan {
         config: config.clone(),
-        shard_aware,
+        aware_port,
         shard_listeners: takeable(shard_listeners),
     });
     let node_config = node_config(config)?;
     let node = start(node_config, move |core| serve(core, plan.clone())).map_err(explain)?;
     listeners.open().map_err(|error| format!("listeners: {error}"))?;
-    banner::show(&Banner { config, shard_aware });
+    banner::show(&Banner { config, aware_port });
     signals.wait().map_err(|error| format!("signals: {error}"))?;
     banner::tell_stopping();
     tracing::info!("stopping: what is in flight is answered, then memory is flushed");
@@ -63,7 +64,8 @@ fn explain(error: StartError) -> String {
 /// The configuration that all cores share, and the listeners that each takes at its start.
 struct Plan {
     config: Config,
-    shard_aware: bool,
+    /// The shard-aware port, if it is open.
+    aware_port: Option<u16>,
     /// Each core takes its own, once, at its start.
     shard_listeners: Mutex<Vec<Option<ShardListeners>>>,
 }
@@ -90,12 +92,13 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
         .map_err(|error| format!("{}: {error}", config.data_dir.display()))
 }
 
-fn log_config(config: &Config) -> LogConfig {
-    let sync = match config.durability {
-        Durability::Batch => SyncMode::Batch,
-        Durability::Periodic => SyncMode::Periodic,
+fn log_config(config: &Config) -> commitlog::Config {
+    let sync = match config.commitlog_sync {
+        SyncMode::Batch => commitlog::SyncMode::Batch,
+        SyncMode::Periodic => commitlog::SyncMode::Periodic,
     };
-    LogConfig { segment_bytes: config.commitlog_segment_bytes as u32, sync, ..LogConfig::new(0) }
+    let segment_bytes = config.commitlog_segment_bytes as u32;
+    commitlog::Config { segment_bytes, sync, ..commitlog::Config::new(0) }
 }
 
 /// One core, from its start to its end.
@@ -141,7 +144,7 @@ fn settings(plan: &Plan) -> Settings {
     let all = config.to_string();
     let pair = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned()));
     Settings {
-        shard_aware_port: config.shard_aware_port.filter(|_| plan.shard_aware),
+        shard_aware_port: plan.aware_port,
         prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
         batch: config.batch,
         all: all.lines().filter_map(pair).collect(),

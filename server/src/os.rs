@@ -1,14 +1,11 @@
 //! The few system calls that std does not wrap: listeners that share a port, who is at the other
-//! end of a socket, limits, free space.
-#![expect(unsafe_code, reason = "socket options, rlimits and statvfs(3) have no wrapper in std")]
+//! end of a socket, limits.
+#![expect(unsafe_code, reason = "socket options and rlimits have no wrapper in std")]
 
-use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use crate::limits::LISTEN_BACKLOG;
 
@@ -62,10 +59,10 @@ pub(crate) fn start_listening(listener: &TcpListener) -> io::Result<()> {
 
 /// Sends each new connection to the listener numbered `source port % listeners`, of all that share
 /// the port of this one.
-pub(crate) fn steer(one_of_them: &TcpListener, listeners: u32, v6: bool) -> io::Result<()> {
+pub(crate) fn steer(one_of_them: &TcpListener, listeners: u32) -> io::Result<()> {
     /// Offsets from here on count from the network header.
     const FROM_NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;
-    let header_bytes = if v6 { 40 } else { 20 };
+    let header_bytes = if one_of_them.local_addr()?.is_ipv6() { 40 } else { 20 };
     let step = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = [
         // The first two bytes behind the IP header are the source port.
@@ -130,16 +127,6 @@ pub(crate) fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Free bytes of the file system that holds `path`, as far as we may use them.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: an all-zero `statvfs` is a valid one.
-    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero, and the kernel writes one `statvfs`.
-    checked(unsafe { libc::statvfs(path.as_ptr(), &mut stat) })?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,9 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_space_are_told() {
+    fn the_limit_of_open_files_is_told() {
         assert!(raise_open_files().unwrap() >= 256);
-        assert!(free_bytes(Path::new("/")).unwrap() > 0);
-        assert!(free_bytes(Path::new("/no such place")).is_err());
     }
 }

@@ -344,7 +344,8 @@ fn refused(op: &'static str, path: &RelPath, error: &std::io::Error) -> Error {
     Error::io(op, path.as_str(), error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-fn space_of(path: &Path) -> std::io::Result<Space> {
+/// The space of the file system that holds `path`.
+pub fn space_of(path: &Path) -> std::io::Result<Space> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: `path` is a nul-terminated string and `stat` has space for one statvfs.

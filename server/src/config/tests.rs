@@ -8,7 +8,7 @@ fn from(flags: &[&str], file: &str) -> Result<(Config, Vec<String>), String> {
     let flags = Flags::try_parse_from(["messina"].iter().chain(flags)).unwrap();
     let mut warnings = Vec::new();
     let choices = override_with(file::read(file, &mut warnings)?, flags)?;
-    Ok((settle(choices, MACHINE, &mut warnings)?, warnings))
+    Ok((with_defaults(choices, MACHINE, &mut warnings)?, warnings))
 }
 
 #[test]
@@ -16,11 +16,11 @@ fn nothing_needs_to_be_told() {
     let (config, warnings) = from(&[], "").unwrap();
     assert_eq!((config.shards, config.memory_bytes), (4, 4 << 30));
     assert_eq!((config.port, config.shard_aware_port), (9042, Some(19042)));
-    assert_eq!(config.durability, Durability::Batch);
+    assert_eq!(config.commitlog_sync, SyncMode::Batch);
     assert_eq!(config.data_dir, PathBuf::from("messina-data"));
     assert_eq!(warnings, [""; 0]);
     let small = Machine { cpus: 8, memory_bytes: 256 << 20 };
-    let config = settle(Choices::default(), small, &mut Vec::new()).unwrap();
+    let config = with_defaults(Choices::default(), small, &mut Vec::new()).unwrap();
     assert_eq!(config.shards as u64, (128 << 20) / SHARD_MEMORY_BYTES_MIN);
 }
 
@@ -31,7 +31,7 @@ fn flags_win_over_the_file() {
     let (config, _) = from(&flags, file).unwrap();
     assert_eq!((config.port, config.shards, config.shard_aware_port), (9998, 2, None));
     assert_eq!(config.memory_bytes, 1 << 30);
-    assert_eq!(config.durability, Durability::Periodic);
+    assert_eq!(config.commitlog_sync, SyncMode::Periodic);
 }
 
 #[test]
