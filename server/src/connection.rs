@@ -225,34 +225,25 @@ impl Connection {
                 waiting: &mut self.waiting,
                 load,
             };
-            match serve.frame(&header, body, service) {
-                Next::Go => {}
-                Next::Settled(compression) => self.settle(header.version, compression),
-                Next::Authenticated => self.grow_limit(),
-                Next::End => self.end(),
+            if let Some(compression) = serve.frame(&header, body, service) {
+                self.establish(header.version, compression);
             }
         }
         if self.state == State::Open { used } else { bytes.len() }
     }
 
-    /// STARTUP was accepted: from here on both sides speak as it says.
-    fn settle(&mut self, version: Version, compression: Compression) {
+    /// STARTUP was accepted: from here on both sides speak as it says, and frames may be large.
+    fn establish(&mut self, version: Version, compression: Compression) {
         self.reader.establish(version, compression);
         self.writer.establish(version, compression);
-        self.grow_limit();
-    }
-
-    fn grow_limit(&mut self) {
-        if self.session.stage.get() == Stage::Ready {
-            self.reader.set_body_bytes_max(FRAME_BODY_BYTES_MAX);
-        }
+        self.reader.set_body_bytes_max(FRAME_BODY_BYTES_MAX);
     }
 
     #[cold]
     fn refuse_large(&mut self, header: &Header, declared: u64) {
         let limit = match self.session.stage.get() {
             Stage::Ready => FRAME_BODY_BYTES_MAX,
-            _ => HANDSHAKE_BODY_BYTES_MAX,
+            Stage::Connected => HANDSHAKE_BODY_BYTES_MAX,
         };
         let text = format!(
             "Request is too big: length {declared} exceeds maximum allowed length {limit}."
@@ -281,7 +272,6 @@ impl Connection {
             let index = self.waiting.iter().position(|(waits, _)| *waits == stream);
             let (_, bytes) = self.waiting.swap_remove(index.expect("an answer has its request"));
             load.release(bytes);
-            self.grow_limit();
         }
         self.writer.frame(|out| out.extend_from_slice(frame));
     }
@@ -371,14 +361,6 @@ impl Connection {
     }
 }
 
-/// What follows from a frame, for its connection.
-enum Next {
-    Go,
-    Settled(Compression),
-    Authenticated,
-    End,
-}
-
 /// The parts of a connection that serving a frame changes, while the reader lends its body.
 struct Serve<'a> {
     session: &'a Rc<Session>,
@@ -388,32 +370,32 @@ struct Serve<'a> {
 }
 
 impl Serve<'_> {
+    /// Serves a frame. If it was the STARTUP that began the session: the compression that it chose.
     #[inline]
-    fn frame(self, header: &Header, body: &[u8], service: &impl Service) -> Next {
+    fn frame(self, header: &Header, body: &[u8], service: &impl Service) -> Option<Compression> {
         let Serve { session, writer, waiting, load } = self;
         let stage = session.stage.get();
         if let Err(reason) = check_order(stage, header) {
             refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
-            return Next::Go;
+            return None;
         }
         let request = match Request::decode(header, body) {
             Ok(request) => request,
             Err(reason) => {
                 refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
-                return Next::Go;
+                return None;
             }
         };
         if !load.admits(header.body_bytes) {
             refuse(writer, header, ErrorCode::Overloaded, &load.refusal());
-            return Next::Go;
+            return None;
         }
-        let next = match &request {
+        let chosen = match &request {
             // Meant only if the service accepts the options, and then the compression is known.
             Request::Startup(startup) => {
-                Next::Settled(startup.compression(header.version).unwrap_or_default())
+                Some(startup.compression(header.version).unwrap_or_default())
             }
-            Request::AuthResponse(_) => Next::Authenticated,
-            _ => Next::Go,
+            _ => None,
         };
         match writer.frame(|out| service.request(session, header, &request, out)) {
             Outcome::Answered => {}
@@ -421,12 +403,8 @@ impl Serve<'_> {
                 load.take(header.body_bytes);
                 waiting.push((header.stream, header.body_bytes));
             }
-            Outcome::AnsweredAndClose => return Next::End,
         }
-        match next {
-            Next::Settled(_) if session.stage.get() == Stage::Connected => Next::Go,
-            next => next,
-        }
+        chosen.filter(|_| session.stage.get() == Stage::Ready)
     }
 }
 
@@ -438,7 +416,6 @@ fn check_order(stage: Stage, header: &Header) -> Result<(), Malformed> {
     let (expected, good) = match (stage, header.opcode) {
         (_, Opcode::Options) => return Ok(()),
         (Stage::Connected, opcode) => ("STARTUP or OPTIONS", opcode == Opcode::Startup),
-        (Stage::Authenticating, opcode) => ("AUTH_RESPONSE", opcode == Opcode::AuthResponse),
         (Stage::Ready, opcode) => {
             let opening = matches!(opcode, Opcode::Startup | Opcode::AuthResponse);
             ("no second handshake", !opening)

@@ -58,7 +58,8 @@ use statement::{Prepared, Target};
 use trace::Trace;
 use write::Writes;
 
-use crate::service::{Outcome, Replies, Service};
+use crate::replies::Replies;
+use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
 
 /// Executes the requests of one core.
@@ -119,9 +120,6 @@ impl Executor {
                 Ok(()) => plain.put_ready(out),
                 Err(error) => refused(&error.0, out),
             },
-            Request::AuthResponse(_) if session.stage.get() == Stage::Ready => {
-                refused("Unexpected message AUTH_RESPONSE: no authentication", out);
-            }
             Request::Register(register) if session.stage.get() == Stage::Ready => {
                 session.events.set(register.kinds);
                 plain.put_ready(out);

@@ -28,6 +28,7 @@ mod pass;
 #[cfg(feature = "planted")]
 mod planted;
 mod prepared;
+mod replies;
 mod service;
 mod session;
 mod signals;

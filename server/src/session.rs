@@ -26,9 +26,6 @@ pub(crate) struct ConnectionId {
 pub(crate) enum Stage {
     /// Nothing but OPTIONS and STARTUP is taken.
     Connected,
-    /// STARTUP was answered with AUTHENTICATE.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no client is asked yet: all are allowed"))]
-    Authenticating,
     /// Everything is taken.
     Ready,
 }
@@ -38,7 +35,6 @@ impl Stage {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Stage::Connected => "established",
-            Stage::Authenticating => "authenticating",
             Stage::Ready => "ready",
         }
     }

@@ -12,25 +12,23 @@ use cql::frame::error::ErrorCode;
 use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Direction, Flags, Header, Version};
-use cql::frame::request::{
-    AuthResponse, EventKinds, Parameters, Query, Register, Request, Startup,
-};
+use cql::frame::request::{Parameters, Query, Request, Startup};
 use cql::frame::response::Envelope;
 use cql::frame::{Consistency, Reader, writer};
 use shard::idle::InFlight;
 
 use super::*;
 use crate::os;
-use crate::service::{Outcome, Replies};
+use crate::replies::Replies;
+use crate::service::Outcome;
 use crate::session::Stage;
 
-/// Answers REGISTER at once; a query comes back as a keyspace named like its text: at once if the
+/// A query comes back as a keyspace named like its text: at once if the
 /// text says `now`, else when the test lets it go.
 struct Echo {
     replies: Replies,
     held: RefCell<Vec<(ConnectionId, Vec<u8>)>>,
     open: Cell<usize>,
-    password: bool,
 }
 
 impl Service for Echo {
@@ -52,18 +50,10 @@ impl Service for Echo {
         let envelope = Envelope::new(header.version, header.stream);
         match request {
             Request::Options => envelope.put_supported(&[], out),
-            Request::Startup(_) if self.password => {
-                session.stage.set(Stage::Authenticating);
-                envelope.put_authenticate("P", out);
-            }
             Request::Startup(_) => {
                 session.stage.set(Stage::Ready);
                 session.version.set(header.version);
                 envelope.put_ready(out);
-            }
-            Request::AuthResponse(_) => {
-                session.stage.set(Stage::Ready);
-                envelope.put_auth_success(None, out);
             }
             Request::Query(query) if query.text.starts_with("now") => {
                 envelope.put_set_keyspace(query.text, out);
@@ -74,10 +64,7 @@ impl Service for Echo {
                 self.held.borrow_mut().push((session.id, frame));
                 return Outcome::Later;
             }
-            _ => {
-                envelope.put_ready(out);
-                return Outcome::AnsweredAndClose;
-            }
+            _ => unreachable!("these tests send nothing else"),
         }
         Outcome::Answered
     }
@@ -117,7 +104,6 @@ impl Server {
             replies: Replies::new(Arc::new(Notify::new())),
             held: RefCell::default(),
             open: Cell::new(0),
-            password: false,
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
@@ -135,7 +121,7 @@ impl Server {
     }
 
     /// Passes until there is nothing left to do.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
             let busy = self.pass.pass();
@@ -148,7 +134,7 @@ impl Server {
         for (to, frame) in self.pass.service.held.take() {
             self.pass.service.replies.push(to, &frame);
         }
-        self.settle();
+        self.run_until_idle();
     }
 }
 
@@ -178,7 +164,7 @@ impl Client {
     fn ready(server: &mut Server, version: Version, compression: Compression) -> Client {
         let mut client = Client::connect(server, version);
         client.startup(compression);
-        server.settle();
+        server.run_until_idle();
         assert_eq!(client.answers(), ["0 READY"]);
         client.establish(compression);
         client
@@ -278,7 +264,7 @@ fn answers_come_at_once_or_later_in_every_framing() {
         client.query(3, &long);
         client.query(4, "later two");
         for _ in 0..20 {
-            server.settle();
+            server.run_until_idle();
             client.flush();
         }
         assert_eq!(client.answers(), ["2 now", "3 now now now "], "{version} {compression:?}");
@@ -286,7 +272,7 @@ fn answers_come_at_once_or_later_in_every_framing() {
         assert_eq!(client.answers(), ["1 later one", "4 later two"]);
         assert_eq!(server.pass.load.requests(), 0);
         drop(client);
-        server.settle();
+        server.run_until_idle();
         assert_eq!(server.pass.service.open.get(), 0, "the client is gone");
     }
 }
@@ -301,7 +287,7 @@ fn frames_travel_compressed_as_negotiated() {
         let text = "now ".repeat(15_000);
         client.query(1, &text);
         for _ in 0..20 {
-            server.settle();
+            server.run_until_idle();
             client.flush();
         }
         assert_eq!(client.answers(), ["1 now now now "], "{version} {compression:?}");
@@ -320,7 +306,7 @@ fn an_unknown_version_is_refused_in_ours_and_the_connection_ends() {
     let mut server = Server::start();
     let mut client = Client::connect(&server, Version::V5);
     client.raw(&[0x42, 0, 0, 9, 5, 0, 0, 0, 0]);
-    server.settle();
+    server.run_until_idle();
     let text = "9 Protocol: Invalid or unsupported protocol version (66); \
                 supported versions are (3/v3, 4/v4, 5/v5)";
     assert_eq!(client.answers(), [text, "closed"]);
@@ -331,38 +317,33 @@ fn nothing_is_taken_out_of_order() {
     let mut server = Server::start();
     let mut client = Client::connect(&server, Version::V4);
     client.query(1, "now");
-    server.settle();
+    server.run_until_idle();
     let text = "1 Protocol: Unexpected message QUERY, expecting STARTUP or OPTIONS";
     assert_eq!(client.answers(), [text]);
     client.send(2, &Request::Options);
     client.startup(Compression::None);
     client.startup(Compression::None);
-    server.settle();
+    server.run_until_idle();
     let text = "0 Protocol: Unexpected message STARTUP, expecting no second handshake";
     assert_eq!(client.answers(), ["2 SUPPORTED", "0 READY", text]);
     client.raw(&[4, 0, 0xFF, 0xFF, 5, 0, 0, 0, 0]);
-    server.settle();
+    server.run_until_idle();
     assert_eq!(client.answers(), ["-1 Protocol: Negative stream ids are for events"]);
 }
 
 #[test]
-fn authentication_is_framed_and_small() {
+fn frames_are_small_until_the_session_began() {
     let mut server = Server::start();
-    server.pass.service.password = true;
-    let mut client = Client::connect(&server, Version::V5);
+    let mut client = Client::connect(&server, Version::V4);
+    let large = "now ".repeat(25_000);
+    client.query(1, &large);
     client.startup(Compression::None);
-    server.settle();
-    assert_eq!(client.answers(), ["0 AUTHENTICATE"]);
-    client.establish(Compression::None);
-    client.send(1, &Request::AuthResponse(AuthResponse { token: Some(&[0; 70_000]) }));
-    client.query(2, "now");
-    client.send(3, &Request::AuthResponse(AuthResponse { token: Some(b"\0u\0p") }));
-    client.query(4, &"now ".repeat(25_000));
-    server.settle();
-    let large = "1 Invalid: Request is too big: \
-                 length 70004 exceeds maximum allowed length 65536.";
-    let early = "2 Protocol: Unexpected message QUERY, expecting AUTH_RESPONSE";
-    assert_eq!(client.answers(), [large, early, "3 AUTH_SUCCESS", "4 now now now "]);
+    client.query(2, &large);
+    server.run_until_idle();
+    let answers = client.answers();
+    assert!(answers[0].starts_with("1 Invalid: Request is too big: length 1000"), "{answers:?}");
+    assert!(answers[0].ends_with("exceeds maximum allowed length 65536."), "{answers:?}");
+    assert_eq!(answers[1..], ["0 READY", "2 now now now "]);
 }
 
 #[test]
@@ -371,7 +352,7 @@ fn a_malformed_body_costs_only_its_request() {
     let mut client = Client::ready(&mut server, Version::V4, Compression::None);
     client.raw(&[4, 0, 0, 1, 7, 0, 0, 0, 4, 0, 0, 0, 9]);
     client.query(2, "now");
-    server.settle();
+    server.run_until_idle();
     let text = "1 Protocol: Not enough bytes to read an UTF8 serialized string \
                 preceded by its 4 bytes length";
     assert_eq!(client.answers(), [text, "2 now"]);
@@ -384,7 +365,7 @@ fn a_damaged_segment_ends_the_connection_and_no_other() {
     let mut other = Client::ready(&mut server, Version::V5, Compression::None);
     client.socket.write_all(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     other.query(1, "now");
-    server.settle();
+    server.run_until_idle();
     let answers = client.answers();
     assert!(answers[0].starts_with("0 Protocol: Invalid segment header"), "{answers:?}");
     assert_eq!(answers[1], "closed");
@@ -395,10 +376,10 @@ fn a_damaged_segment_ends_the_connection_and_no_other() {
 fn too_many_connections_are_turned_away() {
     let mut server = Server::start();
     let mut clients: Vec<_> = (0..4).map(|_| Client::connect(&server, Version::V4)).collect();
-    server.settle();
+    server.run_until_idle();
     assert_eq!(server.pass.connections.len(), 3);
     clients[0].send(1, &Request::Options);
-    server.settle();
+    server.run_until_idle();
     assert_eq!(clients[0].answers(), ["1 SUPPORTED"]);
     assert_eq!(clients[3].answers(), ["closed"]);
 }
@@ -443,7 +424,7 @@ fn a_burst_is_taken_in_turns_and_in_order() {
         }
         client.writer.seal();
         client.flush();
-        server.settle();
+        server.run_until_idle();
         let expected: Vec<_> = (0..count).map(|stream| format!("{stream} now")).collect();
         assert_eq!(client.answers(), expected);
     }
@@ -467,7 +448,7 @@ fn more_requests_than_memory_are_overloaded() {
     server.let_go();
     assert_eq!(client.answers().len(), 5);
     client.query(9, "now");
-    server.settle();
+    server.run_until_idle();
     assert_eq!(client.answers(), ["9 now"]);
 }
 
@@ -475,7 +456,7 @@ fn more_requests_than_memory_are_overloaded() {
 fn a_handshake_that_never_comes_is_ended() {
     let mut server = Server::start();
     let _idle = Client::connect(&server, Version::V4);
-    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    let _ready = Client::ready(&mut server, Version::V4, Compression::None);
     let now = Instant::now() + crate::limits::HANDSHAKE_TIMEOUT + Duration::from_secs(1);
     let expired = |server: &mut Server| {
         let ids = server.pass.connections.ids();
@@ -484,9 +465,6 @@ fn a_handshake_that_never_comes_is_ended() {
         ids.into_iter().filter(expired).count()
     };
     assert_eq!(expired(&mut server), 1);
-    client.send(1, &Request::Register(Register { kinds: EventKinds::default() }));
-    server.settle();
-    assert_eq!(client.answers(), ["1 READY", "closed"], "the service ended it");
 }
 
 #[test]
@@ -494,12 +472,12 @@ fn a_stop_waits_for_what_is_in_flight() {
     let mut server = Server::start();
     let mut client = Client::ready(&mut server, Version::V4, Compression::None);
     client.query(1, "later");
-    server.settle();
+    server.run_until_idle();
     server.stop.set(true);
-    server.settle();
+    server.run_until_idle();
     assert!(!server.pass.is_over(), "a request is in flight");
     client.query(2, "now");
-    server.settle();
+    server.run_until_idle();
     assert!(TcpStream::connect(server.address).is_err(), "no client is let in");
     server.let_go();
     assert!(server.pass.is_over());
