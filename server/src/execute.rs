@@ -54,7 +54,7 @@ use shard::idle::InFlight;
 use shard::suspended::Suspended;
 use shard::{Group, Incoming, Shard, Ticket};
 use slab::Slab;
-use statement::{Prepared, Target};
+use statement::{ServerStatement, Target};
 use trace::Trace;
 use write::Writes;
 
@@ -80,7 +80,7 @@ pub(crate) struct Executor {
 /// A statement to run, how the client asked for it, and when.
 #[derive(Clone, Copy)]
 struct Run<'r> {
-    statement: &'r Rc<Prepared>,
+    statement: &'r Rc<ServerStatement>,
     parameters: &'r Parameters<'r>,
     target: Target,
     time: StatementTime<'r>,

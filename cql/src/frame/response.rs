@@ -21,7 +21,7 @@ mod tests;
 pub use error::{Failure, Tally};
 pub use event::{Event, SchemaEvent, SchemaTarget};
 pub use metadata::{ColumnSpec, Columns};
-pub use result::{Description, OpenRows, Prepared};
+pub use result::{Description, OpenRows, PreparedResult};
 
 use super::header::{Direction, Flags, Header, Opcode, Version, patch_length};
 use super::writer;

@@ -17,7 +17,7 @@ use shard::owner::{ShardId, Sharder};
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
-use super::statement::Prepared;
+use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor};
 
@@ -69,8 +69,8 @@ impl Executor {
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-    ) -> Result<Vec<Rc<Prepared>>, ExecuteError> {
-        let mut statements: Vec<Rc<Prepared>> = Vec::new();
+    ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
+        let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
         for item in batch.statements() {
             let statement = match item.text {
                 BatchText::Query(text) => {
@@ -99,7 +99,7 @@ impl Executor {
     }
 }
 
-fn plan_of(statement: &Prepared) -> Result<&WritePlan, ExecuteError> {
+fn plan_of(statement: &ServerStatement) -> Result<&WritePlan, ExecuteError> {
     match &statement.compiled.statement {
         Statement::Write(plan) => Ok(plan),
         _ => Err(ExecuteError::invalid(

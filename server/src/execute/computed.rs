@@ -6,7 +6,7 @@ use model::schema::Table;
 
 use super::Executor;
 use super::peers::{Answer, Ask};
-use super::statement::Prepared;
+use super::statement::ServerStatement;
 use crate::prepared::StatementId;
 use crate::system::{Needs, NodeFacts, PreparedInfo, VirtualTable, virtual_table};
 
@@ -37,7 +37,7 @@ impl Executor {
     ) -> Vec<u8> {
         let Some(known) = known else { return Vec::new() };
         let prepared = self.state.prepared().borrow();
-        let info = |(id, statement): (&StatementId, &Rc<Prepared>)| {
+        let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
             let keyspace = statement.keyspace.clone();
             PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
         };

@@ -13,7 +13,7 @@ use shard::Shard;
 use shard::clock::Clock;
 
 use super::peers::Peering;
-use super::statement::Prepared;
+use super::statement::ServerStatement;
 use crate::ids::Ids;
 use crate::prepared::PreparedCache;
 use crate::session::{ConnectionId, Session};
@@ -41,7 +41,7 @@ pub(crate) struct NodeState {
     ids: Ids,
     clock: Rc<Clock>,
     sessions: RefCell<Sessions>,
-    prepared: RefCell<PreparedCache<Prepared>>,
+    prepared: RefCell<PreparedCache<ServerStatement>>,
     /// Number of the schema that `prepared` was last checked against.
     schema_number: Cell<u64>,
 }
@@ -82,7 +82,7 @@ impl NodeState {
     }
 
     /// The statements that EXECUTE finds on this core.
-    pub(super) fn prepared(&self) -> &RefCell<PreparedCache<Prepared>> {
+    pub(super) fn prepared(&self) -> &RefCell<PreparedCache<ServerStatement>> {
         &self.prepared
     }
 
@@ -125,8 +125,8 @@ impl NodeState {
         shard: &Shard<Peering>,
         text: &str,
         keyspace: Option<&str>,
-    ) -> cql::Result<Prepared> {
-        Prepared::compile(text, keyspace, &shard.schema())
+    ) -> cql::Result<ServerStatement> {
+        ServerStatement::compile(text, keyspace, &shard.schema())
     }
 
     /// Compiles a statement, or finds it, and keeps it for EXECUTE.
@@ -135,9 +135,9 @@ impl NodeState {
         shard: &Shard<Peering>,
         text: &str,
         keyspace: Option<&str>,
-    ) -> cql::Result<Rc<Prepared>> {
+    ) -> cql::Result<Rc<ServerStatement>> {
         // Qualified, or of a session without keyspace; or else of this keyspace.
-        for id in [Prepared::id_of(text, None), Prepared::id_of(text, keyspace)] {
+        for id in [ServerStatement::id_of(text, None), ServerStatement::id_of(text, keyspace)] {
             if let Some(known) = self.prepared.borrow_mut().get(&id) {
                 return Ok(known);
             }

@@ -29,7 +29,7 @@ use shard::{Asker, Group, ShardId};
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
 use super::peers::Answer;
-use super::statement::{Prepared, Target};
+use super::statement::{ServerStatement, Target};
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
@@ -64,7 +64,7 @@ pub(super) struct SelectRun<'r> {
 
 /// A read that could not end inside the pass.
 pub(super) struct Pending {
-    statement: Rc<Prepared>,
+    statement: Rc<ServerStatement>,
     parameters: OwnedParameters,
     bound: BoundRead,
     target: Target,

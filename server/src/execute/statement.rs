@@ -6,11 +6,11 @@ use std::cell::OnceCell;
 use cql::bind::Marker;
 use cql::frame::Version;
 use cql::frame::request::Execute;
-use cql::frame::response::result::{OpenRows, Prepared as PreparedAnswer};
+use cql::frame::response::result::{OpenRows, PreparedResult};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::limits::PLAN_TOKEN_BYTES;
 use cql::plan::SelectPlan;
-use cql::prepare::{Prepared as Compiled, Statement};
+use cql::prepare::{Prepared, Statement};
 use model::schema::Schema;
 
 use super::consistency::Replication;
@@ -20,13 +20,13 @@ use crate::prepared::StatementId;
 const PLAN_BYTES: usize = 2048;
 
 /// A compiled statement.
-pub(crate) struct Prepared {
+pub(crate) struct ServerStatement {
     pub(super) id: StatementId,
     /// What the result looks like: changes when the columns do.
     pub(super) result_id: StatementId,
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
-    pub(super) compiled: Compiled,
+    pub(super) compiled: Prepared,
     /// Of the keyspaces it reads or writes.
     pub(super) replication: Vec<Replication>,
     markers: PerVersion,
@@ -59,7 +59,7 @@ pub(super) enum Known {
 impl Target {
     /// How EXECUTE asks for the result of the statement that it names.
     #[inline]
-    pub(super) fn of(execute: &Execute<'_>, statement: &Prepared) -> Target {
+    pub(super) fn of(execute: &Execute<'_>, statement: &ServerStatement) -> Target {
         Target::Execute(match execute.result_metadata_id {
             Some(id) if id != statement.result_id => Known::Old,
             _ if execute.parameters.skip_metadata => Known::Yes,
@@ -70,7 +70,11 @@ impl Target {
     /// The same on the core that owns the rows, for a client of another core. `asked` is the result metadata of
     /// the statement there: while a change of the schema spreads it may be another than here, and then the
     /// client knows no metadata of these rows.
-    pub(super) fn as_known_to(self, asked: Option<StatementId>, statement: &Prepared) -> Target {
+    pub(super) fn as_known_to(
+        self,
+        asked: Option<StatementId>,
+        statement: &ServerStatement,
+    ) -> Target {
         match self {
             Target::Query => Target::Query,
             Target::Execute(Known::Yes) if asked != Some(statement.result_id) => {
@@ -81,17 +85,17 @@ impl Target {
     }
 }
 
-impl Prepared {
+impl ServerStatement {
     /// Compiles `text`; an error says what is wrong with it.
     pub(super) fn compile(
         text: &str,
         keyspace: Option<&str>,
         schema: &Schema,
-    ) -> cql::Result<Prepared> {
+    ) -> cql::Result<ServerStatement> {
         let compiled = cql::prepare::prepare(text, schema, keyspace)?;
         let keyspace = keyspace.filter(|_| !compiled.is_qualified);
-        let mut statement = Prepared {
-            id: Prepared::id_of(text, keyspace),
+        let mut statement = ServerStatement {
+            id: ServerStatement::id_of(text, keyspace),
             replication: Replication::of_statement(&compiled.statement, schema),
             result_id: [0; 16],
             text: text.to_owned(),
@@ -174,7 +178,7 @@ impl Prepared {
     /// Appends RESULT Prepared.
     pub(super) fn put_prepared(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
         let version = envelope.version;
-        let prepared = PreparedAnswer {
+        let prepared = PreparedResult {
             id: &self.id,
             result_metadata_id: &self.result_id,
             markers: self.marker_columns(version),
@@ -216,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    fn prepared(columns: &[&str]) -> Prepared {
+    fn prepared(columns: &[&str]) -> ServerStatement {
         let id = TableId(uuid::Uuid::from_u128(1));
         let key = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int).unwrap();
         let add = |table: TableBuilder, name: &&str| table.regular(name, CqlType::Int).unwrap();
@@ -225,11 +229,11 @@ mod tests {
             SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let table = SchemaChange::CreateTable(Box::new(table.build().unwrap()));
         let schema = Schema::of_changes([keyspace, table]).unwrap();
-        Prepared::compile("SELECT * FROM ks.t WHERE k = ?", None, &schema).unwrap()
+        ServerStatement::compile("SELECT * FROM ks.t WHERE k = ?", None, &schema).unwrap()
     }
 
     /// Whether an owner describes the rows to a v4 client that skips metadata.
-    fn describes(asked: Option<StatementId>, owner: &Prepared) -> bool {
+    fn describes(asked: Option<StatementId>, owner: &ServerStatement) -> bool {
         let parameters =
             Parameters { skip_metadata: true, ..Parameters::plain(Consistency::One, Version::V4) };
         let execute = Execute { id: &owner.id, result_metadata_id: None, parameters };

@@ -19,7 +19,7 @@ pub const SCHEMA_CHANGE: i32 = 5;
 
 /// What PREPARED says of a statement.
 #[derive(Debug, Clone, Copy)]
-pub struct Prepared<'a> {
+pub struct PreparedResult<'a> {
     /// The id by which EXECUTE names the statement.
     pub id: &'a [u8],
     /// Which result metadata is meant (v5).
@@ -67,7 +67,7 @@ impl Envelope<'_> {
     }
 
     /// Appends a RESULT of kind Prepared.
-    pub fn put_prepared(&self, prepared: &Prepared<'_>, out: &mut Vec<u8>) {
+    pub fn put_prepared(&self, prepared: &PreparedResult<'_>, out: &mut Vec<u8>) {
         self.put(Opcode::Result, out, |out| {
             writer::int(out, PREPARED);
             writer::short_bytes(out, prepared.id);

@@ -149,7 +149,7 @@ fn prepared_statements_read_back() {
         let markers = Columns::encode(version, &[spec("k", &int), spec("v", &text)]);
         let result = Columns::encode(version, &[spec("v", &text)]);
         for result in [None, Some(&result)] {
-            let prepared = Prepared {
+            let prepared = PreparedResult {
                 id: b"sixteen byte id.",
                 result_metadata_id: b"another",
                 markers: &markers,
