@@ -95,7 +95,11 @@ pub fn prepare_parsed(
         ast::Statement::Describe(describe) => plain(Statement::Describe(describe)),
         ast::Statement::Truncate { table, using } => {
             let table = find_table(&table, schema, keyspace)?.clone();
-            let warnings = timeout_warning(!using.timeout.is_empty(), &table).into_iter().collect();
+            let warning = match using.timeout.is_empty() {
+                true => None,
+                false => timeout_warning(&table),
+            };
+            let warnings = warning.into_iter().collect();
             Prepared { warnings, ..plain(Statement::Truncate(table)) }
         }
         ast::Statement::Select(select) => {
@@ -163,8 +167,8 @@ fn is_qualified(statement: &ast::Statement) -> bool {
 
 /// What the user of `USING TIMEOUT` should know. Reads of computed tables end within any time one
 /// may ask for.
-fn timeout_warning(asks: bool, table: &Table) -> Option<String> {
-    (asks && !model::schema::system::is_computed(&table.keyspace)).then(|| hints::TIMEOUT.warning())
+fn timeout_warning(table: &Table) -> Option<String> {
+    (!model::schema::system::is_computed(&table.keyspace)).then(|| hints::TIMEOUT.warning())
 }
 
 fn table_of(modification: &ast::Modification) -> &QualifiedName {

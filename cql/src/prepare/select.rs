@@ -45,20 +45,25 @@ pub(super) fn compile(
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = selected.selection;
     let selection = if is_aggregate { selection.into_grouped() } else { selection };
-    let limit = limit(select.limit.as_ref(), "[limit]", compiler)?;
-    let per_partition_limit = limit_per_partition(
-        select,
-        distinct,
-        selection.has_functions() && group_by.is_none(),
-        compiler,
-    )?;
+    let limit = self::limit(select.limit.as_ref(), "[limit]", compiler)?;
+    let per_partition = select.per_partition_limit.as_ref();
+    let per_partition_limit = self::limit(per_partition, "[per_partition_limit]", compiler)?;
+    if per_partition_limit.is_some() && distinct {
+        let text = "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries";
+        return Err(Error::invalid(text));
+    }
+    if per_partition_limit.is_some() && selection.has_functions() && group_by.is_none() {
+        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+    }
     let timeout = ExpectedType::new("[timeout]", CqlType::Duration);
     super::write::last(&select.using.timeout, &timeout, compiler)?;
     let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
     let static_alone = filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
     let mut warnings = Vec::new();
-    warnings.extend(super::timeout_warning(!select.using.timeout.is_empty(), table));
+    if !select.using.timeout.is_empty() {
+        warnings.extend(super::timeout_warning(table));
+    }
     if select.bypass_cache {
         warnings.push(super::hints::BYPASS_CACHE.warning());
     }
@@ -106,24 +111,6 @@ fn limit(expr: Option<&Expr>, name: &str, compiler: &mut Compiler<'_>) -> Result
         return Err(Error::invalid("LIMIT must be strictly positive"));
     }
     Ok(Some(term))
-}
-
-fn limit_per_partition(
-    select: &Select,
-    distinct: bool,
-    aggregates: bool,
-    compiler: &mut Compiler<'_>,
-) -> Result<Option<Term>> {
-    let limit = limit(select.per_partition_limit.as_ref(), "[per_partition_limit]", compiler)?;
-    if limit.is_some() && distinct {
-        return Err(Error::invalid(
-            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
-        ));
-    }
-    if limit.is_some() && aggregates {
-        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
-    }
-    Ok(limit)
 }
 
 /// Static columns are of partitions: rows are not asked for with them alone.

@@ -51,16 +51,18 @@ fn unsupported_condition() -> Error {
 
 /// What its user should know of a statement.
 pub(super) fn warnings(modification: &Modification, table: &Table) -> Vec<String> {
-    let asks = !using_of(modification).timeout.is_empty();
-    super::timeout_warning(asks, table).into_iter().collect()
+    if using_of(modification).timeout.is_empty() {
+        return Vec::new();
+    }
+    super::timeout_warning(table).into_iter().collect()
 }
 
 /// What its user should know of a batch.
 pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
     let asks = |one| !batch.using.timeout.is_empty() || !using_of(one).timeout.is_empty();
-    let mut each = batch.statements.iter().zip(&plan.writes);
-    let found = each.find_map(|(one, write)| super::timeout_warning(asks(one), &write.table));
-    found.into_iter().collect()
+    let each = batch.statements.iter().zip(&plan.writes);
+    let mut tables = each.filter(|(one, _)| asks(one)).map(|(_, write)| &write.table);
+    tables.find_map(|table| super::timeout_warning(table)).into_iter().collect()
 }
 
 /// The plan of a batch, and its markers.

@@ -311,10 +311,10 @@ impl RowChoice {
                 if prefixes.len() > 1 {
                     check_total(bytes.saturating_mul(prefixes.len()))?;
                 }
+                let half = Half { columns, values: &values, side, bound };
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {
-                    let prefix = &prefix.clustering;
-                    put_pieces(prefix, columns, &values, side, bound.inclusive, &mut pieces)?;
+                    half.put_pieces(&prefix.clustering, &mut pieces)?;
                 }
                 slices = intersection(&slices, &joined(pieces));
             }
@@ -386,30 +386,35 @@ fn whole(prefix: &[u8]) -> Slice {
     Slice { start: prefix.to_vec(), end }
 }
 
-/// Appends the stretches behind `prefix` whose columns together are above or below the values.
-fn put_pieces(
-    prefix: &[u8],
-    columns: &[Column],
-    values: &[Cow<'_, [u8]>],
+/// All that is on one side of a bound.
+struct Half<'b> {
+    /// The columns of the bound.
+    columns: &'b [Column],
+    /// A value for each of them.
+    values: &'b [Cow<'b, [u8]>],
     side: Side,
-    inclusive: bool,
-    pieces: &mut Vec<Slice>,
-) -> Result<()> {
-    let mut at = prefix.to_vec();
-    for (column, value) in columns.iter().zip(values) {
-        let before = at.clone();
-        encode_component(&column.ty, column.descending, value, &mut at)?;
-        // Storage runs downwards where the column descends.
-        if (side == Side::Above) != column.descending {
-            pieces.push(Slice { start: whole(&at).end, end: whole(&before).end });
-        } else {
-            pieces.push(Slice { start: before, end: at.clone() });
+    bound: &'b Bound,
+}
+
+impl Half<'_> {
+    /// Appends the stretches behind `prefix` whose columns together are on this side.
+    fn put_pieces(&self, prefix: &[u8], pieces: &mut Vec<Slice>) -> Result<()> {
+        let mut at = prefix.to_vec();
+        for (column, value) in self.columns.iter().zip(self.values) {
+            let before = at.clone();
+            encode_component(&column.ty, column.descending, value, &mut at)?;
+            // Storage runs downwards where the column descends.
+            if (self.side == Side::Above) != column.descending {
+                pieces.push(Slice { start: whole(&at).end, end: whole(&before).end });
+            } else {
+                pieces.push(Slice { start: before, end: at.clone() });
+            }
         }
+        if self.bound.inclusive {
+            pieces.push(whole(&at));
+        }
+        Ok(())
     }
-    if inclusive {
-        pieces.push(whole(&at));
-    }
-    Ok(())
 }
 
 /// The same stretches in order, those that touch as one.

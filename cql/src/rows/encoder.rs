@@ -8,7 +8,7 @@ use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{self, RowRef};
 use model::schema::Table;
 
-use super::view::{ClusteringValues, RowView};
+use super::view::{ClusteringValues, RowParts, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
@@ -201,8 +201,9 @@ impl<'a> ResultEncoder<'a> {
             self.grouping = Some(grouping);
             return flow;
         }
-        let (columns, once) = (&self.clustering, &self.once);
-        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.time);
+        let (values, once, time) = (&self.clustering, &self.once[..], &self.time);
+        let parts = RowParts { partition, clustering: values, row, once, time };
+        let view = RowView::new(self.table, wanted, parts);
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&view, self.out)?;
@@ -239,8 +240,9 @@ impl<'a> ResultEncoder<'a> {
             grouping.order_key = ordered.key(self.table, clustering)?;
         }
         let wanted = &self.selection.wanted;
-        let (columns, once) = (&self.clustering, &self.once);
-        let view = RowView::new(self.table, wanted, partition, columns, row, once, &self.time);
+        let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
+        let parts = RowParts { partition, clustering, row, once, time };
+        let view = RowView::new(self.table, wanted, parts);
         grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
     }

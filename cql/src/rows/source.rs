@@ -15,12 +15,12 @@ use crate::expr::{Env, Evaluated, Source, StampKind, Term};
 impl Env for RowView<'_> {
     #[inline]
     fn time(&self) -> &StatementTime<'_> {
-        self.time
+        self.parts.time
     }
 
     #[inline]
     fn once(&self, slot: usize) -> Option<&[u8]> {
-        self.once[slot].as_deref()
+        self.parts.once[slot].as_deref()
     }
 
     #[inline]
@@ -43,7 +43,7 @@ impl RowView<'_> {
     /// What is put together from several cells, or from what a cell has besides its value.
     fn column_made<'e>(&'e self, source: &'e Source) -> Result<Evaluated<'e>> {
         let stamped = |kind: StampKind, cell: Option<Cell<'_>>| {
-            cell.and_then(|cell| stamp(kind, &cell, self.time))
+            cell.and_then(|cell| stamp(kind, &cell, self.parts.time))
                 .map_or(Evaluated::Null, Evaluated::Bytes)
         };
         Ok(match source {
@@ -53,9 +53,11 @@ impl RowView<'_> {
             Source::Stamp(kind, column, place) => {
                 stamped(*kind, self.elements(*column, *place).next())
             }
-            Source::Stamps(kind, column, place) => {
-                Evaluated::made_or_null(stamps(*kind, self.elements(*column, *place), self.time))
-            }
+            Source::Stamps(kind, column, place) => Evaluated::made_or_null(stamps(
+                *kind,
+                self.elements(*column, *place),
+                self.parts.time,
+            )),
             Source::StampOfField(kind, column, place, index) => {
                 let path = index.to_be_bytes();
                 let mut cells = self.elements(*column, *place);

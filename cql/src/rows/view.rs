@@ -96,56 +96,54 @@ impl ClusteringValues {
     }
 }
 
-/// One row of storage.
-pub struct RowView<'r> {
-    partition: &'r PartitionRef<'r>,
-    key_columns: usize,
-    clustering: &'r ClusteringValues,
-    row: Option<RowRef<'r>>,
-    cells: Slots<'r, INLINE>,
-    static_cells: Slots<'r, 0>,
+/// What terms may read when a row has come.
+pub(super) struct RowParts<'r> {
+    /// The partition: its key, its token and its static row.
+    pub(super) partition: &'r PartitionRef<'r>,
+    /// The values of the row's clustering columns.
+    pub(super) clustering: &'r ClusteringValues,
+    /// The row; `None` if only the static row answers.
+    pub(super) row: Option<RowRef<'r>>,
     /// The values of the terms that are evaluated once.
     pub(super) once: &'r [Option<Vec<u8>>],
     /// The timestamp and the clock that the statement sees.
     pub(super) time: &'r StatementTime<'r>,
 }
 
+/// One row of storage, with the cells that are wanted of it.
+pub struct RowView<'r> {
+    /// What the view is made of.
+    pub(super) parts: RowParts<'r>,
+    key_columns: usize,
+    cells: Slots<'r, INLINE>,
+    static_cells: Slots<'r, 0>,
+}
+
 impl<'r> RowView<'r> {
     /// The view of a row.
-    pub(super) fn new(
-        table: &Table,
-        wanted: &Wanted,
-        partition: &'r PartitionRef<'r>,
-        clustering: &'r ClusteringValues,
-        row: Option<RowRef<'r>>,
-        once: &'r [Option<Vec<u8>>],
-        time: &'r StatementTime<'r>,
-    ) -> RowView<'r> {
+    #[inline]
+    pub(super) fn new(table: &Table, wanted: &Wanted, parts: RowParts<'r>) -> RowView<'r> {
         RowView {
-            partition,
             key_columns: table.partition_key().len(),
-            clustering,
-            row,
-            cells: Slots::find(row, &wanted.regular),
-            static_cells: Slots::find(partition.static_row, &wanted.statics),
-            once,
-            time,
+            cells: Slots::find(parts.row, &wanted.regular),
+            static_cells: Slots::find(parts.partition.static_row, &wanted.statics),
+            parts,
         }
     }
 
     /// A value of the partition key.
     pub fn partition_value(&self, index: usize) -> Result<&'r [u8]> {
-        Ok(partition_key_value(self.partition.key, self.key_columns, index)?)
+        Ok(partition_key_value(self.parts.partition.key, self.key_columns, index)?)
     }
 
     /// The token of the partition.
     pub fn token(&self) -> i64 {
-        self.partition.token.0
+        self.parts.partition.token.0
     }
 
     /// A value of the clustering key; `None` if only the static row answers.
     pub fn clustering_value(&self, index: usize) -> Option<&'r [u8]> {
-        self.clustering.get(index)
+        self.parts.clustering.get(index)
     }
 
     /// The cell in a slot of the row.
@@ -164,7 +162,8 @@ impl<'r> RowView<'r> {
         column: ColumnId,
         in_static: InStatic,
     ) -> impl Iterator<Item = Cell<'r>> + use<'r> {
-        let row = if in_static == InStatic::Yes { self.partition.static_row } else { self.row };
+        let RowParts { partition, row, .. } = &self.parts;
+        let row = if in_static == InStatic::Yes { partition.static_row } else { *row };
         row.into_iter().flat_map(|row| row.cells()).filter(move |cell| cell.column == column)
     }
 }

@@ -33,54 +33,65 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Flow {
         let current = call.session.keyspace.borrow().clone();
-        let (schema, node, envelope) = (self.shard.schema(), self.state.node(), call.envelope());
-        match answer(asked, &schema, current.as_deref(), node, parameters, &envelope, out) {
+        let (schema, node) = (self.shard.schema(), self.state.node());
+        let describing = Describing { schema: &schema, current: current.as_deref(), node };
+        match describing.answer(asked, parameters, &call.envelope(), out) {
             Ok(()) => Flow::Answered(call),
             Err(error) => self.refuse(call, error.into(), out),
         }
     }
 }
 
-fn answer(
-    asked: &Describe,
-    schema: &Schema,
-    current: Option<&str>,
-    node: &Node,
-    parameters: &Parameters<'_>,
-    envelope: &Envelope<'_>,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    let found = describe(asked, schema, current, system::is_guarded).map_err(Error::invalid)?;
-    let text = CqlType::Text;
-    let names = ["keyspace_name", "type", "name", "create_statement"];
-    let (names, rows): (Vec<&str>, Vec<Vec<Vec<u8>>>) = match &found {
-        Described::Names(rows) => (names[..3].to_vec(), texts(rows)),
-        Described::Elements(rows) => (names.to_vec(), texts(rows)),
-        Described::Cluster { with_ownership } => cluster(node, *with_ownership),
-    };
-    let list = Arc::new(CqlType::List { element: Arc::new(CqlType::Text), frozen: true });
-    let ownership = CqlType::Map { key: Arc::new(CqlType::Text), value: list, frozen: true };
-    let spec = |name: &&'static str| {
-        let ty = if *name == "range_ownership" { &ownership } else { &text };
-        ColumnSpec { keyspace: "system", table: "describe", name, ty }
-    };
-    let specs: Vec<ColumnSpec<'_>> = names.iter().map(spec).collect();
-    let columns = Columns::encode(envelope.version, &specs);
-    let first = first_row(parameters.paging_state, schema)?;
-    let page_rows = parameters.page_rows.map_or(usize::MAX, |rows| rows as usize);
-    let page: Vec<_> = rows.iter().skip(first).take(page_rows).collect();
-    let open = envelope.open_rows(&columns, Description::Full, out);
-    for row in &page {
-        row.iter().for_each(|value| writer::bytes(out, Some(value)));
+/// What a DESCRIBE is answered from.
+struct Describing<'d> {
+    schema: &'d Schema,
+    /// The keyspace of unqualified names.
+    current: Option<&'d str>,
+    node: &'d Node,
+}
+
+impl Describing<'_> {
+    /// Appends the page of the answer that the client asks for.
+    fn answer(
+        &self,
+        asked: &Describe,
+        parameters: &Parameters<'_>,
+        envelope: &Envelope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Describing { schema, current, node } = *self;
+        let found = describe(asked, schema, current, system::is_guarded).map_err(Error::invalid)?;
+        let text = CqlType::Text;
+        let names = ["keyspace_name", "type", "name", "create_statement"];
+        let (names, rows): (Vec<&str>, Vec<Vec<Vec<u8>>>) = match &found {
+            Described::Names(rows) => (names[..3].to_vec(), texts(rows)),
+            Described::Elements(rows) => (names.to_vec(), texts(rows)),
+            Described::Cluster { with_ownership } => cluster(node, *with_ownership),
+        };
+        let list = Arc::new(CqlType::List { element: Arc::new(CqlType::Text), frozen: true });
+        let ownership = CqlType::Map { key: Arc::new(CqlType::Text), value: list, frozen: true };
+        let spec = |name: &&'static str| {
+            let ty = if *name == "range_ownership" { &ownership } else { &text };
+            ColumnSpec { keyspace: "system", table: "describe", name, ty }
+        };
+        let specs: Vec<ColumnSpec<'_>> = names.iter().map(spec).collect();
+        let columns = Columns::encode(envelope.version, &specs);
+        let first = first_row(parameters.paging_state, schema)?;
+        let page_rows = parameters.page_rows.map_or(usize::MAX, |rows| rows as usize);
+        let page: Vec<_> = rows.iter().skip(first).take(page_rows).collect();
+        let open = envelope.open_rows(&columns, Description::Full, out);
+        for row in &page {
+            row.iter().for_each(|value| writer::bytes(out, Some(value)));
+        }
+        let next = first + page.len();
+        let state = (next < rows.len()).then(|| {
+            let mut state = schema.version.as_bytes().to_vec();
+            state.extend_from_slice(&(next as u32).to_be_bytes());
+            state
+        });
+        open.close(page.len() as u32, state.as_deref(), out);
+        Ok(())
     }
-    let next = first + page.len();
-    let state = (next < rows.len()).then(|| {
-        let mut state = schema.version.as_bytes().to_vec();
-        state.extend_from_slice(&(next as u32).to_be_bytes());
-        state
-    });
-    open.close(page.len() as u32, state.as_deref(), out);
-    Ok(())
 }
 
 fn first_row(state: Option<&[u8]>, schema: &Schema) -> Result<usize> {
