@@ -38,8 +38,10 @@ const SHORT_ERRORS: [&str; 6] =
 /// Words of a doc comment at least.
 const DOC_WORDS_MIN: usize = 3;
 /// Words that tell a newcomer nothing: the glossary has a term, or the sentence a noun, for each.
-const PRIVATE_WORDS: [&str; 9] =
-    ["room", "rooms", "house", "door", "doors", "dice", "crooked", "whoever", "nobody"];
+const PRIVATE_WORDS: [&str; 11] = [
+    "room", "rooms", "house", "door", "doors", "dice", "crooked", "whoever", "nobody", "intake",
+    "outlet",
+];
 /// A file named so would hold what has no place.
 const BANNED_NAMES: [&str; 8] =
     ["utils", "util", "common", "misc", "helpers", "helper", "stuff", "shared"];

@@ -2,7 +2,7 @@
 //!
 //! `testdata/frame/*.bin` is one direction of one connection: the Python driver 3.30 talking to
 //! Apache Cassandra 5.0.9 (`python_*`), and that server answering (`cassandra_*`). Beside each lies
-//! what we read in it, one line a frame. `UPDATE_GOLDEN=1 cargo test -p messina-cql --test
+//! what we read in it, one line a frame. `MESSINA_BLESS=1 cargo test -p messina-cql --test
 //! recorded` writes these texts again.
 
 #![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
@@ -17,35 +17,39 @@ use cql::frame::header::{Direction, Header, Opcode, Version};
 use cql::frame::request::{BatchText, Parameters, Request};
 use messina_cql as cql;
 
-/// What both sides settled, which an answer's recording alone does not tell.
+/// What both sides negotiated, which an answer's recording alone does not tell.
 #[derive(Clone, Copy)]
-struct Settled(Version, Compression);
+struct Negotiated(Version, Compression);
 
-fn check(name: &str, direction: Direction, settled: Option<Settled>) {
+fn check(name: &str, direction: Direction, negotiated: Option<Negotiated>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/frame");
     let bytes = std::fs::read(folder.join(format!("{name}.bin"))).unwrap();
-    let text = transcript(&bytes, direction, settled);
+    let text = transcript(&bytes, direction, negotiated);
     let golden = folder.join(format!("{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("MESSINA_BLESS").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }
     assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "{name}");
 }
 
-fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settled>) -> String {
-    let mut intake = FrameReader::new(direction, 16 << 20);
+fn transcript(
+    mut bytes: &[u8],
+    direction: Direction,
+    mut negotiated: Option<Negotiated>,
+) -> String {
+    let mut reader = FrameReader::new(direction, 16 << 20);
     let mut text = String::new();
     // A client of v3 or v4 may be answered compressed from READY on, one of v5 in segments after
     // it.
-    if let Some(Settled(version, compression)) = settled
+    if let Some(Negotiated(version, compression)) = negotiated
         && version < Version::V5
     {
-        intake.establish(version, compression);
-        settled = None;
+        reader.establish(version, compression);
+        negotiated = None;
     }
     loop {
         let mut established = None;
-        match intake.next(bytes) {
+        match reader.next(bytes) {
             Ok(step) => {
                 bytes = &bytes[step.used..];
                 match step.arrival {
@@ -55,7 +59,7 @@ fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settle
                             Direction::Request => request(&header, body, &mut established),
                             Direction::Response => {
                                 if header.opcode == Opcode::Ready {
-                                    established = settled.take();
+                                    established = negotiated.take();
                                 }
                                 answer(&header, body)
                             }
@@ -71,20 +75,20 @@ fn transcript(mut bytes: &[u8], direction: Direction, mut settled: Option<Settle
             }
             Err(other) => panic!("{other:?}"),
         }
-        if let Some(Settled(version, compression)) = established {
-            intake.establish(version, compression);
+        if let Some(Negotiated(version, compression)) = established {
+            reader.establish(version, compression);
         }
     }
     assert!(bytes.is_empty(), "{} bytes are left", bytes.len());
     text
 }
 
-fn request(header: &Header, body: &[u8], established: &mut Option<Settled>) -> String {
+fn request(header: &Header, body: &[u8], established: &mut Option<Negotiated>) -> String {
     let version = header.version;
     match Request::decode(header, body).unwrap() {
         Request::Startup(startup) => {
             startup.check_cql_version().unwrap();
-            *established = Some(Settled(version, startup.compression(version).unwrap()));
+            *established = Some(Negotiated(version, startup.compression(version).unwrap()));
             format!("STARTUP {:?}", startup.options.iter().collect::<Vec<_>>())
         }
         Request::Options => "OPTIONS".into(),
@@ -183,6 +187,6 @@ fn answers_of_cassandra() {
         ("cassandra_v4_lz4_session", Version::V4, Lz4),
         ("cassandra_v3_snappy_session", Version::V3, Snappy),
     ] {
-        check(name, Direction::Response, Some(Settled(version, compression)));
+        check(name, Direction::Response, Some(Negotiated(version, compression)));
     }
 }

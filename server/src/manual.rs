@@ -4,7 +4,7 @@
 //! ```text
 //! take(client, bytes) ─► frames ─► Executor::request ─┬─ answered: the client's writer
 //!                                                     └─ later
-//! turn ─► per core: tasks that were woken ─► Executor::turn ─► late answers to their outlets
+//! turn ─► per core: tasks that were woken ─► Executor::turn ─► late answers to their writers
 //! sent(client) ◄─ what would be sent
 //! ```
 //!
@@ -163,7 +163,7 @@ impl ManualServer {
     }
 
     /// Turns until every request of the client is answered.
-    pub fn settle(&mut self, client: ClientId) {
+    pub fn run_until_answered(&mut self, client: ClientId) {
         let mut turns = 0;
         while self.clients[client.0].waiting > 0 {
             if !self.turn() {

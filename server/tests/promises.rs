@@ -63,7 +63,7 @@ struct Said {
 
 struct Client {
     socket: TcpStream,
-    intake: FrameReader,
+    reader: FrameReader,
     input: Vec<u8>,
     level: Consistency,
     flags: Flags,
@@ -73,9 +73,9 @@ impl Client {
     fn of(server: &Server) -> Client {
         let socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let intake = FrameReader::new(Direction::Response, 16 << 20);
+        let reader = FrameReader::new(Direction::Response, 16 << 20);
         let (input, level, flags) = (Vec::new(), Consistency::One, Flags(0));
-        let mut client = Client { socket, intake, input, level, flags };
+        let mut client = Client { socket, reader, input, level, flags };
         let mut options = Vec::new();
         writer::string_map(&mut options, [("CQL_VERSION", "3.0.0")].into_iter());
         client.ask(&Request::Startup(Startup::decode(Reader::new(&options)).unwrap()));
@@ -87,7 +87,7 @@ impl Client {
         request.put(Version::V4, 1, self.flags, &mut frame);
         self.socket.write_all(&frame).unwrap();
         loop {
-            let step = self.intake.next(&self.input).unwrap();
+            let step = self.reader.next(&self.input).unwrap();
             let used = step.used;
             if let Arrival::Frame(header, body) = step.arrival {
                 let said = said(&Answer::decode(&header, body).unwrap());

@@ -88,7 +88,7 @@ impl Desk {
     /// Turns until everything taken is answered.
     #[inline]
     pub fn settle(&mut self) {
-        self.server.settle(self.client);
+        self.server.run_until_answered(self.client);
     }
 
     /// Takes what would be sent; says how many bytes.

@@ -30,10 +30,10 @@ const LENGTH_BITS: u32 = 17;
 pub(crate) fn run(input: &[u8]) {
     let Some((&format, rest)) = input.split_first() else { return };
     let is_compressed = format & 1 == 1;
-    let mut intake = FrameReader::new(Direction::Request, 1 << 20);
+    let mut reader = FrameReader::new(Direction::Request, 1 << 20);
     let compression = if is_compressed { Compression::Lz4 } else { Compression::None };
-    intake.establish(Version::V5, compression);
-    crate::targets::drain(&mut intake, &stream(rest, is_compressed));
+    reader.establish(Version::V5, compression);
+    crate::targets::drain(&mut reader, &stream(rest, is_compressed));
 }
 
 fn stream(mut input: &[u8], is_compressed: bool) -> Vec<u8> {
@@ -77,12 +77,12 @@ mod tests {
     fn a_segment_arrives_as_its_frame() {
         let options = b"\x05\x00\x00\x00\x05\x00\x00\x00\x00";
         let input = [&[1, options.len() as u8], &options[..]].concat();
-        let mut intake = FrameReader::new(Direction::Request, 1 << 20);
-        intake.establish(Version::V5, Compression::None);
+        let mut reader = FrameReader::new(Direction::Request, 1 << 20);
+        reader.establish(Version::V5, Compression::None);
         let bytes = stream(&input, false);
         let mut rest = &bytes[..];
         loop {
-            let step = intake.next(rest).unwrap();
+            let step = reader.next(rest).unwrap();
             rest = &rest[step.used..];
             match step.arrival {
                 Arrival::Frame(..) => return,

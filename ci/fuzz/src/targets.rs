@@ -139,23 +139,23 @@ fn schema(input: &[u8]) {
 /// Bytes of a connection: bare in each version, and as segments.
 fn frame(input: &[u8]) {
     let Some((&mode, bytes)) = input.split_first() else { return };
-    let mut intake = FrameReader::new(Direction::Request, 1 << 20);
+    let mut reader = FrameReader::new(Direction::Request, 1 << 20);
     match mode % 5 {
         0 => {}
-        1 => intake.establish(Version::V4, Compression::Lz4),
-        2 => intake.establish(Version::V3, Compression::Snappy),
-        3 => intake.establish(Version::V5, Compression::None),
-        _ => intake.establish(Version::V5, Compression::Lz4),
+        1 => reader.establish(Version::V4, Compression::Lz4),
+        2 => reader.establish(Version::V3, Compression::Snappy),
+        3 => reader.establish(Version::V5, Compression::None),
+        _ => reader.establish(Version::V5, Compression::Lz4),
     }
-    drain(&mut intake, bytes);
+    drain(&mut reader, bytes);
 }
 
 /// Takes all frames of a connection's bytes.
-pub(crate) fn drain(intake: &mut FrameReader, bytes: &[u8]) {
+pub(crate) fn drain(reader: &mut FrameReader, bytes: &[u8]) {
     let mut rest = bytes;
     // A step that uses nothing up and finds nothing ends the input.
     for _ in 0..=bytes.len() {
-        let Ok(step) = intake.next(rest) else { return };
+        let Ok(step) = reader.next(rest) else { return };
         assert!(step.used <= rest.len(), "no more is used than there was");
         let used = step.used;
         match step.arrival {

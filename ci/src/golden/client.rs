@@ -27,8 +27,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// The protocol version that it speaks.
     pub(super) version: Version,
-    intake: FrameReader,
-    outlet: FrameWriter,
+    reader: FrameReader,
+    writer: FrameWriter,
     input: Vec<u8>,
 }
 
@@ -41,9 +41,9 @@ impl Connection {
             .set_nodelay(true)
             .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .map_err(|error| format!("connecting: {error}"))?;
-        let intake = FrameReader::new(Direction::Response, ANSWER_BYTES_MAX);
-        let outlet = FrameWriter::new();
-        let mut connection = Connection { stream, version, intake, outlet, input: Vec::new() };
+        let reader = FrameReader::new(Direction::Response, ANSWER_BYTES_MAX);
+        let writer = FrameWriter::new();
+        let mut connection = Connection { stream, version, reader, writer, input: Vec::new() };
         connection.start()?;
         Ok(connection)
     }
@@ -54,8 +54,8 @@ impl Connection {
         let options = Reader::new(&options).string_map().map_err(|error| format!("{error:?}"))?;
         let startup = Request::Startup(Startup { options });
         let asks = self.call(&startup, |answer| matches!(answer.reply, Reply::Authenticate(_)))?;
-        self.intake.establish(self.version, Compression::None);
-        self.outlet.establish(self.version, Compression::None);
+        self.reader.establish(self.version, Compression::None);
+        self.writer.establish(self.version, Compression::None);
         if asks {
             let token = Some(&b"\0cassandra\0cassandra"[..]);
             let login = Request::AuthResponse(AuthResponse { token });
@@ -74,13 +74,13 @@ impl Connection {
         read: impl FnOnce(&Answer<'_>) -> R,
     ) -> Result<R, String> {
         let version = self.version;
-        self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
-        self.outlet.seal();
-        let bytes = self.outlet.unsent().to_vec();
+        self.writer.frame(|out| request.put(version, 0, Flags::default(), out));
+        self.writer.seal();
+        let bytes = self.writer.unsent().to_vec();
         self.stream.write_all(&bytes).map_err(|error| format!("sending: {error}"))?;
-        self.outlet.sent(bytes.len());
+        self.writer.sent(bytes.len());
         loop {
-            let step = self.intake.next(&self.input).map_err(|error| format!("{error:?}"))?;
+            let step = self.reader.next(&self.input).map_err(|error| format!("{error:?}"))?;
             let used = step.used;
             match step.arrival {
                 Arrival::Frame(header, body) => {

@@ -113,7 +113,7 @@ impl FrameReader {
         self.body_bytes_max = body_bytes_max;
     }
 
-    /// What STARTUP settled. In v5 everything from the next byte on is in segments.
+    /// What STARTUP chose. In v5 everything from the next byte on is in segments.
     pub fn establish(&mut self, version: Version, compression: Compression) {
         self.established = Some(version);
         self.compression = compression;

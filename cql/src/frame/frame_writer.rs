@@ -26,12 +26,12 @@ pub struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// The outlet of a new connection: frames go out as they are.
+    /// The writer of a new connection: frames go out as they are.
     pub fn new() -> FrameWriter {
         FrameWriter::default()
     }
 
-    /// What STARTUP settled; the answer to STARTUP itself was encoded before.
+    /// What STARTUP chose; the answer to STARTUP itself was encoded before.
     pub fn establish(&mut self, version: Version, compression: Compression) {
         assert!(self.frames.is_empty(), "a connection is established once");
         if version < Version::V5 {
@@ -109,25 +109,25 @@ mod tests {
 
     #[test]
     fn an_answer_may_come_later() {
-        let mut outlet = FrameWriter::new();
-        outlet.establish(Version::V4, Compression::Lz4);
-        outlet.frame(|_| {});
-        assert_eq!(outlet.waiting_bytes(), 0);
+        let mut writer = FrameWriter::new();
+        writer.establish(Version::V4, Compression::Lz4);
+        writer.frame(|_| {});
+        assert_eq!(writer.waiting_bytes(), 0);
     }
 
     #[test]
     fn what_was_sent_is_forgotten() {
-        let mut outlet = FrameWriter::new();
-        outlet.frame(|out| out.extend_from_slice(b"abcdef"));
-        outlet.sent(2);
-        assert_eq!(outlet.unsent(), b"cdef");
-        outlet.sent(2);
-        outlet.frame(|out| out.extend_from_slice(b"gh"));
-        assert_eq!(outlet.unsent(), b"efgh");
-        assert_eq!(outlet.waiting_bytes(), 4);
-        outlet.sent(4);
-        assert_eq!(outlet.waiting_bytes(), 0);
-        outlet.trim();
-        assert_eq!(outlet.wire.capacity(), 0);
+        let mut writer = FrameWriter::new();
+        writer.frame(|out| out.extend_from_slice(b"abcdef"));
+        writer.sent(2);
+        assert_eq!(writer.unsent(), b"cdef");
+        writer.sent(2);
+        writer.frame(|out| out.extend_from_slice(b"gh"));
+        assert_eq!(writer.unsent(), b"efgh");
+        assert_eq!(writer.waiting_bytes(), 4);
+        writer.sent(4);
+        assert_eq!(writer.waiting_bytes(), 0);
+        writer.trim();
+        assert_eq!(writer.wire.capacity(), 0);
     }
 }

@@ -79,7 +79,7 @@ impl Bench {
     /// Sends a request and gives the bytes of its answer, header included.
     fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
         self.begin(request);
-        self.server.settle(self.client);
+        self.server.run_until_answered(self.client);
         self.server.sent(self.client, <[u8]>::to_vec)
     }
 
@@ -249,7 +249,7 @@ fn many_requests_wait_at_once() {
         let parameters = Parameters { values, ..Parameters::plain(Consistency::One, VERSION) };
         bench.begin(&Request::Execute(Execute { id: &read, result_metadata_id: None, parameters }));
     }
-    bench.server.settle(bench.client);
+    bench.server.run_until_answered(bench.client);
     let bytes = bench.server.sent(bench.client, <[u8]>::to_vec);
     let (mut rest, mut answered) = (bytes.as_slice(), std::collections::BTreeMap::new());
     while !rest.is_empty() {

@@ -89,7 +89,7 @@ impl Drop for Server {
 /// A client of v4 that says what it is answered.
 pub(crate) struct Client {
     socket: TcpStream,
-    intake: FrameReader,
+    reader: FrameReader,
     input: Vec<u8>,
 }
 
@@ -97,8 +97,8 @@ impl Client {
     pub(crate) fn connect(server: &Server) -> Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let intake = FrameReader::new(Direction::Response, 16 << 20);
-        Client { socket, intake, input: Vec::new() }
+        let reader = FrameReader::new(Direction::Response, 16 << 20);
+        Client { socket, reader, input: Vec::new() }
     }
 
     pub(crate) fn ready(server: &Server) -> Client {
@@ -141,7 +141,7 @@ impl Client {
     fn exchange<T>(&mut self, bytes: &[u8], read: impl FnOnce(&Header, &[u8]) -> T) -> Option<T> {
         self.socket.write_all(bytes).unwrap();
         loop {
-            let step = self.intake.next(&self.input).unwrap();
+            let step = self.reader.next(&self.input).unwrap();
             let used = step.used;
             if let Arrival::Frame(header, body) = step.arrival {
                 let answer = read(&header, body);

@@ -23,8 +23,8 @@ use crate::limits::{ANSWER_BYTES_MAX, RECEIVE_BYTES};
 pub struct Link {
     stream: TcpStream,
     version: Version,
-    intake: FrameReader,
-    outlet: FrameWriter,
+    reader: FrameReader,
+    writer: FrameWriter,
     /// Received and not yet decoded: `input[start..end]`.
     input: Vec<u8>,
     start: usize,
@@ -48,8 +48,8 @@ impl Link {
         Ok(Link {
             stream,
             version,
-            intake: FrameReader::new(Direction::Response, ANSWER_BYTES_MAX),
-            outlet: FrameWriter::new(),
+            reader: FrameReader::new(Direction::Response, ANSWER_BYTES_MAX),
+            writer: FrameWriter::new(),
             input: vec![0; RECEIVE_BYTES],
             start: 0,
             end: 0,
@@ -64,8 +64,8 @@ impl Link {
 
     /// What STARTUP settled.
     pub fn establish(&mut self, compression: Compression) {
-        self.intake.establish(self.version, compression);
-        self.outlet.establish(self.version, compression);
+        self.reader.establish(self.version, compression);
+        self.writer.establish(self.version, compression);
     }
 
     /// From now on the socket never blocks.
@@ -90,11 +90,11 @@ impl Link {
         read: impl FnOnce(Reply<'_>) -> Result<R>,
     ) -> Result<R> {
         let version = self.version;
-        self.outlet.frame(|out| request.put(version, 0, Flags::default(), out));
+        self.writer.frame(|out| request.put(version, 0, Flags::default(), out));
         while self.send()? {}
         // The borrow of a frame cannot leave the loop that looks for it, so look first, then read.
         loop {
-            let arrived = self.intake.next(&self.input[self.start..self.end]).map_err(broken)?;
+            let arrived = self.reader.next(&self.input[self.start..self.end]).map_err(broken)?;
             self.start += arrived.used;
             match arrived.arrival {
                 Arrival::Frame(header, body) => {
@@ -144,7 +144,7 @@ impl Link {
     /// The next whole frame of what was received.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<(Header, &[u8])>> {
-        let arrived = self.intake.next(&self.input[self.start..self.end]).map_err(broken)?;
+        let arrived = self.reader.next(&self.input[self.start..self.end]).map_err(broken)?;
         self.start += arrived.used;
         match arrived.arrival {
             Arrival::Frame(header, body) => Ok(Some((header, body))),
@@ -156,24 +156,24 @@ impl Link {
     /// Lets `put` append one request's frame, to go with the next `send`.
     #[inline]
     pub fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        self.outlet.frame(put);
+        self.writer.frame(put);
     }
 
     /// Sends what was put; true if the socket did not take all of it.
     #[inline]
     pub fn send(&mut self) -> Result<bool> {
-        self.outlet.seal();
-        let unsent = self.outlet.unsent();
+        self.writer.seal();
+        let unsent = self.writer.unsent();
         if unsent.is_empty() {
             return Ok(false);
         }
         match self.stream.write(unsent) {
-            Ok(count) => self.outlet.sent(count),
+            Ok(count) => self.writer.sent(count),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(Error::Lost(error.to_string())),
         }
-        Ok(!self.outlet.unsent().is_empty())
+        Ok(!self.writer.unsent().is_empty())
     }
 }
 

@@ -89,7 +89,7 @@ impl FaultyServer {
 
     fn serve(&self, mut stream: TcpStream) {
         let shard = stream.peer_addr().unwrap().port() % self.shards;
-        let mut intake = FrameReader::new(Direction::Request, 1 << 24);
+        let mut reader = FrameReader::new(Direction::Request, 1 << 24);
         let (mut input, mut out) = (Vec::new(), Vec::new());
         let mut chunk = vec![0; 1 << 16];
         loop {
@@ -99,7 +99,7 @@ impl FaultyServer {
             }
             let mut used = 0;
             loop {
-                let step = intake.next(&input[used..]).unwrap();
+                let step = reader.next(&input[used..]).unwrap();
                 used += step.used;
                 let Arrival::Frame(header, body) = step.arrival else { break };
                 let request = Request::decode(&header, body).unwrap();
@@ -112,7 +112,7 @@ impl FaultyServer {
             if stream.write_all(&std::mem::take(&mut out)).is_err() {
                 return;
             }
-            intake.establish(Version::V4, Compression::None);
+            reader.establish(Version::V4, Compression::None);
         }
     }
 

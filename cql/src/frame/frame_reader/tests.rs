@@ -1,4 +1,4 @@
-//! The intake gives the same frames however the bytes are cut, and stays in step after bad ones.
+//! The reader gives the same frames however the bytes are cut, and stays in step after bad ones.
 
 use proptest::prelude::*;
 
@@ -16,11 +16,11 @@ enum Got {
 }
 
 /// Feeds `wire` in pieces of `cut` bytes.
-fn feed(intake: &mut FrameReader, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken> {
+fn feed(reader: &mut FrameReader, wire: &[u8], cut: usize) -> Result<Vec<Got>, Broken> {
     let (mut got, mut start) = (Vec::new(), 0);
     for end in (0..wire.len()).step_by(cut).map(|at| (at + cut).min(wire.len())) {
         loop {
-            let step = intake.next(&wire[start..end])?;
+            let step = reader.next(&wire[start..end])?;
             start += step.used;
             got.push(match step.arrival {
                 Arrival::Starved => break,
@@ -34,14 +34,14 @@ fn feed(intake: &mut FrameReader, wire: &[u8], cut: usize) -> Result<Vec<Got>, B
     Ok(got)
 }
 
-fn outlet(version: Version, compression: Compression) -> FrameWriter {
-    let mut outlet = FrameWriter::new();
-    outlet.establish(version, compression);
-    outlet
+fn writer(version: Version, compression: Compression) -> FrameWriter {
+    let mut writer = FrameWriter::new();
+    writer.establish(version, compression);
+    writer
 }
 
-fn put(outlet: &mut FrameWriter, version: Version, stream: i16, body: &[u8]) {
-    outlet.frame(|out| {
+fn put(writer: &mut FrameWriter, version: Version, stream: i16, body: &[u8]) {
+    writer.frame(|out| {
         let body_bytes = body.len() as u32;
         let header = Header { version, flags: Flags(0), stream, opcode: Opcode::Query, body_bytes };
         header.put(Direction::Request, out);
@@ -58,29 +58,29 @@ fn every_connection() -> Vec<(Version, Compression)> {
 #[test]
 fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
     for (version, compression) in every_connection() {
-        let mut outlet = outlet(version, compression);
-        put(&mut outlet, version, 1, b"before");
-        put(&mut outlet, version, 2, &vec![7; 400_000]);
-        put(&mut outlet, version, 3, b"after");
-        outlet.seal();
+        let mut writer = writer(version, compression);
+        put(&mut writer, version, 1, b"before");
+        put(&mut writer, version, 2, &vec![7; 400_000]);
+        put(&mut writer, version, 3, b"after");
+        writer.seal();
         for cut in [1000, 7777, 1 << 20] {
-            let mut intake = FrameReader::new(Direction::Request, 200_000);
-            intake.establish(version, compression);
-            let got = feed(&mut intake, outlet.unsent(), cut).unwrap();
+            let mut reader = FrameReader::new(Direction::Request, 200_000);
+            reader.establish(version, compression);
+            let got = feed(&mut reader, writer.unsent(), cut).unwrap();
             let expected = [
                 Got::Frame(1, b"before".to_vec()),
                 Got::TooLarge(2, 400_000),
                 Got::Frame(3, b"after".to_vec()),
             ];
             assert_eq!(got, expected, "{version} {compression:?} {cut}");
-            assert!(intake.held_bytes() <= 400_000, "{}", intake.held_bytes());
+            assert!(reader.held_bytes() <= 400_000, "{}", reader.held_bytes());
         }
     }
 }
 
 #[test]
 fn a_declared_size_is_believed_before_any_byte_of_it_comes() {
-    let mut intake = FrameReader::new(Direction::Request, 65_536);
+    let mut reader = FrameReader::new(Direction::Request, 65_536);
     let header = Header {
         version: Version::V4,
         flags: Flags(0),
@@ -90,22 +90,22 @@ fn a_declared_size_is_believed_before_any_byte_of_it_comes() {
     };
     let mut wire = Vec::new();
     header.put(Direction::Request, &mut wire);
-    let step = intake.next(&wire).unwrap();
+    let step = reader.next(&wire).unwrap();
     assert_eq!(step.arrival, Arrival::TooLarge(header, 0x7FFF_FFFF));
-    assert_eq!(intake.next(&[0; 4096]).unwrap(), Step { used: 4096, arrival: Arrival::Starved });
-    assert_eq!(intake.held_bytes(), 0);
+    assert_eq!(reader.next(&[0; 4096]).unwrap(), Step { used: 4096, arrival: Arrival::Starved });
+    assert_eq!(reader.held_bytes(), 0);
 }
 
 #[test]
 fn a_bomb_is_refused_by_what_it_declares() {
     for compression in [Compression::Lz4, Compression::Snappy] {
-        let mut outlet = outlet(Version::V4, compression);
-        put(&mut outlet, Version::V4, 5, &vec![0; 1 << 20]);
-        let mut intake = FrameReader::new(Direction::Request, 500_000);
-        intake.establish(Version::V4, compression);
-        let got = feed(&mut intake, outlet.unsent(), 1 << 20).unwrap();
+        let mut writer = writer(Version::V4, compression);
+        put(&mut writer, Version::V4, 5, &vec![0; 1 << 20]);
+        let mut reader = FrameReader::new(Direction::Request, 500_000);
+        reader.establish(Version::V4, compression);
+        let got = feed(&mut reader, writer.unsent(), 1 << 20).unwrap();
         assert_eq!(got, [Got::TooLarge(5, 1 << 20)]);
-        assert_eq!(intake.held_bytes(), 0);
+        assert_eq!(reader.held_bytes(), 0);
     }
 }
 
@@ -119,18 +119,18 @@ fn a_body_that_does_not_decompress_leaves_the_connection_in_step() {
     wire.extend_from_slice(&[0, 0, 0, 9, 0xFF]);
     let good = Header { flags: Flags(0), stream: 2, body_bytes: 0, ..bad };
     good.put(Direction::Request, &mut wire);
-    let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
-    intake.establish(version, Compression::Lz4);
-    let got = feed(&mut intake, &wire, 3).unwrap();
+    let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    reader.establish(version, Compression::Lz4);
+    let got = feed(&mut reader, &wire, 3).unwrap();
     assert_eq!(got, [Got::Unreadable(1), Got::Frame(2, vec![])]);
 }
 
 #[test]
 fn the_version_of_a_connection_does_not_change() {
-    let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
-    intake.establish(Version::V4, Compression::None);
+    let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    reader.establish(Version::V4, Compression::None);
     let options_of_v3 = [3, 0, 0, 1, 5, 0, 0, 0, 0];
-    let Err(Broken::Header(bad)) = intake.next(&options_of_v3) else { panic!("accepted") };
+    let Err(Broken::Header(bad)) = reader.next(&options_of_v3) else { panic!("accepted") };
     assert_eq!(
         bad.reason.to_string(),
         "Invalid message version. Got v3 but previous messages on this connection had version v4"
@@ -145,17 +145,17 @@ proptest! {
         connection in prop::sample::select(every_connection()),
     ) {
         let (version, compression) = connection;
-        let mut outlet = outlet(version, compression);
+        let mut writer = writer(version, compression);
         let mut expected = Vec::new();
         for (i, size) in sizes.into_iter().enumerate() {
             let body: Vec<u8> = (0..size).map(|b| (b * b / 7) as u8).collect();
-            put(&mut outlet, version, i as i16, &body);
+            put(&mut writer, version, i as i16, &body);
             expected.push(Got::Frame(i as i16, body));
         }
-        outlet.seal();
-        let mut intake = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
-        intake.establish(version, compression);
-        prop_assert_eq!(feed(&mut intake, outlet.unsent(), cut).unwrap(), expected);
+        writer.seal();
+        let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        reader.establish(version, compression);
+        prop_assert_eq!(feed(&mut reader, writer.unsent(), cut).unwrap(), expected);
     }
 
     #[test]
@@ -168,16 +168,16 @@ proptest! {
         if let Some(byte) = wire.first_mut() {
             *byte = first;
         }
-        let mut intake = FrameReader::new(Direction::Request, 1 << 16);
-        intake.establish(connection.0, connection.1);
+        let mut reader = FrameReader::new(Direction::Request, 1 << 16);
+        reader.establish(connection.0, connection.1);
         let mut start = 0;
-        while let Ok(step) = intake.next(&wire[start..]) {
+        while let Ok(step) = reader.next(&wire[start..]) {
             start += step.used;
             if step.arrival == Arrival::Starved {
                 break;
             }
         }
-        prop_assert!(intake.held_bytes() <= 1 << 17);
+        prop_assert!(reader.held_bytes() <= 1 << 17);
     }
 
     #[test]
@@ -187,20 +187,20 @@ proptest! {
         lz4 in any::<bool>(),
     ) {
         let compression = if lz4 { Compression::Lz4 } else { Compression::None };
-        let mut outlet = outlet(Version::V5, compression);
+        let mut writer = writer(Version::V5, compression);
         for size in &sizes {
-            put(&mut outlet, Version::V5, 1, &vec![9; *size]);
+            put(&mut writer, Version::V5, 1, &vec![9; *size]);
         }
-        outlet.seal();
-        let mut wire = outlet.unsent().to_vec();
+        writer.seal();
+        let mut wire = writer.unsent().to_vec();
         for (at, bit) in &flips {
             let at = at.index(wire.len());
             wire[at] ^= 1 << bit;
         }
-        let mut intake = FrameReader::new(Direction::Request, 1 << 16);
-        intake.establish(Version::V5, compression);
+        let mut reader = FrameReader::new(Direction::Request, 1 << 16);
+        reader.establish(Version::V5, compression);
         let mut start = 0;
-        while let Ok(step) = intake.next(&wire[start..]) {
+        while let Ok(step) = reader.next(&wire[start..]) {
             start += step.used;
             match step.arrival {
                 Arrival::Starved => break,
