@@ -1,7 +1,7 @@
 //! Expressions: one typed tree for the values of a write, of a `WHERE` and of a `SELECT`.
 //!
 //! ```text
-//! ast::Expr ──draft──► Draft ──settle for an expected type──► Term { kind, ty } ──eval(env)──► bytes
+//! ast::Expr ──draft──► Draft ──infer for an expected type──► Term { kind, ty } ──eval(env)──► bytes
 //!             upwards: types that are known         downwards: literals and markers take theirs
 //! ```
 //!
@@ -20,11 +20,11 @@ mod compile;
 mod draft;
 mod env;
 pub mod function;
+mod infer;
 mod name;
 mod resolve;
 mod row;
 mod selection;
-mod settle;
 mod slice;
 #[cfg(test)]
 mod tests;

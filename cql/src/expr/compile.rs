@@ -91,7 +91,7 @@ impl<'a> Compiler<'a> {
     /// The term of `expr` as a value for `to`, in a place where only terms may stand.
     pub fn term(&mut self, expr: &Expr, to: &ExpectedType) -> Result<Term> {
         let selection = self.selection.take();
-        let term = self.draft(expr).and_then(|draft| self.settle(draft, Some(to)));
+        let term = self.draft(expr).and_then(|draft| self.infer(draft, Some(to)));
         self.selection = selection;
         term
     }
@@ -110,7 +110,7 @@ impl<'a> Compiler<'a> {
         } else {
             let each = exprs.iter().map(|expr| {
                 let draft = self.draft(expr)?;
-                self.settle(draft, None)
+                self.infer(draft, None)
             });
             each.collect()
         };
@@ -233,7 +233,7 @@ impl<'a> Compiler<'a> {
         let target = self.type_named(name)?;
         let mut argument = self.draft(inner)?;
         if self.selection.is_some() {
-            let term = self.settle(argument, None)?;
+            let term = self.infer(argument, None)?;
             if term.ty == target {
                 return Ok(Form::Typed(term));
             }
@@ -313,7 +313,7 @@ impl<'a> Compiler<'a> {
         for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
             let index = terms.len();
             let name = self.part_name(|| format!("arg{index}(system.{})", signature.name));
-            terms.push(self.settle(argument, Some(&ExpectedType::new(name, ty.clone())))?);
+            terms.push(self.infer(argument, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(terms)
     }
@@ -384,7 +384,7 @@ impl<'a> Compiler<'a> {
             Form::Tuple(items) if items.len() == 1 => items[0].exact_type(),
             _ => None,
         };
-        let value = self.settle(draft, within.map(|ty| ExpectedType::new("", ty)).as_ref())?;
+        let value = self.infer(draft, within.map(|ty| ExpectedType::new("", ty)).as_ref())?;
         match access {
             Access::Field(name) => field(value, name, inner),
             Access::Element(key) => self.element(value, key, inner),

@@ -1,7 +1,7 @@
 //! Drafts: expressions on their way to terms. Upwards, whatever has a type of its own is compiled;
 //! literals, markers and what is made of them wait for the type that is expected of them.
 //!
-//! Each part of an expression is drafted once and settled once, so that the time of both is in
+//! Each part of an expression is drafted once and inferred once, so that the time of both is in
 //! proportion to the text, however deep it is nested.
 
 use std::cell::{OnceCell, RefCell};
@@ -40,7 +40,7 @@ pub(super) enum Form<'e> {
     Typed(Term),
     /// The word `null`, of any type.
     Null,
-    /// A constant whose type is not settled.
+    /// A constant whose type is not known yet.
     Literal(&'e Literal),
     /// The marker of this number.
     Marker(u16),

@@ -29,7 +29,7 @@ impl Ids for NoIds {
 
 impl Compiler<'_> {
     /// The term of a draft as a value for `to`. In a selection nothing may be expected.
-    pub(super) fn settle(&mut self, draft: Draft<'_>, to: Option<&ExpectedType>) -> Result<Term> {
+    pub(super) fn infer(&mut self, draft: Draft<'_>, to: Option<&ExpectedType>) -> Result<Term> {
         let expr = draft.expr;
         let form = match draft.form {
             Form::Typed(term) => return Ok(folded(term)),
@@ -59,7 +59,7 @@ impl Compiler<'_> {
             Form::Map(entries) => self.map(entries, to)?,
             Form::Udt(fields) => self.udt(fields, to)?,
             Form::Call(call) => self.call_for(call, to)?,
-            Form::Typed(_) | Form::Hint(..) => unreachable!("settled above"),
+            Form::Typed(_) | Form::Hint(..) => unreachable!("returned above"),
         };
         Ok(folded(term))
     }
@@ -82,7 +82,7 @@ impl Compiler<'_> {
         Ok(to.ty.clone())
     }
 
-    /// Settles a value with its type before it: `(type) value`.
+    /// Infers a value with its type before it: `(type) value`.
     fn hint(
         &mut self,
         expr: &Expr,
@@ -96,7 +96,7 @@ impl Compiler<'_> {
                 let text = format!("Cannot assign value {expr} to {expr} of type {ty}");
                 return Err(Error::invalid(text));
             }
-            let term = self.settle(inner, Some(&ExpectedType::new("[selection]", ty.clone())))?;
+            let term = self.infer(inner, Some(&ExpectedType::new("[selection]", ty.clone())))?;
             return Ok(Term { ty, ..term });
         }
         let to = to.expect("a term always has a receiver");
@@ -111,7 +111,7 @@ impl Compiler<'_> {
             )));
         }
         // Only a check: the receiver's type decides what the bytes are.
-        self.settle(inner, Some(to))
+        self.infer(inner, Some(to))
     }
 
     /// The value of a literal.
@@ -192,7 +192,7 @@ impl Compiler<'_> {
             .into_iter()
             .map(|item| {
                 self.check_part(&item, &to.ty, || format!("{what} {}", item.expr))?;
-                self.settle(item, Some(to))
+                self.infer(item, Some(to))
             })
             .collect()
     }
@@ -212,7 +212,7 @@ impl Compiler<'_> {
             self.check_part(&entry, &inner.ty, || {
                 format!("map literal for {}: {what} {}", to.name, entry.expr)
             })?;
-            parts.push(self.settle(entry, Some(inner))?);
+            parts.push(self.infer(entry, Some(inner))?);
         }
         Ok(built(Build::Map((**key).clone(), parts), to))
     }
@@ -221,7 +221,7 @@ impl Compiler<'_> {
         let types: Vec<&CqlType> = match &to.ty {
             CqlType::Tuple(types) => types.iter().collect(),
             // Parentheses around one value are only parentheses.
-            _ if items.len() == 1 => return self.settle(items.remove(0), Some(to)),
+            _ if items.len() == 1 => return self.infer(items.remove(0), Some(to)),
             // A user type is a tuple whose fields have names.
             CqlType::Udt { definition, frozen: true } => {
                 definition.fields.iter().map(|(_, ty)| ty).collect()
@@ -248,7 +248,7 @@ impl Compiler<'_> {
             self.check_part(&item, ty, || {
                 format!("tuple literal for {}: component {index}", to.name)
             })?;
-            parts.push(self.settle(item, Some(&ExpectedType::new(name, ty.clone())))?);
+            parts.push(self.infer(item, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(built(Build::Tuple(parts), to))
     }
@@ -279,7 +279,7 @@ impl Compiler<'_> {
                 format!("user type literal for {}: field {name}", to.name)
             })?;
             let name = self.part_name(|| format!("{}.{name}", to.name));
-            parts.push(self.settle(value, Some(&ExpectedType::new(name, ty.clone())))?);
+            parts.push(self.infer(value, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(built(Build::Tuple(parts), to))
     }
