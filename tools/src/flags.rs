@@ -1,4 +1,9 @@
-//! The command line of `messina-load`.
+//! The command line of `messina-load`: a sub-command, with flags for the client, the table, the load and
+//! the report.
+//!
+//! Each flag says its unit and its default. What several sub-commands take is one struct, flattened into
+//! each. Not here: what the flags lead to (`command.rs`), and which of them fit together, beyond what one
+//! flag can tell of itself.
 
 use std::path::PathBuf;
 use std::time::Duration;

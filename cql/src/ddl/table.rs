@@ -1,4 +1,13 @@
 //! CREATE, ALTER and DROP TABLE.
+//!
+//! 1. IF EXISTS and IF NOT EXISTS: then there may be nothing to do.
+//! 2. CREATE: name, options, types of the columns, the key and its order, and then the table of these
+//!    parts. ALTER: a copy of the table with the one change; a copy that is as before is nothing to do.
+//! 3. The change for the schema log, and what clients are told.
+//!
+//! Invariants: nothing is changed here, a statement that is refused leaves no trace; a column that comes
+//! back has its old type and kind, and so its old id. Not here: options (`options.rs`), types
+//! (`types.rs`), what every table must be (`model/src/schema/table.rs`), dropping the data (`shard`).
 
 use std::collections::{HashMap, HashSet};
 

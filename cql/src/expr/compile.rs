@@ -3,6 +3,13 @@
 //! One compiler for both kinds of place. Among the *terms* of a write or a `WHERE` nothing but
 //! constants, markers and scalar functions may stand. In a *selection* columns and aggregates may
 //! too, and markers are evaluated once before the rows.
+//!
+//! 1. `term` and `selection` draft an expression, upwards: columns and calls whose types are known become
+//!    terms. 2. `infer.rs` makes a term of the draft, downwards. 3. Each marker takes the type and the name
+//!    of its place; `into_markers` gives them when all expressions of the statement are compiled.
+//!
+//! Invariant: a statement with a marker that got no type is refused. Not here: which function a call means
+//! (`resolve.rs`), the terms of a relation (`restrict`).
 
 use model::CqlType;
 use model::schema::{Column, ColumnKind, Schema, Table};

@@ -1,6 +1,13 @@
-//! Drafts to terms: literals and markers take the type that is expected of them.
+//! Type inference, downwards: drafts become terms, and literals and markers take the type that is
+//! expected of them.
 //!
-//! Constants are made once, and what consists of constants only is a constant.
+//! 1. What has a type already stays as it is; `(type) value` is checked against what is expected.
+//! 2. Where nothing is expected, in a selection, a literal takes the type of its parts, or is refused.
+//! 3. Parts of collections, tuples and user types are inferred for the type of their place.
+//! 4. A term of constants only is evaluated once, here, and is a constant.
+//!
+//! Invariant: every term has the type that was expected, or the statement is refused in Cassandra's
+//! words. Not here: what is known upwards (`compile.rs`), which function a call means (`resolve.rs`).
 
 use model::CqlType;
 

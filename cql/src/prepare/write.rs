@@ -1,4 +1,15 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
+//!
+//! 1. What no table takes, or not this one, is refused: conditions with columns, counters, JSON.
+//! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
+//!    a whole value stands alone.
+//! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
+//!    too much is refused, and [`RowChange`] says what happens to them.
+//! 4. `USING`: of a part that stands there twice the last counts, but all of its markers have a type.
+//! 5. Last, as in Cassandra: what is right but not supported (`IF`).
+//!
+//! Invariants: the cells of a plan ascend by column, as storage has them; every marker has a type when a
+//! statement is compiled. Not here: binding (`plan/write.rs`), which restrictions name rows (`restrict`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

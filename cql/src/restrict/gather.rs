@@ -1,4 +1,13 @@
 //! Relations to restrictions: one for each column or tuple of columns, merged where they meet.
+//!
+//! 1. `add` compiles a relation to a [`Kind`]: values, a slice, or operators on a collection.
+//! 2. `merge_single` and `merge_multi` join it with what its columns have already (`a > 1 AND a < 3` is one
+//!    slice), or refuse it in Cassandra's words.
+//! 3. `partition.rs` and `rows.rs` take what is theirs out of it; the rest is a filter.
+//!
+//! Invariant: a column has one restriction, and is in one tuple at most; only slices of different lengths,
+//! such as `(a, b) > (1, 2) AND a < 3`, may begin at the same column, each with another end. Not here: which
+//! restrictions make a key or a slice, and what needs ALLOW FILTERING.
 
 use model::CqlType;
 use model::schema::{Column, ColumnKind};

@@ -1,4 +1,18 @@
 //! The sink of a read: each row that comes is selected, and appended to the answer or added up.
+//!
+//! ```text
+//! row ─► form of now ─► view (`view.rs`) ─┬─► its columns at the end of the buffer ─────► sorted, cut
+//!                                         └─► the group's accumulators ─ group ends ─► ▲
+//! ```
+//!
+//! 1. `row` takes what the read gives, in the order of storage, and says when it wants no more.
+//! 2. Without aggregates a row is written where it will be sent from. With them, a group ends where the
+//!    leading key columns change; its row is made then.
+//! 3. `finish` ends the last group, and brings rows of several partitions into their order.
+//!
+//! Invariants: all that is written stands behind `start`; a result has no more than `RESULT_BYTES_MAX`
+//! bytes; the first error is kept, and nothing is taken after it. Not here: which rows are read and where
+//! a page ends (`engine`), the frame around the rows (`frame/response/result.rs`).
 
 use std::ops::Range;
 

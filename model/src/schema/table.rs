@@ -1,4 +1,18 @@
 //! One table: its columns, their ids, its options.
+//!
+//! ```text
+//! TableBuilder ─► Table ─ add, drop, rename a column ─► Table        (a change is made to a copy)
+//! schema log ─► TableParts ─► of_parts ─► Table
+//! ```
+//!
+//! Invariants
+//! 1. Columns stand in SELECT * order: partition key, clustering, static, regular; the last two by name.
+//! 2. A column's id is its own for ever: cells on disk name it. One that was dropped and comes back as what
+//!    it was gets its id back, and no other column ever does.
+//! 3. There is a partition key, and no id or name is there twice.
+//!
+//! Not here: which statements may do what (`cql/src/ddl/table.rs`), how a table is written down
+//! (`log/form.rs`).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,11 @@
 //! A run as data: what `--json` writes and `report` reads.
+//!
+//! ```text
+//! Setting (what was asked for) + Outcome (what was measured) ─► RunReport ─► JSON ─► RunReport ─► page
+//! ```
+//!
+//! Invariant: a file says its `FORMAT`, and one of another format is refused. Not here: how a run is shown
+//! (`page.rs`, `summary.rs`).
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,12 @@
-//! One run, or several side by side, as one HTML page that needs nothing else: style, script and pictures inside.
+//! One run, or several side by side, as one HTML page that needs nothing else: style, script and pictures
+//! inside.
+//!
+//! From top to bottom: what was run, the few numbers that are looked at first, three charts (operations a
+//! second, latency over time, latency by percentile), the tables of latencies and of failures, and the
+//! setting. Of two runs the second is compared with the first.
+//!
+//! Invariant: every text of a run is escaped, since it comes from a file. Not here: how a chart is drawn
+//! (`chart.rs`), what is counted (`data.rs`).
 
 use std::fmt::Write;
 

@@ -1,5 +1,16 @@
 //! Expressions: terms and selectors, which share one grammar and differ in whether a bare name is
-//! a column.
+//! a column ([`Columns`]).
+//!
+//! ```text
+//! sum     := product (('+' | '-') product)*          `a -1` in a selector is a sum, too
+//! product := signed (('*' | '/' | '%') signed)*
+//! signed  := '-' signed | simple part*               parts (`.f`, `[k]`, `[a..b]`) in selectors alone
+//! simple  := constant | marker | word | '(' .. ')' | '[' .. ']' | '{' .. '}'
+//! ```
+//!
+//! Invariant: an expression is no higher than `EXPRESSION_DEPTH_MAX`, and has no more than `OPERATORS_MAX`
+//! operators in a row, so that whatever walks the tree later needs no limit of its own. Not here: what names
+//! and types mean (`expr`).
 
 use std::mem;
 

@@ -1,6 +1,12 @@
 //! What stands in the log, field by field, and the way there and back.
 //!
-//! The names here are the format: one that is changed makes old logs unreadable, and `FORMAT.md`'s example fails.
+//! Each type of the schema has a form beside it, with an `of` that writes it and a method that reads it
+//! back. The names here are the format: one that is changed makes old logs unreadable, and `FORMAT.md`'s
+//! example fails. A field that is new has a default, which is what entries before it meant.
+//!
+//! Invariants: what was written reads back equal; a value of an option that this build refuses becomes the
+//! default, with a warning, and an option that it does not know is an error. Not here: checksums and the
+//! file (`engine`), which changes may follow each other (`change.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
