@@ -21,6 +21,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use model::key;
+use model::mutation::MutationRef;
 use model::ordered::{AFTER, Reader};
 use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 use model::schema::{ColumnDrops, Table as Definition};
@@ -35,7 +36,6 @@ use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
 use crate::table::{MemtableSlot, Table, View};
-use crate::write::mutations;
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +112,8 @@ pub fn read_record(
     sink: &mut impl RowSink,
 ) -> Result<ReadEnd> {
     let mut memtable = Memtable::default();
-    for mutation in mutations(record) {
-        memtable.insert(&mutation?);
+    for mutation in MutationRef::of_trusted_record(record) {
+        memtable.insert(&mutation.map_err(|error| Error::invalid(error.to_string()))?);
     }
     let table = Table::of_memtable(memtable, definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);

@@ -20,7 +20,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use model::bytes::Cursor;
 use model::mutation::MutationRef;
 
 use crate::commitlog::Position;
@@ -28,21 +27,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::write_queue::Entry;
-
-/// The mutations of a record that was built here or is under a checksum.
-pub(crate) fn mutations(record: &[u8]) -> impl Iterator<Item = Result<MutationRef<'_>>> {
-    let mut cursor = Cursor::new(record);
-    std::iter::from_fn(move || {
-        if cursor.is_empty() {
-            return None;
-        }
-        let mutation = cursor.bytes().and_then(MutationRef::parse);
-        if mutation.is_err() {
-            cursor = Cursor::new(&[]);
-        }
-        Some(mutation.map_err(|error| Error::invalid(error.to_string())))
-    })
-}
 
 impl Engine {
     /// Takes a record: one or more mutations, all of this shard's. `ticket` comes back from
@@ -75,8 +59,8 @@ impl Engine {
     fn check_record(&self, record: &[u8]) -> Result<u32> {
         let tables = self.tables.by_id();
         let mut range = None;
-        for mutation in mutations(record) {
-            let mutation = mutation?;
+        for mutation in MutationRef::of_trusted_record(record) {
+            let mutation = mutation.map_err(|error| Error::invalid(error.to_string()))?;
             let owned = self.tables.range_of(mutation.token);
             range = Some(owned.expect("the router sends a token to the shard that owns it"));
             let Some(table) = tables.get(&mutation.table) else {
@@ -138,7 +122,7 @@ impl Engine {
     /// Takes a record into the memtables. It cannot fail: what could was checked when it was taken.
     fn apply(&self, record: &[u8], entry: Entry) {
         let tables = self.tables.by_id();
-        for mutation in mutations(record) {
+        for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
             // A table that was dropped meanwhile takes its rows with it.
             if let Some(table) = tables.get(&mutation.table) {

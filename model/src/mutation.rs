@@ -59,17 +59,15 @@ pub struct MutationRef<'a> {
 impl<'a> MutationRef<'a> {
     /// The mutations of a record, each checked through and through.
     pub fn of_record(record: &'a [u8]) -> impl Iterator<Item = Result<MutationRef<'a>>> + Clone {
-        let mut cursor = Cursor::new(record);
-        std::iter::from_fn(move || {
-            if cursor.is_empty() {
-                return None;
-            }
-            let mutation = cursor.bytes().and_then(MutationRef::checked);
-            if mutation.is_err() {
-                cursor = Cursor::new(&[]);
-            }
-            Some(mutation)
-        })
+        each_of(record, MutationRef::checked)
+    }
+
+    /// The mutations of a record that was built here, or that is under a checksum: their rows are trusted.
+    #[inline]
+    pub fn of_trusted_record(
+        record: &'a [u8],
+    ) -> impl Iterator<Item = Result<MutationRef<'a>>> + Clone {
+        each_of(record, MutationRef::parse)
     }
 
     /// Reads one mutation and walks all of it.
@@ -146,6 +144,25 @@ impl<'a> MutationRef<'a> {
             (clustering, RowRef::trusted(cursor.bytes().expect("a well-formed mutation")))
         })
     }
+}
+
+/// What `read` makes of each mutation of a record. An error is the last that is given.
+#[inline]
+fn each_of<'a>(
+    record: &'a [u8],
+    read: impl Fn(&'a [u8]) -> Result<MutationRef<'a>> + Clone,
+) -> impl Iterator<Item = Result<MutationRef<'a>>> + Clone {
+    let mut cursor = Cursor::new(record);
+    std::iter::from_fn(move || {
+        if cursor.is_empty() {
+            return None;
+        }
+        let mutation = cursor.bytes().and_then(&read);
+        if mutation.is_err() {
+            cursor = Cursor::new(&[]);
+        }
+        Some(mutation)
+    })
 }
 
 fn get_range<'a>(cursor: &mut Cursor<'a>) -> Result<RangeTombstone<'a>> {
