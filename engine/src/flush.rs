@@ -72,7 +72,7 @@ impl Engine {
         let edit = Edit {
             add: view.iter().map(|view| view.entry).collect(),
             flushed: Some(flushed),
-            truncate: vec![(table.definition().id.0, layer.until)],
+            replayed_from: vec![(table.definition().id.0, layer.until)],
             ..Edit::default()
         };
         self.manifest.commit(&edit).await?;

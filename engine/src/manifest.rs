@@ -1,7 +1,7 @@
 //! What one shard's data is: which parts of which sstables, and from where the log is replayed.
 //!
 //! Steps of a change: 1. the new sstables are whole, synced and named; 2. one edit is committed: `{add, remove,
-//! flushed, truncate}`; 3. only then the old ones are unlinked and the log's segments freed.
+//! flushed, replayed_from}`; 3. only then the old ones are unlinked and the log's segments freed.
 //!
 //! Invariants: an edit happens whole or not at all; what the manifest names is there; files that no manifest
 //! names are garbage. Commits are one after another, however many tasks ask. A journal holds the edits
@@ -149,8 +149,9 @@ impl State {
         self.snapshot().iter().map(Edit::encode).collect()
     }
 
-    /// Records of the table that end at or before this are not replayed.
-    pub fn truncated(&self, table: Uuid) -> Option<Position> {
-        self.truncates.get(&table).copied()
+    /// Whether a record of the table that ends at `end` is replayed: it is in none of the table's views, and the
+    /// table was not truncated after it.
+    pub fn is_replayed(&self, table: Uuid, end: Position) -> bool {
+        self.replayed_from.get(&table).is_none_or(|from| end > *from)
     }
 }

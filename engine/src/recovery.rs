@@ -14,7 +14,6 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use model::mutation::MutationRef;
 use model::{Schema, TableId};
 use uuid::Uuid;
 
@@ -22,7 +21,7 @@ use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Log, Position, Record, Replay};
 use crate::engine::{Config, Engine, Parts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file_names::FileNames;
 use crate::flush::FlushTarget;
 use crate::garbage::Garbage;
@@ -131,13 +130,10 @@ impl Recovery<'_> {
     }
 
     fn take(&self, record: &Record<'_>, start: Position, log: &str) -> Result<()> {
-        for mutation in MutationRef::of_record(record.payload) {
-            let mutation = mutation.map_err(|error| {
-                Error::corrupt(log, u64::from(record.end.offset()), error.to_string())
-            })?;
+        for mutation in record.mutations(log) {
+            let mutation = mutation?;
             let Some(table) = self.tables.get(&mutation.table) else { continue };
-            let done = self.manifest.state().truncated(mutation.table.0);
-            if done.is_none_or(|done| record.end > done) {
+            if self.manifest.state().is_replayed(mutation.table.0, record.end) {
                 self.budget.memtables_grew(table.apply(&mutation, start, record.end));
             }
         }
@@ -163,7 +159,7 @@ impl Recovery<'_> {
         let view = target.write_layer(&layer, &async || {}).await?;
         let edit = Edit {
             add: view.iter().map(|view| view.entry).collect(),
-            truncate: vec![(definition.id.0, layer.until)],
+            replayed_from: vec![(definition.id.0, layer.until)],
             ..Edit::default()
         };
         self.manifest.commit(&edit).await?;

@@ -34,7 +34,7 @@ impl Engine {
         let flushed = self.flushed_but_for(None, &table);
         let edit = Edit {
             remove: views.iter().map(|view| view.entry.id()).collect(),
-            truncate: match planted(Bug::ReplayTruncated) {
+            replayed_from: match planted(Bug::ReplayTruncated) {
                 true => Vec::new(),
                 false => vec![(id.0, self.writes.applied())],
             },

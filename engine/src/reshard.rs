@@ -18,13 +18,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use model::mutation::MutationRef;
 use model::{Schema, TableId, TokenRange};
 use uuid::Uuid;
 
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file_names::FileNames;
 use crate::flush::FlushTarget;
 use crate::io::{Disk, RelPath};
@@ -112,13 +111,10 @@ impl<'r> Logs<'r> {
         let log_dir = layout::log_dir(shard_dir);
         let mut replay = Replay::open(disk, &log_dir, state.flushed).await?;
         while let Some(record) = replay.next().await? {
-            for mutation in MutationRef::of_record(record.payload) {
-                let at = u64::from(record.end.offset());
-                let mutation = mutation
-                    .map_err(|error| Error::corrupt(log_dir.as_str(), at, error.to_string()))?;
-                let done = state.truncated(mutation.table.0);
+            for mutation in record.mutations(log_dir.as_str()) {
+                let mutation = mutation?;
                 let Some(table) = self.tables.get(&mutation.table) else { continue };
-                if done.is_none_or(|done| record.end > done) {
+                if state.is_replayed(mutation.table.0, record.end) {
                     // Positions of several logs mean nothing together, and nothing asks for them here.
                     let grown = table.apply(&mutation, Position::ZERO, Position::ZERO);
                     self.bytes = self.bytes - grown.before + grown.after;

@@ -155,14 +155,14 @@ async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
             shared: false,
         };
         let flushed = Position::new(1, 4096 * number as u32);
-        let truncate = (number % 5 == 0).then_some((TABLE.0, flushed));
+        let replayed_from = (number % 5 == 0).then_some((TABLE.0, flushed));
         let gone: Vec<_> = manifest.state().views.keys().copied().take(3).collect();
         manifest
             .commit(&Edit {
                 remove: if number % 4 == 0 { gone } else { Vec::new() },
                 add: vec![view],
                 flushed: Some(flushed),
-                truncate: truncate.into_iter().collect(),
+                replayed_from: replayed_from.into_iter().collect(),
             })
             .await?;
         states.push(manifest.state().clone());

@@ -14,6 +14,8 @@
 
 use std::collections::BTreeMap;
 
+use model::mutation::MutationRef;
+
 use super::Position;
 use super::files::{rewrite, segment_files};
 use super::segment::{
@@ -36,6 +38,17 @@ pub struct Record<'a> {
     pub end: Position,
     /// What the caller gave.
     pub payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The mutations of the payload, each checked. What is none is `Corrupt` in `log`, the log's directory.
+    pub(crate) fn mutations(&self, log: &str) -> impl Iterator<Item = Result<MutationRef<'a>>> {
+        let offset = u64::from(self.end.offset());
+        let mutations = MutationRef::of_record(self.payload);
+        mutations.map(move |mutation| {
+            mutation.map_err(|error| Error::corrupt(log, offset, error.to_string()))
+        })
+    }
 }
 
 /// A log that is being read.

@@ -48,8 +48,9 @@ pub struct Edit {
     pub add: Vec<View>,
     /// All records of the log that end at or before this are in the views.
     pub flushed: Option<Position>,
-    /// Records of these tables that end at or before these places are not replayed.
-    pub truncate: Vec<(Uuid, Position)>,
+    /// Per table: records that end at or before this position are in its views or were truncated, and are not
+    /// replayed.
+    pub replayed_from: Vec<(Uuid, Position)>,
 }
 
 /// What is true after all edits.
@@ -59,8 +60,9 @@ pub struct State {
     pub views: BTreeMap<ViewId, View>,
     /// From where the log is replayed.
     pub flushed: Position,
-    /// Tables that were truncated, while the log may still hold what they had.
-    pub truncates: BTreeMap<Uuid, Position>,
+    /// Per table: records that end at or before this position are in its views or were truncated, and are not
+    /// replayed. Only positions after `flushed` are kept.
+    pub replayed_from: BTreeMap<Uuid, Position>,
 }
 
 impl View {
@@ -97,17 +99,18 @@ impl State {
             self.views.insert(view.id(), *view);
         }
         self.flushed = edit.flushed.unwrap_or(self.flushed);
-        for (table, position) in &edit.truncate {
-            self.truncates.insert(*table, *position);
+        for (table, position) in &edit.replayed_from {
+            self.replayed_from.insert(*table, *position);
         }
         let flushed = self.flushed;
-        self.truncates.retain(|_, position| *position > flushed);
+        self.replayed_from.retain(|_, position| *position > flushed);
     }
 
     /// Edits that lead from nothing to this state.
     pub(super) fn snapshot(&self) -> Vec<Edit> {
-        let truncate = self.truncates.iter().map(|(table, at)| (*table, *at)).collect();
-        let mut edits = vec![Edit { flushed: Some(self.flushed), truncate, ..Edit::default() }];
+        let replayed_from = self.replayed_from.iter().map(|(table, at)| (*table, *at)).collect();
+        let mut edits =
+            vec![Edit { flushed: Some(self.flushed), replayed_from, ..Edit::default() }];
         let views: Vec<View> = self.views.values().copied().collect();
         for add in views.chunks(MANIFEST_VIEWS_PER_ENTRY) {
             edits.push(Edit { add: add.to_vec(), ..Edit::default() });
@@ -136,8 +139,8 @@ impl Edit {
             out.extend_from_slice(id.sstable.as_bytes());
             out.extend_from_slice(&id.first.to_le_bytes());
         }
-        out.extend_from_slice(&(self.truncate.len() as u32).to_le_bytes());
-        for (table, position) in &self.truncate {
+        out.extend_from_slice(&(self.replayed_from.len() as u32).to_le_bytes());
+        for (table, position) in &self.replayed_from {
             out.extend_from_slice(table.as_bytes());
             out.extend_from_slice(&position.to_bits().to_le_bytes());
         }
@@ -155,7 +158,7 @@ impl Edit {
             edit.remove.push(ViewId { sstable: r.uuid()?, first: r.i64()? });
         }
         for _ in 0..r.u32()? {
-            edit.truncate.push((r.uuid()?, Position::from_bits(r.u64()?)));
+            edit.replayed_from.push((r.uuid()?, Position::from_bits(r.u64()?)));
         }
         r.rest().is_empty().then_some(edit)
     }

@@ -31,7 +31,7 @@ fn the_bytes_of_an_edit_are_as_specified() {
         flushed: Some(Position::new(2, 4096)),
         add: vec![view(7)],
         remove: vec![view(3).id()],
-        truncate: vec![(Uuid::from_u128(9), Position::new(3, 8192))],
+        replayed_from: vec![(Uuid::from_u128(9), Position::new(3, 8192))],
     };
     let specified = crate::journal::tests::listed("### An edit of the manifest");
     assert_eq!(edit.encode(), specified);
@@ -46,23 +46,26 @@ fn edits_add_up_and_stay() {
         let at = Position::new(2, 4096);
         let add = Edit { add: vec![view(1), view(2)], flushed: Some(at), ..Edit::default() };
         manifest.commit(&add).await.unwrap();
-        let table = Uuid::from_u128(9);
+        let (table, replayed) = (Uuid::from_u128(9), Position::new(3, 8192));
         let replace = Edit {
             remove: vec![view(1).id()],
             add: vec![view(3)],
-            truncate: vec![(table, Position::new(3, 8192))],
+            replayed_from: vec![(table, replayed)],
             ..Edit::default()
         };
         manifest.commit(&replace).await.unwrap();
         let state = manifest.state().clone();
         assert_eq!(state.views.values().collect::<Vec<_>>(), [&view(2), &view(3)]);
-        assert_eq!((state.flushed, state.truncated(table)), (at, Some(Position::new(3, 8192))));
+        assert_eq!((state.flushed, &state.replayed_from), (at, &[(table, replayed)].into()));
+        assert!(!state.is_replayed(table, replayed));
+        assert!(state.is_replayed(table, Position::new(3, 8193)));
+        assert!(state.is_replayed(Uuid::from_u128(8), at), "of another table nothing is known");
         assert_eq!(Manifest::read(&disk, &root).await.unwrap(), state);
         let again = Manifest::open(&disk, &root, 2).await.unwrap();
         assert_eq!(*again.state(), state);
-        let flushed = Edit { flushed: Some(Position::new(3, 8192)), ..Edit::default() };
+        let flushed = Edit { flushed: Some(replayed), ..Edit::default() };
         again.commit(&flushed).await.unwrap();
-        assert_eq!(again.state().truncated(table), None, "the log holds nothing of it any more");
+        assert!(again.state().replayed_from.is_empty(), "the log holds nothing of it any more");
     });
 }
 
