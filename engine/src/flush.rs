@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::layout;
 use crate::limits::JOB_QUANTUM_ROWS;
-use crate::manifest::{self, Edit};
+use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::sstable::{Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
 use crate::table::{MemtableSlot, Table, View};
@@ -138,7 +138,7 @@ impl FlushTarget<'_> {
         let known =
             SstableIdentity { id: self.id, table: self.definition.id, proof: finished.proof };
         let sstable = Sstable::open(self.disk, &dir, known, self.cache).await?;
-        let entry = manifest::View {
+        let entry = ViewEntry {
             sstable: self.id.0,
             table: self.definition.id.0,
             run: self.id.0,

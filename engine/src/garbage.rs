@@ -3,23 +3,23 @@
 use std::cell::RefCell;
 
 use crate::backoff::Backoff;
-use crate::manifest::View;
+use crate::manifest::ViewEntry;
 
 /// What is to be removed, table by table.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
-    tables: RefCell<Vec<Vec<View>>>,
+    tables: RefCell<Vec<Vec<ViewEntry>>>,
     backoff: Backoff,
 }
 
 impl Garbage {
     /// What a start has found.
-    pub(crate) fn of(tables: Vec<Vec<View>>) -> Garbage {
+    pub(crate) fn of(tables: Vec<Vec<ViewEntry>>) -> Garbage {
         Garbage { tables: RefCell::new(tables), backoff: Backoff::default() }
     }
 
     /// Adds the views of a table.
-    pub(crate) fn add(&self, views: Vec<View>) {
+    pub(crate) fn add(&self, views: Vec<ViewEntry>) {
         self.tables.borrow_mut().push(views);
     }
 
@@ -29,12 +29,12 @@ impl Garbage {
     }
 
     /// The views of one of the tables; `None` when all are removed.
-    pub(crate) fn next(&self) -> Option<Vec<View>> {
+    pub(crate) fn next(&self) -> Option<Vec<ViewEntry>> {
         self.tables.borrow().last().cloned()
     }
 
     /// The manifest names these views no more.
-    pub(crate) fn forget(&self, views: &[View]) {
+    pub(crate) fn forget(&self, views: &[ViewEntry]) {
         self.tables.borrow_mut().retain(|other| other != views);
     }
 

@@ -27,7 +27,7 @@ use crate::flush::FlushTarget;
 use crate::garbage::Garbage;
 use crate::io::Disk;
 use crate::layout;
-use crate::manifest::{Edit, Manifest, State, View as Entry};
+use crate::manifest::{Edit, Manifest, State, ViewEntry};
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::stats::Counters;
 use crate::table::{Table, View};
@@ -87,11 +87,11 @@ impl Engine {
 
 impl Recovery<'_> {
     /// Opens every view; gives those of tables that are gone.
-    async fn open_views(&mut self) -> Result<Vec<Vec<Entry>>> {
-        let entries: Vec<Entry> = self.manifest.state().views.values().copied().collect();
+    async fn open_views(&mut self) -> Result<Vec<Vec<ViewEntry>>> {
+        let entries: Vec<ViewEntry> = self.manifest.state().views.values().copied().collect();
         let mut open: BTreeMap<Uuid, Rc<Sstable>> = BTreeMap::new();
         let mut views: BTreeMap<TableId, Vec<View>> = BTreeMap::new();
-        let mut gone: BTreeMap<TableId, Vec<Entry>> = BTreeMap::new();
+        let mut gone: BTreeMap<TableId, Vec<ViewEntry>> = BTreeMap::new();
         for entry in entries {
             let id = TableId(entry.table);
             if !self.tables.contains_key(&id) {
@@ -171,7 +171,7 @@ impl Recovery<'_> {
 /// Opens the file of a view.
 pub(crate) async fn open_sstable(
     disk: &Disk,
-    entry: &Entry,
+    entry: &ViewEntry,
     cache: &Rc<BlockCache>,
 ) -> Result<Rc<Sstable>> {
     let proof = FileDigest { file_bytes: entry.file_bytes, footer_checksum: entry.footer_checksum };

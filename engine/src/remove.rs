@@ -12,7 +12,7 @@ use model::TableId;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::layout;
-use crate::manifest::{Edit, View as Entry, ViewId};
+use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::table::Table;
 
@@ -49,7 +49,7 @@ impl Engine {
         self.budget.memtables_shrank(table.clear(&dropped));
         self.log.mark_flushed(flushed);
         self.space.freed();
-        let entries: Vec<Entry> = views.iter().map(|view| view.entry).collect();
+        let entries: Vec<ViewEntry> = views.iter().map(|view| view.entry).collect();
         drop(views);
         self.delete_files(&entries).await
     }
@@ -69,7 +69,7 @@ impl Engine {
             let Some(entries) = self.garbage.next() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
-            let remove = entries.iter().map(Entry::id).filter(named).collect();
+            let remove = entries.iter().map(ViewEntry::id).filter(named).collect();
             self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
             self.garbage.forget(&entries);
             self.delete_files(&entries).await?;
@@ -78,9 +78,9 @@ impl Engine {
 
     /// Deletes the files of views that are gone. One that other shards may still read stays until the next start; so
     /// does one of which this shard has another part, until that goes.
-    pub(crate) async fn delete_files(&self, entries: &[Entry]) -> Result<()> {
+    pub(crate) async fn delete_files(&self, entries: &[ViewEntry]) -> Result<()> {
         for entry in entries.iter().filter(|entry| !entry.shared) {
-            let named = |view: &Entry| view.sstable == entry.sstable;
+            let named = |view: &ViewEntry| view.sstable == entry.sstable;
             let is_named = self.manifest.state().views.values().any(named);
             let path = layout::sstable_path(entry.table, entry.sstable);
             if !is_named && self.disk.exists(&path).await? {

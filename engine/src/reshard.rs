@@ -28,7 +28,7 @@ use crate::file_names::FileNames;
 use crate::flush::FlushTarget;
 use crate::io::{Disk, RelPath};
 use crate::layout::{self, Layout};
-use crate::manifest::{Manifest, State, View as Entry};
+use crate::manifest::{Manifest, State, ViewEntry};
 use crate::table::Table;
 
 /// A change of the number of shards.
@@ -84,7 +84,7 @@ struct Logs<'r> {
     tables: BTreeMap<TableId, Table>,
     bytes: usize,
     names: FileNames,
-    views: Vec<Entry>,
+    views: Vec<ViewEntry>,
 }
 
 impl<'r> Logs<'r> {
@@ -106,7 +106,7 @@ impl<'r> Logs<'r> {
     async fn take(&mut self, shard_dir: &RelPath) -> Result<()> {
         let disk = self.reshard.disk;
         let state = Manifest::read(disk, shard_dir).await?;
-        let known = |entry: &&Entry| self.tables.contains_key(&TableId(entry.table));
+        let known = |entry: &&ViewEntry| self.tables.contains_key(&TableId(entry.table));
         self.views.extend(state.views.values().filter(known));
         let log_dir = layout::log_dir(shard_dir);
         let mut replay = Replay::open(disk, &log_dir, state.flushed).await?;
@@ -145,19 +145,19 @@ impl<'r> Logs<'r> {
 }
 
 /// Cuts the views at the borders of their new owners.
-fn deal(views: &[Entry], owned: &[TokenRange]) -> Vec<State> {
+fn deal(views: &[ViewEntry], owned: &[TokenRange]) -> Vec<State> {
     let mut owners: BTreeMap<Uuid, BTreeSet<usize>> = BTreeMap::new();
-    let mut dealt: Vec<Vec<Entry>> = vec![Vec::new(); owned.len()];
+    let mut dealt: Vec<Vec<ViewEntry>> = vec![Vec::new(); owned.len()];
     for view in views {
         for (owner, range) in owned.iter().enumerate() {
             if let Some(tokens) = view.tokens.intersection(range) {
                 owners.entry(view.sstable).or_default().insert(owner);
-                dealt[owner].push(Entry { tokens, ..*view });
+                dealt[owner].push(ViewEntry { tokens, ..*view });
             }
         }
     }
-    let state = |mut views: Vec<Entry>| {
-        views.sort_by_key(Entry::id);
+    let state = |mut views: Vec<ViewEntry>| {
+        views.sort_by_key(ViewEntry::id);
         let mut state = State::default();
         for mut view in joined(views) {
             view.shared = owners[&view.sstable].len() > 1;
@@ -169,8 +169,8 @@ fn deal(views: &[Entry], owned: &[TokenRange]) -> Vec<State> {
 }
 
 /// Parts of one file that touch become one again.
-fn joined(views: Vec<Entry>) -> Vec<Entry> {
-    let mut all: Vec<Entry> = Vec::with_capacity(views.len());
+fn joined(views: Vec<ViewEntry>) -> Vec<ViewEntry> {
+    let mut all: Vec<ViewEntry> = Vec::with_capacity(views.len());
     for view in views {
         match all.last_mut() {
             Some(last)
@@ -193,7 +193,7 @@ pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
     for shard in 0..layout.shards {
         let state = Manifest::read(disk, &layout::shard_dir(layout.generation, shard)).await?;
         let path =
-            |view: &Entry| layout::sstable_path(view.table, view.sstable).as_str().to_owned();
+            |view: &ViewEntry| layout::sstable_path(view.table, view.sstable).as_str().to_owned();
         named.extend(state.views.values().map(path));
     }
     let mut deleted = 0;
@@ -226,8 +226,8 @@ mod tests {
         (0..shards).map(|s| TokenRange { first: Token(first(s)), last: Token(last(s)) }).collect()
     }
 
-    fn view(file: u128, first: i64, last: i64) -> Entry {
-        Entry {
+    fn view(file: u128, first: i64, last: i64) -> ViewEntry {
+        ViewEntry {
             sstable: Uuid::from_u128(file),
             table: Uuid::nil(),
             run: Uuid::from_u128(file),
@@ -248,7 +248,7 @@ mod tests {
             counts in prop::collection::vec(1..9usize, 1..4),
         ) {
             let files: Vec<(i64, i64)> = files.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect();
-            let mut views: Vec<Entry> =
+            let mut views: Vec<ViewEntry> =
                 files.iter().zip(1..).map(|((a, b), file)| view(file, *a, *b)).collect();
             for shards in counts {
                 let owned = cut(shards);
@@ -266,7 +266,7 @@ mod tests {
                             prop_assert_eq!(has(state, token), wanted);
                         }
                     }
-                    let of_file: Vec<&Entry> = states.iter().flat_map(|s| s.views.values())
+                    let of_file: Vec<&ViewEntry> = states.iter().flat_map(|s| s.views.values())
                         .filter(|v| v.sstable == Uuid::from_u128(file)).collect();
                     prop_assert!(of_file.iter().all(|view| view.shared == (of_file.len() > 1)));
                 }

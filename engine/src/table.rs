@@ -19,7 +19,7 @@ use model::{Token, TokenRange};
 
 use crate::backoff::Backoff;
 use crate::commitlog::Position;
-use crate::manifest;
+use crate::manifest::{ViewEntry, ViewId};
 use crate::memtable::Memtable;
 use crate::row_limits::is_large;
 use crate::sstable::Sstable;
@@ -47,7 +47,7 @@ pub(crate) struct Table {
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
     /// Files that no compaction can merge: they stay as they are, and are read.
-    quarantine: RefCell<Vec<manifest::ViewId>>,
+    quarantine: RefCell<Vec<ViewId>>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
     has_large_rows: Cell<bool>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Grown {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// What the manifest says.
-    pub(crate) entry: manifest::View,
+    pub(crate) entry: ViewEntry,
     /// The open file.
     pub(crate) sstable: Rc<Sstable>,
 }
@@ -245,7 +245,7 @@ impl Table {
     /// Views go and come.
     pub(crate) fn replace_views(
         &self,
-        remove: &[manifest::ViewId],
+        remove: &[ViewId],
         add: impl IntoIterator<Item = View>,
     ) {
         let before = self.views();
@@ -270,12 +270,12 @@ impl Table {
     }
 
     /// Leaves a file alone from now on: it cannot be merged.
-    pub(crate) fn put_in_quarantine(&self, id: manifest::ViewId) {
+    pub(crate) fn put_in_quarantine(&self, id: ViewId) {
         self.quarantine.borrow_mut().push(id);
     }
 
     /// Whether compactions leave a file alone.
-    pub(crate) fn is_in_quarantine(&self, id: manifest::ViewId) -> bool {
+    pub(crate) fn is_in_quarantine(&self, id: ViewId) -> bool {
         self.quarantine.borrow().contains(&id)
     }
 

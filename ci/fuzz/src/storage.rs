@@ -12,7 +12,7 @@ use engine::cache::BlockCache;
 use engine::commitlog::{Config, Log, Position, Replay};
 use engine::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use engine::io::{Disk, Faults, RelPath, SimDisk};
-use engine::manifest::{Edit, Manifest, State, View};
+use engine::manifest::{Edit, Manifest, State, ViewEntry};
 use engine::sstable::{
     Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig, WrittenSstable,
 };
@@ -144,7 +144,7 @@ async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
     let manifest = Manifest::create(disk, &RelPath::root(), 3, State::default()).await?;
     let mut states = vec![manifest.state().clone()];
     for number in 1..30u128 {
-        let view = View {
+        let view = ViewEntry {
             sstable: Uuid::from_u128(number),
             table: TABLE.0,
             run: Uuid::from_u128(number),

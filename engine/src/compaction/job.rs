@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
 use crate::limits::JOB_QUARANTINE_FAILURES;
-use crate::manifest::{self, Edit, ViewId};
+use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Sstable, SstableIdentity, WriterConfig, WrittenSstable};
 use crate::table::{Table, View};
@@ -207,7 +207,7 @@ impl Engine {
 
     /// Deletes the files of views that a commit has removed. After an error the rest stay until the next start.
     async fn delete_inputs(&self, inputs: &[View]) -> Result<()> {
-        let removed: Vec<manifest::View> = inputs.iter().map(|view| view.entry).collect();
+        let removed: Vec<ViewEntry> = inputs.iter().map(|view| view.entry).collect();
         let deleted = self.delete_files(&removed).await;
         self.space.freed();
         deleted
@@ -238,7 +238,7 @@ impl Engine {
                 SstableIdentity { id: finished.id, table: definition.id, proof: finished.proof };
             let dir = layout::table_dir(definition.id.0);
             let sstable = Sstable::open(&self.disk, &dir, known, &self.cache).await?;
-            let entry = manifest::View {
+            let entry = ViewEntry {
                 sstable: finished.id.0,
                 table: definition.id.0,
                 run,
@@ -266,7 +266,7 @@ impl Engine {
             return Ok(false);
         }
         let remove: Vec<ViewId> = inputs.iter().map(|view| view.entry.id()).collect();
-        let add: Vec<manifest::View> = outputs.iter().map(|view| view.entry).collect();
+        let add: Vec<ViewEntry> = outputs.iter().map(|view| view.entry).collect();
         let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
         if planted(Bug::DeleteInputsEarly) {
             for view in inputs.iter().filter(|view| !view.entry.shared) {

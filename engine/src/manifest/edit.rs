@@ -20,7 +20,7 @@ pub struct ViewId {
 
 /// The part of an sstable that a shard reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
+pub struct ViewEntry {
     /// Id of the file that the view reads.
     pub sstable: Uuid,
     /// The table it belongs to.
@@ -45,7 +45,7 @@ pub struct Edit {
     /// Views that go; before the ones that come.
     pub remove: Vec<ViewId>,
     /// Views that come.
-    pub add: Vec<View>,
+    pub add: Vec<ViewEntry>,
     /// All records of the log that end at or before this are in the views.
     pub flushed: Option<Position>,
     /// Per table: records that end at or before this position are in its views or were truncated, and are not
@@ -57,7 +57,7 @@ pub struct Edit {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
     /// The views, by file and place.
-    pub views: BTreeMap<ViewId, View>,
+    pub views: BTreeMap<ViewId, ViewEntry>,
     /// From where the log is replayed.
     pub flushed: Position,
     /// Per table: records that end at or before this position are in its views or were truncated, and are not
@@ -65,7 +65,7 @@ pub struct State {
     pub replayed_from: BTreeMap<Uuid, Position>,
 }
 
-impl View {
+impl ViewEntry {
     /// What identifies the view: its file and its first token.
     pub fn id(&self) -> ViewId {
         ViewId { sstable: self.sstable, first: self.tokens.first.0 }
@@ -111,7 +111,7 @@ impl State {
         let replayed_from = self.replayed_from.iter().map(|(table, at)| (*table, *at)).collect();
         let mut edits =
             vec![Edit { flushed: Some(self.flushed), replayed_from, ..Edit::default() }];
-        let views: Vec<View> = self.views.values().copied().collect();
+        let views: Vec<ViewEntry> = self.views.values().copied().collect();
         for add in views.chunks(MANIFEST_VIEWS_PER_ENTRY) {
             edits.push(Edit { add: add.to_vec(), ..Edit::default() });
         }
@@ -152,7 +152,7 @@ impl Edit {
         let flushed = Some(Position::from_bits(r.u64()?)).filter(|at| *at != Position::ZERO);
         let mut edit = Edit { flushed, ..Edit::default() };
         for _ in 0..r.u32()? {
-            edit.add.push(view(&mut r)?);
+            edit.add.push(view_entry(&mut r)?);
         }
         for _ in 0..r.u32()? {
             edit.remove.push(ViewId { sstable: r.uuid()?, first: r.i64()? });
@@ -164,7 +164,7 @@ impl Edit {
     }
 }
 
-fn view(r: &mut Reader<'_>) -> Option<View> {
+fn view_entry(r: &mut Reader<'_>) -> Option<ViewEntry> {
     let sstable = r.uuid()?;
     let tokens = TokenRange { first: Token(r.i64()?), last: Token(r.i64()?) };
     let (table, run) = (r.uuid()?, r.uuid()?);
@@ -174,5 +174,5 @@ fn view(r: &mut Reader<'_>) -> Option<View> {
         1 => true,
         _ => return None,
     };
-    Some(View { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
+    Some(ViewEntry { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
 }

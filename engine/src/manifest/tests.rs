@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::io::{Faults, SimDisk, SimExec};
 
-fn view(n: u64) -> View {
-    View {
+fn view(n: u64) -> ViewEntry {
+    ViewEntry {
         sstable: Uuid::from_u64_pair(1, n),
         table: Uuid::from_u64_pair(2, n % 3),
         run: Uuid::from_u64_pair(3, n),

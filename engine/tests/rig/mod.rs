@@ -16,7 +16,7 @@ use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::error::{Error, Result};
 use messina_engine::io::{Crash, Disk, Faults, Outcome, RelPath, Rng, SimDisk, SimExec};
 use messina_engine::layout::{self, Found, Layout};
-use messina_engine::manifest::{Edit, Manifest, State, View};
+use messina_engine::manifest::{Edit, Manifest, State, ViewEntry};
 use model::token::TokenRange;
 use uuid::Uuid;
 
@@ -384,9 +384,9 @@ async fn flush(shard: &Shard, model: &Rc<RefCell<Model>>, rng: &mut Rng) -> Resu
     Ok(())
 }
 
-fn view(rng: &mut Rng) -> View {
+fn view(rng: &mut Rng) -> ViewEntry {
     let sstable = Uuid::from_u64_pair(rng.roll(), rng.roll());
-    View {
+    ViewEntry {
         sstable,
         table: Uuid::from_u128(1),
         run: sstable,
