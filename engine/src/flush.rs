@@ -4,8 +4,9 @@
 //! seal ─► write, sync, read back ─► open ─► (durable in the log?) ─► manifest ─► swap ─► the log is freed
 //! ```
 //!
-//! 1. Until the manifest names the file, the memtable and the log keep everything: a failure removes the file and
-//!    changes nothing else.
+//! 1. Until the manifest names the file, the memtable and the log keep everything. A failure before the commit and a
+//!    full disk remove the file. After a failed log or manifest it stays until the next start: the manifest may name
+//!    it.
 //! 2. The swap happens without an await after the commit: a reader finds the rows in the memtable or in the sstable,
 //!    never in neither.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
@@ -26,7 +27,7 @@ use crate::layout;
 use crate::limits::JOB_QUANTUM_ROWS;
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
-use crate::sstable::{Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
+use crate::sstable::{SstableId, Writer, WriterConfig};
 use crate::table::{MemtableSlot, Table, View};
 
 /// What a memtable is written to: a file of this name, of a table of this definition.
@@ -133,22 +134,9 @@ impl FlushTarget<'_> {
     }
 
     async fn finish(&self, writer: Writer) -> Result<Option<View>> {
-        let Some(finished) = writer.finish().await? else { return Ok(None) };
-        let dir = layout::table_dir(self.definition.id.0);
-        let known =
-            SstableIdentity { id: self.id, table: self.definition.id, proof: finished.proof };
-        let sstable = Sstable::open(self.disk, &dir, known, self.cache).await?;
-        let entry = ViewEntry {
-            sstable: self.id.0,
-            table: self.definition.id.0,
-            run: self.id.0,
-            tokens: finished.statistics.tokens,
-            file_bytes: finished.proof.file_bytes,
-            footer_checksum: finished.proof.footer_checksum,
-            level: 0,
-            shared: false,
-        };
-        Ok(Some(View { entry, sstable }))
+        let Some(written) = writer.finish().await? else { return Ok(None) };
+        let entry = ViewEntry::of_written(&written, self.definition.id, written.id.0, 0);
+        View::open(self.disk, entry, self.cache).await.map(Some)
     }
 
     /// Removes the file, if it is there.
@@ -169,7 +157,7 @@ async fn fill(
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
     let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
-    let (mut left, mut rows) = (Vec::new(), 0);
+    let (mut left, mut steps) = (Vec::new(), 0);
     while cursor.next_partition().await? {
         let head = cursor.head();
         let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
@@ -188,21 +176,21 @@ async fn fill(
                     }
                 }
             }
-            rows += 1;
-            if writer.is_full() {
-                writer.drain().await?;
-            }
-            if rows % JOB_QUANTUM_ROWS == 0 {
-                pause().await;
-            }
+            step(writer, &mut steps, pause).await?;
         }
-        rows += 1;
-        if writer.is_full() {
-            writer.drain().await?;
-        }
-        if rows % JOB_QUANTUM_ROWS == 0 {
-            pause().await;
-        }
+        step(writer, &mut steps, pause).await?;
+    }
+    Ok(())
+}
+
+/// After a row, a change or a partition: writes out what is full, and lets others run every `JOB_QUANTUM_ROWS` steps.
+async fn step(writer: &mut Writer, steps: &mut u64, pause: &impl AsyncFn()) -> Result<()> {
+    *steps += 1;
+    if writer.is_full() {
+        writer.drain().await?;
+    }
+    if steps.is_multiple_of(JOB_QUANTUM_ROWS) {
+        pause().await;
     }
     Ok(())
 }

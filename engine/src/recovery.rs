@@ -8,8 +8,8 @@
 //! 1. A file that the manifest names and that is missing or damaged stops the start, with its name.
 //! 2. A record is replayed for a table only if the manifest does not say that this table has it in its views.
 //! 3. Replaying twice is replaying once, so a crash at any step is followed by the same steps again.
-//! 4. What was replayed stays in the log until it is flushed like everything else; the log's resume writes its last
-//!    block again, which may have been read from a cache that the device had not emptied.
+//! 4. What was replayed stays in the log until it is flushed like everything else. The replay writes the log's last
+//!    block again before it hands out that block's records: it may have been readable and not durable.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::garbage::Garbage;
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{Edit, Manifest, State, ViewEntry};
-use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
+use crate::sstable::Sstable;
 use crate::stats::Counters;
 use crate::table::{Table, View};
 use crate::tables::{TableMap, Tables, tables_of};
@@ -98,12 +98,12 @@ impl Recovery<'_> {
                 gone.entry(id).or_default().push(entry);
                 continue;
             }
-            let sstable = match open.get(&entry.sstable) {
-                Some(sstable) => sstable.clone(),
-                None => open_sstable(self.disk, &entry, &self.cache).await?,
+            let view = match open.get(&entry.sstable) {
+                Some(sstable) => View { entry, sstable: sstable.clone() },
+                None => View::open(self.disk, entry, &self.cache).await?,
             };
-            open.insert(entry.sstable, sstable.clone());
-            views.entry(id).or_default().push(View { entry, sstable });
+            open.insert(entry.sstable, view.sstable.clone());
+            views.entry(id).or_default().push(view);
         }
         for (id, views) in views {
             self.tables[&id].replace_views(&[], views);
@@ -166,16 +166,4 @@ impl Recovery<'_> {
         self.budget.memtables_shrank(table.flushed(&layer, view));
         Ok(())
     }
-}
-
-/// Opens the file of a view.
-pub(crate) async fn open_sstable(
-    disk: &Disk,
-    entry: &ViewEntry,
-    cache: &Rc<BlockCache>,
-) -> Result<Rc<Sstable>> {
-    let proof = FileDigest { file_bytes: entry.file_bytes, footer_checksum: entry.footer_checksum };
-    let known =
-        SstableIdentity { id: SstableId(entry.sstable), table: TableId(entry.table), proof };
-    Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await
 }

@@ -15,14 +15,18 @@ use std::rc::Rc;
 
 use model::mutation::MutationRef;
 use model::schema::{ColumnDrops, Table as Definition};
-use model::{Token, TokenRange};
+use model::{TableId, Token, TokenRange};
 
 use crate::backoff::Backoff;
+use crate::cache::BlockCache;
 use crate::commitlog::Position;
+use crate::error::Result;
+use crate::io::Disk;
+use crate::layout;
 use crate::manifest::{ViewEntry, ViewId};
 use crate::memtable::Memtable;
 use crate::row_limits::is_large;
-use crate::sstable::Sstable;
+use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
@@ -82,6 +86,20 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// Opens the file of a view that the manifest names, or is going to name.
+    pub(crate) async fn open(
+        disk: &Disk,
+        entry: ViewEntry,
+        cache: &Rc<BlockCache>,
+    ) -> Result<View> {
+        let (file_bytes, footer_checksum) = (entry.file_bytes, entry.footer_checksum);
+        let proof = FileDigest { file_bytes, footer_checksum };
+        let (id, table) = (SstableId(entry.sstable), TableId(entry.table));
+        let known = SstableIdentity { id, table, proof };
+        let sstable = Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await?;
+        Ok(View { entry, sstable })
+    }
+
     /// Whether the view may hold a partition with this token.
     #[inline]
     pub(crate) fn may_contain(&self, token: Token) -> bool {

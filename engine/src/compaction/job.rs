@@ -29,7 +29,7 @@ use crate::layout;
 use crate::limits::JOB_QUARANTINE_FAILURES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
-use crate::sstable::{Sstable, SstableIdentity, WriterConfig, WrittenSstable};
+use crate::sstable::{WriterConfig, WrittenSstable};
 use crate::table::{Table, View};
 
 /// What is to become of some views of a table.
@@ -234,21 +234,8 @@ impl Engine {
         let run = finished.first().map_or(Uuid::nil(), |first| first.id.0);
         let mut views = Vec::new();
         for finished in finished {
-            let known =
-                SstableIdentity { id: finished.id, table: definition.id, proof: finished.proof };
-            let dir = layout::table_dir(definition.id.0);
-            let sstable = Sstable::open(&self.disk, &dir, known, &self.cache).await?;
-            let entry = ViewEntry {
-                sstable: finished.id.0,
-                table: definition.id.0,
-                run,
-                tokens: finished.statistics.tokens,
-                file_bytes: finished.proof.file_bytes,
-                footer_checksum: finished.proof.footer_checksum,
-                level,
-                shared: false,
-            };
-            views.push(View { entry, sstable });
+            let entry = ViewEntry::of_written(finished, definition.id, run, level);
+            views.push(View::open(&self.disk, entry, &self.cache).await?);
         }
         Ok(views)
     }

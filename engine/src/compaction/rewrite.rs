@@ -10,7 +10,7 @@
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
 //! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
 //!    can hold something it covers: the caller says so for each partition, at the time it is merged.
-//! 3. After an error no output is left.
+//! 3. After an error no output is left, unless its deletion fails too: the next start deletes what no manifest names.
 
 use std::rc::Rc;
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use model::TableId;
 use model::token::{Token, TokenRange};
 use uuid::Uuid;
 
 use crate::codec::Reader;
 use crate::commitlog::Position;
 use crate::limits::MANIFEST_VIEWS_PER_ENTRY;
+use crate::sstable::WrittenSstable;
 
 /// Which view: a file, and where in the ring its part begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +68,25 @@ pub struct State {
 }
 
 impl ViewEntry {
+    /// All of a file that was just written: of this table, a fragment of this run, on this level.
+    pub(crate) fn of_written(
+        written: &WrittenSstable,
+        table: TableId,
+        run: Uuid,
+        level: u8,
+    ) -> ViewEntry {
+        ViewEntry {
+            sstable: written.id.0,
+            table: table.0,
+            run,
+            tokens: written.statistics.tokens,
+            file_bytes: written.proof.file_bytes,
+            footer_checksum: written.proof.footer_checksum,
+            level,
+            shared: false,
+        }
+    }
+
     /// What identifies the view: its file and its first token.
     pub fn id(&self) -> ViewId {
         ViewId { sstable: self.sstable, first: self.tokens.first.0 }
