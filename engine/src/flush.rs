@@ -14,7 +14,7 @@
 use std::rc::Rc;
 
 use model::row::{Purge, RowRef, compact};
-use model::schema::{ColumnDrops, Table as Definition};
+use model::schema::{self, ColumnDrops};
 use model::{Deletion, TokenRange};
 
 use crate::cache::BlockCache;
@@ -28,13 +28,13 @@ use crate::limits::JOB_QUANTUM_ROWS;
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::sstable::{SstableId, Writer, WriterConfig};
-use crate::table::{MemtableSlot, Table, View};
+use crate::table::{Layer, Table, View};
 
 /// What a memtable is written to: a file of this name, of a table of this definition.
 pub(crate) struct FlushTarget<'e> {
     pub(crate) disk: &'e Disk,
     pub(crate) cache: &'e Rc<BlockCache>,
-    pub(crate) definition: &'e Definition,
+    pub(crate) definition: &'e schema::Table,
     pub(crate) id: SstableId,
 }
 
@@ -62,7 +62,7 @@ impl Engine {
         &self,
         table: &Table,
         epoch: u64,
-        layer: &MemtableSlot,
+        layer: &Layer,
         view: Option<View>,
     ) -> Result<bool> {
         let _turn = self.turn.take().await;
@@ -110,7 +110,7 @@ impl FlushTarget<'_> {
     /// Writes a layer, and opens what was written; `None` if it says nothing. After an error there is no file.
     pub(crate) async fn write_layer(
         &self,
-        layer: &MemtableSlot,
+        layer: &Layer,
         pause: &impl AsyncFn(),
     ) -> Result<Option<View>> {
         let dir = layout::table_dir(self.definition.id.0);
@@ -149,7 +149,7 @@ impl FlushTarget<'_> {
 /// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
 async fn fill(
     writer: &mut Writer,
-    layer: &MemtableSlot,
+    layer: &Layer,
     drops: &ColumnDrops,
     pause: &impl AsyncFn(),
 ) -> Result<()> {

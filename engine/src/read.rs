@@ -24,10 +24,10 @@ use model::key;
 use model::mutation::MutationRef;
 use model::ordered::{AFTER, Reader};
 use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::schema::{ColumnDrops, Table as Definition};
+use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
 use page::Page;
-use row::Wanted;
+use row::RowWanted;
 
 use crate::cursor::{Cursor, Merge, Scope, Slice, Source, Span};
 use crate::engine::Engine;
@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
-use crate::table::{MemtableSlot, Table, View};
+use crate::table::{Layer, Table, View};
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Engine {
 
 /// Reads from the mutations of one record as from a table that holds nothing else.
 pub fn read_record(
-    definition: &Definition,
+    definition: &schema::Table,
     record: &[u8],
     command: &ReadCommand,
     sink: &mut impl RowSink,
@@ -137,7 +137,7 @@ fn without_waiting<T>(future: impl Future<Output = T>) -> T {
 /// One read of one table.
 struct Read<'r> {
     table: &'r Table,
-    definition: &'r Definition,
+    definition: &'r schema::Table,
     drops: &'r ColumnDrops,
     command: &'r ReadCommand,
     wait_policy: WaitPolicy,
@@ -172,7 +172,7 @@ impl Read<'_> {
             page.begin(0);
             match row {
                 Some(clustering) => {
-                    let wanted = Wanted { token: *token, key, clustering };
+                    let wanted = RowWanted { token: *token, key, clustering };
                     self.row(wanted, page, scratch).await?;
                 }
                 None => self.partition(*token, key, &self.command.slices, page, scratch).await?,
@@ -266,7 +266,7 @@ impl Read<'_> {
 
     /// All sources of a span as one.
     fn cursor<'c>(&self, span: Span<'c>) -> Merge<Source<'c>> {
-        let memtable = |layer: &MemtableSlot| {
+        let memtable = |layer: &Layer| {
             Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span))
         };
         let sstable = |view: &View| {

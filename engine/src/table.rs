@@ -14,7 +14,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use model::mutation::MutationRef;
-use model::schema::{ColumnDrops, Table as Definition};
+use model::schema::{self, ColumnDrops};
 use model::{TableId, Token, TokenRange};
 
 use crate::backoff::Backoff;
@@ -35,11 +35,11 @@ pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Shared within the shard, so that a read does not touch a counter that other cores touch.
-    definition: RefCell<Rc<Definition>>,
+    definition: RefCell<Rc<schema::Table>>,
     /// What the definition's dropped columns took with them.
     drops: RefCell<Rc<ColumnDrops>>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
-    layers: RefCell<Vec<MemtableSlot>>,
+    layers: RefCell<Vec<Layer>>,
     /// Parts of sstables, the newest data first.
     views: RefCell<Rc<[View]>>,
     /// Counts how often everything was thrown away: what was begun before is not wanted any more.
@@ -58,8 +58,8 @@ pub(crate) struct Table {
 
 /// A memtable and its hold on the log.
 #[derive(Clone, Debug)]
-pub(crate) struct MemtableSlot {
-    /// The rows of the slot.
+pub(crate) struct Layer {
+    /// The rows of the layer.
     pub(crate) memtable: SharedMemtable,
     /// Its oldest record begins here.
     pub(crate) since: Position,
@@ -125,7 +125,7 @@ impl View {
 
 impl Table {
     /// A table without data.
-    pub(crate) fn new(definition: &Definition) -> Self {
+    pub(crate) fn new(definition: &schema::Table) -> Self {
         Table {
             definition: RefCell::new(Rc::new(definition.clone())),
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
@@ -141,18 +141,18 @@ impl Table {
     }
 
     /// A table that is one memtable and nothing else.
-    pub(crate) fn of_memtable(memtable: Memtable, definition: &Definition) -> Self {
+    pub(crate) fn of_memtable(memtable: Memtable, definition: &schema::Table) -> Self {
         let table = Table::new(definition);
         let memtable = Rc::new(RefCell::new(memtable));
         let layer =
-            MemtableSlot { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
+            Layer { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
         table.layers.borrow_mut().push(layer);
         table
     }
 
     /// What the schema says of it.
     #[inline]
-    pub(crate) fn definition(&self) -> Rc<Definition> {
+    pub(crate) fn definition(&self) -> Rc<schema::Table> {
         self.definition.borrow().clone()
     }
 
@@ -163,7 +163,7 @@ impl Table {
     }
 
     /// The schema says something else now.
-    pub(crate) fn set_definition(&self, definition: &Definition) {
+    pub(crate) fn set_definition(&self, definition: &schema::Table) {
         let same = **self.definition.borrow() == *definition;
         if !same {
             *self.definition.borrow_mut() = Rc::new(definition.clone());
@@ -182,7 +182,7 @@ impl Table {
         let mut layers = self.layers.borrow_mut();
         if layers.last().is_none_or(|layer| layer.sealed) {
             let memtable = SharedMemtable::default();
-            layers.push(MemtableSlot { memtable, since: start, until: end, sealed: false });
+            layers.push(Layer { memtable, since: start, until: end, sealed: false });
         }
         let layer = layers.last_mut().expect("it was just pushed");
         assert!(layer.until <= end, "records are applied in the order of the log");
@@ -198,7 +198,7 @@ impl Table {
 
     /// Looks at the memtables, oldest first.
     #[inline]
-    pub(crate) fn layers(&self) -> Ref<'_, [MemtableSlot]> {
+    pub(crate) fn layers(&self) -> Ref<'_, [Layer]> {
         Ref::map(self.layers.borrow(), Vec::as_slice)
     }
 
@@ -243,7 +243,7 @@ impl Table {
     }
 
     /// The layer to be flushed next, sealed.
-    pub(crate) fn oldest_sealed(&self) -> Option<MemtableSlot> {
+    pub(crate) fn oldest_sealed(&self) -> Option<Layer> {
         let mut layers = self.layers.borrow_mut();
         let layer = layers.first_mut()?;
         layer.sealed = true;
@@ -251,7 +251,7 @@ impl Table {
     }
 
     /// The oldest layer is in a view now, or had nothing in it: how many bytes of memory that frees.
-    pub(crate) fn flushed(&self, layer: &MemtableSlot, view: Option<View>) -> usize {
+    pub(crate) fn flushed(&self, layer: &Layer, view: Option<View>) -> usize {
         let oldest = self.layers.borrow_mut().remove(0);
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
         if let Some(view) = view {
@@ -298,7 +298,7 @@ impl Table {
     }
 
     /// Throws away these layers, and all views; how many bytes of memory that frees.
-    pub(crate) fn clear(&self, dropped: &[MemtableSlot]) -> usize {
+    pub(crate) fn clear(&self, dropped: &[Layer]) -> usize {
         self.epoch.set(self.epoch.get() + 1);
         *self.views.borrow_mut() = Rc::new([]);
         let mut freed = 0;

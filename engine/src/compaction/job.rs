@@ -16,7 +16,7 @@
 use std::rc::Rc;
 
 use model::options::{TableOptions, TombstoneGc};
-use model::schema::Table as Definition;
+use model::schema;
 use model::{TableId, Token};
 use uuid::Uuid;
 
@@ -215,7 +215,7 @@ impl Engine {
 
     async fn unlink_outputs(
         &self,
-        definition: &Definition,
+        definition: &schema::Table,
         finished: &[WrittenSstable],
     ) -> Result<()> {
         for finished in finished {
@@ -227,7 +227,7 @@ impl Engine {
 
     async fn open_outputs(
         &self,
-        definition: &Definition,
+        definition: &schema::Table,
         finished: &[WrittenSstable],
         level: u8,
     ) -> Result<Vec<View>> {

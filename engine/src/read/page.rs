@@ -13,7 +13,7 @@ use std::task::Poll;
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{RowRef, visible};
-use model::schema::{ColumnDrops, Table as Definition};
+use model::schema::{self, ColumnDrops};
 
 use super::{Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment};
@@ -23,7 +23,7 @@ use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS}
 /// One page of one read.
 pub(super) struct Page<'r, S> {
     command: &'r ReadCommand,
-    definition: &'r Definition,
+    definition: &'r schema::Table,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
     wait_policy: WaitPolicy,
@@ -46,7 +46,7 @@ enum Stage {
 
 /// What is wanted after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum NextWanted {
     /// The next row of the partition.
     Row,
     /// Nothing more of the partition.
@@ -56,7 +56,7 @@ pub(super) enum Wanted {
 impl<'r, S: RowSink> Page<'r, S> {
     pub(super) fn new(
         command: &'r ReadCommand,
-        definition: &'r Definition,
+        definition: &'r schema::Table,
         drops: &'r ColumnDrops,
         sink: &'r mut S,
         wait_policy: WaitPolicy,
@@ -136,7 +136,7 @@ impl<'r, S: RowSink> Page<'r, S> {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
-                        && self.offer(&partition, Some(clustering), Some(row))? == Wanted::Partition
+                        && self.offer(&partition, Some(clustering), Some(row))? == NextWanted::Partition
                     {
                         return Ok(());
                     }
@@ -164,16 +164,16 @@ impl<'r, S: RowSink> Page<'r, S> {
         partition: &PartitionRef<'_>,
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
-    ) -> Result<Wanted> {
+    ) -> Result<NextWanted> {
         for filter in &self.command.filters {
             let matches = filter.matches(self.definition, partition, clustering, row);
             if !matches.map_err(|error| self.malformed(&error))? {
-                return Ok(Wanted::Row);
+                return Ok(NextWanted::Row);
             }
         }
         if let Stage::Full(_) = self.stage {
             self.stage = Stage::Done;
-            return Ok(Wanted::Partition);
+            return Ok(NextWanted::Partition);
         }
         let flow = self.sink.row(partition, clustering, row);
         let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
@@ -185,14 +185,14 @@ impl<'r, S: RowSink> Page<'r, S> {
         let limits = &self.command.limits;
         if self.rows >= limits.rows {
             self.stage = Stage::Done;
-            return Ok(Wanted::Partition);
+            return Ok(NextWanted::Partition);
         }
         let enough = self.command.distinct || self.rows_of_partition >= limits.rows_per_partition;
-        let wanted = if enough || row.is_none() { Wanted::Partition } else { Wanted::Row };
+        let wanted = if enough || row.is_none() { NextWanted::Partition } else { NextWanted::Row };
         let is_full = self.rows >= limits.page_rows || self.bytes >= limits.page_bytes;
         if is_full || flow == Flow::Enough {
             self.stage = Stage::Full(0);
-            let partition_done = wanted == Wanted::Partition;
+            let partition_done = wanted == NextWanted::Partition;
             self.more = Some(Resume {
                 token: partition.token,
                 key: partition.key.to_vec(),

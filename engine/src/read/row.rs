@@ -19,11 +19,11 @@ use crate::error::Result;
 use crate::planted::{Bug, planted};
 use crate::read::page::Page;
 use crate::sstable::Reading;
-use crate::table::{MemtableSlot, View};
+use crate::table::{Layer, View};
 
 /// The row that is wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'w> {
+pub(super) struct RowWanted<'w> {
     pub(super) token: Token,
     pub(super) key: &'w [u8],
     pub(super) clustering: &'w [u8],
@@ -41,7 +41,7 @@ impl Read<'_> {
     /// Gives one row.
     pub(super) async fn row<S: RowSink>(
         &self,
-        wanted: Wanted<'_>,
+        wanted: RowWanted<'_>,
         page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -77,7 +77,7 @@ impl Read<'_> {
     /// Gives one row of which sstables may hold something.
     async fn gather<'v, S: RowSink>(
         &self,
-        wanted: Wanted<'_>,
+        wanted: RowWanted<'_>,
         views: impl Iterator<Item = &'v View>,
         page: &mut Page<'_, S>,
         scratch: &mut Scratch,
@@ -106,7 +106,7 @@ impl Read<'_> {
     /// Gives the row of a partition, or the partition's static row alone.
     fn give<S: RowSink>(
         &self,
-        wanted: Wanted<'_>,
+        wanted: RowWanted<'_>,
         found: &Found<'_>,
         page: &mut Page<'_, S>,
         [stat, row]: [&mut Vec<u8>; 2],
@@ -152,7 +152,7 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    fn memtables(&mut self, wanted: Wanted<'_>, layers: &[MemtableSlot]) {
+    fn memtables(&mut self, wanted: RowWanted<'_>, layers: &[Layer]) {
         for layer in layers {
             let memtable = layer.memtable.borrow();
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
@@ -163,7 +163,7 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    async fn sstable(&mut self, wanted: Wanted<'_>, cursor: &mut impl Cursor) -> Result<()> {
+    async fn sstable(&mut self, wanted: RowWanted<'_>, cursor: &mut impl Cursor) -> Result<()> {
         if !cursor.next_partition().await? {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::*;
 
-fn definition() -> Definition {
+fn definition() -> schema::Table {
     TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
         .partition_key("k", CqlType::Tinyint)
         .and_then(|b| b.clustering("c", CqlType::Tinyint, false))
