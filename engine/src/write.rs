@@ -48,8 +48,8 @@ impl Engine {
         if planted(Bug::ApplyEarly) {
             self.apply(record, entry);
         }
-        if self.log.settled() >= end {
-            self.apply_settled();
+        if self.log.acknowledgeable() >= end {
+            self.apply_logged();
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Engine {
             self.log.until_pending().await;
             match self.log.write_pending().await {
                 Ok(_) => {
-                    self.apply_settled();
+                    self.apply_logged();
                     self.writes.wake_waiters();
                 }
                 Err(error) => return error,
@@ -114,9 +114,14 @@ impl Engine {
         }
     }
 
-    /// Makes readable, and answers, all that the log has settled.
-    pub(crate) fn apply_settled(&self) {
-        self.writes.settle(self.log.settled(), |record, entry| self.apply(record, entry));
+    /// Makes readable, and answers, all that the log says may be acknowledged.
+    pub(crate) fn apply_logged(&self) {
+        let until = self.log.acknowledgeable();
+        while let Some((entry, record)) = self.writes.first(until) {
+            self.apply(&record, entry);
+            drop(record);
+            self.writes.complete_first();
+        }
     }
 
     /// Takes a record into the memtables. It cannot fail: what could was checked when it was taken.

@@ -1,7 +1,7 @@
 //! Records between the log and the memtables, and the tickets that are done.
 //!
 //! ```text
-//! push ─► waiting ─(the log has settled it)─► apply ─► completions ─► take
+//! push ─► waiting ─(the log has it) ─► apply ─► completions ─► take
 //! ```
 //!
 //! 1. Records leave in the order in which they came, which is the order of the log.
@@ -11,7 +11,7 @@
 //! The bytes of a record wait in a queue of our own until the log has them: what the log writes is cut into its
 //! blocks, and a copy of a kilobyte costs less than to put it together again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
@@ -62,17 +62,11 @@ impl Waiting {
         self.entries.push_back((entry, record.len()));
     }
 
-    /// The oldest record, if it ends at or before `settled`.
-    fn front(&self, settled: Position) -> Option<(Entry, &[u8])> {
-        let (entry, len) = *self.entries.front().filter(|(entry, _)| entry.end <= settled)?;
-        Some((entry, &self.bytes[self.taken..][..len]))
-    }
-
     /// Forgets the oldest record. Moves what is left only when that is the smaller part.
-    fn pop(&mut self) {
-        let (_, len) = self.entries.pop_front().expect("only what was seen is popped");
+    fn pop(&mut self) -> Entry {
+        let (entry, len) = self.entries.pop_front().expect("only what was seen is popped");
         self.taken += len;
-        debug_assert!(self.taken <= self.bytes.len(), "no more is taken than was pushed");
+        assert!(self.taken <= self.bytes.len(), "no more is taken than was pushed");
         if self.entries.is_empty() {
             assert_eq!(self.taken, self.bytes.len(), "the last record ends where its bytes do");
             self.bytes.clear();
@@ -81,6 +75,7 @@ impl Waiting {
         } else if self.taken > self.bytes.len() / 2 {
             self.bytes.drain(..mem::take(&mut self.taken));
         }
+        entry
     }
 }
 
@@ -123,27 +118,30 @@ impl WriteQueue {
         self.waiting.borrow_mut().push(record, entry);
     }
 
-    /// Hands out all records that end at or before `settled`, oldest first, and answers them.
+    /// The oldest record, to be applied, if it ends at or before `until`.
     #[inline]
-    pub(crate) fn settle(&self, settled: Position, apply: impl Fn(&[u8], Entry)) {
-        let mut waiting = self.waiting.borrow_mut();
-        let mut completions = self.completions.borrow_mut();
-        while let Some((entry, record)) = waiting.front(settled) {
-            apply(record, entry);
-            debug_assert!(entry.end > self.applied.get(), "records are applied once");
-            self.applied.set(entry.end);
-            completions.push((entry.ticket, Ok(())));
-            waiting.pop();
-        }
+    pub(crate) fn first(&self, until: Position) -> Option<(Entry, Ref<'_, [u8]>)> {
+        let waiting = self.waiting.borrow();
+        let (entry, len) = *waiting.entries.front().filter(|(entry, _)| entry.end <= until)?;
+        Some((entry, Ref::map(waiting, |waiting| &waiting.bytes[waiting.taken..][..len])))
+    }
+
+    /// The oldest record is in the memtables: answers it.
+    #[inline]
+    pub(crate) fn complete_first(&self) {
+        let entry = self.waiting.borrow_mut().pop();
+        assert!(entry.end > self.applied.get(), "records are applied once");
+        self.applied.set(entry.end);
+        self.completions.borrow_mut().push((entry.ticket, Ok(())));
     }
 
     /// The log has failed: answers everything that waits.
     pub(crate) fn fail(&self, error: &Error) {
         let mut waiting = self.waiting.borrow_mut();
         let mut completions = self.completions.borrow_mut();
-        while let Some((entry, _)) = waiting.entries.front() {
+        while !waiting.entries.is_empty() {
+            let entry = waiting.pop();
             completions.push((entry.ticket, Err(Error::poisoned(error))));
-            waiting.pop();
         }
         *self.failure.borrow_mut() = Some(Error::poisoned(error));
         self.wake_waiters();

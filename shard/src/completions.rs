@@ -1,7 +1,7 @@
 //! Writes that are done, on their way to whom waits for them, and held back as memory fills.
 //!
 //! ```text
-//! engine ─► finished ─┬─ no delay asked ────────────────► settled
+//! engine ─► finished ─┬─ no delay asked ────────────────► delivered
 //!                     └─► held (`backpressure.rs`) ─ due ─┘   callers' ─► done ─► `take_completed`
 //! ```
 
@@ -35,7 +35,7 @@ impl Completions {
                     tracing::warn!("a write of the server's own failed: {error}");
                 }
             }
-            Ticket::Entry(_) => unreachable!("an entry is settled, not completed"),
+            Ticket::Entry(_) => unreachable!("an entry is delivered, not completed"),
         }
     }
 
@@ -50,12 +50,12 @@ impl Completions {
         self.done.borrow().is_empty()
     }
 
-    /// Takes what the engine has finished, and gives to `settle` what may be answered by now. When
+    /// Takes what the engine has finished, and gives to `deliver` what may be answered by now. When
     /// something is held back and no alarm is set: how long until it is due, and now one is set.
-    pub(crate) fn settle(
+    pub(crate) fn collect(
         &self,
         engine: &Engine,
-        mut settle: impl FnMut(Ticket, Result<()>),
+        mut deliver: impl FnMut(Ticket, Result<()>),
     ) -> Option<Duration> {
         let mut finished = self.finished.take();
         engine.take_completed(&mut finished);
@@ -63,27 +63,27 @@ impl Completions {
         let mut due_in = None;
         if delay_us == 0 && self.held.borrow().is_empty() {
             let finished = finished.drain(..);
-            finished.for_each(|(bits, result)| settle(Ticket::from_bits(bits), result));
+            finished.for_each(|(bits, result)| deliver(Ticket::from_bits(bits), result));
         } else {
             let delay = Duration::from_micros(delay_us.into());
-            due_in = self.settle_held(&mut finished, delay, settle);
+            due_in = self.collect_held(&mut finished, delay, deliver);
         }
         self.finished.replace(finished);
         due_in.filter(|_| !self.alarm_is_set.replace(true))
     }
 
     #[cold]
-    fn settle_held(
+    fn collect_held(
         &self,
         finished: &mut Vec<Finished>,
         delay: Duration,
-        mut settle: impl FnMut(Ticket, Result<()>),
+        mut deliver: impl FnMut(Ticket, Result<()>),
     ) -> Option<Duration> {
         let now = Instant::now();
         self.held.borrow_mut().hold(finished.drain(..), now, delay);
         let next = || self.held.borrow_mut().next(now);
         while let Some((bits, result)) = next() {
-            settle(Ticket::from_bits(bits), result);
+            deliver(Ticket::from_bits(bits), result);
         }
         self.held.borrow().due_in(now)
     }

@@ -5,7 +5,7 @@
 //!   write / read │        ▲ take_completed, drain_mail
 //!                ▼        │
 //!   router.rs ─ mine ─► engine ─► finished tickets ──────┐
-//!             └ other's ─► peers.rs (mailbox) ─► replies ─┴─► settle: who waited for it
+//!             └ other's ─► peers.rs (mailbox) ─► replies ─┴─► deliver: to who waited for it
 //! ```
 //!
 //! A [`Ticket`] names a write and comes back with the result, in a later pass.
@@ -125,7 +125,7 @@ impl<P: Protocol> Shard<P> {
                 take(Incoming::Answer(number, answer));
             }
             Received::Question(asker, request) => self.serve(asker, request),
-            Received::Answer(waiting, reply) => self.settle(waiting, reply),
+            Received::Answer(waiting, reply) => self.deliver(waiting, reply),
         })
     }
 
@@ -147,10 +147,10 @@ impl<P: Protocol> Shard<P> {
 
     /// Moves the numbers of callers' writes that are done to `out`, with their results. Once a pass.
     pub fn take_completed(self: &Rc<Self>, out: &mut Vec<(u32, Result<()>)>) {
-        let due_in = self.completions.settle(&self.engine, |ticket, result| match ticket {
+        let due_in = self.completions.collect(&self.engine, |ticket, result| match ticket {
             Ticket::Entry(entry) => {
                 let waiting = self.peers.forget(entry);
-                self.settle(waiting, Reply::Done(result.map_err(Box::new)));
+                self.deliver(waiting, Reply::Done(result.map_err(Box::new)));
             }
             ticket => self.completions.push(ticket, result),
         });
@@ -203,7 +203,7 @@ impl<P: Protocol> Shard<P> {
         let entry = self.peers.remember(Waiting::Peer(asker));
         if let Err(error) = self.engine.write(record, Ticket::Entry(entry).to_bits()) {
             let waiting = self.peers.forget(entry);
-            self.settle(waiting, Reply::Done(Err(Box::new(error))));
+            self.deliver(waiting, Reply::Done(Err(Box::new(error))));
         }
     }
 
@@ -253,8 +253,8 @@ impl<P: Protocol> Shard<P> {
         Reading(self.reads.clone())
     }
 
-    /// Tells who waited.
-    fn settle(&self, waiting: Waiting<P::Answer>, reply: Reply<P::Answer>) {
+    /// Gives the reply to who waited for it.
+    fn deliver(&self, waiting: Waiting<P::Answer>, reply: Reply<P::Answer>) {
         match waiting {
             Waiting::Write(ticket) => self.completions.push(ticket, done(reply)),
             Waiting::Part(batch) => {
@@ -265,7 +265,7 @@ impl<P: Protocol> Shard<P> {
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
             Waiting::Task(slot) => slot.put(reply),
             Waiting::Caller(_) => unreachable!("the layer above is answered by the layer above"),
-            Waiting::Batch { .. } => unreachable!("a batch is settled by its parts"),
+            Waiting::Batch { .. } => unreachable!("a batch is answered by its parts"),
         }
     }
 }

@@ -165,7 +165,7 @@ fn a_failed_write_ends_the_trust() {
         assert_eq!(log.append(0, 2, b"refused"), Err(first.clone()));
         assert_eq!(log.write_pending().await, Err(first.clone()));
         assert_eq!(log.prepare().await, Err(first));
-        assert_eq!(log.settled(), Position::ZERO);
+        assert_eq!(log.acknowledgeable(), Position::ZERO);
     });
 }
 
@@ -177,7 +177,7 @@ fn the_periodic_mode_acknowledges_what_is_appended() {
         let config = Config { sync: SyncMode::Periodic, ..small() };
         let log = Log::create(&disk, &dir(), config).await.unwrap();
         let end = log.append(0, 1, b"soon").unwrap();
-        assert_eq!(log.settled(), end);
+        assert_eq!(log.acknowledgeable(), end);
         assert_eq!(log.positions().durable, Position::ZERO);
     });
 }

@@ -124,7 +124,7 @@ impl Log {
     }
 
     /// Everything that ends at or before this place may be acknowledged.
-    pub fn settled(&self) -> Position {
+    pub fn acknowledgeable(&self) -> Position {
         let positions = self.positions();
         match self.config.sync {
             SyncMode::Batch if !planted(Bug::AckBeforeSync) => positions.durable,

@@ -325,11 +325,11 @@ async fn pause(shard: &Shard) -> Result<()> {
     }
 }
 
-/// Takes note of what the log calls settled: from here on it must survive.
+/// Takes note of what the log says may be acknowledged: from here on it must survive.
 fn acknowledge(shard: &Shard, model: &Rc<RefCell<Model>>) {
-    let settled = shard.log.settled();
+    let acknowledgeable = shard.log.acknowledgeable();
     let model = &mut *model.borrow_mut();
-    let count = model.maybe.iter().take_while(|(_, end)| *end <= settled).count();
+    let count = model.maybe.iter().take_while(|(_, end)| *end <= acknowledgeable).count();
     model.known.extend(model.maybe.drain(..count));
 }
 
