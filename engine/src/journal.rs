@@ -87,7 +87,7 @@ impl Journal {
         }
         let bytes = file.read_exact_at(0, file.len() as usize).await?;
         file.close().await?;
-        let header = Header::decode(&bytes, kind.magic).ok_or_else(|| damaged(0, "header"))?;
+        let header = Header::decode(&bytes, kind.magic).map_err(|_| damaged(0, "header"))?;
         if header.version > kind.version {
             let (found, known) = (header.version, kind.version);
             return Err(Error::Newer { file: path.as_str().into(), found, known });

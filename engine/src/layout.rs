@@ -22,11 +22,12 @@ mod schema_log;
 #[cfg(test)]
 mod tests;
 
+use model::bytes::Cursor;
 pub(crate) use schema_log::SCHEMA_MAGIC;
 pub use schema_log::SchemaLog;
 use uuid::Uuid;
 
-use crate::codec::{Reader, checksum};
+use crate::codec::checksum;
 use crate::error::{Error, Result};
 use crate::io::{DirEntry, DirLock, Disk, File, RelPath};
 use crate::limits::WRITE_ALIGN_BYTES;
@@ -94,7 +95,7 @@ impl Layout {
         let bytes = file.read_exact_at(0, BYTES).await?;
         file.close().await?;
         let (layout, version) =
-            Layout::decode(&bytes).ok_or_else(|| Error::corrupt(NAME, 0, "it does not verify"))?;
+            Layout::decode(&bytes).map_err(|_| Error::corrupt(NAME, 0, "it does not verify"))?;
         if version > VERSION {
             return Err(Error::Newer { file: NAME.into(), found: version, known: VERSION });
         }
@@ -147,20 +148,20 @@ impl Layout {
 
     /// The version, and the layout if its values make sense. A newer version may lay out its values otherwise, but
     /// not what precedes them.
-    fn decode(bytes: &[u8]) -> Option<(Option<Layout>, u32)> {
-        let mut r = Reader::new(bytes.get(..BYTES)?);
-        let sum = r.u64()?;
-        let sealed = sum == checksum(r.rest());
-        let ours = r.take(MAGIC.len())? == MAGIC;
-        let version = r.u32()?;
+    fn decode(bytes: &[u8]) -> model::Result<(Option<Layout>, u32)> {
+        let mut cursor = Cursor::new(Cursor::new(bytes).take(BYTES)?);
+        let sum = cursor.u64()?;
+        let sealed = sum == checksum(cursor.rest());
+        let ours = cursor.take(MAGIC.len())? == MAGIC;
+        let version = cursor.u32()?;
         if !ours || (!sealed && version <= VERSION) {
-            return None;
+            return Err(model::Error::Malformed("layout"));
         }
-        let (ready, generation, shards) = (r.u8()?, r.u32()?, r.u32()?);
-        let (host_id, timestamp_high) = (r.uuid()?, r.i64()?);
+        let (ready, generation, shards) = (cursor.u8()?, cursor.u32()?, cursor.u32()?);
+        let (host_id, timestamp_high) = (cursor.uuid()?, cursor.i64()?);
         let sane = ready <= 1 && shards > 0;
         let layout = Layout { ready: ready == 1, generation, shards, host_id, timestamp_high };
-        Some((sane.then_some(layout), version))
+        Ok((sane.then_some(layout), version))
     }
 
     /// Makes the directories of this layout's generation, and those that all share, durably.

@@ -136,7 +136,7 @@ fn state_of(contents: &Contents, path: &RelPath) -> Result<State> {
         let damaged = |what: &str| {
             Error::corrupt(path.as_str(), 0, format!("edit {number} of the manifest: {what}"))
         };
-        let edit = Edit::decode(payload).ok_or_else(|| damaged("its bytes make no sense"))?;
+        let edit = Edit::decode(payload).map_err(|_| damaged("its bytes make no sense"))?;
         state.check(&edit).map_err(damaged)?;
         state.apply(&edit);
     }

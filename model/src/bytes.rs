@@ -2,6 +2,8 @@
 //!
 //! [`Cursor`] is the only reader: it never reads past its slice and never panics on short input.
 
+use uuid::Uuid;
+
 use crate::{Error, Result};
 
 /// Appends `value` as LEB128: seven bits a byte, low first.
@@ -100,6 +102,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         self.array().map(i64::from_le_bytes)
+    }
+
+    /// Sixteen bytes, in the order in which a uuid is written.
+    #[inline]
+    pub fn uuid(&mut self) -> Result<Uuid> {
+        self.array().map(Uuid::from_bytes)
     }
 
     /// A number as [`put_varint`] writes it.

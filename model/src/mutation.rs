@@ -87,7 +87,7 @@ impl<'a> MutationRef<'a> {
     /// Reads one mutation whose rows are trusted: built here, or under a checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
-        let table = TableId(Uuid::from_bytes(cursor.array()?));
+        let table = TableId(cursor.uuid()?);
         let token = Token(cursor.i64()?);
         let key = cursor.bytes()?;
         let flags = cursor.u8()?;

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::Config;
-use super::replay::Segment;
+use super::segment::Segment;
 use crate::error::Result;
 use crate::io::{Disk, File, RelPath};
 use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};

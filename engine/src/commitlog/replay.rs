@@ -14,16 +14,17 @@
 
 use std::collections::BTreeMap;
 
+use model::bytes::Cursor;
 use model::mutation::MutationRef;
 
 use super::Position;
 use super::files::{rewrite, segment_files};
 use super::segment::{
-    BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
+    BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, Segment, SegmentHeader,
+    UNIT,
 };
-use crate::codec::Reader;
 use crate::error::{Error, Result};
-use crate::io::{Disk, File, RelPath, View};
+use crate::io::{Disk, RelPath, View};
 use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX, LOG_TAIL_READS};
 use crate::planted::{Bug, planted};
 
@@ -82,13 +83,6 @@ pub struct Tail {
     pub(super) flushed: Position,
     /// The end of the last whole record.
     pub durable: Position,
-}
-
-/// A segment file with a valid header.
-#[derive(Debug, Clone)]
-pub(super) struct Segment {
-    pub(super) header: SegmentHeader,
-    pub(super) file: File,
 }
 
 /// The block that is being taken apart; places in it count from its start.
@@ -199,13 +193,13 @@ impl Replay {
                 }
                 block.first_seen = true;
             }
-            let mut head = Reader::new(&self.record);
+            let mut head = Cursor::new(&self.record);
             let whole = match head.u32() {
-                Some(len) if len as usize > LOG_RECORD_BYTES_MAX => {
+                Ok(len) if len as usize > LOG_RECORD_BYTES_MAX => {
                     let at = u64::from(block.place());
                     return Err(self.damaged(at, "a record is longer than any may be"));
                 }
-                Some(len) if self.record.len() >= RECORD_HEADER_BYTES => {
+                Ok(len) if self.record.len() >= RECORD_HEADER_BYTES => {
                     RECORD_HEADER_BYTES + len as usize
                 }
                 _ => RECORD_HEADER_BYTES,
@@ -213,7 +207,7 @@ impl Replay {
             let missing = whole - self.record.len();
             if missing == 0 {
                 let (range, sequence) = (head.u32(), head.u64());
-                return Ok(range.zip(sequence));
+                return Ok(range.ok().zip(sequence.ok()));
             }
             let taken = missing.min(block.bytes.len() - block.taken);
             if taken == 0 {

@@ -1,9 +1,10 @@
 //! The bytes of segments and blocks: made and checked here, nowhere else (`FORMAT.md`).
 
+use model::bytes::Cursor;
 use uuid::Uuid;
 
 use super::Position;
-use crate::codec::{Reader, checksum};
+use crate::codec::checksum;
 use crate::error::{Error, Result};
 use crate::io::{Buf, File};
 use crate::limits::{LOG_BLOCK_BYTES_MAX, SEGMENT_BYTES_MIN, WRITE_ALIGN_BYTES};
@@ -30,6 +31,13 @@ pub(super) struct SegmentHeader {
     pub(super) uuid: Uuid,
     pub(super) number: u32,
     pub(super) segment_bytes: u32,
+}
+
+/// A segment file with a valid header.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) file: File,
 }
 
 /// The first bytes of a block.
@@ -71,7 +79,7 @@ impl SegmentHeader {
         }
         let damaged = |what: &str| Error::corrupt(file.path().as_str(), 0, what);
         let (header, version) =
-            SegmentHeader::decode(&bytes).ok_or_else(|| damaged("segment header"))?;
+            SegmentHeader::decode(&bytes).map_err(|_| damaged("segment header"))?;
         if version != VERSION {
             let file = file.path().as_str().into();
             return Err(Error::Newer { file, found: version, known: VERSION });
@@ -85,15 +93,18 @@ impl SegmentHeader {
         Ok(Some(header))
     }
 
-    fn decode(bytes: &[u8]) -> Option<(SegmentHeader, u32)> {
-        let mut r = Reader::new(bytes.get(..HEADER_BYTES)?);
-        let sum = r.u64()?;
-        let sealed = sum == checksum(r.rest());
-        let magic = r.take(MAGIC.len())? == MAGIC;
-        let version = r.u32()?;
-        let segment_bytes = r.u32()?;
-        let header = SegmentHeader { uuid: r.uuid()?, number: r.u32()?, segment_bytes };
-        (sealed && magic && header.number > 0).then_some((header, version))
+    /// The header and its version.
+    fn decode(bytes: &[u8]) -> model::Result<(SegmentHeader, u32)> {
+        let mut cursor = Cursor::new(Cursor::new(bytes).take(HEADER_BYTES)?);
+        let sum = cursor.u64()?;
+        let sealed = sum == checksum(cursor.rest());
+        let magic = cursor.take(MAGIC.len())? == MAGIC;
+        let (version, segment_bytes) = (cursor.u32()?, cursor.u32()?);
+        let header = SegmentHeader { uuid: cursor.uuid()?, number: cursor.u32()?, segment_bytes };
+        match sealed && magic && header.number > 0 {
+            true => Ok((header, version)),
+            false => Err(model::Error::Malformed("segment header")),
+        }
     }
 }
 
@@ -118,16 +129,16 @@ impl BlockHeader {
         buf.pad_to(WRITE_ALIGN_BYTES);
     }
 
-    fn decode(bytes: &[u8]) -> Option<BlockHeader> {
-        let mut r = Reader::new(bytes);
-        r.u64()?;
-        Some(BlockHeader {
-            uuid: r.uuid()?,
-            offset: r.u32()?,
-            len: r.u32()?,
-            prior: Position::from_bits(r.u64()?),
-            first: r.u32()?,
-            flags: r.u32()?,
+    fn decode(bytes: &[u8]) -> model::Result<BlockHeader> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.u64()?;
+        Ok(BlockHeader {
+            uuid: cursor.uuid()?,
+            offset: cursor.u32()?,
+            len: cursor.u32()?,
+            prior: Position::from_bits(cursor.u64()?),
+            first: cursor.u32()?,
+            flags: cursor.u32()?,
         })
     }
 
@@ -137,7 +148,7 @@ impl BlockHeader {
         offset: u32,
         bytes: &[u8],
     ) -> Option<BlockHeader> {
-        let header = BlockHeader::decode(bytes.get(..HEADER_BYTES)?)?;
+        let header = BlockHeader::decode(bytes.get(..HEADER_BYTES)?).ok()?;
         let space = (segment.segment_bytes - offset).min(LOG_BLOCK_BYTES_MAX as u32);
         let fits = header.len <= space - HEADER_BYTES as u32 && header.first <= header.len;
         let ours = header.uuid == segment.uuid || planted(Bug::AcceptRecycled);

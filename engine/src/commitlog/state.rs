@@ -10,8 +10,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::replay::Segment;
-use super::segment::{FIRST_BLOCK, HEADER_BYTES, UNIT};
+use super::segment::{FIRST_BLOCK, HEADER_BYTES, Segment, UNIT};
 use super::{Position, Positions};
 use crate::error::{Error, Result};
 use crate::io::Buf;

@@ -15,9 +15,10 @@ use std::task::Poll;
 use uuid::Uuid;
 
 use super::files::{file_name, make_file, reopened, segment_files, sync_names, uuid_of};
-use super::replay::{Segment, Tail};
+use super::replay::Tail;
 use super::segment::{
-    BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, SegmentHeader, UNIT,
+    BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, Segment, SegmentHeader,
+    UNIT,
 };
 use super::state::{Block, State};
 use super::{Config, Position, Positions, SyncMode};

@@ -1,8 +1,9 @@
 //! The bytes of a journal's header and entries (`FORMAT.md`).
 
+use model::bytes::Cursor;
 use uuid::Uuid;
 
-use crate::codec::{Reader, checksum};
+use crate::codec::checksum;
 use crate::io::{Buf, File};
 use crate::limits::{JOURNAL_ENTRY_BYTES_MAX, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
@@ -47,15 +48,17 @@ impl Header {
         sealed(file, &mut bytes)
     }
 
-    pub(super) fn decode(bytes: &[u8], magic: &[u8; 8]) -> Option<Header> {
-        let mut r = Reader::new(bytes.get(..HEADER_BYTES)?);
-        let sum = r.u64()?;
-        let sealed = sum == checksum(r.rest());
-        let ours = r.take(magic.len())? == magic;
-        let (version, uuid) = (r.u32()?, r.uuid()?);
-        let (first, count, file_bytes) = (r.u64()?, r.u64()?, r.u64()?);
-        let header = Header { version, uuid, first, count, file_bytes };
-        (sealed && ours && header.first.checked_add(header.count).is_some()).then_some(header)
+    pub(super) fn decode(bytes: &[u8], magic: &[u8; 8]) -> model::Result<Header> {
+        let mut cursor = Cursor::new(Cursor::new(bytes).take(HEADER_BYTES)?);
+        let sum = cursor.u64()?;
+        let sealed = sum == checksum(cursor.rest());
+        let ours = cursor.take(magic.len())? == magic;
+        let (version, uuid) = (cursor.u32()?, cursor.uuid()?);
+        let (first, count, file_bytes) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+        match sealed && ours && first.checked_add(count).is_some() {
+            true => Ok(Header { version, uuid, first, count, file_bytes }),
+            false => Err(model::Error::Malformed("journal header")),
+        }
     }
 }
 
@@ -88,6 +91,14 @@ impl EntryHeader {
         sealed(file, &mut bytes)
     }
 
+    /// Checksum, uuid of the file, offset, header and payload of an entry.
+    fn decode(bytes: &[u8]) -> model::Result<(u64, Uuid, u64, EntryHeader, &[u8])> {
+        let mut cursor = Cursor::new(bytes);
+        let (sum, file, place) = (cursor.u64()?, cursor.uuid()?, cursor.u64()?);
+        let entry = EntryHeader { number: cursor.u64()?, len: cursor.u32()? };
+        Ok((sum, file, place, entry, cursor.take(entry.payload_bytes())?))
+    }
+
     /// The entry at `offset` and its payload, if all of it is as it was written.
     pub(super) fn verified(
         bytes: &[u8],
@@ -95,11 +106,8 @@ impl EntryHeader {
         uuid: Uuid,
     ) -> Option<(EntryHeader, &[u8])> {
         let bytes = bytes.get(offset..)?;
-        let mut r = Reader::new(bytes);
-        let sum = r.u64()?;
-        let ours = r.uuid()? == uuid && r.u64()? == offset as u64;
-        let entry = EntryHeader { number: r.u64()?, len: r.u32()? };
-        let payload = r.take(entry.payload_bytes())?;
+        let (sum, file, place, entry, payload) = EntryHeader::decode(bytes).ok()?;
+        let ours = file == uuid && place == offset as u64;
         let whole = ENTRY_HEADER_BYTES + payload.len();
         let fits = payload.len() <= JOURNAL_ENTRY_BYTES_MAX;
         let sealed = || sum == checksum(&bytes[8..whole]) || planted(Bug::SkipChecksum);

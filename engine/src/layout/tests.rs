@@ -42,7 +42,7 @@ fn a_start_finds_what_was_stored() {
 fn the_bytes_of_the_layout_are_as_specified() {
     let specified = crate::journal::tests::listed("### A layout");
     assert_eq!(layout().encode(), specified);
-    assert_eq!(Layout::decode(&specified), Some((Some(layout()), VERSION)));
+    assert_eq!(Layout::decode(&specified), Ok((Some(layout()), VERSION)));
 }
 
 #[test]

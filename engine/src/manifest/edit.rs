@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::TableId;
+use model::bytes::Cursor;
 use model::token::{Token, TokenRange};
 use uuid::Uuid;
 
-use crate::codec::Reader;
 use crate::commitlog::Position;
 use crate::limits::MANIFEST_VIEWS_PER_ENTRY;
 use crate::sstable::WrittenSstable;
@@ -168,32 +168,32 @@ impl Edit {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Edit> {
-        let mut r = Reader::new(bytes);
-        let flushed = Some(Position::from_bits(r.u64()?)).filter(|at| *at != Position::ZERO);
+    pub(super) fn decode(bytes: &[u8]) -> model::Result<Edit> {
+        let mut cursor = Cursor::new(bytes);
+        let flushed = Some(Position::from_bits(cursor.u64()?)).filter(|at| *at != Position::ZERO);
         let mut edit = Edit { flushed, ..Edit::default() };
-        for _ in 0..r.u32()? {
-            edit.add.push(view_entry(&mut r)?);
+        for _ in 0..cursor.u32()? {
+            edit.add.push(view_entry(&mut cursor)?);
         }
-        for _ in 0..r.u32()? {
-            edit.remove.push(ViewId { sstable: r.uuid()?, first: r.i64()? });
+        for _ in 0..cursor.u32()? {
+            edit.remove.push(ViewId { sstable: cursor.uuid()?, first: cursor.i64()? });
         }
-        for _ in 0..r.u32()? {
-            edit.replayed_from.push((r.uuid()?, Position::from_bits(r.u64()?)));
+        for _ in 0..cursor.u32()? {
+            edit.replayed_from.push((cursor.uuid()?, Position::from_bits(cursor.u64()?)));
         }
-        r.rest().is_empty().then_some(edit)
+        if cursor.is_empty() { Ok(edit) } else { Err(model::Error::Malformed("edit: bytes left")) }
     }
 }
 
-fn view_entry(r: &mut Reader<'_>) -> Option<ViewEntry> {
-    let sstable = r.uuid()?;
-    let tokens = TokenRange { first: Token(r.i64()?), last: Token(r.i64()?) };
-    let (table, run) = (r.uuid()?, r.uuid()?);
-    let (file_bytes, footer_checksum, level) = (r.u64()?, r.u64()?, r.u8()?);
-    let shared = match r.u8()? {
+fn view_entry(cursor: &mut Cursor<'_>) -> model::Result<ViewEntry> {
+    let sstable = cursor.uuid()?;
+    let tokens = TokenRange { first: Token(cursor.i64()?), last: Token(cursor.i64()?) };
+    let (table, run) = (cursor.uuid()?, cursor.uuid()?);
+    let (file_bytes, footer_checksum, level) = (cursor.u64()?, cursor.u64()?, cursor.u8()?);
+    let shared = match cursor.u8()? {
         0 => false,
         1 => true,
-        _ => return None,
+        _ => return Err(model::Error::Malformed("edit: shared")),
     };
-    Some(ViewEntry { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
+    Ok(ViewEntry { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
 }

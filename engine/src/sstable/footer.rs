@@ -15,7 +15,6 @@
 
 use model::TableId;
 use model::bytes::Cursor;
-use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::SstableId;
@@ -133,8 +132,8 @@ impl Footer {
 
 fn read(cursor: &mut Cursor<'_>, needs: u32) -> model::Result<Footer> {
     cursor.take(8)?;
-    let id = SstableId(Uuid::from_bytes(cursor.array()?));
-    let table = TableId(Uuid::from_bytes(cursor.array()?));
+    let id = SstableId(cursor.uuid()?);
+    let table = TableId(cursor.uuid()?);
     let mut number = || cursor.u64();
     let (data_bytes, blocks) = (number()?, number()?);
     let (data_digest, sections_digest) = (number()?, number()?);
@@ -159,6 +158,8 @@ fn read(cursor: &mut Cursor<'_>, needs: u32) -> model::Result<Footer> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn footer() -> Footer {
