@@ -26,4 +26,4 @@ mod tests;
 
 pub use piece::{Candidate, CompactionContext};
 pub use rewrite::{Input, Output, rewrite};
-pub use strategy::{Strategy, Task, Why};
+pub use strategy::{MergeTask, Strategy, Task, Why};

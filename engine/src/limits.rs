@@ -43,7 +43,7 @@ pub const BLOCK_TARGET_BYTES_MIN: usize = 1 << 10;
 /// The largest block size that a table may ask for, in bytes before compression.
 pub const BLOCK_TARGET_BYTES_MAX: usize = model::limits::CHUNK_BYTES_MAX;
 
-/// A partition of fewer blocks has no row index: halving its blocks takes three reads at most.
+/// A partition of fewer blocks has no row index: a binary search over its blocks takes three reads at most.
 pub const WIDE_BLOCKS_MIN: u64 = 8;
 
 /// A walk through an sstable reads this much at first, twice as much every time, and at last the most.

@@ -207,7 +207,7 @@ impl Memtable {
         let partition = Self::partition_mut(&mut self.slabs, index);
         let mut place = partition.rows.find(&self.arena, range.start).0;
         for _ in 0..COVERED_ROWS_MAX {
-            place = partition.rows.settle(place);
+            place = partition.rows.normalize(place);
             let Some(entry) = partition.rows.get(place) else { break };
             if entry.clustering(&self.arena) >= range.end {
                 break;

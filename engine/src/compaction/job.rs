@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Input, Output, rewrite};
-use super::strategy::{Strategy, Task};
+use super::strategy::{MergeTask, Strategy, Task};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -42,7 +42,7 @@ struct Plan {
 impl Plan {
     /// The views that go.
     fn inputs(&self) -> Vec<View> {
-        let (Task::Merge { pieces, .. } | Task::Drop { pieces }) = &self.task;
+        let (Task::Merge(MergeTask { pieces, .. }) | Task::Drop { pieces }) = &self.task;
         pieces.iter().map(|&index| self.views[index].clone()).collect()
     }
 }
@@ -100,9 +100,7 @@ impl Engine {
         }
         let result = match &plan.task {
             Task::Drop { .. } => self.drop_dead(table, now_s).await,
-            Task::Merge { level, fragment_bytes, .. } => {
-                self.merge(table, &plan, *level, *fragment_bytes, now_s, pause).await
-            }
+            Task::Merge(task) => self.merge(table, &plan, task, now_s, pause).await,
         };
         self.compacting.set(false);
         table.compact_backoff.ended(&result, now_s);
@@ -160,8 +158,7 @@ impl Engine {
         &self,
         table: &Table,
         plan: &Plan,
-        level: u8,
-        fragment_bytes: u64,
+        task: &MergeTask,
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
@@ -169,7 +166,7 @@ impl Engine {
         self.check_free_space(&inputs).await?;
         let dir = layout::table_dir(definition.id.0);
         let config = WriterConfig::of_table(&definition, 0);
-        let gc_before_s = plan.gc_before_s;
+        let (fragment_bytes, gc_before_s) = (task.fragment_bytes, plan.gc_before_s);
         let drops = table.drops();
         let row_bytes_max = self.row_limits.get().compacted_bytes_max;
         let output =
@@ -183,7 +180,7 @@ impl Engine {
         let finished =
             rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
         drop(merged);
-        let outputs = match self.open_outputs(&definition, &finished, level).await {
+        let outputs = match self.open_outputs(&definition, &finished, task.level).await {
             Ok(outputs) => outputs,
             // Nothing names them yet.
             Err(error) => {

@@ -17,21 +17,25 @@ use crate::limits::FRAGMENT_BYTES_MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Merge several views into new fragments.
-    Merge {
-        /// What goes in, ascending.
-        pieces: Vec<usize>,
-        /// The level of what comes out.
-        level: u8,
-        /// Where fragments are cut.
-        fragment_bytes: u64,
-        /// Why the strategy proposes it.
-        why: Why,
-    },
+    Merge(MergeTask),
     /// Remove them: nothing in them is alive, and nothing outside needs their tombstones.
     Drop {
         /// What goes, ascending.
         pieces: Vec<usize>,
     },
+}
+
+/// Which pieces are merged, and what comes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeTask {
+    /// What goes in, ascending.
+    pub pieces: Vec<usize>,
+    /// The level of what comes out.
+    pub level: u8,
+    /// A fragment is ended at the first partition after so many bytes.
+    pub fragment_bytes: u64,
+    /// Why the strategy proposes it.
+    pub why: Why,
 }
 
 /// Why pieces are merged.
@@ -120,7 +124,7 @@ impl<'o> Strategy<'o> {
 /// A task to merge these.
 pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why: Why) -> Task {
     pieces.sort_unstable();
-    Task::Merge { pieces, level, fragment_bytes, why }
+    Task::Merge(MergeTask { pieces, level, fragment_bytes, why })
 }
 
 /// Whether nothing is alive in the piece and nothing outside needs its tombstones.

@@ -89,7 +89,7 @@ impl<'c> MemtableCursor<'c> {
                 return (found && !self.started).then_some(place);
             }
             Scope::Range(range) if !self.started => {
-                (directory.settle(memtable.find(range.first, &[]).0), range.last)
+                (directory.normalize(memtable.find(range.first, &[]).0), range.last)
             }
             Scope::Range(range) if memtable.version == self.version => {
                 (directory.after(self.directory_place), range.last)
@@ -272,7 +272,7 @@ impl Inside {
     fn show(&mut self, source: &Source<'_>, place: Place, clustering: &[u8]) -> ControlFlow<()> {
         self.at.clear();
         self.at.extend_from_slice(clustering);
-        let place = source.partition.rows.settle(place);
+        let place = source.partition.rows.normalize(place);
         let entry = source.partition.rows.get(place).expect("a row that was found");
         self.row.clear();
         self.row.extend_from_slice(entry.row(&source.memtable.arena).bytes());

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. Every entry carries the first eight bytes of its key as a number, so most comparisons touch
-//!    no other memory; who searches settles the rest with a closure.
+//!    no other memory; who searches compares the rest with a closure.
 //! 2. No leaf is empty. A full leaf splits in the middle, or at its end when that is where keys
 //!    arrive: rows written in clustering order fill their leaves.
 //! 3. The upper level is one vector: a split moves 8 + 24 bytes for each leaf behind it, some
@@ -97,7 +97,7 @@ impl<E: Entry> Leaves<E> {
 
     /// The same place, or the start of the next leaf if it is behind the last of its own.
     #[inline]
-    pub(super) fn settle(&self, place: Place) -> Place {
+    pub(super) fn normalize(&self, place: Place) -> Place {
         match self.leaves.get(place.leaf) {
             Some(entries) if place.index >= entries.len() => {
                 Place { leaf: place.leaf + 1, index: 0 }
@@ -106,10 +106,10 @@ impl<E: Entry> Leaves<E> {
         }
     }
 
-    /// The place after a settled one.
+    /// The place after one that `normalize` gave.
     #[inline]
     pub(super) fn after(&self, place: Place) -> Place {
-        self.settle(Place { leaf: place.leaf, index: place.index + 1 })
+        self.normalize(Place { leaf: place.leaf, index: place.index + 1 })
     }
 
     /// The place before, if there is one.
@@ -206,7 +206,7 @@ mod tests {
         for (key, insert) in keys {
             let (place, found) = find(&leaves, key);
             assert_eq!(found, model.contains(&key));
-            let next = leaves.get(leaves.settle(place));
+            let next = leaves.get(leaves.normalize(place));
             assert_eq!(next, model.range(key..).next());
             let previous = leaves.before(place).and_then(|place| leaves.get(place));
             assert_eq!(previous, model.range(..key).next_back());

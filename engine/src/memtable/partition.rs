@@ -174,10 +174,10 @@ impl Rows {
 
     /// The same place, or the next leaf's first if it is behind the end of its own.
     #[inline]
-    pub(super) fn settle(&self, place: Place) -> Place {
+    pub(super) fn normalize(&self, place: Place) -> Place {
         match self {
             Rows::None | Rows::One(_) => place,
-            Rows::Many(rows) => rows.settle(place),
+            Rows::Many(rows) => rows.normalize(place),
         }
     }
 
@@ -187,7 +187,7 @@ impl Rows {
         match self {
             Rows::None => None,
             Rows::One(entry) => (place == Place::START).then_some(entry),
-            Rows::Many(rows) => rows.get(rows.settle(place)),
+            Rows::Many(rows) => rows.get(rows.normalize(place)),
         }
     }
 
@@ -205,7 +205,7 @@ impl Rows {
     pub(super) fn after(&self, place: Place) -> Place {
         match self {
             Rows::None | Rows::One(_) => Place::SECOND,
-            Rows::Many(rows) => rows.after(rows.settle(place)),
+            Rows::Many(rows) => rows.after(rows.normalize(place)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A data block: partitions and rows in order, each found by halving.
+//! A data block: partitions and rows in order, each found by binary search.
 //!
 //! ```text
 //! block        := slots of entries (`slots.rs`); heads are marked, a block with bounds is noted
@@ -111,7 +111,7 @@ impl BlockBuilder {
                 CONTINUATION | has_static | if open.is_none() { 0 } else { OPEN }
             }
         };
-        self.slots.item(true, |out| {
+        self.slots.marked_item(|out| {
             out.push(flags);
             out.extend_from_slice(&head.token.0.to_le_bytes());
             put_bytes(out, head.key);
@@ -125,7 +125,7 @@ impl BlockBuilder {
     }
 
     pub(super) fn row(&mut self, row: &Row<'_>) {
-        self.slots.item(false, |out| {
+        self.slots.item(|out| {
             out.push(ROW);
             put_bytes(out, row.clustering);
             out.extend_from_slice(row.row.bytes());
@@ -136,7 +136,7 @@ impl BlockBuilder {
         let below = if bound.below.is_none() { 0 } else { BELOW };
         let above = if bound.above.is_none() { 0 } else { ABOVE };
         self.slots.note();
-        self.slots.item(false, |out| {
+        self.slots.item(|out| {
             out.push(BOUND | below | above);
             put_bytes(out, bound.at);
             put_deletion(out, bound.below);
@@ -262,7 +262,7 @@ fn read_head(bytes: &[u8]) -> model::Result<Head<'_>> {
     let flags = cursor.u8()?;
     let token = Token(cursor.i64()?);
     let key = cursor.bytes()?;
-    let deletion = read_deletion(&mut cursor, flags & DELETED != 0)?;
+    let deletion = read_deletion(&mut cursor, flags, DELETED)?;
     let rest = match flags & KIND {
         PARTITION if flags & !(KIND | DELETED | STATIC) == 0 => {
             let has_static = flags & STATIC != 0;
@@ -270,7 +270,7 @@ fn read_head(bytes: &[u8]) -> model::Result<Head<'_>> {
             HeadRest::Begins { static_row }
         }
         CONTINUATION if flags & !(KIND | DELETED | STATIC | OPEN) == 0 => {
-            let open = read_deletion(&mut cursor, flags & OPEN != 0)?;
+            let open = read_deletion(&mut cursor, flags, OPEN)?;
             HeadRest::Continues { has_static: flags & STATIC != 0, open }
         }
         _ => return Err(model::Error::Malformed("head")),
@@ -293,16 +293,17 @@ fn read_inner(bytes: &[u8]) -> model::Result<Inner<'_>> {
     if flags & !(BELOW | ABOVE) != BOUND {
         return Err(model::Error::Malformed("entry"));
     }
-    let below = read_deletion(&mut cursor, flags & BELOW != 0)?;
-    let above = read_deletion(&mut cursor, flags & ABOVE != 0)?;
+    let below = read_deletion(&mut cursor, flags, BELOW)?;
+    let above = read_deletion(&mut cursor, flags, ABOVE)?;
     if !cursor.is_empty() {
         return Err(model::Error::Malformed("bound"));
     }
     Ok(Inner::Bound(Bound { at: place, below, above }))
 }
 
-fn read_deletion(cursor: &mut Cursor<'_>, present: bool) -> model::Result<Deletion> {
-    if !present {
+/// The deletion that is there if `flag` is among `flags`.
+fn read_deletion(cursor: &mut Cursor<'_>, flags: u8, flag: u8) -> model::Result<Deletion> {
+    if flags & flag == 0 {
         return Ok(Deletion::NONE);
     }
     Ok(Deletion { timestamp: cursor.i64()?, local_s: cursor.u32()? })
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_and_rows_are_found_by_halving() {
+    fn partitions_and_rows_are_found_by_binary_search() {
         let mut builder = BlockBuilder::default();
         for token in 0..20 {
             put_partition(&mut builder, token * 2, &[2, 3, 4, 5][..token as usize % 5]);
@@ -389,7 +390,8 @@ mod tests {
         ) {
             let mut builder = SlotsBuilder::default();
             for (mark, entry) in &entries {
-                builder.item(*mark, |out| out.extend_from_slice(entry));
+                let write = |out: &mut Vec<u8>| out.extend_from_slice(entry);
+                if *mark { builder.marked_item(write) } else { builder.item(write) }
             }
             builder.note();
             let mut bytes = Vec::new();

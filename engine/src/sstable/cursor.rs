@@ -2,7 +2,7 @@
 //!
 //! 1. `next_partition` finds the head (`find.rs`) and the run of blocks that the partition takes.
 //! 2. Each slice is entered at its near border: a block is chosen (`place.rs`), the entry is found in it
-//!    by halving, and the range deletion in force there is known without reading what came before.
+//!    by binary search, and the range deletion in force there is known without reading what came before.
 //! 3. The walk goes from entry to entry and, at the end of a block, to the next of the run.
 //!
 //! Invariants
@@ -18,7 +18,7 @@ use model::{Deletion, Token};
 
 use super::block::{Block, HeadRest, Inner};
 use super::frame::Kind;
-use super::reader::{Reading, Sstable};
+use super::file::{Reading, Sstable};
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::window::Window;

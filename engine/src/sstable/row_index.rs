@@ -84,12 +84,12 @@ impl RowIndexBuilder {
         if slots.is_empty() {
             first_separator.clear();
             first_separator.extend_from_slice(separator);
-            slots.item(true, |out| {
+            slots.marked_item(|out| {
                 out.push(level as u8);
                 put_varint(out, *before);
             });
         }
-        slots.item(false, |out| {
+        slots.item(|out| {
             put_bytes(out, separator);
             if let Some(node) = node {
                 put_varint(out, node.offset);
@@ -224,7 +224,7 @@ mod tests {
         fn arbitrary_nodes_never_panic(items in prop::collection::vec(any::<Vec<u8>>(), 1..5), at: Vec<u8>) {
             let mut builder = SlotsBuilder::default();
             for item in &items {
-                builder.item(false, |out| out.extend_from_slice(item));
+                builder.item(|out| out.extend_from_slice(item));
             }
             let mut raw = Vec::new();
             builder.finish(items.len(), &mut raw);

@@ -1,4 +1,4 @@
-//! A list of byte strings that can be searched by halving: what is inside every block and index node.
+//! A list of byte strings with random access, for binary search: what is inside every block and index node.
 //!
 //! ```text
 //! slots   := item* offset* trailer:u32
@@ -27,10 +27,19 @@ pub(super) struct SlotsBuilder {
 
 impl SlotsBuilder {
     /// Appends the item that `write` appends to the bytes.
-    pub(super) fn item(&mut self, marked: bool, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.push(0, write);
+    }
+
+    /// Appends an item that is marked.
+    pub(super) fn marked_item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.push(MARK, write);
+    }
+
+    fn push(&mut self, mark: u32, write: impl FnOnce(&mut Vec<u8>)) {
         let offset = self.bytes.len() as u32;
         assert!(offset < MARK, "a block is cut long before");
-        self.offsets.push(if marked { offset | MARK } else { offset });
+        self.offsets.push(offset | mark);
         write(&mut self.bytes);
     }
 
@@ -114,7 +123,7 @@ impl Slots {
     #[cfg(test)]
     pub(crate) fn of(items: &[&[u8]]) -> Slots {
         let mut builder = SlotsBuilder::default();
-        items.iter().for_each(|item| builder.item(false, |out| out.extend_from_slice(item)));
+        items.iter().for_each(|item| builder.item(|out| out.extend_from_slice(item)));
         let mut bytes = Vec::new();
         builder.finish(items.len(), &mut bytes);
         Slots::open(bytes).expect("what was just built")
@@ -188,7 +197,8 @@ mod tests {
         fn gives_back_what_was_put_in_even_if_cut(items in items(), cut: prop::sample::Index) {
             let mut builder = SlotsBuilder::default();
             for (mark, item) in &items {
-                builder.item(*mark, |out| out.extend_from_slice(item));
+                let write = |out: &mut Vec<u8>| out.extend_from_slice(item);
+                if *mark { builder.marked_item(write) } else { builder.item(write) }
             }
             let first = cut.index(items.len()) + 1;
             let (head, tail) = items.split_at(first);

@@ -2,7 +2,7 @@
 
 use super::footer::digest;
 use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
-use super::reader::{Reading, Sstable, SstableIdentity};
+use super::file::{Reading, Sstable, SstableIdentity};
 use super::window::Window;
 use crate::cache::BlockCache;
 use crate::error::Result;

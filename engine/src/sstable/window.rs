@@ -2,7 +2,7 @@
 //!
 //! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom.
 
-use super::reader::Reading;
+use super::file::Reading;
 use crate::error::Result;
 use crate::io::{File, View};
 use crate::limits::{READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};

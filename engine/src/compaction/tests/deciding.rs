@@ -115,7 +115,7 @@ fn answer(world: &World) -> String {
     match Strategy::of(&world.compaction).propose(&world.pieces, &world.facts) {
         None => "nothing\n".to_owned(),
         Some(Task::Drop { pieces }) => format!("drop {}\n", named(&pieces)),
-        Some(Task::Merge { pieces, level, fragment_bytes, why }) => {
+        Some(Task::Merge(MergeTask { pieces, level, fragment_bytes, why })) => {
             let megabytes = fragment_bytes >> 20;
             format!("merge {} -> level {level} in {megabytes}MiB, {why:?}\n", named(&pieces))
         }
@@ -175,7 +175,7 @@ fn grow(compaction: &Compaction, flushes: u64, flush_bytes: u64) -> (usize, f64)
         written += flush_bytes;
         let mut steps = 0;
         while let Some(task) = Strategy::of(compaction).propose(&pieces, &facts) {
-            let Task::Merge { pieces: inputs, level, fragment_bytes, .. } = task else {
+            let Task::Merge(MergeTask { pieces: inputs, level, fragment_bytes, .. }) = task else {
                 panic!("{task:?}")
             };
             let merged =

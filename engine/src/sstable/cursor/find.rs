@@ -1,4 +1,4 @@
-//! From a token to a partition: candidates of the directory, last one first, then halving.
+//! From a token to a partition: candidates of the directory, last one first, then binary search.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ impl SstableCursor<'_> {
             let slots = self.block(number).await?;
             let found = Block::new(&slots).find(token, key);
             if let Ok(head_at) = found.map_err(|what| self.damaged(number, what))? {
-                self.settle(InBlock { number, slots, head_at }).await?;
+                self.take_partition(InBlock { number, slots, head_at }).await?;
                 return Ok(true);
             }
             // Another key of the same token and hash: look as if it were small.
@@ -37,7 +37,7 @@ impl SstableCursor<'_> {
             match found.map_err(|what| self.damaged(probe, what))? {
                 Ok(head_at) => {
                     self.run = self.run_of(probe, &slots, head_at);
-                    self.settle(InBlock { number: probe, slots, head_at }).await?;
+                    self.take_partition(InBlock { number: probe, slots, head_at }).await?;
                     return Ok(true);
                 }
                 Err(0) if probe > low => high = probe - 1,
@@ -107,7 +107,7 @@ impl SstableCursor<'_> {
             return Ok(false);
         }
         self.run = self.run_of(number, &slots, index);
-        self.settle(InBlock { number, slots, head_at: index }).await?;
+        self.take_partition(InBlock { number, slots, head_at: index }).await?;
         Ok(true)
     }
 
@@ -122,7 +122,7 @@ impl SstableCursor<'_> {
     }
 
     /// Makes the partition with this head the one in hand; brings its static row, if it has one.
-    async fn settle(&mut self, at: InBlock) -> Result<()> {
+    async fn take_partition(&mut self, at: InBlock) -> Result<()> {
         let block = Block::new(&at.slots);
         let head = block.head(at.head_at).map_err(|what| self.damaged(at.number, what))?;
         self.end = block.end_of(at.head_at);

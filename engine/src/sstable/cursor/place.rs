@@ -56,7 +56,7 @@ impl SstableCursor<'_> {
         if at.first() == Some(&AFTER) {
             return Ok(last);
         }
-        let Some(mut node) = self.run.root else { return self.block_by_halving(at).await };
+        let Some(mut node) = self.run.root else { return self.block_by_binary_search(at).await };
         for _ in 0..INDEX_LEVELS_MAX {
             let slots = self.node(node).await?;
             let found = search(&slots, at);
@@ -71,7 +71,7 @@ impl SstableCursor<'_> {
         Err(self.table.corrupt(self.table.footer().index_offset, "a row index that leads nowhere"))
     }
 
-    async fn block_by_halving(&mut self, at: &[u8]) -> Result<usize> {
+    async fn block_by_binary_search(&mut self, at: &[u8]) -> Result<usize> {
         let (mut low, mut high) = (self.run.first, self.run.last);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
