@@ -69,7 +69,7 @@ impl Engine {
         if table.epoch() != epoch {
             return Ok(false);
         }
-        let flushed = self.flushed_but_for(table.since_after_flush(), table);
+        let flushed = self.flushed_with(table.since_after_flush(), table);
         let edit = Edit {
             add: view.iter().map(|view| view.entry).collect(),
             flushed: Some(flushed),
@@ -93,8 +93,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Everything before this place of the log is in sstables, if `table` holds only what is from `since` on.
-    pub(crate) fn flushed_but_for(&self, since: Option<Position>, table: &Table) -> Position {
+    /// The position up to which every record is in an sstable, if the oldest record in `table`'s memtables begins at
+    /// `since` (`None`: they hold none).
+    pub(crate) fn flushed_with(&self, since: Option<Position>, table: &Table) -> Position {
         let tables = self.tables.by_id();
         let others = tables.values().filter(|other| !std::ptr::eq(&***other, table));
         let held = others.filter_map(|other| other.since()).chain(since);

@@ -83,7 +83,7 @@ impl Manifest {
         })
     }
 
-    /// What is true now. Do not keep it across an await.
+    /// The views, the flushed position and the places of replay. Do not keep the borrow across an await.
     pub fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }

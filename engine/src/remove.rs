@@ -31,7 +31,7 @@ impl Engine {
         }
         table.seal();
         let (dropped, views) = (table.layers().to_vec(), table.views());
-        let flushed = self.flushed_but_for(None, &table);
+        let flushed = self.flushed_with(None, &table);
         let edit = Edit {
             remove: views.iter().map(|view| view.entry.id()).collect(),
             replayed_from: match planted(Bug::ReplayTruncated) {

@@ -36,7 +36,7 @@ use crate::table::Table;
 pub struct Reshard<'r> {
     /// The data directory, locked, with no engine open.
     pub disk: &'r Disk,
-    /// What it is.
+    /// The current layout: the shards to take the data from.
     pub from: &'r Layout,
     /// What the tokens are cut into: the range of each new shard.
     pub owned: &'r [TokenRange],

@@ -42,7 +42,7 @@ pub(crate) struct Table {
     layers: RefCell<Vec<Layer>>,
     /// Parts of sstables, the newest data first.
     views: RefCell<Rc<[View]>>,
-    /// Counts how often everything was thrown away: what was begun before is not wanted any more.
+    /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
     pub(crate) flushing: Cell<bool>,
@@ -111,12 +111,12 @@ impl View {
         self.sstable.statistics().large_rows.len() as u64
     }
 
-    /// What it may hold of a range.
+    /// The tokens of `range` that the view may hold; `None` if there are none.
     pub(crate) fn overlap(&self, range: &TokenRange) -> Option<TokenRange> {
         self.entry.tokens.intersection(range)?.intersection(&self.sstable.statistics().tokens)
     }
 
-    /// Nothing in it is newer. Microseconds.
+    /// The newest write timestamp in the view, in microseconds.
     #[inline]
     pub(crate) fn newest(&self) -> i64 {
         self.sstable.statistics().newest_timestamp
@@ -230,7 +230,7 @@ impl Table {
         self.layers.borrow().get(1).map(|layer| layer.since)
     }
 
-    /// How often everything was thrown away.
+    /// How often the table was truncated or dropped.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.get()
     }

@@ -106,7 +106,7 @@ impl BlockCache {
         queues.evict();
     }
 
-    /// What it has done so far.
+    /// Hits and misses since the start, and the bytes held now.
     pub fn counts(&self) -> CacheCounts {
         let queues = self.queues.borrow();
         CacheCounts { bytes: queues.bytes(), ..queues.counts }

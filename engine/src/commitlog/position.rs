@@ -28,7 +28,7 @@ impl Position {
         (self.0 >> 32) as u32
     }
 
-    /// Where in it.
+    /// The offset in bytes in that segment's file.
     pub fn offset(self) -> u32 {
         self.0 as u32
     }

@@ -8,9 +8,9 @@
 //! [`Log::resume`](super::Log::resume) goes on where it ends. Memory is one window, one block and one record.
 //! Nothing is skipped: every bit that is not as it was written is either the tail or an error.
 //!
-//! Every block but the last is claimed durable by the next. The last one may have been readable and no more, when the
-//! process was killed between the two; what is made of its records must not outlive them, so it is written again
-//! before they are handed out. Nothing else is written.
+//! Every block but the last is claimed durable by the next. The last block may be readable and not durable: the process
+//! can be killed between the two. Files would be written from records that a power cut then takes. So that block is
+//! written again, durably, before its records are given out. Nothing else is written.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,13 @@ use crate::io::{Disk, RelPath, View};
 use crate::limits::{LOG_BLOCK_BYTES_MAX, LOG_RECORD_BYTES_MAX, LOG_TAIL_READS};
 use crate::planted::{Bug, planted};
 
-/// What was appended.
+/// One record as the log gives it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The token range it belongs to.
     pub range: u32,
-    /// Its place in that range's sequence.
+    /// A number of the caller's: the engine's is the position where the record begins. Kept for a future move of
+    /// ranges; replay does not read it.
     pub sequence: u64,
     /// Where it ends in the log.
     pub end: Position,

@@ -111,7 +111,7 @@ impl Sstable {
         &self.known
     }
 
-    /// What it is like.
+    /// Its counts, its first and last token, its timestamps (microseconds).
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }

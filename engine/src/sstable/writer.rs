@@ -41,7 +41,7 @@ pub struct WrittenSstable {
     pub id: SstableId,
     /// What the manifest is to know of it.
     pub proof: FileDigest,
-    /// What it is like.
+    /// Its counts, its first and last token, its timestamps (microseconds).
     pub statistics: Statistics,
 }
 
