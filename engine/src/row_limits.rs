@@ -9,7 +9,7 @@
 //! 1. The sum is an upper bound: an element that is in two files counts twice until they are merged. A column that the
 //!    write or a memtable replaces counts once.
 //! 2. A write that only deletes may pass up to twice the limit: it is how a row gets smaller.
-//! 3. What waits between log and memtables is not counted, nor what is below [`LARGE_ROW_BYTES`] in a file:
+//! 3. What waits between log and memtables is not counted, nor what is below [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES) in a file:
 //!    [`BLOCK_BYTES_MAX`](crate::limits::BLOCK_BYTES_MAX) is far enough above.
 //!
 //! Not here: rows that were too large already; a compaction that meets one leaves its files alone (`job.rs`).
@@ -19,9 +19,7 @@ use model::mutation::MutationRef;
 use model::row::{RowRef, merge};
 
 use crate::error::{Error, Result};
-use crate::limits::{
-    COMPACTED_ROW_BYTES_MAX, LARGE_ROW_BYTES, ROW_BYTES_MAX, ROW_CELL_BYTES_MIN, ROW_CELLS_MAX,
-};
+use crate::limits::{COMPACTED_ROW_BYTES_MAX, ROW_BYTES_MAX, ROW_CELL_BYTES_MIN, ROW_CELLS_MAX};
 use crate::sstable::LargeRow;
 use crate::table::Table;
 
@@ -177,10 +175,4 @@ fn sum(row: &LargeRow, counts: impl Fn(u16) -> bool) -> RowSize {
             cells: size.cells + column.cells,
         },
     )
-}
-
-/// Whether a row is named in the statistics of its file, and its table looks at every write from then on.
-#[inline]
-pub(crate) fn is_large(row_bytes: usize) -> bool {
-    row_bytes >= LARGE_ROW_BYTES
 }

@@ -43,6 +43,7 @@ pub use cursor::SstableCursor;
 pub use file::{Reading, Sstable, SstableIdentity};
 pub use frame::Codec;
 pub(crate) use frame::Opener;
+pub(crate) use large::is_large;
 pub use large::{ColumnSize, LargeRow};
 pub(crate) use slots::Slots;
 pub use statistics::Statistics;

@@ -25,8 +25,7 @@ use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{ViewEntry, ViewId};
 use crate::memtable::Memtable;
-use crate::row_limits::is_large;
-use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
+use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;

@@ -8,8 +8,16 @@
 use model::bytes::{Cursor, put_bytes, put_varint};
 use model::row::{Cell, RowRef};
 
+use crate::limits::LARGE_ROW_BYTES;
+
 /// What a cell takes beside its path and value, at most.
 const CELL_HEAD_BYTES: u64 = 24;
+
+/// Whether a row is named in the statistics of its file, and its table looks at every write from then on.
+#[inline]
+pub(crate) fn is_large(row_bytes: usize) -> bool {
+    row_bytes >= LARGE_ROW_BYTES
+}
 
 /// What one column holds in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,7 @@ use model::cell::{Deletion, Life};
 use model::row::RowRef;
 use model::{Token, TokenRange};
 
-use super::large::LargeRow;
-use crate::row_limits::is_large;
+use super::large::{LargeRow, is_large};
 
 /// How many of the largest partitions are named.
 const LARGEST_MAX: usize = 8;
