@@ -34,7 +34,7 @@ impl AsyncMutex {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.0.taken.set(false);
+        assert!(self.0.taken.replace(false), "a guard is of a turn that was taken");
         // All of them: one that was first may have been dropped while it waited.
         self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }

@@ -61,6 +61,7 @@ impl Budget {
 
     /// Whether it is time to flush, when `leaving` bytes are on their way out.
     pub(crate) fn wants_flush(&self, leaving: usize) -> bool {
+        assert!(leaving <= self.memtables(), "what leaves is held until it has left");
         self.memtables() - leaving > self.memtables_max() / 2
     }
 

@@ -76,6 +76,8 @@ impl Engine {
             replayed_from: vec![(table.definition().id.0, layer.until)],
             ..Edit::default()
         };
+        let durable = self.log.positions().durable;
+        assert!(layer.until <= durable, "the log is durable before what it led to is named");
         self.manifest.commit(&edit).await?;
         self.counters.count(|s| {
             s.flushes += 1;
@@ -114,6 +116,7 @@ impl FlushTarget<'_> {
         layer: &Layer,
         pause: &impl AsyncFn(),
     ) -> Result<Option<View>> {
+        assert!(layer.sealed, "a layer takes no more writes while it is written out");
         let dir = layout::table_dir(self.definition.id.0);
         self.disk.mkdir(&dir).await?;
         self.disk.sync_dir(&layout::tables_dir()).await?;
@@ -136,6 +139,7 @@ impl FlushTarget<'_> {
 
     async fn finish(&self, writer: Writer) -> Result<Option<View>> {
         let Some(written) = writer.finish().await? else { return Ok(None) };
+        assert_eq!(written.id, self.id, "the file has the name that it was to have");
         let entry = ViewEntry::of_written(&written, self.definition.id, written.id.0, 0);
         View::open(self.disk, entry, self.cache).await.map(Some)
     }

@@ -35,7 +35,10 @@ impl Garbage {
 
     /// The manifest names these views no more.
     pub(crate) fn forget(&self, views: &[ViewEntry]) {
-        self.tables.borrow_mut().retain(|other| other != views);
+        let mut tables = self.tables.borrow_mut();
+        let before = tables.len();
+        tables.retain(|other| other != views);
+        assert!(tables.len() < before, "what is forgotten was known");
     }
 
     /// Notes how an attempt ended at this second.

@@ -160,6 +160,8 @@ impl Journal {
         if let Some(first) = &self.poison {
             return Err(Error::poisoned(first));
         }
+        assert!(self.offset.is_multiple_of(UNIT as u64), "entries begin at whole units");
+        assert!(self.offset <= self.file.len(), "entries lie in the file");
         let entry = EntryHeader { number: self.next, len: checked_len(payload.len())? };
         let end = entry.end(self.offset as usize) as u64;
         // The claim after it has its place too.
@@ -184,7 +186,11 @@ impl Journal {
     /// is appended any more, and the error is `Poisoned`.
     pub async fn replace(&mut self, made: Result<Journal>) -> Result<()> {
         let failed = match made {
-            Ok(made) => std::mem::replace(self, made).close().await.err(),
+            Ok(made) => {
+                assert!(made.next >= self.next, "numbers of entries rise");
+                assert_ne!(made.uuid, self.uuid, "each file has a uuid of its own");
+                std::mem::replace(self, made).close().await.err()
+            }
             Err(error @ (Error::DiskFull { .. } | Error::Invalid(_))) => return Err(error),
             Err(error) => Some(error),
         };
@@ -299,6 +305,7 @@ async fn fill(
         file.write_at(buf, offset).await?;
         offset = entry.end(offset as usize) as u64;
     }
+    assert_eq!(offset, lens.end, "the entries end where they were measured to end");
     let count = entries.len() as u64;
     let header = Header { version: kind.version, uuid, first, count, file_bytes: lens.file };
     file.write_at(header.encode(file, kind.magic), 0).await?;

@@ -141,6 +141,7 @@ impl Layout {
         out.extend_from_slice(&self.shards.to_le_bytes());
         out.extend_from_slice(self.host_id.as_bytes());
         out.extend_from_slice(&self.timestamp_high.to_le_bytes());
+        assert_eq!(out.len(), BYTES, "a layout has one length");
         let sum = checksum(&out[8..]);
         out[..8].copy_from_slice(&sum.to_le_bytes());
         out

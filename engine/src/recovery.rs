@@ -118,6 +118,7 @@ impl Recovery<'_> {
         let mut replay = Replay::open(self.disk, &log_dir, flushed).await?;
         let mut start = flushed;
         while let Some(record) = replay.next().await? {
+            assert!(start < record.end, "records end one after the other");
             self.take(&record, start, log_dir.as_str())?;
             start = record.end;
             self.counters.count(|s| s.records_replayed += 1);
@@ -126,6 +127,7 @@ impl Recovery<'_> {
             }
         }
         let tail = replay.finish().await?;
+        assert!(start <= tail.durable, "what was replayed is the log's");
         Log::resume(self.disk, &log_dir, self.config.log.clone(), tail).await
     }
 

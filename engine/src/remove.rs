@@ -29,6 +29,8 @@ impl Engine {
             }
             self.until_durable(applied).await?;
         }
+        let durable = self.log.positions().durable;
+        assert!(self.writes.applied() <= durable, "what is truncated has its place in the log");
         table.seal();
         let (dropped, views) = (table.layers().to_vec(), table.views());
         let flushed = self.flushed_with(None, &table);

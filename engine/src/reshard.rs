@@ -52,6 +52,11 @@ impl Reshard<'_> {
     /// Does it, and gives the layout that is current now.
     pub async fn run(&self) -> Result<Layout> {
         assert!(!self.owned.is_empty(), "a node has a shard");
+        let tokens =
+            TokenRange { first: self.owned[0].first, last: self.owned[self.owned.len() - 1].last };
+        assert_eq!(tokens, TokenRange::ALL, "the owners have the whole ring");
+        let follow = |pair: &[TokenRange]| pair[0].last.0.checked_add(1) == Some(pair[1].first.0);
+        assert!(self.owned.windows(2).all(follow), "each token has one owner");
         self.from.remove_other_generations(self.disk).await?;
         let to = Layout {
             generation: self.from.generation + 1,
@@ -117,6 +122,7 @@ impl<'r> Logs<'r> {
                 if state.is_replayed(mutation.table.0, record.end) {
                     // Positions of several logs mean nothing together, and nothing asks for them here.
                     let grown = table.apply(&mutation, Position::ZERO, Position::ZERO);
+                    assert!(grown.before <= self.bytes, "memory was counted when it grew");
                     self.bytes = self.bytes - grown.before + grown.after;
                 }
             }
@@ -138,6 +144,7 @@ impl<'r> Logs<'r> {
             let view = target.write_layer(&layer, &async || {}).await?;
             self.views.extend(view.map(|view| view.entry));
             table.flushed(&layer, None);
+            assert!(table.layers().is_empty(), "a table has one layer here");
         }
         self.bytes = 0;
         Ok(())
@@ -156,6 +163,8 @@ fn deal(views: &[ViewEntry], owned: &[TokenRange]) -> Vec<State> {
             }
         }
     }
+    let has_owner = |view: &ViewEntry| owners.contains_key(&view.sstable);
+    assert!(views.iter().all(has_owner), "a file is dealt to an owner");
     let state = |mut views: Vec<ViewEntry>| {
         views.sort_by_key(ViewEntry::id);
         let mut state = State::default();

@@ -180,6 +180,8 @@ impl Table {
     ) -> Grown {
         let mut layers = self.layers.borrow_mut();
         if layers.last().is_none_or(|layer| layer.sealed) {
+            let sealed = layers.last().map_or(Position::ZERO, |layer| layer.until);
+            assert!(sealed <= start, "a layer begins where the sealed one ended, or later");
             let memtable = SharedMemtable::default();
             layers.push(Layer { memtable, since: start, until: end, sealed: false });
         }
@@ -253,6 +255,7 @@ impl Table {
     pub(crate) fn flushed(&self, layer: &Layer, view: Option<View>) -> usize {
         let oldest = self.layers.borrow_mut().remove(0);
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
+        assert!(oldest.sealed, "a layer is flushed when it takes no more writes");
         if let Some(view) = view {
             self.replace_views(&[], [view]);
         }
@@ -267,7 +270,9 @@ impl Table {
     ) {
         let before = self.views();
         let stay = before.iter().filter(|view| !remove.contains(&view.entry.id())).cloned();
-        let mut views: Vec<View> = stay.chain(add).collect();
+        let mut views: Vec<View> = stay.collect();
+        assert_eq!(views.len() + remove.len(), before.len(), "every view that goes was there");
+        views.extend(add);
         views.sort_by_key(|view| (std::cmp::Reverse(view.newest()), view.entry.id()));
         *self.views.borrow_mut() = views.into();
         self.look_for_large_rows();
@@ -288,6 +293,7 @@ impl Table {
 
     /// Leaves a file alone from now on: it cannot be merged.
     pub(crate) fn put_in_quarantine(&self, id: ViewId) {
+        assert!(!self.is_in_quarantine(id), "what is in quarantine is not merged");
         self.quarantine.borrow_mut().push(id);
     }
 

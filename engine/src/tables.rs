@@ -23,6 +23,7 @@ impl Tables {
     /// These tables of a shard that owns these tokens.
     pub(crate) fn new(by_id: TableMap, owned: Vec<TokenRange>) -> Tables {
         let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
+        assert!(owned.iter().all(|range| !range.is_empty()), "a range holds a token: {owned:?}");
         assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
         Tables { by_id: RefCell::new(by_id), owned }
     }

@@ -138,11 +138,13 @@ impl Engine {
 
     /// Waits until the log is durable up to here.
     pub(crate) async fn until_durable(&self, position: Position) -> Result<()> {
+        assert!(position <= self.log.positions().appended, "a wait for what was appended");
         self.writes.until(|| self.log.positions().durable >= position).await
     }
 
     /// Waits until every record that ends at or before this is in the memtables.
     pub(crate) async fn until_applied(&self, position: Position) -> Result<()> {
+        assert!(position <= self.log.positions().appended, "a wait for what was appended");
         self.writes.until(|| self.writes.applied() >= position).await
     }
 

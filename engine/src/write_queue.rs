@@ -143,6 +143,7 @@ impl WriteQueue {
             let entry = waiting.pop();
             completions.push((entry.ticket, Err(Error::poisoned(error))));
         }
+        assert!(waiting.bytes.is_empty(), "bytes are of a record that waits");
         *self.failure.borrow_mut() = Some(Error::poisoned(error));
         self.wake_waiters();
     }

@@ -53,6 +53,8 @@ pub(super) struct BlockHeader {
 
 impl SegmentHeader {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        assert!(self.number > 0, "numbers of segments begin at 1");
+        assert!(self.segment_bytes.is_multiple_of(UNIT), "a segment is made of whole units");
         let mut bytes = [0; HEADER_BYTES];
         bytes[8..16].copy_from_slice(MAGIC);
         bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
@@ -118,6 +120,7 @@ impl BlockHeader {
     pub(super) fn finish(&self, buf: &mut Buf) {
         assert_eq!(buf.len(), HEADER_BYTES + self.len as usize, "the header tells the length");
         assert!(self.first <= self.len, "a record starts inside the block or not at all");
+        assert!(self.offset >= FIRST_BLOCK && self.offset.is_multiple_of(UNIT), "a place of blocks");
         let bytes = buf.filled_mut();
         bytes[8..24].copy_from_slice(self.uuid.as_bytes());
         bytes[24..28].copy_from_slice(&self.offset.to_le_bytes());

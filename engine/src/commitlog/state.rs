@@ -129,10 +129,13 @@ impl State {
     pub(super) fn open_block(&mut self, bytes: usize) -> Option<Block> {
         if self.offset == self.active.header.segment_bytes {
             let next = self.next.take().expect("a full segment is followed by another");
+            assert_eq!(next.header.number, self.active.header.number + 1, "segments follow");
             self.used.push_back(std::mem::replace(&mut self.active, next));
             self.offset = FIRST_BLOCK;
             self.wake_preparer();
         }
+        assert!(self.filling.is_none(), "one block fills at a time");
+        assert!(self.offset.is_multiple_of(UNIT), "blocks begin at whole units");
         let capacity = (self.limit().checked_sub(self.offset)? as usize).min(LOG_BLOCK_BYTES_MAX);
         if capacity < bytes {
             return None;
@@ -175,6 +178,7 @@ impl State {
         let block = self.filling.as_mut().expect("a record ends in a block");
         let offset = block.offset + block.buf.len() as u32;
         let end = Position::new(block.segment.header.number, offset);
+        assert!(end > self.positions.appended, "records end one after the other");
         block.last_end = Some(end);
         if block.buf.space() == 0 {
             self.close_block();
@@ -186,7 +190,12 @@ impl State {
     /// The filling block takes no more; the next one goes right after it.
     pub(super) fn close_block(&mut self) {
         let block = self.filling.take().expect("only a filling block is closed");
+        let active = &self.active.header;
+        assert_eq!(block.segment.header.number, active.number, "the active segment is filled");
+        assert_eq!(block.offset, self.offset, "a block lies where the last one ended");
+        assert!(block.buf.len() > HEADER_BYTES, "an empty block is a claim, and not queued");
         self.offset = block.offset + (block.buf.len() as u32).next_multiple_of(UNIT);
+        assert!(self.offset <= active.segment_bytes, "a block ends in its segment");
         self.full.push_back(block);
     }
 

@@ -69,6 +69,7 @@ impl Log {
         let mut segments = tail.segments;
         let mut number = tail.end.segment();
         let mut offset = tail.end.offset();
+        assert!(tail.flushed <= tail.end, "a log ends behind what was flushed");
         let last = segments.get(&number).expect("a replay ends in a segment it has read");
         if offset == last.header.segment_bytes {
             (number, offset) = (number + 1, FIRST_BLOCK);
@@ -107,6 +108,8 @@ impl Log {
         end: Position,
         positions: Positions,
     ) -> Log {
+        positions.validate();
+        assert!(positions.durable <= end, "records end in blocks: {positions:?} and {end}");
         let state = State::new(active, end, positions);
         Log { disk: disk.clone(), dir: dir.clone(), config, state: RefCell::new(state) }
     }
@@ -221,11 +224,16 @@ impl Log {
             let state = self.state.borrow();
             (state.end, if state.reopened { RESTART } else { 0 })
         };
+        let begin = Position::new(segment.header.number, offset);
+        assert!(prior <= begin, "a block at {begin} overwrites the one that ends at {prior}");
         let header = BlockHeader { uuid: segment.header.uuid, offset, len, prior, first, flags };
         header.finish(&mut buf);
         segment.file.write_at(buf, u64::from(offset)).await?;
         let mut state = self.state.borrow_mut();
-        state.end = Position::new(segment.header.number, header.end());
+        let end = Position::new(segment.header.number, header.end());
+        assert!(state.end == prior && prior < end, "blocks are written one after the other");
+        state.end = end;
+        assert!(state.pending_bytes >= len as usize, "what is written was pending");
         state.pending_bytes -= len as usize;
         state.claimed = len == 0;
         state.reopened = false;
@@ -269,6 +277,7 @@ impl Log {
         let block = {
             let mut state = self.state.borrow_mut();
             assert!(state.writing.is_none(), "one block is written at a time");
+            assert_eq!(state.pending_bytes, 0, "a claim is made when nothing else is to be written");
             let Some(block) = state.open_block(HEADER_BYTES) else { return Ok(()) };
             state.offset = block.offset + UNIT;
             state.writing = Some(block.segment.header.number);
@@ -320,6 +329,9 @@ impl Log {
         state.preparing = false;
         match prepared {
             Ok(segment) => {
+                assert!(state.next.is_none(), "one segment is prepared at a time");
+                let active = state.active.header.number;
+                assert_eq!(segment.header.number, active + 1, "segments follow one another");
                 state.next = Some(segment);
                 Ok(())
             }
@@ -371,6 +383,7 @@ impl Log {
     pub fn mark_flushed(&self, position: Position) {
         let mut state = self.state.borrow_mut();
         assert!(position >= state.positions.flushed, "what is flushed stays flushed");
+        assert!(position <= state.positions.durable, "what is flushed was durable");
         state.positions.flushed = position;
         state.positions.released = Position::new(position.segment(), 0);
         state.free_before(position.segment());

@@ -82,6 +82,7 @@ impl EntryHeader {
 
     pub(super) fn encode(&self, file: &File, uuid: Uuid, offset: u64, payload: &[u8]) -> Buf {
         assert_eq!(payload.len(), self.payload_bytes(), "the header tells the length");
+        assert!(offset.is_multiple_of(UNIT as u64), "entries begin at whole units");
         let mut bytes = vec![0; 8];
         bytes.extend_from_slice(uuid.as_bytes());
         bytes.extend_from_slice(&offset.to_le_bytes());

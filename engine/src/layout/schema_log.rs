@@ -41,6 +41,7 @@ impl SchemaLog {
     /// Adds a change, durably; says which version it made. `Invalid`: the change, or the log with it, is longer
     /// than any may be, and nothing has happened. `Poisoned`: the next start says whether it was made.
     pub async fn append(&mut self, payload: &[u8]) -> Result<u64> {
+        let before = self.version();
         if self.journal.append(payload).await? == Appended::Full {
             let mut contents = Journal::read(&self.disk, &path(), KIND).await?;
             contents.entries.push(payload.to_vec());
@@ -49,6 +50,7 @@ impl SchemaLog {
             let made = Journal::make(&self.disk, &path(), KIND, uuid, first, entries).await;
             self.journal.replace(made).await?;
         }
+        assert!(self.version() > before, "a change makes a version");
         Ok(self.version())
     }
 

@@ -75,6 +75,7 @@ impl ViewEntry {
         run: Uuid,
         level: u8,
     ) -> ViewEntry {
+        assert!(!written.statistics.tokens.is_empty(), "a file holds a partition");
         ViewEntry {
             sstable: written.id.0,
             table: table.0,
@@ -119,11 +120,12 @@ impl State {
         for view in &edit.add {
             self.views.insert(view.id(), *view);
         }
-        self.flushed = edit.flushed.unwrap_or(self.flushed);
+        let flushed = edit.flushed.unwrap_or(self.flushed);
+        assert!(flushed >= self.flushed, "what is flushed stays flushed");
+        self.flushed = flushed;
         for (table, position) in &edit.replayed_from {
             self.replayed_from.insert(*table, *position);
         }
-        let flushed = self.flushed;
         self.replayed_from.retain(|_, position| *position > flushed);
     }
 
