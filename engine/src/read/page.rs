@@ -136,7 +136,8 @@ impl<'r, S: RowSink> Page<'r, S> {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
-                        && self.offer(&partition, Some(clustering), Some(row))? == NextWanted::Partition
+                        && self.offer(&partition, Some(clustering), Some(row))?
+                            == NextWanted::Partition
                     {
                         return Ok(());
                     }
@@ -171,7 +172,8 @@ impl<'r, S: RowSink> Page<'r, S> {
                 return Ok(NextWanted::Row);
             }
         }
-        if let Stage::Full(_) = self.stage {
+        if self.stage != Stage::Filling {
+            // Full, or done: the row before this one was the last to be looked at.
             self.stage = Stage::Done;
             return Ok(NextWanted::Partition);
         }

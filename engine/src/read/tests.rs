@@ -225,6 +225,32 @@ fn the_row_that_passes_the_bytes_of_a_page_is_its_last() {
     assert!(end.more.is_some());
 }
 
+/// A full page looks at so many partitions and rows for another row. The one at which it stops is not given either.
+#[test]
+fn a_full_page_that_has_looked_far_enough_takes_no_row_more() {
+    let passes = 2;
+    for failing in 250..=u8::MAX {
+        // In the order of the clustering key, which is signed: the last row alone passes.
+        let rows = (0..failing).map(|at| (at ^ 0x80, 1)).chain([(failing ^ 0x80, passes)]);
+        let world: World = [(1, (None, [(0, passes)].into())), (2, (None, rows.collect()))].into();
+        let record = record(&world, &[]);
+        let mut command = any_whole();
+        command.limits.page_rows = 1;
+        command.filters = vec![Filter {
+            target: FilterTarget::Value(ColumnId(3)),
+            operator: Operator::GreaterOrEqual,
+            values: vec![Box::from([passes])],
+        }];
+        let mut given = Taken::default();
+        for page in 1..=2 {
+            let end = read_record(&definition(), &record, &command, &mut given).unwrap();
+            assert_eq!((end.rows, given.0.len()), (1, page), "{failing} rows were looked at");
+            command.resume = end.more;
+        }
+        assert_eq!(command.resume, None);
+    }
+}
+
 fn any_whole() -> ReadCommand {
     ReadCommand {
         table: definition().id,
