@@ -89,7 +89,11 @@ impl Engine {
         let Parts { disk, log, manifest, cache, tables, garbage, names, budget, counters } = parts;
         let positions = log.positions();
         positions.validate();
-        assert_eq!(manifest.state().flushed, positions.flushed, "the log begins where it was flushed");
+        assert_eq!(
+            manifest.state().flushed,
+            positions.flushed,
+            "the log begins where it was flushed"
+        );
         // What the log holds was replayed: it is in the memtables.
         let writes = WriteQueue::new(positions.appended);
         Engine {

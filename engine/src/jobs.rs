@@ -103,7 +103,7 @@ impl Engine {
             return Ok(());
         }
         let result = self.flush(table, pause).await;
-        table.flushing.set(false);
+        assert!(table.flushing.replace(false), "one flush of a table at a time");
         table.flush_backoff.ended(&result, now_s);
         if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);

@@ -179,6 +179,9 @@ impl Memtable {
         let slots = slab.capacity();
         slab.push(Partition { token, key, rows: Rows::None, rare: None });
         self.slab_slots += slab.capacity() - slots;
+        let in_last = slab.len();
+        let partitions = in_last + (self.slabs.len() - 1) * SLAB_PARTITIONS;
+        assert_eq!(partitions, index as usize + 1, "a partition lies where its index says");
         self.directory.insert(place, Locator { position: token.biased(), index });
         self.version += 1;
         index

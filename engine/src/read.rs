@@ -79,6 +79,13 @@ impl Engine {
         sink: &mut impl RowSink,
         wait_policy: WaitPolicy,
     ) -> Result<ReadEnd> {
+        if let Partitions::Keys(keys) = &command.partitions {
+            let owns = |(token, _): &(Token, Box<[u8]>)| self.tables.range_of(*token).is_some();
+            assert!(
+                keys.iter().all(owns),
+                "the router sends a read to the shard that owns the key"
+            );
+        }
         let table = self.table(command.table)?;
         let definition = table.definition();
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
@@ -266,9 +273,8 @@ impl Read<'_> {
 
     /// All sources of a span as one.
     fn cursor<'c>(&self, span: Span<'c>) -> Merge<Source<'c>> {
-        let memtable = |layer: &Layer| {
-            Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span))
-        };
+        let memtable =
+            |layer: &Layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span));
         let sstable = |view: &View| {
             let (scope, reading) = match span.scope {
                 Scope::Key(token, _) if !view.may_contain(token) => return None,

@@ -143,8 +143,7 @@ impl Table {
     pub(crate) fn of_memtable(memtable: Memtable, definition: &schema::Table) -> Self {
         let table = Table::new(definition);
         let memtable = Rc::new(RefCell::new(memtable));
-        let layer =
-            Layer { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
+        let layer = Layer { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
         table.layers.borrow_mut().push(layer);
         table
     }
@@ -263,11 +262,7 @@ impl Table {
     }
 
     /// Views go and come.
-    pub(crate) fn replace_views(
-        &self,
-        remove: &[ViewId],
-        add: impl IntoIterator<Item = View>,
-    ) {
+    pub(crate) fn replace_views(&self, remove: &[ViewId], add: impl IntoIterator<Item = View>) {
         let before = self.views();
         let stay = before.iter().filter(|view| !remove.contains(&view.entry.id())).cloned();
         let mut views: Vec<View> = stay.collect();

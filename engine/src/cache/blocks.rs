@@ -167,6 +167,16 @@ impl Queues {
         queue.bytes += bytes;
         self.blocks.insert(place, Entry { block, bytes, asked: 0, in_main });
         self.evict();
+        self.check();
+    }
+
+    /// Each block stands in one queue, and no bytes are held but those of blocks.
+    fn check(&self) {
+        let queued = self.small.order.len() + self.main.order.len();
+        assert_eq!(queued, self.blocks.len(), "each block stands in one queue");
+        assert!(self.bytes() <= self.budget_bytes, "the cache stays within its budget");
+        assert!(!self.blocks.is_empty() || self.bytes() == 0, "bytes are of a block");
+        assert!(self.ghosts.len() <= self.ghost.len(), "a name that is known stands in the queue");
     }
 
     fn evict(&mut self) {
@@ -181,8 +191,9 @@ impl Queues {
     }
 
     fn evict_small(&mut self) {
-        let place = self.small.order.pop_front().expect("bytes are somebody's");
-        let Some(entry) = self.blocks.get_mut(&place) else { return };
+        let place = self.small.order.pop_front().expect("bytes are of a block");
+        let entry = self.blocks.get_mut(&place).expect("a block in a queue is held");
+        assert!(!entry.in_main, "a block stands in one queue");
         self.small.bytes -= entry.bytes;
         if entry.asked > 0 {
             entry.asked = 0;
@@ -206,8 +217,9 @@ impl Queues {
     }
 
     fn evict_main(&mut self) {
-        let place = self.main.order.pop_front().expect("bytes are somebody's");
-        let Some(entry) = self.blocks.get_mut(&place) else { return };
+        let place = self.main.order.pop_front().expect("bytes are of a block");
+        let entry = self.blocks.get_mut(&place).expect("a block in a queue is held");
+        assert!(entry.in_main, "a block stands in one queue");
         if entry.asked > 0 {
             entry.asked -= 1;
             self.main.order.push_back(place);
@@ -229,6 +241,7 @@ impl Queues {
         });
         small.order.retain(|place| place.file != file);
         main.order.retain(|place| place.file != file);
+        self.check();
     }
 }
 

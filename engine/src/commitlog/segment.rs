@@ -120,7 +120,10 @@ impl BlockHeader {
     pub(super) fn finish(&self, buf: &mut Buf) {
         assert_eq!(buf.len(), HEADER_BYTES + self.len as usize, "the header tells the length");
         assert!(self.first <= self.len, "a record starts inside the block or not at all");
-        assert!(self.offset >= FIRST_BLOCK && self.offset.is_multiple_of(UNIT), "a place of blocks");
+        assert!(
+            self.offset >= FIRST_BLOCK && self.offset.is_multiple_of(UNIT),
+            "a place of blocks"
+        );
         let bytes = buf.filled_mut();
         bytes[8..24].copy_from_slice(self.uuid.as_bytes());
         bytes[24..28].copy_from_slice(&self.offset.to_le_bytes());

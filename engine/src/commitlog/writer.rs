@@ -277,7 +277,10 @@ impl Log {
         let block = {
             let mut state = self.state.borrow_mut();
             assert!(state.writing.is_none(), "one block is written at a time");
-            assert_eq!(state.pending_bytes, 0, "a claim is made when nothing else is to be written");
+            assert_eq!(
+                state.pending_bytes, 0,
+                "a claim is made when nothing else is to be written"
+            );
             let Some(block) = state.open_block(HEADER_BYTES) else { return Ok(()) };
             state.offset = block.offset + UNIT;
             state.writing = Some(block.segment.header.number);

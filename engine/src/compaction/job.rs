@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use model::options::{TableOptions, TombstoneGc};
 use model::schema;
-use model::{TableId, Token};
+use model::{TableId, Token, TokenRange};
 use uuid::Uuid;
 
 use super::piece::{Candidate, CompactionContext};
@@ -102,7 +102,7 @@ impl Engine {
             Task::Drop { .. } => self.drop_dead(table, now_s).await,
             Task::Merge(task) => self.merge(table, &plan, task, now_s, pause).await,
         };
-        self.compacting.set(false);
+        assert!(self.compacting.replace(false), "one compaction at a time");
         table.compact_backoff.ended(&result, now_s);
         result.map_err(|error| {
             self.counters.count(|s| s.jobs_failed += 1);
@@ -249,6 +249,12 @@ impl Engine {
         if table.epoch() != epoch {
             return Ok(false);
         }
+        let id = table.definition().id.0;
+        let (gone, come) = (tokens_of(inputs), tokens_of(&outputs));
+        assert!(inputs.iter().chain(&outputs).all(|view| view.entry.table == id), "of one table");
+        let inside =
+            |come: TokenRange| gone.is_some_and(|gone| gone.intersection(&come) == Some(come));
+        assert!(come.is_none_or(inside), "what comes out was in what went in");
         let remove: Vec<ViewId> = inputs.iter().map(|view| view.entry.id()).collect();
         let add: Vec<ViewEntry> = outputs.iter().map(|view| view.entry).collect();
         let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
@@ -280,6 +286,13 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// From the first to the last token of these views; `None` if there are none.
+fn tokens_of(views: &[View]) -> Option<TokenRange> {
+    let first = views.iter().map(|view| view.entry.tokens.first).min()?;
+    let last = views.iter().map(|view| view.entry.tokens.last).max()?;
+    Some(TokenRange { first, last })
 }
 
 /// What the strategy of a table proposes now.

@@ -55,7 +55,9 @@ impl Candidate {
         // Tokens are uniform, so a part of the ring has its part of the bytes.
         let bytes = part.map_or(0, |part| {
             let all = sstable.known().proof.file_bytes;
-            (u128::from(all) * width(&part) / width(&like.tokens)) as u64
+            let bytes = (u128::from(all) * width(&part) / width(&like.tokens)) as u64;
+            assert!(bytes <= all, "a part is no larger than its file");
+            bytes
         });
         Candidate {
             run,
@@ -78,6 +80,7 @@ impl Candidate {
 }
 
 fn width(range: &TokenRange) -> u128 {
+    assert!(!range.is_empty(), "a part holds a token");
     u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
 }
 

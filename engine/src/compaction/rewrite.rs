@@ -111,10 +111,15 @@ impl Fragments<'_> {
     async fn end(&mut self) -> Result<()> {
         let Some((id, writer)) = self.writer.take() else { return Ok(()) };
         match writer.finish().await {
-            Ok(finished) => {
-                self.finished.extend(finished);
+            Ok(Some(finished)) => {
+                let tokens = |written: &WrittenSstable| written.statistics.tokens;
+                let first = tokens(&finished).first;
+                let follows = self.finished.last().is_none_or(|last| tokens(last).last <= first);
+                assert!(follows, "the fragments of a run follow one another");
+                self.finished.push(finished);
                 Ok(())
             }
+            Ok(None) => Ok(()),
             Err(error) => {
                 self.unlink(id).await;
                 Err(error)

@@ -124,6 +124,8 @@ impl<'o> Strategy<'o> {
 /// A task to merge these.
 pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why: Why) -> Task {
     pieces.sort_unstable();
+    assert!(!pieces.is_empty(), "a merge has inputs");
+    assert!(pieces.windows(2).all(|pair| pair[0] < pair[1]), "a piece is merged once");
     Task::Merge(MergeTask { pieces, level, fragment_bytes, why })
 }
 

@@ -16,8 +16,8 @@
 use std::cmp::Ordering;
 use std::mem;
 
-use model::Deletion;
 use model::row::{RowRef, merge};
+use model::{Deletion, Token};
 
 use super::{Cursor, Fragment, Head};
 use crate::error::Result;
@@ -31,6 +31,8 @@ pub struct Merge<C> {
     deletion: Deletion,
     in_force: Deletion,
     first: usize,
+    /// The token of the partition that the merge is in.
+    token: Option<Token>,
     static_merged: Option<Vec<u8>>,
     shown: Shown,
     merged: Vec<u8>,
@@ -80,6 +82,7 @@ impl<C: Cursor> Merge<C> {
             deletion: Deletion::NONE,
             in_force: Deletion::NONE,
             first: 0,
+            token: None,
             static_merged: None,
             shown: Shown::Lane(0),
             merged: Vec::new(),
@@ -163,6 +166,7 @@ impl<C: Cursor> Merge<C> {
         let Fragment::Change { position, deletion } = one.cursor.fragment() else {
             unreachable!("only called for a change")
         };
+        assert!(one.here && one.shows && !one.used, "a lane is used for what it shows");
         for other in others.iter_mut().filter(|lane| lane.here && lane.shows) {
             if let Fragment::Change { position: at, deletion } = other.cursor.fragment()
                 && at == position
@@ -186,6 +190,8 @@ impl<C: Cursor> Merge<C> {
         let Fragment::Row { clustering, row: first } = self.lanes[index].cursor.fragment() else {
             unreachable!("only called for a row")
         };
+        let one = &self.lanes[index];
+        assert!(one.here && one.shows && !one.used, "a lane is used for what it shows");
         let mut count = 1;
         for other in self.lanes[index + 1..].iter().filter(|lane| lane.here && lane.shows) {
             let Fragment::Row { clustering: at, row } = other.cursor.fragment() else { continue };
@@ -215,7 +221,7 @@ impl<C: Cursor> Merge<C> {
 }
 
 #[inline]
-fn place<C: Cursor>(cursor: &C) -> (model::Token, &[u8]) {
+fn place<C: Cursor>(cursor: &C) -> (Token, &[u8]) {
     let head = cursor.head();
     (head.token, head.key)
 }
@@ -229,6 +235,8 @@ impl<C: Cursor> Cursor for Merge<C> {
         if !self.choose_partition() {
             return Ok(false);
         }
+        let token = self.lanes[self.first].cursor.head().token;
+        assert!(self.token.replace(token).is_none_or(|last| last <= token), "partitions ascend");
         self.unite_heads();
         Ok(true)
     }

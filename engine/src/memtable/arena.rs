@@ -42,6 +42,8 @@ impl Arena {
         }
         let handle = Handle { chunk: index(self.chunks.len() - 1), offset: index(self.end) };
         self.end += count;
+        let chunk = self.chunks.last().map_or(0, |chunk| chunk.len());
+        assert!(self.end <= chunk, "what is reserved lies in its chunk");
         handle
     }
 

@@ -144,6 +144,7 @@ impl<E: Entry> Leaves<E> {
         if index == 0 {
             self.prefixes[leaf] = entry.prefix();
         }
+        assert!(self.leaves[leaf].len() < LEAF_ENTRIES_MAX, "a full leaf was split");
         self.leaves[leaf].insert(index, entry);
         self.bytes += self.leaf_bytes(leaf) - before;
     }
@@ -158,6 +159,7 @@ impl<E: Entry> Leaves<E> {
                 self.bytes -= self.leaf_bytes(place.leaf) + size_of::<u64>() + size_of::<Vec<E>>();
                 self.leaves.remove(place.leaf);
                 self.prefixes.remove(place.leaf);
+                assert_eq!(self.prefixes.len(), self.leaves.len(), "each leaf has its prefix");
             }
         }
         entry
@@ -165,6 +167,7 @@ impl<E: Entry> Leaves<E> {
 
     /// Moves the entries from `middle` on into a new leaf; with none, it begins with `entry`'s prefix.
     fn split(&mut self, leaf: usize, middle: usize, entry: &E) {
+        assert!(middle > 0 && middle <= self.leaves[leaf].len(), "no leaf is left empty");
         let before = self.leaf_bytes(leaf);
         let mut upper = Vec::with_capacity(LEAF_ENTRIES_MAX);
         upper.extend(self.leaves[leaf].drain(middle..));
@@ -173,6 +176,7 @@ impl<E: Entry> Leaves<E> {
         self.leaves.insert(leaf + 1, upper);
         self.bytes += self.leaf_bytes(leaf) + self.leaf_bytes(leaf + 1) - before;
         self.bytes += size_of::<u64>() + size_of::<Vec<E>>();
+        assert_eq!(self.prefixes.len(), self.leaves.len(), "each leaf has its prefix");
     }
 
     fn leaf_bytes(&self, leaf: usize) -> usize {

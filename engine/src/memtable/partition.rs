@@ -103,6 +103,7 @@ impl Slot {
 
     fn fill(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
         let count = parts[0].len() + parts[1].len();
+        assert!(count <= self.space as usize, "bytes are put where they have space");
         let (first, second) = arena.get_mut(self.handle, count).split_at_mut(parts[0].len());
         first.copy_from_slice(parts[0]);
         second.copy_from_slice(parts[1]);
@@ -136,7 +137,7 @@ impl RowEntry {
 
     /// Replaces the row. The clustering key may come from the arena itself, so it is given again.
     pub(super) fn set_row(&mut self, arena: &mut Arena, clustering: &[u8], row: &[u8]) {
-        debug_assert_eq!(clustering.len(), self.clustering_len as usize);
+        assert_eq!(clustering.len(), self.clustering_len as usize, "the key of a row stays");
         self.slot.set(arena, [clustering, row]);
     }
 }

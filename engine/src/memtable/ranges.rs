@@ -137,8 +137,11 @@ impl Ranges {
     }
 
     fn put(&mut self, start: Box<[u8]>, stretch: Stretch) {
+        assert!(start < stretch.end, "a stretch holds a position");
+        assert!(!stretch.deletion.is_none(), "a stretch is deleted");
         self.bytes += STRETCH_BYTES + start.len() + stretch.end.len();
-        self.by_start.insert(start, stretch);
+        let twin = self.by_start.insert(start, stretch);
+        assert!(twin.is_none(), "one stretch begins at a position");
     }
 }
 

@@ -102,6 +102,8 @@ pub(super) struct BlockBuilder {
 
 impl BlockBuilder {
     pub(super) fn head(&mut self, head: &Head<'_>) {
+        let reminds = matches!(head.rest, HeadRest::Continues { .. });
+        assert!(!reminds || self.slots.is_empty(), "a partition goes on at the start of a block");
         let mut flags = if head.deletion.is_none() { 0 } else { DELETED };
         flags |= match head.rest {
             HeadRest::Begins { static_row: None } => PARTITION,
@@ -125,6 +127,7 @@ impl BlockBuilder {
     }
 
     pub(super) fn row(&mut self, row: &Row<'_>) {
+        assert!(!self.slots.is_empty(), "a block begins with a head");
         self.slots.item(|out| {
             out.push(ROW);
             put_bytes(out, row.clustering);
@@ -133,6 +136,8 @@ impl BlockBuilder {
     }
 
     pub(super) fn bound(&mut self, bound: &Bound<'_>) {
+        assert!(!self.slots.is_empty(), "a block begins with a head");
+        assert_ne!(bound.below, bound.above, "a bound changes the deletion in force");
         let below = if bound.below.is_none() { 0 } else { BELOW };
         let above = if bound.above.is_none() { 0 } else { ABOVE };
         self.slots.note();

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use model::{Deletion, Token};
 
 use super::block::{Block, HeadRest, Inner};
-use super::frame::Kind;
 use super::file::{Reading, Sstable};
+use super::frame::Kind;
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::window::Window;

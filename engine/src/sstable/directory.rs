@@ -30,7 +30,11 @@ pub(super) struct DirectoryBuilder {
 impl DirectoryBuilder {
     /// Adds the next block.
     pub(super) fn push(&mut self, first: Token, continues: bool, offset: u64) {
+        let follows = self.tokens.last().is_none_or(|last| *last <= first.biased());
+        assert!(follows, "blocks ascend by token");
+        assert!(self.offsets.last().is_none_or(|last| *last <= offset), "blocks ascend by offset");
         let index = self.tokens.len();
+        assert!(index > 0 || !continues, "the first block begins a partition");
         if index.is_multiple_of(64) {
             self.continues.push(0);
         }
@@ -46,6 +50,10 @@ impl DirectoryBuilder {
 
     /// The directory of blocks that end at `end`.
     pub(super) fn finish(mut self, end: u64) -> Directory {
+        assert!(
+            self.offsets.last().is_none_or(|last| *last <= end),
+            "the data ends after its blocks"
+        );
         self.offsets.push(end);
         let base = self.tokens.first().copied().unwrap_or(0);
         let universe = self.tokens.last().copied().unwrap_or(0) - base;
@@ -82,6 +90,7 @@ impl Directory {
 
     /// Offset and length of a block's frame.
     pub(super) fn frame(&self, block: usize) -> (u64, usize) {
+        assert!(block < self.blocks(), "a block of the file");
         let offset = self.offsets.get(block);
         (offset, (self.offsets.get(block + 1) - offset) as usize)
     }
@@ -104,6 +113,7 @@ impl Directory {
 
     /// The last block of the partition that `block` ends with.
     pub(super) fn run_end(&self, block: usize) -> usize {
+        assert!(block < self.blocks(), "a block of the file");
         let mut next = block + 1;
         while next < self.blocks() {
             let word = !self.continues[next / 64] >> (next % 64);

@@ -71,6 +71,10 @@ impl Filter {
     pub(super) fn fold(&mut self) {
         let needed =
             (self.keys * u64::from(self.bits_per_key)).div_ceil(BLOCK_BITS).max(1) as usize;
+        assert!(
+            self.blocks.is_empty() || self.bits_per_key > 0,
+            "a filter that is read is not folded"
+        );
         while self.blocks.len().is_multiple_of(2) && self.blocks.len() / 2 >= needed {
             let join = |pair: &[[u64; 8]; 2]| std::array::from_fn(|i| pair[0][i] | pair[1][i]);
             self.blocks = self.blocks.as_chunks::<2>().0.iter().map(join).collect();

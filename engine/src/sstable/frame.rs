@@ -112,6 +112,7 @@ impl Framer {
 
 /// Puts the checksum into a frame, once its offset in the file is known.
 pub(super) fn seal(frame: &mut [u8], seed: u64, offset: u64) -> u64 {
+    assert!(frame.len() >= HEAD_BYTES, "a frame has its head");
     let checksum = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
     frame[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
     checksum

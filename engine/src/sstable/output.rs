@@ -53,17 +53,20 @@ impl Output {
             done += SSTABLE_WRITE_BYTES;
         }
         self.staged.drain(..done);
+        assert!(!self.is_full(), "every full piece is written");
         Ok(())
     }
 
     /// Writes the rest, which ends at an aligned offset, and makes the file and its name durable.
     pub(super) async fn finish(mut self) -> Result<u64> {
+        let end = self.offset();
         self.drain().await?;
         let rest = self.staged.len();
         if rest > 0 {
             self.write(0, rest).await?;
         }
         let Some(file) = self.file.take() else { return Ok(0) };
+        assert_eq!(self.written, end, "all that was staged is written");
         file.sync().await?;
         file.close().await?;
         self.disk.sync_dir(&self.path.parent()).await?;

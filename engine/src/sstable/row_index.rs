@@ -15,7 +15,7 @@ use model::bytes::{Cursor, put_bytes, put_varint};
 
 use super::frame::{Framer, Kind};
 use super::slots::{Slots, SlotsBuilder};
-use crate::limits::INDEX_NODE_BYTES;
+use crate::limits::{INDEX_LEVELS_MAX, INDEX_NODE_BYTES};
 use crate::planted::{Bug, planted};
 
 /// Where a node is.
@@ -106,6 +106,7 @@ impl RowIndexBuilder {
     ) -> (Vec<u8>, NodeRef) {
         let Level { slots, first_separator, before } = &mut self.levels[level];
         let count = slots.count();
+        assert!(count > 1, "a node has a child");
         let mut raw = Vec::new();
         slots.finish(count, &mut raw);
         *before += count as u64 - 1;
@@ -117,6 +118,7 @@ impl RowIndexBuilder {
     /// Closes the tree; gives its root.
     pub(super) fn finish(mut self, framer: &mut Framer, region: &mut Vec<u8>) -> NodeRef {
         assert!(self.blocks > 0, "an index has blocks");
+        assert!(self.levels.len() <= INDEX_LEVELS_MAX, "a search comes to its end");
         let mut level = 0;
         loop {
             let (separator, node) = self.close(level, framer, region);

@@ -84,6 +84,10 @@ impl SlotsBuilder {
         for offset in &mut self.offsets {
             *offset -= end as u32;
         }
+        assert!(
+            self.offsets.first().is_none_or(|first| first & !MARK == 0),
+            "nothing lies between"
+        );
         self.noted &= !self.offsets.is_empty();
     }
 }

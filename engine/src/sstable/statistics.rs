@@ -209,6 +209,8 @@ impl Observer {
 
     /// The beginning of a partition; partitions ascend.
     pub(super) fn partition(&mut self, token: Token, deletion: Deletion, stat: Option<RowRef<'_>>) {
+        let ascends = self.all.partitions == 0 || self.all.tokens.last <= token;
+        assert!(ascends, "partitions ascend");
         self.all.partitions += 1;
         self.all.tokens.first = self.all.tokens.first.min(token);
         self.all.tokens.last = token;
@@ -256,6 +258,12 @@ impl Observer {
 
     /// What was seen.
     pub(super) fn finish(mut self, raw_bytes: u64) -> Statistics {
+        let all = &self.all;
+        assert!(
+            all.oldest_timestamp <= all.newest_timestamp || all.cells == 0,
+            "the oldest is older"
+        );
+        assert!(all.statics <= all.partitions, "a partition has one static row at most");
         self.all.raw_bytes = raw_bytes;
         if self.lives {
             self.all.last_death_s = u32::MAX;

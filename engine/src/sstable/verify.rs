@@ -1,8 +1,8 @@
 //! Reads all of a file and checks every byte that means something: after it was written, and by a scrub.
 
+use super::file::{Reading, Sstable, SstableIdentity};
 use super::footer::digest;
 use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
-use super::file::{Reading, Sstable, SstableIdentity};
 use super::window::Window;
 use crate::cache::BlockCache;
 use crate::error::Result;

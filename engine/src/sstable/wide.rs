@@ -31,6 +31,8 @@ impl WideTable {
     /// Adds the next.
     pub(super) fn push(&mut self, wide: Wide) {
         assert!(self.0.last().is_none_or(|last| last.token <= wide.token), "partitions ascend");
+        let follows = self.0.last().is_none_or(|last| last.first_block < wide.first_block);
+        assert!(follows, "a wide partition begins a block");
         self.0.push(wide);
     }
 

@@ -207,6 +207,8 @@ impl Writer {
             return Ok(None);
         }
         let (proof, statistics) = self.put_sections();
+        assert!(statistics.partitions > 0, "a file with blocks holds a partition");
+        assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
         let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
@@ -224,6 +226,7 @@ impl Writer {
         let partition = self.partition.as_mut().expect("called inside a partition");
         let static_row = partition.static_row.take();
         let static_row = static_row.as_deref().map(RowRef::trusted);
+        assert!(!partition.begun, "a partition begins once");
         partition.begun = true;
         partition.bytes =
             partition.key.len() as u64 + static_row.map_or(0, |row| row.bytes().len() as u64);
@@ -252,6 +255,7 @@ impl Writer {
         if head_at > 0 {
             self.cut(head_at);
             let partition = self.partition.as_mut().expect("called inside a partition");
+            assert!(self.block.count() > 0, "the head of the partition is left in the block");
             partition.head_at = 0;
             self.block_first = Some((partition.token, false));
         }
@@ -267,6 +271,7 @@ impl Writer {
     fn continue_partition(&mut self, place: &[u8]) {
         let number = self.directory.blocks();
         self.cut(self.block.count());
+        assert_eq!(self.directory.blocks(), number + 1, "a block was cut");
         let partition = self.partition.as_mut().expect("called inside a partition");
         let (framer, region) = (&mut self.framer, &mut self.index);
         let rows = partition.rows.get_or_insert_with(|| {
@@ -306,6 +311,7 @@ impl Writer {
 
     /// Makes a block of the first `count` entries.
     fn cut(&mut self, count: usize) {
+        assert!(count > 0, "a block has entries");
         let (token, continues) = self.block_first.take().expect("a block has a first entry");
         self.raw.clear();
         self.block.finish(count, &mut self.raw);
@@ -326,6 +332,7 @@ impl Writer {
 
     /// Stages everything after the data.
     fn put_sections(&mut self) -> (FileDigest, Statistics) {
+        assert!(self.partition.is_none() && self.block.count() == 0, "all the data is in blocks");
         let data_bytes = self.output.offset();
         let mut sections_digest = self.put_index();
         let index_bytes = self.output.offset() - data_bytes;
@@ -383,6 +390,11 @@ impl Writer {
             offset += bytes as u64;
             rest = after;
         }
+        assert_eq!(
+            offset - self.output.offset(),
+            self.index.len() as u64,
+            "frames fill the region"
+        );
         self.output.staged().append(&mut self.index);
         so_far
     }
@@ -392,6 +404,7 @@ impl Writer {
             (self.output.offset() as usize + FOOTER_BYTES).next_multiple_of(WRITE_ALIGN_BYTES);
         let offset = (end - FOOTER_BYTES) as u64;
         let zeros = (offset - self.output.offset()) as usize;
+        assert!(offset >= self.output.offset(), "the footer is the last of the file");
         let bytes = footer.encode(self.seed, offset);
         let staged = self.output.staged();
         staged.resize(staged.len() + zeros, 0);

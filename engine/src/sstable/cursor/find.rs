@@ -117,6 +117,7 @@ impl SstableCursor<'_> {
         let first = if head_at == 0 { directory.run_start(number) } else { number };
         let is_last = Block::new(slots).end_of(head_at) == slots.count();
         let last = if is_last { directory.run_end(number) } else { number };
+        assert!(first <= number && number <= last, "a run holds the block that it was found in");
         let root = if last > first { self.table.wide.beginning_in(first) } else { None };
         Run { first, last, root: root.map(|wide| wide.root) }
     }

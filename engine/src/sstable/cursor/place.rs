@@ -92,6 +92,8 @@ impl SstableCursor<'_> {
 
     /// Takes a block of the run in hand.
     pub(super) async fn take_block(&mut self, number: usize) -> Result<()> {
+        let run = &self.run;
+        assert!((run.first..=run.last).contains(&number), "a block of the partition in hand");
         let slots = self.block(number).await?;
         let block = Block::new(&slots);
         let head_at = if number == self.run.first { self.head_at_first() } else { 0 };
@@ -103,6 +105,7 @@ impl SstableCursor<'_> {
         if head.order_of(ours.token, ours.key).is_ne() || (number > self.run.first && end < 2) {
             return Err(self.damaged(number, "a block of another partition"));
         }
+        assert!(head_at < end && end <= slots.count(), "a part of the block in hand");
         self.end = end;
         self.block = Some(InBlock { number, slots, head_at });
         Ok(())
