@@ -132,7 +132,7 @@ impl Background {
             if let Err(error) = self.trusted(result) {
                 tracing::warn!(shard = %self.me, ?job, %error, "failed, and will be tried again");
             }
-            self.running(&job).set(false);
+            assert!(self.running(&job).replace(false), "one job of a kind at a time");
             self.look.notify();
         });
     }

@@ -52,6 +52,7 @@ impl Clock {
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
         let timestamp = self.wall_us.get().max(self.last_timestamp_us.get() + 1);
+        assert!(timestamp > self.last_timestamp_us.get(), "a timestamp is given once");
         self.last_timestamp_us.set(timestamp);
         timestamp
     }

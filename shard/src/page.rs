@@ -65,6 +65,7 @@ impl Page {
 
     /// Adds the rows of `next`, which come after those here, and takes over how it ended.
     pub fn join(&mut self, next: Page) {
+        assert!(self.more.is_none(), "rows follow those of a read that had come to its end");
         let shift = self.bytes.len();
         if let Some((token, key)) = next.last {
             self.last = Some((token, key.start + shift..key.end + shift));
@@ -106,6 +107,7 @@ impl Page {
                 return ReadEnd { rows: place.rows, more };
             }
         }
+        assert_eq!(place.rows, self.rows, "each row of the page was given");
         ReadEnd { rows: self.rows, more: self.more.clone() }
     }
 }

@@ -82,7 +82,8 @@ impl<R> Slot<R> {
 
     /// Gives the reply to the task that waits.
     pub(crate) fn put(&self, reply: Reply<R>) {
-        self.reply.set(Some(reply));
+        let before = self.reply.replace(Some(reply));
+        assert!(before.is_none(), "a task gets one reply");
         self.ready.notify();
     }
 
@@ -100,6 +101,8 @@ pub(crate) struct Peers<P: Protocol> {
     outbox: RefCell<Outbox<Mail<P>>>,
     /// Requests that may still be sent to each peer.
     credits: RefCell<Vec<usize>>,
+    /// Requests that may be sent to a peer that has answered all before.
+    credits_max: usize,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
 }
 
@@ -107,11 +110,14 @@ impl<P: Protocol> Peers<P> {
     /// The peers at the other ends of `port`, whose rings have `slots` slots each.
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
+        let credits_max = slots / 2;
+        assert!(credits_max > 0, "a ring has slots for a request and its reply");
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
-            credits: RefCell::new(vec![slots / 2; shards]),
+            credits: RefCell::new(vec![credits_max; shards]),
+            credits_max,
             waiting: RefCell::default(),
         }
     }
@@ -138,7 +144,7 @@ impl<P: Protocol> Peers<P> {
                 receive(Received::Question(Asker { from, id }, request));
             }
             Message::Answer { id, reply } => {
-                self.credits.borrow_mut()[from.index()] += 1;
+                self.return_credit(from);
                 receive(Received::Answer(self.forget(id), reply));
             }
         });
@@ -152,9 +158,11 @@ impl<P: Protocol> Peers<P> {
         Ok(())
     }
 
-    /// Gives back what was reserved for a request to `peer` that is not sent.
+    /// Gives back what was reserved for a request to `peer` that was answered, or is not sent.
     pub(crate) fn return_credit(&self, peer: ShardId) {
-        self.credits.borrow_mut()[peer.index()] += 1;
+        let credit = &mut self.credits.borrow_mut()[peer.index()];
+        *credit += 1;
+        assert!(*credit <= self.credits_max, "a credit comes back once");
     }
 
     /// Sends a request whose credit is spent.

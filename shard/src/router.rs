@@ -65,6 +65,7 @@ impl<P: Protocol> Shard<P> {
 
     fn write_everywhere(&self, record: &[u8], ticket: Ticket) -> Result<()> {
         let parts = self.split_record(record)?;
+        assert!(parts.len() > 1, "what has one owner is not split");
         for (spent, (owner, _)) in parts.iter().enumerate() {
             if *owner != self.me()
                 && let Err(error) = self.peers.spend_credit(*owner)

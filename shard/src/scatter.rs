@@ -165,6 +165,10 @@ impl RangeWalk {
     /// Takes the answer to that.
     pub fn take(&mut self, page: Page) {
         let limits = &mut self.left.limits;
+        assert!(
+            page.rows <= limits.rows.min(limits.page_rows),
+            "a shard gives what it was asked for"
+        );
         limits.rows = limits.rows.saturating_sub(page.rows);
         limits.page_rows = limits.page_rows.saturating_sub(page.rows);
         limits.page_bytes = limits.page_bytes.saturating_sub(page.bytes());

@@ -43,6 +43,7 @@ impl CurrentSchema {
 
     /// Follows `schema` from now on.
     fn replace(&self, schema: Arc<Schema>) {
+        assert!(schema.number > self.number.get(), "a core follows later schemas only");
         self.number.set(schema.number);
         self.current.replace(schema);
     }
@@ -90,7 +91,8 @@ impl<P: Protocol> Shard<P> {
             }
         };
         let result = self.append_change(&mut log, alteration).await;
-        self.schema.log.replace(Some(log));
+        let other = self.schema.log.replace(Some(log));
+        assert!(other.is_none(), "there is one log of the schema");
         let schema = result?;
         let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
         assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");

@@ -121,11 +121,13 @@ impl<T> Suspended<T> {
         let waker = self.waker(key);
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => {
-                self.entries.borrow_mut().remove(key);
+                let other = self.entries.borrow_mut().remove(key);
+                assert!(other.is_none(), "a key has one entry");
                 Some(output)
             }
             Poll::Pending => {
-                self.entries.borrow_mut()[key] = Some(future);
+                let other = self.entries.borrow_mut()[key].replace(future);
+                assert!(other.is_none(), "a key has one entry");
                 None
             }
         }

@@ -67,6 +67,7 @@ pub fn mesh<T: Send>(shards: usize) -> io::Result<Vec<Port<T>>> {
 }
 
 fn mesh_of<T: Send>(shards: usize, slots: usize) -> io::Result<Vec<Port<T>>> {
+    assert!(shards > 0, "a mesh has a core");
     let bells: Vec<Bell> = (0..shards).map(|_| Bell::new()).collect::<io::Result<_>>()?;
     let bells: Arc<[Bell]> = bells.into();
     let mut ports: Vec<Port<T>> = (0..shards)
@@ -115,6 +116,7 @@ impl<T> Outbox<T> {
         if self.dirty.is_empty() {
             return;
         }
+        assert!(self.dirty.len() < self.to.len(), "each peer is listed once");
         for &to in &self.dirty {
             self.to[to].as_mut().expect("only peers get dirty").publish();
         }
@@ -151,6 +153,7 @@ impl<T> Inbox<T> {
             }
             consumer.release();
         }
+        assert!(taken <= budget, "no more is handed out than was asked for");
         self.first = (self.first + 1) % peers.max(1);
         taken
     }

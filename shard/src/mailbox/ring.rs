@@ -114,6 +114,8 @@ impl<T> Producer<T> {
     #[inline]
     pub(super) fn publish(&mut self) {
         if self.has_unpublished() {
+            let unread = self.tail.wrapping_sub(self.head_seen);
+            assert!(unread <= self.ring.slots.len(), "no more waits than there are slots");
             // Release: the slots are written before the consumer can see the new tail.
             self.ring.tail.store(self.tail, Ordering::Release);
             self.published = self.tail;
@@ -160,6 +162,8 @@ impl<T> Consumer<T> {
     #[inline]
     pub(super) fn release(&mut self) {
         if self.head != self.released {
+            let unread = self.tail_seen.wrapping_sub(self.head);
+            assert!(unread <= self.ring.slots.len(), "no more waits than there are slots");
             self.ring.head.store(self.head, Ordering::Release);
             self.released = self.head;
         }
