@@ -219,6 +219,15 @@ mod tests {
     }
 
     #[test]
+    fn space_that_cannot_be_told_is_refused_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let refusal = check_free_space(&missing).unwrap_err();
+        assert!(refusal.contains(&missing.display().to_string()), "{refusal}");
+        assert!(engine::io::space_of(folder.path()).unwrap().total_bytes > 0);
+    }
+
+    #[test]
     fn refusals_of_the_kernel_name_their_fix() {
         assert!(io_uring_verdict("2").unwrap_err().contains("sysctl kernel.io_uring_disabled=0"));
         assert!(io_uring_verdict("0").is_ok());

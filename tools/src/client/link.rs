@@ -62,7 +62,7 @@ impl Link {
         &self.stream
     }
 
-    /// What STARTUP settled.
+    /// What STARTUP chose holds from here on.
     pub fn establish(&mut self, compression: Compression) {
         self.reader.establish(self.version, compression);
         self.writer.establish(self.version, compression);
