@@ -75,10 +75,17 @@ pub const BATCH_WARN_BYTES: usize = 5 << 10;
 pub const UNLOGGED_BATCH_WARN_PARTITIONS: usize = 10;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
+/// Most digits of a number that is written as text: reading them takes time with the square of their number.
+pub const NUMBER_DIGITS_MAX: usize = 100_000;
+/// Most bytes of a varint, or of a decimal's digits, that is computed with or shown as text: that too takes time with
+/// the square. A longer one is stored, read, and compared as the bytes it is.
+pub const NUMBER_BYTES_MAX: usize = 64 << 10;
 
 // A statement does not take more than a result may.
 const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
+// A digit has less than 3.4 bits: what can be written can be computed with, and shown again.
+const _: () = assert!(NUMBER_DIGITS_MAX * 34 / 80 < NUMBER_BYTES_MAX);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;
 

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 pub use duration::Duration;
 use model::CqlType;
-pub use number::{Decimal, exponent_problem, put_decimal};
+pub use number::{Decimal, check_number_bytes, exponent_problem, put_decimal};
 pub use show::value_literal;
 pub(crate) use text::timestamp_text;
 pub use text::to_text;

@@ -4,7 +4,7 @@ use model::CqlType;
 use num_bigint::BigInt;
 
 use crate::error::{Error, Result};
-use crate::limits::DECIMAL_SCALE_MAX;
+use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, NUMBER_DIGITS_MAX};
 
 /// The bytes of a number of the type.
 pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
@@ -31,8 +31,11 @@ pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
         CqlType::Double => {
             float(text).map(|n| bytes(n.to_be_bytes())).ok_or_else(|| wrong("double"))
         }
+        CqlType::Varint | CqlType::Decimal if is_too_long(text) => Err(Error::invalid(format!(
+            "a {ty} of more than {NUMBER_DIGITS_MAX} digits cannot be written as text"
+        ))),
         CqlType::Varint => {
-            text.parse::<BigInt>().map(|n| n.to_signed_bytes_be()).map_err(|_| wrong("BigInteger"))
+            whole(text).map(|n| n.to_signed_bytes_be()).ok_or_else(|| wrong("BigInteger"))
         }
         CqlType::Decimal => {
             Decimal::parse(text).map(|n| n.to_bytes()).ok_or_else(|| {
@@ -51,6 +54,26 @@ fn float(text: &str) -> Option<f64> {
         "-infinity" => Some(f64::NEG_INFINITY),
         number => number.parse().ok(),
     }
+}
+
+/// Whether a number in text has more digits than are read: those of its exponent and its marks count too.
+fn is_too_long(text: &str) -> bool {
+    text.len() > NUMBER_DIGITS_MAX
+}
+
+/// The whole number of these digits: the one place where digits become a number. `None` if they are too many.
+fn whole(digits: &str) -> Option<BigInt> {
+    if is_too_long(digits) { None } else { digits.parse().ok() }
+}
+
+/// Refuses a varint or decimal, in wire form, that is too long to be computed with or to be shown.
+pub fn check_number_bytes(ty: &CqlType, value: &[u8]) -> Result<()> {
+    if matches!(ty, CqlType::Varint | CqlType::Decimal) && value.len() > NUMBER_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a {ty} of more than {NUMBER_BYTES_MAX} bytes is not computed with or shown as text"
+        )));
+    }
+    Ok(())
 }
 
 /// What Java's `BigDecimal` says of a number whose exponent it cannot hold.
@@ -101,7 +124,7 @@ impl Decimal {
         if whole.trim_start_matches(['-', '+']).is_empty() && fraction.is_empty() {
             return None;
         }
-        let unscaled = format!("{whole}{fraction}").parse().ok()?;
+        let unscaled = self::whole(&format!("{whole}{fraction}"))?;
         let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
         let scale = i32::try_from(scale).ok()?;
         Some(Decimal { unscaled, scale })

@@ -161,3 +161,33 @@ proptest! {
         }
     }
 }
+
+/// Each digit was multiplied with all before it: 16 MB of them took a core for minutes.
+#[test]
+fn a_number_of_millions_of_digits_is_refused_as_text() {
+    use crate::limits::NUMBER_DIGITS_MAX;
+    let longest = "7".repeat(NUMBER_DIGITS_MAX);
+    for ty in [CqlType::Varint, CqlType::Decimal] {
+        let bytes = value(&longest, &ty).expect("as long as it may be");
+        assert_eq!(to_text(&ty, &bytes).expect("it is shown again"), longest);
+        let refused = format!("a {ty} of more than 100000 digits cannot be written as text");
+        assert_eq!(value(&format!("{longest}7"), &ty), Err(refused));
+    }
+    let long = format!("{longest}.7");
+    assert_eq!(Decimal::parse(&long), None);
+    let literal = Literal { kind: LiteralKind::Float, text: long };
+    assert_eq!(natural_type(&literal), Some(CqlType::Decimal));
+}
+
+/// So did each byte of one that was bound and is shown.
+#[test]
+fn a_number_of_millions_of_bytes_is_not_shown() {
+    use crate::limits::NUMBER_BYTES_MAX;
+    for ty in [CqlType::Varint, CqlType::Decimal] {
+        assert!(to_text(&ty, &[1; 9]).is_ok());
+        assert_eq!(
+            to_text(&ty, &vec![1; NUMBER_BYTES_MAX + 1]).expect_err("too long").to_string(),
+            format!("a {ty} of more than 65536 bytes is not computed with or shown as text")
+        );
+    }
+}

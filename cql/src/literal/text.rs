@@ -6,15 +6,16 @@ use model::CqlType;
 use model::types::hex;
 use num_bigint::BigInt;
 
-use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days};
+use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, check_number_bytes, civil_of_days};
 use crate::error::{Error, Result};
 
-/// A scalar as text, as Cassandra shows it.
+/// A scalar as text, as Cassandra shows it; an error for a number longer than any that is shown.
 pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
     let broken = || Error::invalid(format!("{} is not a value of type {ty}", hex(value)));
     fn array<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
         value.try_into().ok()
     }
+    check_number_bytes(ty, value)?;
     let text = match ty {
         CqlType::Ascii | CqlType::Text => {
             std::str::from_utf8(value).map_err(|_| broken())?.to_owned()

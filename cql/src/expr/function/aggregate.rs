@@ -9,7 +9,8 @@ use num_bigint::{BigInt, Sign};
 use super::arithmetic::wrapped;
 use super::{Aggregate, Signature};
 use crate::error::{Error, Result};
-use crate::literal::Decimal;
+use crate::limits::NUMBER_BYTES_MAX;
+use crate::literal::{Decimal, check_number_bytes};
 
 /// The state of an aggregate: what it knows of the rows so far.
 #[derive(Clone, Debug)]
@@ -93,8 +94,13 @@ impl Accumulator {
                 self.floats.add(number.map_err(|_| model::Error::Malformed("double"))?);
             }
             CqlType::Decimal => {
+                check_number_bytes(&self.ty, value)?;
                 let number =
                     Decimal::from_bytes(value).ok_or(model::Error::Malformed("decimal"))?;
+                // A scale that each row makes larger makes the sum longer.
+                if self.decimals.unscaled.bits() / 8 > NUMBER_BYTES_MAX as u64 {
+                    return Err(Error::invalid("the sum of these decimals has too many digits"));
+                }
                 let (known, number, scale) = self.decimals.aligned(&number).ok_or_else(|| {
                     Error::invalid("the sum of these decimals has too many digits")
                 })?;

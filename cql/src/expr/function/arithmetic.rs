@@ -3,17 +3,20 @@
 //! Integers of fixed width wrap. Decimals have 10,000 digits at most, rounded half up; a quotient
 //! has 32 behind the point, or as many more as it begins with zeros.
 
+use std::f64::consts::LOG10_2;
+
 use model::CqlType;
 use model::limits::CELL_BYTES_MAX;
-use num_bigint::{BigInt, Sign};
+use num_bigint::{BigInt, BigUint, Sign};
 
 use super::Call;
 use super::time::millis_of;
 use crate::error::Error;
 use crate::lang::ast::BinaryOp;
-use crate::limits::DECIMAL_SCALE_MAX;
+use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX};
 use crate::literal::{
-    Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, civil_of_days, days_of_civil, to_text,
+    Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, check_number_bytes, civil_of_days,
+    days_of_civil, to_text,
 };
 
 /// A result, or why there is none.
@@ -31,6 +34,8 @@ const PRECISION_MAX: usize = 10_000;
 /// `left op right`; null if one of them is empty.
 pub(super) fn calculate(op: BinaryOp, call: &Call<'_>) -> crate::error::Result<Option<Vec<u8>>> {
     let [left, right] = [0, 1].map(|index| (call.ty(index), call.value(index)));
+    check_number_bytes(left.0, left.1)?;
+    check_number_bytes(right.0, right.1)?;
     outcome(op, left, right, call.result()).map_err(|reason| Error::Function {
         keyspace: "system".into(),
         function: op.symbol().to_string(),
@@ -168,10 +173,18 @@ fn of_integer(op: BinaryOp, a: &BigInt, b: &BigInt, by_zero: &str) -> Result<Big
     Ok(match op {
         BinaryOp::Add => a + b,
         BinaryOp::Subtract => a - b,
-        BinaryOp::Multiply => a * b,
+        BinaryOp::Multiply => product(a, b)?,
         BinaryOp::Divide => a / b,
         BinaryOp::Modulo => a % b,
     })
+}
+
+/// The product; an error, before it is made, if it could have more bytes than numbers that are computed with.
+fn product(a: &BigInt, b: &BigInt) -> Result<BigInt, String> {
+    if (a.bits() + b.bits()) / 8 > NUMBER_BYTES_MAX as u64 {
+        return Err(format!("the result may have more than {NUMBER_BYTES_MAX} bytes"));
+    }
+    Ok(a * b)
 }
 
 fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
@@ -185,7 +198,7 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
     }
     if op == BinaryOp::Multiply {
         let scale = a.scale.checked_add(b.scale).ok_or_else(too_long)?;
-        return rounded(Decimal { unscaled: &a.unscaled * &b.unscaled, scale });
+        return rounded(Decimal { unscaled: product(&a.unscaled, &b.unscaled)?, scale });
     }
     if op == BinaryOp::Divide {
         return quotient(a, b);
@@ -196,7 +209,12 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
 
 /// The number of decimal digits, without the sign.
 pub(super) fn digits(number: &BigInt) -> i64 {
-    number.magnitude().to_string().len() as i64
+    // 2^(bits - 1) <= number < 2^bits: most often both ends have as many.
+    let bits = number.bits() as f64;
+    let least = ((bits - 1.0).max(0.0) * LOG10_2) as u32 + 1;
+    let most = (bits * LOG10_2) as u32 + 1;
+    let one_more = most > least && *number.magnitude() >= BigUint::from(10u8).pow(least);
+    i64::from(least) + i64::from(one_more)
 }
 
 /// `a / b`, rounded half up.
@@ -288,4 +306,21 @@ fn shifted(op: BinaryOp, millis: i64, by: &Duration) -> Option<i64> {
     days.checked_mul(MILLIS_OF_DAY)?
         .checked_add(millis.rem_euclid(MILLIS_OF_DAY))?
         .checked_add(sign * (by.nanos / NANOS_OF_MILLI))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_counted_as_they_are_shown() {
+        let mut number = BigInt::from(1);
+        assert_eq!(digits(&BigInt::ZERO), 1);
+        for count in 1..400 {
+            assert_eq!(digits(&(-&number)), count, "the least of {count}");
+            assert_eq!(digits(&(&number * 7)), count);
+            number *= 10;
+            assert_eq!(digits(&(&number - 1)), count, "the largest of {count}");
+        }
+    }
 }

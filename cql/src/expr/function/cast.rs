@@ -9,7 +9,7 @@ use super::table::is_number;
 use super::time::{date_of_millis, millis_of};
 use crate::error::Result;
 use crate::limits::DECIMAL_SCALE_MAX;
-use crate::literal::{Decimal, to_text};
+use crate::literal::{Decimal, check_number_bytes, to_text};
 
 /// Whether there is a cast from one type to another: none is from a type to itself.
 pub(in crate::expr) fn is_castable(from: &CqlType, to: &CqlType) -> bool {
@@ -45,6 +45,7 @@ pub(super) fn cast(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     if value.is_empty() && !matches!(from, CqlType::Ascii) {
         return Ok(None);
     }
+    check_number_bytes(from, value)?;
     Ok(match to {
         CqlType::Text | CqlType::Ascii => Some(to_text(from, value)?.into_bytes()),
         CqlType::Timestamp => millis_of(from, value).map(|millis| millis.to_be_bytes().to_vec()),

@@ -10,7 +10,7 @@ use super::Call;
 use super::arithmetic::{decimal, float, integer, wrapped};
 use super::real;
 use crate::error::{Error, Result};
-use crate::literal::Decimal;
+use crate::literal::{Decimal, check_number_bytes};
 
 /// The value of a function of one number; null of an empty value.
 type Outcome = Result<Option<Vec<u8>>>;
@@ -37,6 +37,7 @@ pub(super) fn abs(call: &Call<'_>) -> Outcome {
 /// zero.
 pub(super) fn round(call: &Call<'_>) -> Outcome {
     let (ty, value) = (call.ty(0), call.value(0));
+    check_number_bytes(ty, value)?;
     Ok(match ty {
         CqlType::Float => float((ty, value)).map(|number| {
             let whole = (number + 0.5).floor() as i32;
@@ -77,6 +78,7 @@ fn compute(
     of_decimal: fn(&Decimal) -> std::result::Result<Decimal, String>,
 ) -> Outcome {
     let (ty, value) = (call.ty(0), call.value(0));
+    check_number_bytes(ty, value)?;
     let of_decimal = |number: &Decimal| of_decimal(number).map_err(Error::invalid);
     Ok(match ty {
         CqlType::Float | CqlType::Double => {

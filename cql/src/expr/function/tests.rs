@@ -438,3 +438,39 @@ fn a_default_that_is_larger_than_a_cell_is_refused_when_it_is_prepared() {
     }
     assert_eq!(db.ok(&of("vector<vector<tinyint, 2>, 2>")), "[[0, 0], [0, 0]]");
 }
+
+/// 100 operators made 1.6 GB of a number of 16 MB, at prepare too.
+#[test]
+fn products_and_functions_of_long_numbers_are_refused_before_they_are_made() {
+    let mut db = Database::with("k int PRIMARY KEY, b blob, v varint, e decimal");
+    let blob = |bytes: usize| format!("0x{}", "01".repeat(bytes));
+    let put = |bytes: usize| {
+        let (v, e) = (blob(bytes), blob(bytes));
+        format!("INSERT INTO t (k, v, e) VALUES (1, blob_as_varint({v}), blob_as_decimal({e}))")
+    };
+    db.ok(&put(40_000));
+    let product =
+        "the operation 'varint * varint' failed: the result may have more than 65536 bytes";
+    assert_eq!(db.err("SELECT v * v FROM t"), product);
+    let decimals = db.err("SELECT e * e FROM t");
+    assert!(decimals.ends_with("the result may have more than 65536 bytes"), "{decimals}");
+    let literal = "9".repeat(100_000);
+    assert_eq!(db.err(&format!("SELECT {literal} * {literal} FROM t")), product);
+    db.ok(&put(100_000));
+    for (ty, text) in [
+        ("varint", "v + 1"),
+        ("varint", "CAST(v AS text)"),
+        ("varint", "CAST(v AS double)"),
+        ("varint", "to_json(v)"),
+        ("varint", "log(v)"),
+        ("decimal", "e / 2"),
+        ("decimal", "round(e)"),
+        ("decimal", "sum(e)"),
+    ] {
+        let refused =
+            format!("a {ty} of more than 65536 bytes is not computed with or shown as text");
+        assert_eq!(db.err(&format!("SELECT {text} FROM t")), refused, "{text}");
+    }
+    let bytes = format!("\"{}\"", blob(100_000));
+    assert_eq!(db.ok("SELECT varint_as_blob(v) FROM t"), bytes);
+}
