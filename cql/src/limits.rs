@@ -50,6 +50,7 @@ pub const IN_PRODUCT_MAX: usize = 100;
 /// Most values of one `IN`.
 pub const IN_LIST_MAX: usize = 10_000;
 /// Most bytes of the keys that the `IN`s of a statement name together: a long value beside an `IN` is in each of them.
+/// And of those that a bound of several columns has, where a value is repeated for each column behind it.
 /// The values of one list alone, which came in a frame, always fit.
 pub const IN_KEY_BYTES_MAX: usize = 2 * FRAME_BODY_BYTES_MAX as usize;
 /// Most bind markers of a statement: their number is a `[short]` on the wire.

@@ -223,7 +223,7 @@ pub(super) fn check_total(bytes: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the keys that an IN names with the other columns have more than {IN_KEY_BYTES_MAX} bytes: name fewer in one statement"
+        "the keys that an IN names with the other columns, or that a bound of several columns has, take more than {IN_KEY_BYTES_MAX} bytes: name fewer in one statement"
     )))
 }
 

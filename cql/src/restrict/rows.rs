@@ -306,10 +306,9 @@ impl RowChoice {
                     continue;
                 }
                 let values = bound.values.eval(columns, bindings)?;
-                let bytes = values.iter().map(|value| value.len()).sum::<usize>();
                 // Alone it takes what its client sent; only copies of it are many.
-                if prefixes.len() > 1 {
-                    check_total(bytes.saturating_mul(prefixes.len()))?;
+                if prefixes.len() > 1 || columns.len() > 1 {
+                    check_total(piece_bytes(&prefixes, &values))?;
                 }
                 let half = Half { columns, values: &values, side, bound };
                 let mut pieces = Vec::new();
@@ -384,6 +383,20 @@ fn whole(prefix: &[u8]) -> Slice {
     let mut end = prefix.to_vec();
     end.push(AFTER);
     Slice { start: prefix.to_vec(), end }
+}
+
+/// Bytes of what stands before each column in the pieces of a bound: for each prefix that, and the values before.
+fn piece_bytes(prefixes: &[RowKey], values: &[Cow<'_, [u8]>]) -> usize {
+    let each_prefix = prefixes.iter().map(|prefix| prefix.bytes).sum::<usize>();
+    let lengths = values.iter().map(|value| value.len());
+    let grown = lengths.scan(0usize, |before, length| {
+        *before = before.saturating_add(length);
+        Some(*before)
+    });
+    let of_values = grown.fold(0, usize::saturating_add);
+    each_prefix
+        .saturating_mul(values.len())
+        .saturating_add(of_values.saturating_mul(prefixes.len()))
 }
 
 /// All that is on one side of a bound.

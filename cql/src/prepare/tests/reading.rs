@@ -430,3 +430,23 @@ fn a_long_value_beside_an_in_is_not_copied_without_end() {
     let short = run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &vec![b'x'; 3000]);
     assert_eq!(short, nothing);
 }
+
+/// The values before a column are copied for each: one frame of 8 MB became gigabytes.
+#[test]
+fn a_bound_of_many_columns_is_not_copied_without_end() {
+    let names: Vec<String> = (0..100).map(|index| format!("c{index}")).collect();
+    let columns = names.join(", ");
+    let typed = names.join(" text, ");
+    let mut db = Database::with(&format!("k int, {typed} text, PRIMARY KEY (k, {columns})"));
+    let markers = vec!["?"; 100].join(", ");
+    let text = format!("SELECT k FROM t WHERE k = 1 AND ({columns}) > ({markers})");
+    let mut run = |bytes: usize| {
+        let first = vec![b'x'; bytes];
+        let mut values = vec![Value::Bytes(&first)];
+        values.resize(100, Value::Bytes(b""));
+        db.run(&text, &bound(&values)).map_err(|error| error.to_string())
+    };
+    assert_eq!(run(65_000), Ok(String::new()));
+    let refused = run(1 << 20).unwrap_err();
+    assert!(refused.starts_with("the keys that an IN names"), "{refused}");
+}
