@@ -26,6 +26,7 @@ pub mod planted;
 pub mod prepare;
 pub mod restrict;
 pub mod rows;
+mod steps;
 #[cfg(test)]
 mod testing;
 mod types;

@@ -23,6 +23,7 @@ pub mod ordered;
 pub mod read;
 pub mod row;
 pub mod schema;
+mod steps;
 pub mod token;
 pub mod types;
 

@@ -11,8 +11,10 @@
 //! Invariant: a statement with a marker that got no type is refused. Not here: which function a call means
 //! (`resolve.rs`), the terms of a relation (`restrict`).
 
+use std::collections::HashSet;
+
 use model::CqlType;
-use model::schema::{Column, ColumnKind, Schema, Table};
+use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
 use super::draft::{Callee, Draft, Form, Pending, Style};
 use super::function::{self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
@@ -25,6 +27,7 @@ use super::{Kind, Signature, Term};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
+use crate::steps::step;
 use crate::types::resolve_type;
 
 /// The type and name of what a value is expected for.
@@ -43,6 +46,13 @@ impl ExpectedType {
     }
 }
 
+/// The columns that a selection names, each once.
+#[derive(Default)]
+struct Named {
+    columns: Vec<Column>,
+    known: HashSet<ColumnId>,
+}
+
 /// Compiles the expressions of one statement and collects its markers.
 pub struct Compiler<'a> {
     /// The schema that user types are looked up in.
@@ -58,6 +68,7 @@ pub struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     /// A compiler for a statement on `table` whose markers have these names.
     pub fn new(schema: &'a Schema, table: &'a Table, names: &'a [Option<String>]) -> Self {
+        step(names.len());
         Compiler::going_on(schema, table, names, vec![None; names.len()])
     }
 
@@ -86,6 +97,7 @@ impl<'a> Compiler<'a> {
 
     /// Gives a marker its type. `named` is its name, unless it was written with one.
     pub fn mark(&mut self, marker: u16, named: &str, ty: CqlType) {
+        step(1);
         let written = self.names[usize::from(marker)].clone();
         self.markers[usize::from(marker)] = Some(Marker {
             keyspace: self.table.keyspace.clone(),
@@ -105,8 +117,9 @@ impl<'a> Compiler<'a> {
 
     /// What a `SELECT` of these expressions selects; of none, all columns.
     pub fn select(&mut self, exprs: &[&Expr]) -> Result<Selected> {
-        let mut columns = Vec::new();
-        exprs.iter().try_for_each(|expr| self.collect(expr, &mut columns))?;
+        let mut named = Named::default();
+        exprs.iter().try_for_each(|expr| self.collect(expr, &mut named))?;
+        let mut columns = named.columns;
         if exprs.is_empty() {
             columns = self.table.columns().to_vec();
         }
@@ -126,32 +139,32 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds the columns that an expression names, each once.
-    fn collect(&self, expr: &Expr, columns: &mut Vec<Column>) -> Result<()> {
+    fn collect(&self, expr: &Expr, named: &mut Named) -> Result<()> {
         match expr {
             Expr::Column(name) => {
                 let column = self.column_named(name)?;
-                if !columns.iter().any(|known| known.id == column.id) {
-                    columns.push(column.clone());
+                if named.known.insert(column.id) {
+                    named.columns.push(column.clone());
                 }
                 Ok(())
             }
             Expr::Part(inner, _)
             | Expr::TypeHint(_, inner)
             | Expr::Cast(inner, _)
-            | Expr::Negate(inner) => self.collect(inner, columns),
+            | Expr::Negate(inner) => self.collect(inner, named),
             Expr::List(items) | Expr::Set(items) | Expr::Tuple(items) | Expr::Call(_, items) => {
-                items.iter().try_for_each(|item| self.collect(item, columns))
+                items.iter().try_for_each(|item| self.collect(item, named))
             }
             Expr::Map(entries) => entries.iter().try_for_each(|(key, value)| {
-                self.collect(key, columns)?;
-                self.collect(value, columns)
+                self.collect(key, named)?;
+                self.collect(value, named)
             }),
             Expr::Udt(fields) => {
-                fields.iter().try_for_each(|(_, value)| self.collect(value, columns))
+                fields.iter().try_for_each(|(_, value)| self.collect(value, named))
             }
             Expr::Binary(_, left, right) => {
-                self.collect(left, columns)?;
-                self.collect(right, columns)
+                self.collect(left, named)?;
+                self.collect(right, named)
             }
             Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::CountRows => Ok(()),
         }

@@ -12,6 +12,7 @@ use super::function::Function;
 use super::{Signature, Term};
 use crate::lang::ast::{Expr, Literal};
 use crate::literal;
+use crate::steps::step;
 
 /// How well an expression can be a value of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +170,7 @@ impl Draft<'_> {
 
     /// How well it can be a value of a type.
     pub(super) fn fit(&self, ty: &CqlType, resolve: Resolve<'_>) -> Fit {
+        step(1);
         match (&self.form, ty) {
             (Form::Typed(term), _) => type_fit(&term.ty, ty),
             (Form::Hint(own, _), _) => type_fit(own, ty),

@@ -27,6 +27,7 @@ use crate::lang::ast::{
 };
 use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
+use crate::steps::step;
 
 /// The plan of one statement.
 pub(super) fn compile(
@@ -353,7 +354,11 @@ impl Cells {
 
     /// Adds an operation. Those of elements are done together; a whole value stands alone.
     fn assign(&mut self, column: &Column, op: CellOp) -> Result<()> {
-        let is_whole = |op: &CellOp| matches!(op, CellOp::Set(_));
+        step(1);
+        let is_whole = |op: &CellOp| {
+            step(1);
+            matches!(op, CellOp::Set(_))
+        };
         let name = &column.name;
         let Some(place) = self.places.get_mut(&column.id) else {
             self.push(column, op);

@@ -9,6 +9,8 @@
 //! such as `(a, b) > (1, 2) AND a < 3`, may begin at the same column, each with another end. Not here: which
 //! restrictions make a key or a slice, and what needs ALLOW FILTERING.
 
+use std::collections::HashSet;
+
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 
@@ -59,6 +61,14 @@ pub(super) struct TupleRestriction {
     pub(super) columns: Vec<Column>,
     /// The condition on the columns.
     pub(super) kind: Kind,
+}
+
+impl TupleRestriction {
+    /// The position of the first column, and that behind the last.
+    fn positions(&self) -> (usize, usize) {
+        let first = usize::from(self.columns[0].position);
+        (first, first + self.columns.len())
+    }
 }
 
 /// All restrictions of a statement.
@@ -198,8 +208,8 @@ impl Restrictions {
     ) -> Result<()> {
         let key = compiler.table.partition_key();
         let columns = names.iter().map(|name| find(name, compiler)).collect::<Result<Vec<_>>>()?;
-        let twice = (1..names.len()).any(|index| names[..index].contains(&names[index]));
-        if twice {
+        let mut seen = HashSet::new();
+        if !names.iter().all(|name| seen.insert(name)) {
             return Err(Error::invalid(
                 "The token() function contains duplicate partition key components",
             ));
@@ -271,8 +281,11 @@ impl Restrictions {
             self.multis.push(new);
             return Ok(());
         }
+        // Each has clustering columns that follow each other.
+        let (begin, end) = new.positions();
         let meets = |old: &TupleRestriction| {
-            old.columns.iter().any(|old| new.columns.iter().any(|new| new.id == old.id))
+            let (first, behind) = old.positions();
+            first < end && begin < behind
         };
         let Some(index) = self.multis.iter().position(meets) else {
             self.multis.push(new);
@@ -391,6 +404,7 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
         let right = shown(&relation.operand);
         format!("({}) {} {right}", names.join(", "), relation.operator.symbol())
     };
+    let mut seen = HashSet::new();
     for (index, column) in columns.iter().enumerate() {
         if column.kind != ColumnKind::Clustering {
             return Err(Error::invalid(format!(
@@ -398,7 +412,7 @@ fn check_tuple(columns: &[Column], relation: &Relation) -> Result<()> {
                 column.name
             )));
         }
-        if columns[..index].iter().any(|other| other.id == column.id) {
+        if !seen.insert(column.id) {
             return Err(Error::invalid(format!(
                 "Column \"{}\" appeared twice in a relation: {}",
                 column.name,

@@ -7,6 +7,7 @@ use super::super::error::Result;
 use super::super::header::Version;
 use super::super::reader::{Reader, Value};
 use super::super::writer;
+use crate::steps::step;
 
 /// Bound values: positional, or each with the name of its marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,7 @@ impl<'a> Values<'a> {
         let Values { version, named, count, items } = *self;
         let mut reader = Reader::new(items);
         (0..count).map(move |_| {
+            step(1);
             let name = if named { reader.string().expect("walked when decoded") } else { "" };
             (name, reader.value(version).expect("walked when decoded"))
         })

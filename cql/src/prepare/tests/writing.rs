@@ -1,6 +1,7 @@
 //! Rows written: inserted, updated, deleted, with times to live, and how much one statement may write.
 
 use super::*;
+use crate::steps::steps_of;
 
 #[test]
 fn rows_are_inserted_updated_and_deleted() {
@@ -173,7 +174,9 @@ fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number()
     for text in
         [format!("UPDATE t SET {puts} WHERE k = 1"), format!("DELETE {removed} FROM t WHERE k = 1")]
     {
-        prepare(&text, &db.schema, Some("ks")).expect("a write");
+        let (steps, prepared) = steps_of(|| prepare(&text, &db.schema, Some("ks")));
+        prepared.expect("a write");
+        assert!((30_000..60_000 * 4).contains(&steps), "{steps} comparisons of operations");
     }
     db.ok("DELETE m[0], m, m[1], m FROM t WHERE k = 1");
     for text in [
