@@ -6,7 +6,7 @@
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
 
-use super::arithmetic::wrapped;
+use super::arithmetic::{decimal, wrapped};
 use super::{Aggregate, Signature};
 use crate::error::{Error, Result};
 use crate::limits::NUMBER_BYTES_MAX;
@@ -87,11 +87,11 @@ impl Accumulator {
         match self.ty {
             CqlType::Float => {
                 let number = value.try_into().map(f32::from_be_bytes);
-                self.floats.add(number.map_err(|_| model::Error::Malformed("float"))?.into());
+                self.add_float(number.map_err(|_| model::Error::Malformed("float"))?.into());
             }
             CqlType::Double => {
                 let number = value.try_into().map(f64::from_be_bytes);
-                self.floats.add(number.map_err(|_| model::Error::Malformed("double"))?);
+                self.add_float(number.map_err(|_| model::Error::Malformed("double"))?);
             }
             CqlType::Decimal => {
                 check_number_bytes(&self.ty, value)?;
@@ -116,6 +116,13 @@ impl Accumulator {
         Ok(())
     }
 
+    fn add_float(&mut self, value: f64) {
+        match self.aggregate {
+            Aggregate::Avg => self.floats.add_to_average(value),
+            _ => self.floats.add(value),
+        }
+    }
+
     /// The result over all rows so far, in wire form; `None` for null.
     pub fn result(&self) -> Option<Vec<u8>> {
         match self.aggregate {
@@ -131,8 +138,8 @@ impl Accumulator {
     /// The sum, divided.
     fn number(&self, by: u64) -> Vec<u8> {
         match self.ty {
-            CqlType::Float => ((self.floats.value() / by as f64) as f32).to_be_bytes().to_vec(),
-            CqlType::Double => (self.floats.value() / by as f64).to_be_bytes().to_vec(),
+            CqlType::Float => (self.floats.divided(by) as f32).to_be_bytes().to_vec(),
+            CqlType::Double => self.floats.divided(by).to_be_bytes().to_vec(),
             CqlType::Decimal => self.decimals.to_bytes(),
             CqlType::Varint => (&self.integers / by).to_signed_bytes_be(),
             _ => wrapped(&(&self.integers / by), self.ty.fixed_bytes().unwrap_or(8)),
@@ -142,12 +149,14 @@ impl Accumulator {
 
 /// A sum of floats by Kahan's method: what each addition rounds away is brought to the next. In Cassandra's own steps,
 /// so that every bit is the same.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FloatSum {
     sum: f64,
     compensation: f64,
     /// Without compensation, which makes no number of infinities.
     plain: f64,
+    /// The sum of an average, once it is too large for a float: `FloatAvgAggregate` of Cassandra.
+    large: Option<Decimal>,
 }
 
 impl FloatSum {
@@ -159,10 +168,46 @@ impl FloatSum {
         self.sum = rounded;
     }
 
+    /// Adds a value of an average, whose sum may be larger than any float.
+    fn add_to_average(&mut self, value: f64) {
+        match &mut self.large {
+            Some(large) if value.is_finite() => *large = exact_sum(large, &exact(value)),
+            Some(_) => *self = FloatSum { sum: value, plain: value, ..FloatSum::default() },
+            None => {
+                let before = self.sum;
+                self.add(value);
+                if self.sum.is_infinite() && before.is_finite() && value.is_finite() {
+                    self.large = Some(exact_sum(&exact(before), &exact(value)));
+                }
+            }
+        }
+    }
+
+    /// The sum, divided by a count; a large one is rounded half to even where its digits end.
+    fn divided(&self, by: u64) -> f64 {
+        match &self.large {
+            Some(Decimal { unscaled, scale }) => {
+                let quotient = Decimal { unscaled: half_even(unscaled, by), scale: *scale };
+                quotient.to_string().parse().expect("a decimal is shown as a float is written")
+            }
+            None => self.value() / by as f64,
+        }
+    }
+
     fn value(&self) -> f64 {
         let sum = self.sum + self.compensation;
         if sum.is_nan() && self.plain.is_infinite() { self.plain } else { sum }
     }
+}
+
+/// The digits that a finite float is shown with.
+fn exact(value: f64) -> Decimal {
+    decimal((&CqlType::Double, &value.to_be_bytes())).expect("a finite float is a decimal")
+}
+
+fn exact_sum(a: &Decimal, b: &Decimal) -> Decimal {
+    let (a, b, scale) = a.aligned(b).expect("the scales of floats are less than 700 apart");
+    Decimal { unscaled: a + b, scale }
 }
 
 /// The quotient as a whole number, rounded half to even.
@@ -203,5 +248,18 @@ mod tests {
         assert_eq!(result(Aggregate::Sum, &infinite), f64::INFINITY);
         assert_eq!(result(Aggregate::Avg, &infinite), f64::INFINITY);
         assert!(result(Aggregate::Sum, &[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    }
+
+    /// The sum is infinite before it is divided. The digits are those of Cassandra's `FloatAvgAggregate`.
+    #[test]
+    fn an_average_whose_sum_is_too_large_for_a_float_is_one() {
+        let average = |values: &[f64]| result(Aggregate::Avg, values);
+        assert_eq!(average(&[1e308, 1e308]), 1e308);
+        assert_eq!(average(&[1.5e308, 1.5e308, 1.0]), 1e308);
+        assert_eq!(average(&[1e308, 1e308, -1e308]), 3e307);
+        assert_eq!(average(&[-f64::MAX, -f64::MAX]), -f64::MAX);
+        assert_eq!(average(&[1e308, 1e308, f64::INFINITY, 1.0]), f64::INFINITY);
+        assert!(average(&[1e308, 1e308, f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+        assert_eq!(result(Aggregate::Sum, &[1e308, 1e308]), f64::INFINITY);
     }
 }
