@@ -59,6 +59,8 @@ pub const BIND_MARKERS_MAX: usize = 65_535;
 pub const BATCH_STATEMENTS_MAX: usize = 65_535;
 /// Bytes after which a page ends, as sent.
 pub const PAGE_BYTES: u64 = 1 << 20;
+/// Bytes of an answer after which its page ends: a SELECT may name a stored value often.
+pub const PAGE_ANSWER_BYTES: usize = 4 << 20;
 /// Rows that one step of an aggregate reads.
 pub const UNPAGED_ROWS: u64 = 10_000;
 /// Largest result that is not paged: as much as the smallest shard has memory.
@@ -85,6 +87,9 @@ pub const NUMBER_BYTES_MAX: usize = 64 << 10;
 // A statement does not take more than a result may.
 const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
+const _: () = assert!(PAGE_BYTES < PAGE_ANSWER_BYTES as u64);
+// A page has space for a row that is many times as long as what ends it.
+const _: () = assert!(PAGE_ANSWER_BYTES * 16 <= RESULT_BYTES_MAX);
 // A digit has less than 3.4 bits: what can be written can be computed with, and shown again.
 const _: () = assert!(NUMBER_DIGITS_MAX * 34 / 80 < NUMBER_BYTES_MAX);
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.

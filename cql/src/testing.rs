@@ -233,7 +233,7 @@ impl Database {
         let page = Page { rows: self.page_rows, state: Some(state) };
         let bound = plan.bind_read(&bindings, page)?;
         let (mut out, mut shown) = (Vec::new(), String::new());
-        let mut encoder = plan.encoder(&bindings, bound.encoder_limit, &mut out)?;
+        let mut encoder = plan.encoder(&bindings, &bound, &mut out)?;
         let command = bound.command.expect("it reads something");
         self.read(&command, &mut encoder);
         let rows = encoder.finish()?;
@@ -250,7 +250,7 @@ impl Database {
             let page = Page { rows: self.page_rows, state: state.as_deref() };
             let bound = plan.bind_read(&bindings, page)?;
             let mut out = Vec::new();
-            let mut encoder = plan.encoder(&bindings, bound.encoder_limit, &mut out)?;
+            let mut encoder = plan.encoder(&bindings, &bound, &mut out)?;
             let mut end = ReadEnd::default();
             if let Some(mut command) = bound.command.clone() {
                 loop {

@@ -236,7 +236,7 @@ impl Shard {
             let page = Page { rows: Some(PAGE_ROWS), state: state.as_deref() };
             let Ok(bound) = plan.bind_read(bindings, page) else { return rows };
             let mut out = Vec::new();
-            let encoder = plan.encoder(bindings, bound.encoder_limit, &mut out);
+            let encoder = plan.encoder(bindings, &bound, &mut out);
             let Ok(mut encoder) = encoder else { return rows };
             let mut end = ReadEnd::default();
             if let Some(mut command) = bound.command.clone() {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Selection, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
-use crate::limits::{PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
+use crate::limits::{PAGE_ANSWER_BYTES, PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
 use crate::planted::{Bug, planted};
 use crate::restrict::{PartitionChoice, RowKey, Where, for_each_key};
 use crate::rows::{ResultEncoder, RowOrder, Shape};
@@ -72,6 +72,8 @@ pub struct BoundRead {
     pub encoder_limit: u64,
     /// Whether the read goes on by itself until nothing is left: the result has no pages.
     pub reads_all: bool,
+    /// Bytes of the answer after which its page ends; the largest number if it has no pages.
+    pub page_answer_bytes: usize,
 }
 
 impl SelectPlan {
@@ -105,7 +107,13 @@ impl SelectPlan {
                 resume = Some(state.resume);
             }
         }
-        let nothing = BoundRead { command: None, encoder_limit: limit, reads_all: gathers };
+        let is_paged = !gathers && page.rows.is_some();
+        let nothing = BoundRead {
+            command: None,
+            encoder_limit: limit,
+            reads_all: gathers,
+            page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
+        };
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
         if let Some(resume) = &resume {
             check_resume(resume, &partitions, &self.table)?;
@@ -127,15 +135,14 @@ impl SelectPlan {
             resume,
             now_s: bindings.time.now_s,
         };
-        Ok(BoundRead { command: Some(command), encoder_limit: limit, reads_all: gathers })
+        Ok(BoundRead { command: Some(command), ..nothing })
     }
 
-    /// The encoder of the result's rows at the end of `out`. `limit` counts result rows that the
-    /// read cannot count: groups, and rows that are sorted after.
+    /// The encoder of the result's rows at the end of `out`.
     pub fn encoder<'a>(
         &'a self,
         bindings: &Bindings<'a>,
-        limit: u64,
+        bound: &BoundRead,
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let per_partition = self.per_partition_limit.as_ref();
@@ -145,7 +152,8 @@ impl SelectPlan {
             group_by: self.group_by,
             groups_per_partition: limit_of(per_partition, bindings)?,
             order: self.sorted_after,
-            limit,
+            limit: bound.encoder_limit,
+            page_answer_bytes: bound.page_answer_bytes,
             has_old_form: self.has_old_form,
         };
         ResultEncoder::new(shape, bindings, out)

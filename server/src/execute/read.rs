@@ -251,7 +251,7 @@ impl Executor {
         let SelectRun { run, plan, bindings } = *select;
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let open = run.statement.open_rows(envelope, run.target, out);
-        let mut encoder = plan.encoder(bindings, bound.encoder_limit, out)?;
+        let mut encoder = plan.encoder(bindings, bound, out)?;
         let end = match &bound.command {
             None => ReadEnd::default(),
             Some(command) if system::is_computed(&plan.table.keyspace) => {
@@ -287,7 +287,7 @@ impl Executor {
         let time = parameters.time(self.state.ids());
         let bindings = Bindings::new(&values, statement.markers(), time)?;
         let open = statement.open_rows(envelope, target, out);
-        let mut encoder = plan.encoder(&bindings, bound.encoder_limit, out)?;
+        let mut encoder = plan.encoder(&bindings, &bound, out)?;
         let mut end = ReadEnd::default();
         if let Some(command) = &mut bound.command {
             let computed = match system::is_computed(&plan.table.keyspace) {
