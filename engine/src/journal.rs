@@ -169,7 +169,7 @@ impl Journal {
             return Ok(Appended::Full);
         }
         let done = self.write(entry, payload, end).await;
-        done.map_err(|error| Error::poisoned(self.poison.get_or_insert(error)))?;
+        done.map_err(|error| self.distrust(error))?;
         Ok(Appended::Durably)
     }
 
@@ -196,8 +196,13 @@ impl Journal {
         };
         match failed {
             None => Ok(()),
-            Some(error) => Err(Error::poisoned(self.poison.get_or_insert(error))),
+            Some(error) => Err(self.distrust(error)),
         }
+    }
+
+    /// Ends the trust in this journal, for an error after which nothing may be appended: the error to answer.
+    pub fn distrust(&mut self, error: Error) -> Error {
+        Error::poisoned(self.poison.get_or_insert(error))
     }
 
     /// The number of the entry that comes next.

@@ -43,7 +43,9 @@ impl SchemaLog {
     pub async fn append(&mut self, payload: &[u8]) -> Result<u64> {
         let before = self.version();
         if self.journal.append(payload).await? == Appended::Full {
-            let mut contents = Journal::read(&self.disk, &path(), KIND).await?;
+            // It syncs the file: after a sync that failed none is tried again.
+            let read = Journal::read(&self.disk, &path(), KIND).await;
+            let mut contents = read.map_err(|error| self.journal.distrust(error))?;
             contents.entries.push(payload.to_vec());
             let uuid = contents.next_uuid(self.seed);
             let (first, entries) = (contents.first, &contents.entries);

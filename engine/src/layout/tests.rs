@@ -116,3 +116,34 @@ fn the_schema_keeps_every_entry_and_its_version() {
         }
     });
 }
+
+/// A change after a failed sync was tried again, and its sync could then succeed without the bytes.
+#[test]
+fn whatever_fails_while_the_schema_is_rewritten_poisons_it() {
+    const PAYLOAD: [u8; 3000] = [7; 3000];
+    run(async |disk, sim| {
+        let mut log = SchemaLog::create(&disk, 1).await.unwrap();
+        let mut appends = 0;
+        // An entry and its claim are two writes; more of them make a new file.
+        let mut operations = 0;
+        while operations <= 2 {
+            let before = sim.ops();
+            log.append(&PAYLOAD).await.unwrap();
+            operations = sim.ops() - before;
+            appends += 1;
+        }
+        for failing in 0..operations {
+            let sim = SimDisk::new(1, Faults::default());
+            let disk = Disk::Sim(sim.clone());
+            let mut log = SchemaLog::create(&disk, 1).await.unwrap();
+            for _ in 1..appends {
+                log.append(&PAYLOAD).await.unwrap();
+            }
+            sim.set_faults(Faults { fail_op: Some(failing), ..Faults::default() });
+            let refused = log.append(&PAYLOAD).await;
+            assert!(matches!(refused, Err(Error::Poisoned(_))), "{failing}: {refused:?}");
+            let again = log.append(&PAYLOAD).await;
+            assert!(matches!(again, Err(Error::Poisoned(_))), "{failing}: {again:?}");
+        }
+    });
+}
