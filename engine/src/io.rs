@@ -28,7 +28,7 @@ use std::path::Path;
 pub use buf::{Buf, View};
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
-pub use ring::{flush, hold, open_ring, take_done};
+pub use ring::{Flushed, flush, hold, open_ring, take_done};
 pub use rng::Rng;
 pub use sim::{SimDisk, SimFile, SimLock};
 pub use sim_exec::{Outcome, SimExec};

@@ -39,12 +39,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::io as ring;
+use engine::io::{self as ring, Flushed};
 
 use crate::contention::Contention;
 use crate::gaps::Gaps;
 use crate::groups::Group;
-use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET};
+use crate::limits::{REAP_INTERVAL, REAP_INTERVAL_QUIET, RING_RETRY};
 use crate::mailbox::Bell;
 use crate::notify::Notify;
 use crate::os::EventFd;
@@ -184,7 +184,9 @@ impl Idle {
         if outstanding::any_runnable() {
             yield_now().await;
         }
-        if outstanding::any_runnable() || outstanding::any_operation() {
+        let in_executor = outstanding::any_runnable() || outstanding::any_operation();
+        // What the kernel did not take is offered again soon: the executor's sleep has no such end.
+        if in_executor && ring::flush() == Flushed::All {
             self.sleep_in_executor(|| look(poller) || has_work()).await;
         } else {
             self.sleep_here(poller, has_work).await;
@@ -197,9 +199,8 @@ impl Idle {
         self.bell().park();
         let stays = self.wake.take() || poller.has_ready() || ring::take_done() || has_work();
         if !stays {
-            poller
-                .wait(alarm.map(|at| at.saturating_duration_since(now)))
-                .expect("the epoll set is open");
+            let alarm = alarm.map(|at| at.saturating_duration_since(now));
+            poller.wait(sleep_at_most(alarm, ring::flush())).expect("the epoll set is open");
             outstanding::note_slept(now.elapsed());
             ring::take_done();
         }
@@ -245,6 +246,14 @@ impl Idle {
         self.stop.asked.set(true);
         self.stop.event.signal();
         self.stop.done.notified().await;
+    }
+}
+
+/// How long a core may sleep: until its alarm, and not for long beside what the ring still has.
+fn sleep_at_most(alarm: Option<Duration>, flushed: Flushed) -> Option<Duration> {
+    match flushed {
+        Flushed::All => alarm,
+        Flushed::Part => Some(alarm.map_or(RING_RETRY, |alarm| alarm.min(RING_RETRY))),
     }
 }
 

@@ -61,6 +61,9 @@ pub const REAP_INTERVAL: Duration = Duration::from_micros(40);
 /// The same while no request does: files of the background must be opened, timers go on.
 pub const REAP_INTERVAL_QUIET: Duration = Duration::from_micros(500);
 
+/// How long a core sleeps at most while the kernel, short of memory, has not taken all its operations on files.
+pub const RING_RETRY: Duration = Duration::from_millis(1);
+
 /// Entries of a core's rings.
 pub const RING_DEPTH: usize = 512;
 /// What the rings of one executor must be able to lock in memory.

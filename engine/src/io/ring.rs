@@ -16,7 +16,8 @@
 //!    completion is here, even when the future is dropped before.
 //! 2. At most [`RING_OPERATIONS_MAX`] are with the kernel; more wait here, in order.
 //! 3. Nothing that was started waits for a [`flush`] while the core sleeps: outside of a pass each
-//!    start flushes, and a pass flushes at its end.
+//!    start flushes, and a pass flushes at its end. If the kernel does not take all, [`Flushed`] says
+//!    so, and the core sleeps briefly.
 //!
 //! Not here: what the results mean (`dma.rs`), files that are opened, renamed or resized (glommio).
 #![expect(unsafe_code, reason = "submission queue entries name buffers and descriptors")]
@@ -72,6 +73,15 @@ enum Kind {
     Flush,
 }
 
+/// Whether the kernel has all that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// It has all of it.
+    All,
+    /// It is short of memory for requests: something waits for the next [`flush`].
+    Part,
+}
+
 enum State {
     Begun(Option<Waker>),
     /// The future was dropped: the entry goes when the kernel has let go of it.
@@ -118,13 +128,12 @@ pub fn hold() {
 
 /// Hands to the kernel what was started and is not with it. A system call if there is something.
 #[inline]
-pub fn flush() {
+pub fn flush() -> Flushed {
     HERE.with_borrow_mut(|here| {
-        if let Some(ring) = here {
-            ring.holds = false;
-            ring.flush();
-        }
-    });
+        let Some(ring) = here else { return Flushed::All };
+        ring.holds = false;
+        ring.flush()
+    })
 }
 
 /// Whether this thread has a ring.
@@ -233,18 +242,23 @@ impl Ring {
         pushed.expect("no more are begun than the queue takes");
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Flushed {
+        self.flush_by(|ring| ring.submit())
+    }
+
+    fn flush_by(&mut self, mut submit: impl FnMut(&IoUring) -> io::Result<usize>) -> Flushed {
         while self.unflushed > 0 {
-            match self.ring.submit() {
+            match submit(&self.ring) {
                 Ok(count) => self.unflushed -= count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The kernel is short of memory for requests: the next pass tries again.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
-                    return;
+                    return Flushed::Part;
                 }
                 Err(error) => panic!("the ring of a core takes nothing any more: {error}"),
             }
         }
+        Flushed::All
     }
 
     /// Takes one completion, if one is here, and says whom to wake.
@@ -382,6 +396,27 @@ mod tests {
             let buf = filled(file.buf(WRITE_ALIGN_BYTES), 1);
             let refused = driven(file.write_at(buf, 0)).await.unwrap_err();
             assert!(refused.to_string().contains("write"), "{refused}");
+        });
+    }
+
+    /// A core slept for up to a second beside operations that the kernel had never been told of.
+    #[test]
+    fn what_the_kernel_does_not_take_is_said_and_taken_later() {
+        on_disk(async |disk| {
+            let file = disk.create(&path("file")).await.unwrap();
+            let buf = filled(file.buf(WRITE_ALIGN_BYTES), 7);
+            driven(file.write_at(buf, 0)).await.unwrap();
+            hold();
+            let mut read = Box::pin(file.read_at(0, 1));
+            assert!(poll_once(read.as_mut()).await.is_none());
+            for errno in [libc::EAGAIN, libc::EBUSY] {
+                let refuse = |_: &IoUring| Err(io::Error::from_raw_os_error(errno));
+                assert_eq!(with_ring(|ring| ring.flush_by(refuse)), Flushed::Part);
+                assert_eq!(with_ring(|ring| ring.unflushed), 1);
+            }
+            assert_eq!(flush(), Flushed::All);
+            assert_eq!(*driven(read).await.unwrap(), [7]);
+            assert_eq!(flush(), Flushed::All, "nothing is left");
         });
     }
 

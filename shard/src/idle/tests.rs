@@ -156,3 +156,14 @@ fn a_file_wakes_its_core() {
     });
     core.unwrap().join().unwrap().unwrap();
 }
+
+/// A core slept to its next alarm, or without end, beside operations that the kernel had not taken.
+#[test]
+fn a_core_with_operations_that_the_kernel_has_not_taken_sleeps_briefly() {
+    let (short, long) = (RING_RETRY / 2, RING_RETRY * 1000);
+    assert_eq!(sleep_at_most(None, Flushed::All), None);
+    assert_eq!(sleep_at_most(Some(long), Flushed::All), Some(long));
+    assert_eq!(sleep_at_most(None, Flushed::Part), Some(RING_RETRY));
+    assert_eq!(sleep_at_most(Some(long), Flushed::Part), Some(RING_RETRY));
+    assert_eq!(sleep_at_most(Some(short), Flushed::Part), Some(short));
+}
