@@ -224,10 +224,12 @@ impl File {
 
     /// Reads `len` bytes at any offset; fewer where the file ends.
     pub async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
-        match self {
-            File::Dma(f) => f.read_at(offset, len).await,
-            File::Sim(f) => f.read_at(offset, len).await,
-        }
+        let view = match self {
+            File::Dma(f) => f.read_at(offset, len).await?,
+            File::Sim(f) => f.read_at(offset, len).await?,
+        };
+        assert!(view.len() <= len, "a read brings no more than was asked for");
+        Ok(view)
     }
 
     /// Reads exactly `len` bytes: a file that ends before is `Corrupt`.
@@ -250,6 +252,7 @@ impl File {
             File::Dma(f) => f.write_at(buf, offset).await?,
             File::Sim(f) => f.write_at(&buf, offset).await?,
         };
+        assert!(written <= wanted, "a write writes no more than it was given");
         if written < wanted {
             return Err(Error::io("write", self.path().as_str(), 0));
         }

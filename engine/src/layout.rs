@@ -105,6 +105,7 @@ impl Layout {
     /// Makes this the layout, durably and at once: a crash leaves the old one or this.
     pub async fn store(&self, disk: &Disk) -> Result<()> {
         assert!(self.shards > 0, "a node has a shard");
+        assert!(self.generation > 0, "generations begin at 1");
         let root = RelPath::root();
         let (path, temporary) = (root.join(NAME), root.join("layout.new"));
         if disk.exists(&temporary).await? {

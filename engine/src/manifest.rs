@@ -71,6 +71,7 @@ impl Manifest {
         first: u64,
         state: State,
     ) -> Result<Manifest> {
+        assert!(first > 0, "numbers of edits begin at 1");
         let path = dir.join(NAME);
         let journal = Journal::make(disk, &path, KIND, uuid, first, &state.entries()).await?;
         Ok(Manifest {
@@ -98,7 +99,8 @@ impl Manifest {
         if result.is_ok() {
             self.state.borrow_mut().apply(edit);
         }
-        *self.journal.borrow_mut() = Some(journal);
+        let other = self.journal.replace(Some(journal));
+        assert!(other.is_none(), "one commit after another");
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
         result
     }

@@ -132,6 +132,7 @@ impl Memtable {
         for (clustering, row) in mutation.rows() {
             self.put_row(index, clustering, row);
         }
+        assert!(before <= self.heap_bytes, "memory of a partition was counted when it grew");
         self.heap_bytes = self.heap_bytes + self.partition(index).heap_bytes() - before;
     }
 
@@ -273,6 +274,7 @@ impl Memtable {
     }
 
     fn saw(&mut self, newest: i64, oldest: i64) {
+        assert!(oldest <= newest, "the oldest is not newer than the newest");
         self.newest = Some(self.newest.map_or(newest, |other| other.max(newest)));
         self.oldest = Some(self.oldest.map_or(oldest, |other| other.min(oldest)));
     }

@@ -162,6 +162,7 @@ impl Table {
 
     /// The schema says something else now.
     pub(crate) fn set_definition(&self, definition: &schema::Table) {
+        assert_eq!(self.definition.borrow().id, definition.id, "a table keeps its id");
         let same = **self.definition.borrow() == *definition;
         if !same {
             *self.definition.borrow_mut() = Rc::new(definition.clone());

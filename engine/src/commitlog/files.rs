@@ -16,6 +16,7 @@ pub(super) fn file_name(n: u32) -> String {
 
 /// Never the same twice: `old` is what the file had before.
 pub(super) fn uuid_of(config: &Config, number: u32, old: Uuid) -> Uuid {
+    assert!(number > 0, "numbers of segments begin at 1");
     let mut bytes = old.as_bytes().to_vec();
     bytes.extend_from_slice(&number.to_le_bytes());
     Uuid::from_u128(xxh3_128_with_seed(&bytes, config.seed))
@@ -47,6 +48,7 @@ async fn fill(file: &File, bytes: u32) -> Result<()> {
         file.write_at(zeros, u64::from(offset)).await?;
         offset += len;
     }
+    assert_eq!(file.len(), u64::from(bytes), "all of the file is written");
     file.sync().await
 }
 
@@ -66,6 +68,7 @@ pub(super) async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
 
 /// Writes a block again, as it is, so that it is durable.
 pub(super) async fn rewrite(disk: &Disk, file: &File, offset: u32, block: &[u8]) -> Result<()> {
+    assert!(offset.is_multiple_of(WRITE_ALIGN_BYTES as u32), "blocks begin at whole units");
     let durably = disk.open_log(file.path()).await?;
     let mut buf = durably.buf(block.len());
     buf.put(block);

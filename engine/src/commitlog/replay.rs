@@ -221,6 +221,8 @@ impl Replay {
 
     /// Loads the next block; false at the end of the log.
     async fn next_block(&mut self) -> Result<bool> {
+        let block = &self.block;
+        assert_eq!(block.taken, block.bytes.len(), "a block is read to its end before the next");
         if planted(Bug::ReplayStopsEarly) && self.is_full(self.end)? {
             return Ok(false);
         }
@@ -247,7 +249,9 @@ impl Replay {
         let taken = if self.skipping { first } else { HEADER_BYTES };
         self.skipping &= first == bytes.len();
         self.any_block = true;
-        self.end = Position::new(at.segment(), header.end());
+        let end = Position::new(at.segment(), header.end());
+        assert!(end > self.end, "a replay comes to an end");
+        self.end = end;
         let next = self.after(self.end)?;
         if self.valid_block(next).await?.is_none() && !planted(Bug::TrustReadable) {
             rewrite(&self.disk, &self.segment(at)?.file, at.offset(), &bytes).await?;

@@ -91,6 +91,9 @@ impl<'r, S: RowSink> Page<'r, S> {
 
     /// How the read ended.
     pub(super) fn end(self) -> ReadEnd {
+        let limits = &self.command.limits;
+        assert!(self.rows <= limits.rows, "a read gives no more than was asked for");
+        assert!(self.rows <= limits.page_rows.max(1), "a page is no longer than was asked for");
         // A page that was full and found nothing more was the last.
         let more = if self.is_done() { self.more } else { None };
         ReadEnd { rows: self.rows, more }

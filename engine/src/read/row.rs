@@ -84,7 +84,10 @@ impl Read<'_> {
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
         gathered.memtables(wanted, &self.table.layers());
+        let mut newest = i64::MAX;
         for view in views {
+            assert!(view.newest() <= newest, "views come with the newest first");
+            newest = view.newest();
             if self.is_settled(&gathered, view.newest()) {
                 break;
             }

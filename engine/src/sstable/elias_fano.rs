@@ -180,6 +180,7 @@ fn put_bits(words: &mut [u64], at: usize, bits: u32, value: u64) {
     if bits == 0 {
         return;
     }
+    assert!(value <= mask(bits), "a value lies in its bits");
     words[at / 64] |= value << (at % 64);
     if at % 64 + bits as usize > 64 {
         words[at / 64 + 1] |= value >> (64 - at % 64);

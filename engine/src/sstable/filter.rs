@@ -34,6 +34,7 @@ impl Filter {
         let Some((bits_per_key, probes)) = shape(fp_chance) else {
             return Filter::default();
         };
+        assert!((1..=PROBES_MAX).contains(&probes), "a token sets some bits");
         let blocks = (keys_expected * u64::from(bits_per_key)).div_ceil(BLOCK_BITS).max(1);
         // A power of two times something small can be folded that often without losing its balance.
         let blocks = blocks.next_multiple_of(1 << (blocks.ilog2() / 2));

@@ -80,6 +80,7 @@ impl Framer {
             Some(codec) => (codec, self.compressed.as_slice()),
             None => (NONE, raw),
         };
+        assert!(payload.len() <= raw.len(), "a payload is no longer than its content");
         out.extend_from_slice(&[0; CHECKSUM_BYTES]);
         out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         out.extend_from_slice(&(raw.len() as u32).to_le_bytes());

@@ -53,6 +53,8 @@ impl LargeRow {
                 }
                 None => {
                     let (column, bytes) = (cell.column.0, bytes_of(&cell));
+                    let ascends = columns.last().is_none_or(|last| last.column < column);
+                    assert!(ascends, "the columns of a row ascend");
                     columns.push(ColumnSize { column, bytes, cells: 1 });
                 }
             }
