@@ -55,6 +55,12 @@ pub enum Bug {
     TruncateTakesLater,
     /// The row index of a wide partition gives the block behind the right one.
     IndexSkipsBlock,
+    /// A read error in a file is taken for the end of the file.
+    ReadErrorEndsFile,
+    /// A page after the first does not look into the memtables that wait to be flushed.
+    PageSkipsSealed,
+    /// A cursor that waited goes on at its old place in a memtable, where other rows are now.
+    CursorKeepsPlace,
 }
 
 impl Bug {
@@ -84,7 +90,7 @@ impl Bug {
     ];
 
     /// Those of reads: merge, cursors, pages, cache.
-    pub const OF_READS: [Bug; 8] = [
+    pub const OF_READS: [Bug; 11] = [
         Bug::MergeTakesOneRow,
         Bug::MergeForgetsDeletions,
         Bug::EnterUndeleted,
@@ -93,6 +99,9 @@ impl Bug {
         Bug::CacheMixesFiles,
         Bug::ShowDropped,
         Bug::IndexSkipsBlock,
+        Bug::ReadErrorEndsFile,
+        Bug::PageSkipsSealed,
+        Bug::CursorKeepsPlace,
     ];
 }
 

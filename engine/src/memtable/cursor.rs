@@ -20,6 +20,7 @@ use super::partition::Partition;
 use super::ranges::Hold;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
+use crate::planted::{Bug, planted};
 
 /// Goes through a memtable.
 #[derive(Debug)]
@@ -91,7 +92,9 @@ impl<'c> MemtableCursor<'c> {
             Scope::Range(range) if !self.started => {
                 (directory.normalize(memtable.find(range.first, &[]).0), range.last)
             }
-            Scope::Range(range) if memtable.version == self.version => {
+            Scope::Range(range)
+                if memtable.version == self.version || planted(Bug::CursorKeepsPlace) =>
+            {
                 (directory.after(self.directory_place), range.last)
             }
             Scope::Range(range) => {
@@ -107,14 +110,19 @@ impl<'c> MemtableCursor<'c> {
             self.started = true;
             return false;
         };
+        let locator = memtable.directory.get(place).expect("a place that was found");
+        let partition = memtable.partition(locator.index);
+        assert_eq!(partition.token.biased(), locator.position, "a partition lies at its token");
+        let (token, key) = (partition.token, partition.key.get(&memtable.arena));
+        let ascends = !self.started || (self.token, self.key.as_slice()) < (token, key);
+        assert!(ascends, "partitions ascend");
         self.started = true;
         self.version = memtable.version;
         self.directory_place = place;
-        self.index = memtable.directory.get(place).expect("a place that was found").index;
-        let partition = memtable.partition(self.index);
-        self.token = partition.token;
+        self.index = locator.index;
+        self.token = token;
         self.key.clear();
-        self.key.extend_from_slice(partition.key.get(&memtable.arena));
+        self.key.extend_from_slice(key);
         self.deletion = partition.deletion();
         let static_row = partition.rare.as_ref().and_then(|rare| rare.static_row.as_ref());
         self.static_row = static_row.map(|slot| slot.get(&memtable.arena).to_vec());
@@ -125,13 +133,14 @@ impl<'c> MemtableCursor<'c> {
 
     fn step(&mut self) -> bool {
         let memtable = self.memtable.borrow();
-        if memtable.version != self.version {
+        if memtable.version != self.version && !planted(Bug::CursorKeepsPlace) {
             // Another version: only the key of the row shown last can be trusted.
             self.inside.row_place = None;
             self.version = memtable.version;
             self.directory_place = memtable.find(self.token, &self.key).0;
         }
         let source = Source { memtable: &memtable, partition: memtable.partition(self.index) };
+        assert_eq!(source.partition.token, self.token, "a partition keeps its index");
         let later = source.partition.deletion();
         let later = if later == self.deletion { Deletion::NONE } else { later };
         while self.inside.slices_done < self.span.slices.len() {

@@ -189,7 +189,8 @@ impl<'c> SstableCursor<'c> {
     /// Moves one entry on; whether it still belongs to the slice.
     async fn walk(&mut self, slice: &Slice) -> Result<bool> {
         let Some(index) = self.peek().await? else { return Ok(false) };
-        let InBlock { number, ref slots, .. } = *self.in_hand();
+        let InBlock { number, ref slots, head_at } = *self.in_hand();
+        assert!(head_at < index && index < self.end, "an entry of the partition in hand");
         let inner = Block::new(slots).inner(index).map_err(|what| self.damaged(number, what))?;
         if !self.is_inside(&inner, slice) {
             return Ok(false);
@@ -288,11 +289,16 @@ impl<'c> SstableCursor<'c> {
 impl Cursor for SstableCursor<'_> {
     async fn next_partition(&mut self) -> Result<bool> {
         let found = match (self.next, self.span.scope) {
-            (Next::Nowhere, _) | (Next::Behind, Scope::Key(..)) => false,
-            (Next::Begin, Scope::Key(token, key)) => self.find_key(token, key).await?,
-            (Next::Begin, Scope::Range(range)) => self.find_from(range.first).await?,
-            (Next::Behind, Scope::Range(_)) => self.find_behind().await?,
+            (Next::Nowhere, _) | (Next::Behind, Scope::Key(..)) => Ok(false),
+            (Next::Begin, Scope::Key(token, key)) => self.find_key(token, key).await,
+            (Next::Begin, Scope::Range(range)) => self.find_from(range.first).await,
+            (Next::Behind, Scope::Range(_)) => self.find_behind().await,
         };
+        let found = match found {
+            Err(Error::Io { .. }) if planted(Bug::ReadErrorEndsFile) => false,
+            found => found?,
+        };
+        assert!(!found || self.block.is_some(), "what was found is in hand");
         self.next = if found { Next::Behind } else { Next::Nowhere };
         self.slices_done = 0;
         self.in_force = Deletion::NONE;

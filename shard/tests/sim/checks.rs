@@ -168,29 +168,41 @@ impl Life {
         }
     }
 
-    /// Reads a partition in pages while it is written to: each row is as it was at some time between.
+    /// Reads a partition, or all that a shard has of a table, in pages while it is written to: each row is as it was at
+    /// some time between.
     pub(crate) async fn race_read(&mut self) -> Lived {
         self.take_answers()?;
-        let part: Part = (1 + self.rng.index(TABLES - 1), self.rng.below(KEYS.into()) as u8);
-        let key = vec![part.1];
-        let (id, now_s, from) = {
-            let w = self.world.borrow();
-            (w.workload.id(part.0), w.workload.now_s, w.visible().count(part))
+        let (table, key) = (1 + self.rng.index(TABLES - 1), self.rng.below(KEYS.into()) as u8);
+        let shard = self.node.shard_of(token(key));
+        let (parts, partitions): (Vec<Part>, Partitions) = match self.rng.one_in(2) {
+            true => (vec![(table, key)], Partitions::Keys(vec![(token(key), Box::from([key]))])),
+            false => {
+                let keys = (0..KEYS).filter(|key| self.node.shard_of(token(*key)) == shard);
+                (keys.map(|key| (table, key)).collect(), Partitions::Range(TokenRange::ALL))
+            }
         };
-        let keys = Partitions::Keys(vec![(token(part.1), key.clone().into())]);
-        let mut command = command(id, keys, now_s);
+        let (id, now_s, before) = {
+            let w = self.world.borrow();
+            (w.workload.id(table), w.workload.now_s, w.visible())
+        };
+        let mut command = command(id, partitions, now_s);
         command.reversed = self.rng.one_in(2);
-        let engine = self.node.engines[self.node.shard_of(token(part.1))].clone();
+        let engine = self.node.engines[shard].clone();
         let mut rng = Rng::new(self.rng.roll());
         let (taken, written) = zip(scan(&engine, command, &mut rng), self.write_some()).await;
-        let seen = taken?.0.remove(&key).unwrap_or_default();
+        let taken = taken?;
         written?;
         let mut w = self.world.borrow_mut();
-        let facts = w.said();
-        let states: Vec<Seen> =
-            (from..=facts.count(part)).map(|until| facts.seen_of(part, 0..until, now_s)).collect();
-        assert_between(&seen, &states, part);
-        w.tally.raced += u64::from(states.len() > 1);
+        let (facts, mut raced) = (w.said(), false);
+        for part in parts {
+            let seen = taken.0.get(&vec![part.1]).cloned().unwrap_or_default();
+            let counts = before.count(part)..=facts.count(part);
+            let states: Vec<Seen> =
+                counts.map(|until| facts.seen_of(part, 0..until, now_s)).collect();
+            assert_between(&seen, &states, part);
+            raced |= states.len() > 1;
+        }
+        w.tally.raced += u64::from(raced);
         Ok(())
     }
 
@@ -234,8 +246,10 @@ impl Life {
     }
 }
 
-/// Whether each row, and the static one, is as in one of the states.
+/// Whether each row, and the static one, is as in one of the states, and is given once.
 fn assert_between(seen: &Seen, states: &[Seen], part: Part) {
+    let once: BTreeSet<&Vec<u8>> = seen.rows.iter().map(|(at, _)| at).collect();
+    assert_eq!(once.len(), seen.rows.len(), "a row of {part:?} comes twice: {seen:?}");
     let row = |state: &Seen, at: &[u8]| {
         state.rows.iter().find(|(place, _)| place == at).map(|(_, cells)| cells.clone())
     };
