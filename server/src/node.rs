@@ -126,10 +126,11 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let executor = Executor::new(opened.shard.clone(), state);
     let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
+    let given = clock.clone();
     let config = PassConfig {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
-        on_over: Box::new(move || done.done()),
+        on_over: Box::new(move || done.done(given.last_timestamp_us())),
         admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),

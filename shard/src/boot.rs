@@ -43,9 +43,9 @@ pub struct Home {
 }
 
 impl Home {
-    /// Notes that timestamps up to `wall_us` may have been given out.
-    pub(crate) async fn leave(&self, wall_us: i64) -> Result<()> {
-        let timestamp_high = self.layout.timestamp_high.max(wall_us);
+    /// Notes that timestamps up to `given_us` were given out: the wall clock may have stepped back since.
+    pub(crate) async fn leave(&self, given_us: i64) -> Result<()> {
+        let timestamp_high = self.layout.timestamp_high.max(given_us);
         Layout { timestamp_high, ..self.layout.clone() }.store(&self.disk).await
     }
 }

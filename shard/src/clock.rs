@@ -57,6 +57,11 @@ impl Clock {
         timestamp
     }
 
+    /// The largest timestamp that this core gave, or was told of, in microseconds; 0 before the first.
+    pub fn last_timestamp_us(&self) -> i64 {
+        self.last_timestamp_us.get()
+    }
+
     /// Makes every later [`timestamp_us`](Self::timestamp_us) newer than `timestamp_us`: what was
     /// given before a restart, or read by a conditional write.
     pub fn at_least(&self, timestamp_us: i64) {
@@ -86,6 +91,7 @@ mod tests {
         let first = clock.timestamp_us();
         assert_eq!(first, clock.wall_us());
         assert_eq!(clock.timestamp_us(), first + 1);
+        assert_eq!(clock.last_timestamp_us(), first + 1);
         clock.at_least(first + 1_000_000_000);
         assert_eq!(clock.timestamp_us(), first + 1_000_000_001);
         clock.tick();

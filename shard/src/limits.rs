@@ -18,7 +18,8 @@ pub const MAIL_BUDGET: usize = 1024;
 /// How many bytes are written before the engine is asked whether it wants to flush.
 pub const JOB_CHECK_BYTES: u64 = 256 << 10;
 
-/// How often an operator's flush or compaction looks whether the one under way has ended.
+/// How often an operator's flush or compaction looks whether the one under way has ended, and the first core of a node
+/// that stops whether the others have answered their clients.
 pub const JOB_WAIT: Duration = Duration::from_millis(2);
 
 /// How often a shard looks after what no event tells of: free space, jobs that failed.

@@ -16,7 +16,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ use engine::io::Disk;
 use model::Schema;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
-use crate::clock::Clock;
 use crate::groups::Group;
 use crate::idle::Idle;
+use crate::limits::JOB_WAIT;
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
 use crate::notify::Notify;
 use crate::os::epoll::Poller;
@@ -89,6 +89,10 @@ enum Report {
 struct Shared {
     config: NodeConfig,
     stopping: AtomicBool,
+    /// The cores that have answered their clients, so that they give no timestamp any more.
+    over: AtomicUsize,
+    /// The largest timestamp that one of these gave, in microseconds.
+    given_us: AtomicI64,
     report: mpsc::Sender<Report>,
 }
 
@@ -141,18 +145,23 @@ impl<P: Protocol> Stopping<P> {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// This core has answered its clients: flushes, and tells the node. The core must go on serving
-    /// its mail until the process ends. Call it once.
-    pub fn done(&self) {
+    /// This core has answered its clients, and `given_us` is the largest timestamp that it gave: flushes, and tells
+    /// the node. The core must go on serving its mail until the process ends. Call it once.
+    pub fn done(&self, given_us: i64) {
         let Stopping { shared, shard, home } = self.clone();
+        shared.given_us.fetch_max(given_us, Ordering::Relaxed);
+        shared.over.fetch_add(1, Ordering::Release);
         self.shard.runtime().spawn(Group::Flush, async move {
             if let Err(error) = shard.flush_here().await {
                 tracing::warn!(shard = %shard.me(), %error, "not flushed: the next start replays");
             }
-            if let Some(home) = home
-                && let Err(error) = home.leave(Clock::new().wall_us()).await
-            {
-                tracing::warn!(%error, "the layout does not say when this node stopped");
+            if let Some(home) = home {
+                while shared.over.load(Ordering::Acquire) < shared.config.shards {
+                    shard.runtime().sleep(JOB_WAIT).await;
+                }
+                if let Err(error) = home.leave(shared.given_us.load(Ordering::Relaxed)).await {
+                    tracing::warn!(%error, "the layout does not say which timestamps were given");
+                }
             }
             // The receiver lives as long as the process waits for us.
             let _ = shared.report.send(Report::Stopped);
@@ -236,7 +245,13 @@ where
     let ports = mesh::<Mail<P>>(config.shards).map_err(StartError::Runtime)?;
     let bells = ports[0].outbox.bells().clone();
     let (report, reports) = mpsc::channel();
-    let shared = Arc::new(Shared { config, stopping: AtomicBool::new(false), report });
+    let shared = Arc::new(Shared {
+        config,
+        stopping: AtomicBool::new(false),
+        over: AtomicUsize::new(0),
+        given_us: AtomicI64::new(0),
+        report,
+    });
     let mut booted = None;
     for port in ports {
         let index = port.outbox.me().index();
