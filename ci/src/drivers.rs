@@ -278,11 +278,17 @@ fn cqlsh(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Co
 }
 
 fn rust(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    let program = build_rust(repository, log)?;
+    Ok(toward(repository.command(program), address))
+}
+
+/// Builds the client of the Rust driver, unless it is there; cargo makes one who comes meanwhile wait.
+pub(crate) fn build_rust(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
     let target = repository.work_folder().join("kits/rust");
     let manifest = folder(repository, "rust").join("Cargo.toml");
-    let mut build = repository.cargo(&["build", "--locked", "--manifest-path"]);
+    let mut build = repository.cargo_beside(&["build", "--locked", "--manifest-path"]);
     kit::run(log, build.arg(manifest).arg("--target-dir").arg(&target))?;
-    Ok(toward(repository.command(target.join("debug/driver-check")), address))
+    Ok(target.join("debug/driver-check"))
 }
 
 fn node(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {

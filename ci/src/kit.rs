@@ -77,7 +77,7 @@ pub(crate) fn cargo_deny(repository: &Repository, log: &Log) -> Result<Command, 
     let kit = install(repository, name, version, |kit| {
         // Without optimization: it runs for a second.
         let arguments = ["install", "--locked", "--debug", name, "--version", version];
-        let mut command = repository.cargo(&arguments);
+        let mut command = repository.cargo_beside(&arguments);
         command.arg("--root").arg(kit).arg("--target-dir").arg(kit.join("build"));
         run(log, &mut command)?;
         fs::remove_dir_all(kit.join("build")).map_err(|error| error.to_string())

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the checks write only under `target/ci`; `fix` alone edits sources.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +10,10 @@ use std::process::Command;
 /// A checkout of the project.
 pub(crate) struct Repository {
     root: PathBuf,
+}
+
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// One text file of the checkout.
@@ -57,7 +62,7 @@ impl Repository {
     }
 
     /// A command in the root, with no input.
-    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(std::process::Stdio::null());
         // Optimization across crates doubles the time of a build and changes nothing that is checked.
@@ -67,9 +72,16 @@ impl Repository {
 
     /// Cargo, the one that built this program.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = self.command(cargo);
+        let mut command = self.command(cargo());
         command.args(arguments);
+        command
+    }
+
+    /// Cargo, for what is compiled beside a step and must not slow it. Without debug information.
+    pub(crate) fn cargo_beside(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("nice");
+        command.args(["-n", "19"]).arg(cargo()).args(arguments);
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0");
         command
     }
 
