@@ -20,6 +20,8 @@ pub(crate) const KILL_CYCLES: u64 = 10;
 const PLANTED_IN_FILES: u64 = 11;
 /// Planted bugs that whole shards must notice: all of them but one of the files'.
 const PLANTED_IN_SHARDS: u64 = 27;
+/// The features of a build for the simulator.
+const CAN_BE_PLANTED: &str = "messina-engine/planted,messina-shard/planted";
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
 const KILLS_A_POWER_CUT_MIN: u64 = 10;
 /// A target that is slower than this on the slowest machine does not run at all.
@@ -173,7 +175,7 @@ fn planted(repository: &Repository, report: &mut Report) {
                  --test planted --test sim bug";
     report.step("planted bugs", rerun, |log| {
         let mut command = repository.cargo(&["test", "--release"]);
-        command.args(["--features", "messina-engine/planted,messina-shard/planted"]);
+        command.args(["--features", CAN_BE_PLANTED]);
         command.args(["--test", "planted", "--test", "sim", "bug", "--", "--show-output"]);
         let output = log.output(&mut command, COMMAND_LIMIT)?;
         let caught = evidence::planted(&output, PLANTED_IN_FILES, PLANTED_IN_SHARDS);
@@ -182,13 +184,13 @@ fn planted(repository: &Repository, report: &mut Report) {
 }
 
 /// Whole shards in a simulated world: so many lives that end in a power cut, and others that end by a kill. The
-/// release build, which keeps its assertions.
+/// release build, which keeps its assertions, as the step before has built it: bugs could be planted, and none is.
 fn simulator(repository: &Repository, report: &mut Report, points: u64) {
     let rerun = "cargo test --release --test sim what_was";
     report.step("simulator", rerun, |log| {
-        let arguments = ["test", "--release", "--test", "sim", "what_was"];
-        let mut command = repository.cargo(&arguments);
-        command.args(["--", "--show-output"]).env("MESSINA_SIM_POINTS", points.to_string());
+        let mut command = repository.cargo(&["test", "--release", "--features", CAN_BE_PLANTED]);
+        command.args(["--test", "sim", "what_was", "--", "--show-output"]);
+        command.env("MESSINA_SIM_POINTS", points.to_string());
         // One world is for a developer who looks for a bug.
         command.env_remove("MESSINA_SIM_SEED");
         let output = log.output(&mut command, COMMAND_LIMIT)?;

@@ -161,7 +161,7 @@ impl Layout {
         }
         let (ready, generation, shards) = (cursor.u8()?, cursor.u32()?, cursor.u32()?);
         let (host_id, timestamp_high) = (cursor.uuid()?, cursor.i64()?);
-        let sane = ready <= 1 && shards > 0;
+        let sane = ready <= 1 && shards > 0 && generation > 0;
         let layout = Layout { ready: ready == 1, generation, shards, host_id, timestamp_high };
         Ok((sane.then_some(layout), version))
     }

@@ -167,7 +167,7 @@ impl<S: Service> Pass<S> {
         if self.housekeeping.take() {
             self.run_housekeeping();
         }
-        busy || self.connections.any_to_serve()
+        busy || self.accept_more || self.connections.any_to_serve()
     }
 
     /// Whether the next pass has nothing to do but what an event, mail or the disk will tell of.
