@@ -65,8 +65,8 @@ impl Rng {
 struct Evidence {
     /// Sstables that were there after the last start.
     there: BTreeSet<PathBuf>,
-    /// Those of them that were there after the start before as well: a file that a kill met half-written, the next
-    /// start removes.
+    /// Those of them that were there after the start before as well. A file that was half-written at a kill is not:
+    /// the next start deletes it.
     complete: BTreeSet<PathBuf>,
     /// Some memtable was flushed: there was an sstable.
     has_flushed: bool,

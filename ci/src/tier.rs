@@ -171,9 +171,9 @@ pub(crate) fn golden_planted(repository: &Repository, report: &mut Report) {
 
 /// The crash tests notice each bug that is planted for them.
 fn planted(repository: &Repository, report: &mut Report) {
-    let rerun = "cargo test --release --features messina-engine/planted,messina-shard/planted \
-                 --test planted --test sim bug";
-    report.step("planted bugs", rerun, |log| {
+    let rerun =
+        format!("cargo test --release --features {CAN_BE_PLANTED} --test planted --test sim bug");
+    report.step("planted bugs", &rerun, |log| {
         let mut command = repository.cargo(&["test", "--release"]);
         command.args(["--features", CAN_BE_PLANTED]);
         command.args(["--test", "planted", "--test", "sim", "bug", "--", "--show-output"]);
@@ -186,8 +186,8 @@ fn planted(repository: &Repository, report: &mut Report) {
 /// Whole shards in a simulated world: so many lives that end in a power cut, and others that end by a kill. The
 /// release build, which keeps its assertions, as the step before has built it: bugs could be planted, and none is.
 fn simulator(repository: &Repository, report: &mut Report, points: u64) {
-    let rerun = "cargo test --release --test sim what_was";
-    report.step("simulator", rerun, |log| {
+    let rerun = format!("cargo test --release --features {CAN_BE_PLANTED} --test sim what_was");
+    report.step("simulator", &rerun, |log| {
         let mut command = repository.cargo(&["test", "--release", "--features", CAN_BE_PLANTED]);
         command.args(["--test", "sim", "what_was", "--", "--show-output"]);
         command.env("MESSINA_SIM_POINTS", points.to_string());

@@ -9,7 +9,8 @@
 //! 1. The sum is an upper bound: an element that is in two files counts twice until they are merged. A column that the
 //!    write or a memtable replaces counts once.
 //! 2. A write that only deletes may pass up to twice the limit: it is how a row gets smaller.
-//! 3. What waits between log and memtables is not counted, nor what is below [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES) in a file:
+//! 3. What waits between log and memtables is not counted, nor what is below
+//!    [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES) in a file:
 //!    [`BLOCK_BYTES_MAX`](crate::limits::BLOCK_BYTES_MAX) is far enough above.
 //!
 //! Not here: rows that were too large already; a compaction that meets one leaves its files alone (`job.rs`).

@@ -1,7 +1,7 @@
 //! Records between the log and the memtables, and the tickets that are done.
 //!
 //! ```text
-//! push ─► waiting ─(the log has it) ─► apply ─► completions ─► take
+//! push ─► waiting ─(the log has it)─► apply ─► completions ─► take
 //! ```
 //!
 //! 1. Records leave in the order in which they came, which is the order of the log.

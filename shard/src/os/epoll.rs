@@ -56,7 +56,7 @@ pub struct Poller {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     /// The last look was a wait that found nothing.
-    is_empty: bool,
+    found_nothing: bool,
 }
 
 impl Poller {
@@ -66,7 +66,7 @@ impl Poller {
         let fd = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the kernel just made this descriptor for us; nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX), is_empty: false })
+        Ok(Poller { epoll, events: Vec::with_capacity(POLL_EVENTS_MAX), found_nothing: false })
     }
 
     /// Starts to report on `fd` under `key`.
@@ -96,7 +96,7 @@ impl Poller {
     /// from [`ready`](Self::ready) since the last call are forgotten. The first call after a
     /// [`wait`](Self::wait) that found nothing saves the system call.
     pub fn poll(&mut self) -> io::Result<usize> {
-        match std::mem::take(&mut self.is_empty) {
+        match std::mem::take(&mut self.found_nothing) {
             true => Ok(0),
             false => self.look(0),
         }
@@ -107,7 +107,7 @@ impl Poller {
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let timeout_ms = timeout.map(|timeout| timeout.as_nanos().div_ceil(1_000_000));
         let count = self.look(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))?;
-        self.is_empty = count == 0;
+        self.found_nothing = count == 0;
         Ok(count)
     }
 
