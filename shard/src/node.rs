@@ -5,7 +5,7 @@
 //! start ────────► boot: lock, layout, schema
 //!       ◄──────── booted
 //!       ───────────────────────────────────────► open its engine
-//!       ◄──────── opened ◄─────────────────────── opened          start returns
+//!       ◄──────── ready ◄──────────────────────── ready           start returns
 //! stop  ────────► (every pass sees `stopping`, finishes, flushes)
 //!       ◄──────── stopped ◄────────────────────── stopped
 //! ```
@@ -80,7 +80,7 @@ impl std::error::Error for StartError {}
 
 enum Report {
     Booted(Booted),
-    Opened,
+    Ready,
     Failed(StartError),
     Stopped,
 }
@@ -116,6 +116,12 @@ pub struct Opened<P: Protocol> {
 }
 
 impl<P: Protocol> Opened<P> {
+    /// Tells [`start`] that this core has all it needs beside its shard. Call it once.
+    pub fn ready(&self) {
+        // Without a receiver the start has failed on another core.
+        let _ = self.stopping.shared.report.send(Report::Ready);
+    }
+
     /// This core's sleep, which the sockets in `poller`, mail and the shard's tasks end.
     pub fn idle(&self, poller: &Poller) -> std::io::Result<Idle> {
         let shard = &self.shard;
@@ -183,17 +189,10 @@ impl<P: Protocol> Core<P> {
     /// Opens the shard: on the first core after the data directory as a whole. `None` when that
     /// failed, which [`start`] has been told.
     pub async fn open(self) -> Option<Opened<P>> {
-        let shared = self.shared.clone();
-        match self.try_open().await {
-            Ok(opened) => {
-                let _ = shared.report.send(Report::Opened);
-                Some(opened)
-            }
-            Err(error) => {
-                let _ = shared.report.send(Report::Failed(StartError::Data(error)));
-                None
-            }
-        }
+        let report = self.shared.report.clone();
+        let opened = self.try_open().await;
+        // The receiver waits until the core is ready.
+        opened.map_err(|error| report.send(Report::Failed(StartError::Data(error)))).ok()
     }
 
     async fn try_open(self) -> engine::Result<Opened<P>> {
@@ -235,7 +234,7 @@ pub struct Node {
     reports: mpsc::Receiver<Report>,
 }
 
-/// Starts every core with `main`, and returns when all have opened their shards.
+/// Starts every core with `main`, and returns when all have opened their shards and said that they are ready.
 pub fn start<P, M, F>(config: NodeConfig, main: M) -> Result<Node, StartError>
 where
     P: Protocol,
@@ -274,7 +273,7 @@ where
     }
     let booted = booted.expect("there is a first core");
     let node = Node { booted, bells, shared, reports };
-    node.wait_for_all(|report| matches!(report, Report::Opened))?;
+    node.wait_for_all(|report| matches!(report, Report::Ready))?;
     Ok(node)
 }
 
@@ -282,7 +281,7 @@ fn wait_for_boot(reports: &mpsc::Receiver<Report>) -> Result<Booted, StartError>
     match reports.recv().expect("we hold a sender ourselves") {
         Report::Booted(booted) => Ok(booted),
         Report::Failed(error) => Err(error),
-        Report::Opened | Report::Stopped => unreachable!("the first core boots first"),
+        Report::Ready | Report::Stopped => unreachable!("the first core boots first"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,7 @@ where
         let (test, done) = (test.clone(), done.clone());
         async move {
             let Some(opened) = core.open().await else { return };
+            opened.ready();
             let results: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
             let shard = opened.shard.clone();
             if shard.me() == ShardId::new(0) {
@@ -358,6 +360,25 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
             std::fs::copy(entry.path(), &to).unwrap();
         }
     }
+}
+
+/// What a core makes for itself behind its shard is there when the start returns.
+#[test]
+fn a_start_waits_until_every_core_is_ready() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let counted = made.clone();
+    let _node = start(config(directory("ready"), 2), move |core: Core<Tally>| {
+        let made = counted.clone();
+        async move {
+            let Some(opened) = core.open().await else { return };
+            opened.shard.runtime().sleep(Duration::from_millis(50)).await;
+            made.fetch_add(1, Relaxed);
+            opened.ready();
+            pass(opened, Rc::default()).await;
+        }
+    })
+    .unwrap();
+    assert_eq!(made.load(Relaxed), 2);
 }
 
 /// A second node on the same directory is refused, with the reason.
