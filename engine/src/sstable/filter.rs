@@ -8,12 +8,15 @@
 //!
 //! On disk: `probes:u8 blocks…` of 64 bytes; no bytes at all if the table wants no filter.
 
+use std::f64::consts::LN_2;
+
 use model::Token;
 
 /// Bytes of a block: a cache line.
 const BLOCK_BYTES: usize = 64;
 const BLOCK_BITS: u64 = 512;
 const PROBES_MAX: u32 = 16;
+const BITS_PER_KEY_MIN: u32 = 2;
 /// Beyond this many bits a key the false positives are no longer what a read waits for.
 const BITS_PER_KEY_MAX: u32 = 32;
 /// Odd, without pattern: 2^64 divided by the golden ratio.
@@ -134,27 +137,36 @@ fn shape(fp_chance: f64) -> Option<(u32, u32)> {
     if fp_chance >= 1.0 {
         return None;
     }
-    for bits_per_key in 2..BITS_PER_KEY_MAX {
-        let probes = (f64::from(bits_per_key) * std::f64::consts::LN_2).round() as u32;
+    // One without blocks needs so many, and blocks only need more (Bloom 1970: ln(1/p) / ln² 2).
+    let least = -fp_chance.ln() / (LN_2 * LN_2);
+    Some(shape_from((least as u32).max(BITS_PER_KEY_MIN), fp_chance))
+}
+
+/// The same, of shapes with at least `least` bits a key.
+fn shape_from(least: u32, fp_chance: f64) -> (u32, u32) {
+    for bits_per_key in least..BITS_PER_KEY_MAX {
+        let probes = (f64::from(bits_per_key) * LN_2).round() as u32;
         for probes in [probes.saturating_sub(1), probes, probes + 1] {
             let probes = probes.clamp(1, PROBES_MAX);
             if false_positives(bits_per_key, probes) <= fp_chance {
-                return Some((bits_per_key, probes));
+                return (bits_per_key, probes);
             }
         }
     }
-    Some((BITS_PER_KEY_MAX, PROBES_MAX))
+    (BITS_PER_KEY_MAX, PROBES_MAX)
 }
 
 /// The chance of a wrong "perhaps": keys of a block are Poisson distributed, each sets `probes` bits.
 fn false_positives(bits_per_key: u32, probes: u32) -> f64 {
     let mean = BLOCK_BITS as f64 / f64::from(bits_per_key);
-    let clear = 1.0 - 1.0 / BLOCK_BITS as f64;
+    // The chance that a bit stays clear: after one key, and after those so far.
+    let clear_by_one = (1.0 - 1.0 / BLOCK_BITS as f64).powi(probes as i32);
+    let mut clear = 1.0_f64;
     let mut likelihood = (-mean).exp();
     let mut sum = 0.0;
-    for keys in 0..(mean * 2.0) as i32 + 64 {
-        let set = 1.0 - clear.powi(keys * probes as i32);
-        sum += likelihood * set.powi(probes as i32);
+    for keys in 0..(mean * 2.0) as u32 + 64 {
+        sum += likelihood * (1.0 - clear).powi(probes as i32);
+        clear *= clear_by_one;
         likelihood *= mean / f64::from(keys + 1);
     }
     sum
@@ -168,6 +180,15 @@ mod tests {
 
     fn tokens(from: u64, count: u64) -> impl Iterator<Item = Token> {
         (from..from + count).map(|i| Token::of_key(&i.to_be_bytes()))
+    }
+
+    #[test]
+    fn the_search_skips_no_shape_that_would_do() {
+        assert_eq!(shape(1.0), None);
+        for step in 1..500 {
+            let fp_chance = 0.97_f64.powi(step);
+            assert_eq!(shape(fp_chance), Some(shape_from(BITS_PER_KEY_MIN, fp_chance)));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!   what survives a life: world.rs     what must be there: oracle.rs     what is asked: checks.rs
 //! ```
 //!
-//! `MESSINA_SIM_POINTS` says how many power cuts (a thousand by default); in every second world the process is also
+//! `MESSINA_SIM_POINTS` says how many power cuts (300 by default); in every second world the process is also
 //! killed between them. Seeds are other ones each time, and the first is printed: `MESSINA_SIM_FROM` runs them again,
 //! `MESSINA_SIM_SEED` runs the one that a failure prints. Work without an end fails with its seed, by `SIM_OPS_MAX`
 //! and by the pages of a scan.
@@ -27,6 +27,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use life::live;
 use world::Tally;
+
+/// As in the server; the simulator is a seventh faster with it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Power cuts of one disk; between them the process is killed now and then.
 const LIVES: u64 = 8;
@@ -67,7 +71,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         run(seed);
         return;
     }
-    let points = number("MESSINA_SIM_POINTS").unwrap_or(1000);
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(300);
     let from = number("MESSINA_SIM_FROM").unwrap_or_else(fresh_seed);
     let (next, seeds) = (AtomicU64::new(0), points.div_ceil(LIVES));
     let worker = || {
