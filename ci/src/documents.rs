@@ -23,6 +23,8 @@ use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome};
 
 /// The port that a server takes when nothing is said.
 const CQL_PORT: u16 = 9042;
+/// Programs that measure the release and dist builds: the checks build them without optimization.
+pub(crate) const MEASURING: [&str; 2] = ["cost", "compare"];
 /// How long a freshly built server may take to be ready, the build included.
 const READY_SECONDS_MAX: u32 = 900;
 
@@ -186,15 +188,19 @@ fn ask_for_help(line: &str) -> String {
     if line.is_empty() || line.starts_with('#') {
         return String::new();
     }
-    // A run of the checks builds the release profile and not the dist one: same programs, same flags.
     let ask = |command: &str| match command.trim().strip_prefix("cargo ci") {
         Some(rest) => format!("\"$CARGO_CI\"{rest} --help >/dev/null\n"),
-        None => {
-            let command = command.trim().replace("target/dist/", "target/release/");
-            format!("{command} --help >/dev/null\n")
-        }
+        None => format!("{} --help >/dev/null\n", as_built(command.trim())),
     };
     line.split("&&").map(ask).collect()
+}
+
+/// The command with the build of its program that a run of the checks makes: same programs, same flags.
+fn as_built(command: &str) -> String {
+    let program = command.split(' ').next().unwrap_or(command);
+    let is_measuring = MEASURING.iter().any(|name| program.ends_with(&format!("/{name}")));
+    let built = if is_measuring { "target/debug/" } else { "target/release/" };
+    command.replace("target/dist/", "target/release/").replace("target/release/", built)
 }
 
 #[cfg(test)]
@@ -245,6 +251,13 @@ mod tests {
     fn each_command_of_a_known_line_is_asked() {
         let asked = ask_for_help("cargo ci fast && ls --all # both");
         assert_eq!(asked, "\"$CARGO_CI\" fast --help >/dev/null\nls --all --help >/dev/null\n");
+    }
+
+    #[test]
+    fn programs_are_asked_in_the_build_that_is_there() {
+        assert_eq!(as_built("target/dist/compare --x a"), "target/debug/compare --x a");
+        assert_eq!(as_built("target/release/messina-load run"), "target/release/messina-load run");
+        assert_eq!(as_built("target/dist/messina"), "target/release/messina");
     }
 
     #[test]

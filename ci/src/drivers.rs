@@ -149,6 +149,18 @@ pub(crate) fn run(
     }
 }
 
+/// Installs what clients need, beside steps that leave a core idle now and then.
+pub(crate) fn prepare(repository: &Repository, choice: &Choice<'_>, log: &Log) {
+    let nowhere = Address { host: "127.0.0.1".to_owned(), port: 0 };
+    for driver in DRIVERS.iter().filter(|driver| is_chosen(driver, choice)) {
+        let (program, argument) = driver.needs;
+        if kit::is_there(repository, program, &[argument]) {
+            // What fails here fails again in the client's own step, which tells of it.
+            let _ = (driver.prepare)(repository, &nowhere, log);
+        }
+    }
+}
+
 fn is_chosen(driver: &Driver, choice: &Choice<'_>) -> bool {
     match choice {
         Choice::Quick => driver.is_quick,
@@ -278,17 +290,11 @@ fn cqlsh(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Co
 }
 
 fn rust(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
-    let program = build_rust(repository, log)?;
-    Ok(toward(repository.command(program), address))
-}
-
-/// Builds the client of the Rust driver, unless it is there; cargo makes one who comes meanwhile wait.
-pub(crate) fn build_rust(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
     let target = repository.work_folder().join("kits/rust");
     let manifest = folder(repository, "rust").join("Cargo.toml");
     let mut build = repository.cargo_beside(&["build", "--locked", "--manifest-path"]);
     kit::run(log, build.arg(manifest).arg("--target-dir").arg(&target))?;
-    Ok(target.join("debug/driver-check"))
+    Ok(toward(repository.command(target.join("debug/driver-check")), address))
 }
 
 fn node(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {

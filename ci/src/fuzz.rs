@@ -2,7 +2,8 @@
 //!
 //! 1. The targets are built with coverage counters (`ci/fuzz/rustc`), dependencies without.
 //! 2. The target `planted` must be found: without counters that are read it never is.
-//! 3. Each other target runs for its seconds, from the kept corpus and what earlier runs here found.
+//! 3. Each other target runs for its seconds, from the kept corpus and what earlier runs here found: as many side by
+//!    side as there are cores.
 //!
 //! A find lies in `target/ci/fuzz/finds`; put it into `ci/fuzz/corpus/TARGET` and it is a test.
 //!
@@ -13,6 +14,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 use crate::evidence;
 use crate::repository::Repository;
@@ -23,47 +26,80 @@ const INPUTS_A_SECOND_MIN: u64 = 1;
 /// How long the planted bug may stay hidden; it takes about a second.
 const PLANTED_SECONDS: u64 = 60;
 
+/// From so many seconds a target on, optimizing our crates saves more than it takes.
+const OPTIMIZED_FROM_SECONDS: u64 = 60;
+
 /// Builds the targets and runs each for so many seconds; each counts as one check.
 pub(crate) fn run(repository: &Repository, seconds: u64, log: &Log) -> Outcome {
-    let build = ["build", "--features", "messina-fuzz/libfuzzer", "--bin"];
-    let mut command = repository.cargo(&build);
-    command.arg("libfuzzer").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    command.env("RUSTC_WORKSPACE_WRAPPER", repository.root().join("ci/fuzz/rustc"));
-    log.run(&mut command, COMMAND_LIMIT)?;
-    let work = repository.work_folder().join("fuzz");
-    let corpus = repository.root().join("ci/fuzz/corpus");
-    let planted = work.join("corpus/planted");
-    // Found again each time, or it would prove nothing.
-    let _ = fs::remove_dir_all(&planted);
-    let mut command = target(repository, &work, "planted", PLANTED_SECONDS)?;
-    let Err(text) = log.run(&mut command, COMMAND_LIMIT) else {
-        return Err(Failure::from("the planted bug was not found: the counters are not there"));
-    };
-    if !text.contains("the planted bug") {
-        return Err(Failure::from(text));
-    }
-    let mut passed = 0;
-    for name in folders(&corpus)? {
-        let mut command = target(repository, &work, &name, seconds)?;
-        let output = log.output(command.arg(corpus.join(&name)), COMMAND_LIMIT);
-        let fail = |text: String| Failure { text: format!("{name}: {text}"), passed, failed: 1 };
-        let inputs = evidence::fuzz_inputs(&output.map_err(fail)?).unwrap_or(0);
-        if inputs < seconds * INPUTS_A_SECOND_MIN {
-            return Err(fail(format!("{inputs} inputs in {seconds} s")));
+    build(repository, seconds, log)?;
+    find_planted(repository, log)?;
+    let names = folders(&repository.root().join("ci/fuzz/corpus"))?;
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut found = Vec::new();
+        while let Some(name) = names.get(next.fetch_add(1, Relaxed)) {
+            found.push(fuzz(repository, name, seconds, log));
         }
-        log.note(&format!("{name}: {inputs} inputs"));
-        passed += 1;
+        found
+    };
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let results: Vec<Result<(), String>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("fuzz returns errors")).collect()
+    });
+    let complaints: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    let (failed, all) = (complaints.len() as u64, names.len() as u64);
+    match failed {
+        0 => Ok(Done::Passed(all)),
+        _ => Err(Failure { text: complaints.join("\n"), passed: all - failed, failed }),
     }
-    Ok(Done::Passed(passed))
+}
+
+/// Builds the program that holds all targets.
+fn build(repository: &Repository, seconds: u64, log: &Log) -> Result<(), String> {
+    let build = ["build", "--features", "messina-fuzz/libfuzzer", "--bin", "libfuzzer"];
+    let mut command = repository.cargo(&build);
+    if seconds >= OPTIMIZED_FROM_SECONDS {
+        command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    }
+    command.env("RUSTC_WORKSPACE_WRAPPER", repository.root().join("ci/fuzz/rustc"));
+    log.run(&mut command, COMMAND_LIMIT)
+}
+
+/// An error if the bug that only coverage leads to stays hidden.
+fn find_planted(repository: &Repository, log: &Log) -> Result<(), String> {
+    // Found again each time, or it would prove nothing.
+    let _ = fs::remove_dir_all(work_folder(repository).join("corpus/planted"));
+    let mut command = target(repository, "planted", PLANTED_SECONDS)?;
+    match log.run(&mut command, COMMAND_LIMIT) {
+        Ok(()) => Err("the planted bug was not found: the counters are not there".to_owned()),
+        Err(text) if text.contains("the planted bug") => Ok(()),
+        Err(text) => Err(text),
+    }
+}
+
+/// Runs one target for its seconds.
+fn fuzz(repository: &Repository, name: &str, seconds: u64, log: &Log) -> Result<(), String> {
+    let complain = |text: String| format!("{name}: {text}");
+    let mut command = target(repository, name, seconds).map_err(complain)?;
+    command.arg(repository.root().join("ci/fuzz/corpus").join(name));
+    let output = log.part(name).output(&mut command, COMMAND_LIMIT).map_err(complain)?;
+    let inputs = evidence::fuzz_inputs(&output).unwrap_or(0);
+    log.note(&format!("{name}: {inputs} inputs"));
+    if inputs < seconds * INPUTS_A_SECOND_MIN {
+        return Err(complain(format!("{inputs} inputs in {seconds} s")));
+    }
+    Ok(())
+}
+
+/// What libFuzzer writes: new inputs and finds.
+fn work_folder(repository: &Repository) -> PathBuf {
+    repository.work_folder().join("fuzz")
 }
 
 /// The program for one target, with the folder that its new inputs go to.
-fn target(
-    repository: &Repository,
-    work: &Path,
-    name: &str,
-    seconds: u64,
-) -> Result<Command, String> {
+fn target(repository: &Repository, name: &str, seconds: u64) -> Result<Command, String> {
+    let work = work_folder(repository);
     let (corpus, finds) = (work.join("corpus").join(name), work.join("finds"));
     for folder in [&corpus, &finds] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;

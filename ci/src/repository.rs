@@ -65,8 +65,11 @@ impl Repository {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(std::process::Stdio::null());
-        // Optimization across crates doubles the time of a build and changes nothing that is checked.
-        command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+        // Optimization across crates doubles the time of a build and changes nothing that is checked. Tests unwind:
+        // programs that do so as well share their dependencies, and abort by themselves (`server/src/lib.rs`).
+        command
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_PANIC", "unwind");
         command
     }
 

@@ -160,6 +160,15 @@ impl Log {
         file.set_len(0).map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
+    /// The log of a part of the step, which runs beside others: a file of its own.
+    pub(crate) fn part(&self, name: &str) -> Log {
+        let step = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let part = Log { path: self.path.with_file_name(format!("{step}-{name}.log")) };
+        // What an earlier run left says nothing; where it cannot be emptied nothing can be added either.
+        let _ = part.clear();
+        part
+    }
+
     /// All that was printed so far.
     pub(crate) fn text(&self) -> String {
         let bytes = fs::read(&self.path).unwrap_or_default();

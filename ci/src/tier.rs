@@ -24,11 +24,8 @@ const PLANTED_IN_SHARDS: u64 = 27;
 const CAN_BE_PLANTED: &str = "messina-engine/planted,messina-shard/planted";
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
 const KILLS_A_POWER_CUT_MIN: u64 = 10;
-/// A target that is slower than this on the slowest machine does not run at all.
-const FUZZ_INPUTS_A_SECOND_MIN: u64 = 50;
 /// What is run from a release build.
-const PROGRAMS: [&str; 6] =
-    ["messina", "messina-admin", "messina-load", "messina-fuzz", "cost", "compare"];
+const PROGRAMS: [&str; 3] = ["messina", "messina-admin", "messina-load"];
 /// Seconds of each fuzz target in `full`.
 pub(crate) const FUZZ_SECONDS: u64 = 5;
 
@@ -38,8 +35,6 @@ struct Effort {
     kill_cycles: u64,
     crash_points: u64,
     fuzz_seconds: u64,
-    /// Fuzzing that coverage guides, for which the crates are built once more.
-    is_long: bool,
 }
 
 const FULL: Effort = Effort {
@@ -47,15 +42,9 @@ const FULL: Effort = Effort {
     kill_cycles: KILL_CYCLES,
     crash_points: 100_000,
     fuzz_seconds: FUZZ_SECONDS,
-    is_long: false,
 };
-const NIGHT: Effort = Effort {
-    clients: Choice::All,
-    kill_cycles: 200,
-    crash_points: 1_000_000,
-    fuzz_seconds: 600,
-    is_long: true,
-};
+const NIGHT: Effort =
+    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 1_000_000, fuzz_seconds: 600 };
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
@@ -77,35 +66,35 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
 
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     thread::scope(|scope| {
-        // What is compiled and not ours: beside the steps, which leave a core idle now and then.
-        let log = report.log("drivers rust, built");
-        scope.spawn(move || drivers::build_rust(repository, &log));
+        let log = report.log("drivers, installed");
+        let clients = scope.spawn(move || drivers::prepare(repository, &effort.clients, &log));
         read_only_steps(repository, report);
         dependencies(repository, report);
         documentation(repository, report);
-        report.step("all tests", "cargo test --workspace", |log| {
-            cargo_test(repository, log, &["test", "--workspace", "--no-fail-fast"])
-        });
-        the_product(repository, report, effort);
+        all_tests(repository, report);
+        planted(repository, report);
+        miri(repository, report);
+        build_release(repository, report);
+        simulator(repository, report, effort.crash_points);
+        golden(repository, report);
+        golden_planted(repository, report);
+        shards(repository, report);
+        kill9(repository, report, effort.kill_cycles, None);
+        // What it could not install, the client's own step tells.
+        let _ = clients.join();
+        drivers::run(repository, report, &effort.clients, None);
+        documents(repository, report);
+        fuzz(repository, report, effort.fuzz_seconds);
     });
 }
 
-/// What runs the release build.
-fn the_product(repository: &Repository, report: &mut Report, effort: &Effort) {
-    planted(repository, report);
-    miri(repository, report);
-    build_release(repository, report);
-    simulator(repository, report, effort.crash_points);
-    golden(repository, report);
-    golden_planted(repository, report);
-    shards(repository, report);
-    kill9(repository, report, effort.kill_cycles, None);
-    drivers::run(repository, report, &effort.clients, None);
-    documents(repository, report);
-    mutations(repository, report, effort.fuzz_seconds);
-    if effort.is_long {
-        fuzz(repository, report, effort.fuzz_seconds);
-    }
+/// Units, properties, models, whole servers: all that `cargo test --workspace` runs.
+fn all_tests(repository: &Repository, report: &mut Report) {
+    report.step("all tests", "cargo test --workspace", |log| {
+        let mut command = kit::nextest(repository, log)?;
+        command.args(["run", "--workspace", "--no-fail-fast", "--status-level", "slow"]);
+        counted(log, &mut command, evidence::nextest)
+    });
 }
 
 /// The reference that rustdoc makes of the comments: no link in them leads nowhere.
@@ -194,18 +183,6 @@ fn simulator(repository: &Repository, report: &mut Report, points: u64) {
     });
 }
 
-/// Every decoder under mutated bytes, so many seconds each.
-fn mutations(repository: &Repository, report: &mut Report, seconds: u64) {
-    let rerun = "cargo run --release --bin messina-fuzz -- all";
-    report.step("fuzz by mutation", rerun, |log| {
-        let mut command = repository.cargo(&["run", "--release", "--bin", "messina-fuzz"]);
-        command.args(["--", "all", "--seconds", &seconds.to_string()]);
-        let output = log.output(&mut command, COMMAND_LIMIT)?;
-        let targets = evidence::fuzzed(&output, seconds * FUZZ_INPUTS_A_SECOND_MIN);
-        targets.map(Done::Passed).map_err(Failure::from)
-    });
-}
-
 /// Decoders and statements under bytes that coverage guides, so many seconds each.
 pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
     report.step("fuzz", "cargo ci fuzz", |log| fuzz::run(repository, seconds, log));
@@ -219,7 +196,13 @@ pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
             command.args(["--bin", name]);
         }
         log.run(&mut command, COMMAND_LIMIT)?;
-        Ok(Done::Passed(1))
+        // Those that measure are only asked for their flags here.
+        let mut command = repository.cargo(&["build"]);
+        for name in documents::MEASURING {
+            command.args(["--bin", name]);
+        }
+        log.run(&mut command, COMMAND_LIMIT)?;
+        Ok(Done::Passed(2))
     });
 }
 
@@ -307,8 +290,13 @@ fn cargo_test(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome
 
 /// A command that prints what libtest does, and counts as many checks as it ran tests.
 fn run_tests(log: &Log, command: &mut Command) -> Outcome {
+    counted(log, command, evidence::tests)
+}
+
+/// A command of whose output `count` reads how many tests passed and failed.
+fn counted(log: &Log, command: &mut Command, count: fn(&str) -> (u64, u64)) -> Outcome {
     let result = log.run(command, COMMAND_LIMIT);
-    let (passed, failed) = evidence::tests(&log.text());
+    let (passed, failed) = count(&log.text());
     match result {
         Ok(()) => Ok(Done::Passed(passed)),
         Err(text) => Err(Failure { text, passed, failed }),

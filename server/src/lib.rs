@@ -38,6 +38,7 @@ mod system;
 /// which was said.
 pub fn main() -> i32 {
     log::start();
+    end_with_a_panic();
     match start() {
         Ok(()) => 0,
         Err(error) => {
@@ -45,6 +46,16 @@ pub fn main() -> i32 {
             1
         }
     }
+}
+
+/// What does not hold ends the process, with its clients' connections, in builds that unwind as in those that abort:
+/// a core that is gone would keep its clients waiting.
+fn end_with_a_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort()
+    }));
 }
 
 fn start() -> Result<(), String> {

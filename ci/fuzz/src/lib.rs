@@ -1,7 +1,7 @@
 //! Decoders and statements against bytes that were never meant, and the inputs worth keeping.
 //!
 //! 1. A target is a function that panics when something is wrong (`targets.rs`).
-//! 2. libFuzzer calls it with inputs that reach code no input before has reached (`libfuzzer.rs`); `main.rs` is quicker to build and only mutates.
+//! 2. libFuzzer calls it with inputs that reach code no input before has reached (`libfuzzer.rs`).
 //! 3. `corpus/TARGET` holds inputs that together reach what is known; the tests here live through each of them, so
 //!    what was once found is found again without a fuzzer.
 //!
