@@ -51,7 +51,7 @@ pub enum Bug {
     ShowDropped,
     /// A change of the schema is followed before it is durable.
     SchemaNoSync,
-    /// A truncation forgets what was written while it was committed.
+    /// A truncation forgets what was written while it waited for the log and the manifest.
     TruncateTakesLater,
     /// The row index of a wide partition gives the block behind the right one.
     IndexSkipsBlock,

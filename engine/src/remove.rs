@@ -1,7 +1,8 @@
 //! How data goes at once: a table is emptied or dropped.
 //!
-//! 1. Truncate: all that was written before the call is readable first (so it has a place in the log), then one edit
-//!    removes the views and says up to where the log is not replayed for this table. Then memory and files go.
+//! 1. Truncate: all that was written before the call is readable first (so it has a place in the log), and durable
+//!    there; then one edit removes the views and says up to where the log is not replayed for this table. Then memory
+//!    and files go. Writes go on meanwhile; the truncation does not wait for them.
 //! 2. Drop: the table leaves the schema, and its memtables with it; a job removes its views and files.
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
@@ -22,23 +23,24 @@ impl Engine {
         let table = self.table(id)?;
         self.until_applied(self.log.positions().appended).await?;
         let _turn = self.turn.take().await;
-        loop {
-            let applied = self.writes.applied();
-            if self.log.positions().durable >= applied {
-                break;
-            }
-            self.until_durable(applied).await?;
-        }
-        let durable = self.log.positions().durable;
-        assert!(self.writes.applied() <= durable, "what is truncated has its place in the log");
+        // The layers of now go. Sealed, they take nothing more: a write that comes while we wait begins a layer of its
+        // own, which stays.
         table.seal();
+        let end = self.writes.applied();
         let (dropped, views) = (table.layers().to_vec(), table.views());
-        let flushed = self.flushed_with(None, &table);
+        self.until_durable(end).await?;
+        assert!(end <= self.log.positions().durable, "what goes has its place in the log");
+        let later = table.layers().get(dropped.len()).map(|layer| layer.since);
+        assert!(
+            later.is_none_or(|since| since >= end),
+            "a layer that stays begins behind what goes"
+        );
+        let flushed = self.flushed_with(later, &table);
         let edit = Edit {
             remove: views.iter().map(|view| view.entry.id()).collect(),
             replayed_from: match planted(Bug::ReplayTruncated) {
                 true => Vec::new(),
-                false => vec![(id.0, self.writes.applied())],
+                false => vec![(id.0, end)],
             },
             flushed: Some(flushed),
             ..Edit::default()

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+use std::cell::Cell as Flag;
 use std::rc::Rc;
 
-use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::commitlog::SyncMode;
+use engine::io::{Crash, Disk, Faults, Outcome, SimDisk, SimExec};
 use engine::layout::{self, Layout};
 use engine::{Config, Engine, Job};
-use futures_lite::future::yield_now;
+use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::KeyspaceOptions;
@@ -32,8 +34,12 @@ fn schema() -> Schema {
 }
 
 fn config() -> Config {
-    let log =
-        engine::commitlog::Config { segment_bytes: 64 << 10, ..engine::commitlog::Config::new(1) };
+    config_with(SyncMode::Batch)
+}
+
+fn config_with(sync: SyncMode) -> Config {
+    let log = engine::commitlog::Config::new(1);
+    let log = engine::commitlog::Config { segment_bytes: 64 << 10, sync, ..log };
     Config {
         shard_dir: layout::shard_dir(1, 0),
         owned: vec![TokenRange::ALL],
@@ -101,16 +107,25 @@ fn by_key(key: u8) -> Partitions {
 
 /// Makes a shard, and opens it.
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    make(disk).await;
+    open(disk, exec).await
+}
+
+/// Makes a shard.
+async fn make(disk: &Disk) {
     let host_id = Uuid::from_u128(1);
     let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
     layout.make_directories(disk).await.unwrap();
     Engine::create(disk, &config()).await.unwrap();
-    open(disk, exec).await
 }
 
 /// Opens the engine with its log running.
 async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
+    open_with(disk, exec, SyncMode::Batch).await
+}
+
+async fn open_with(disk: &Disk, exec: &SimExec, sync: SyncMode) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config_with(sync), &schema()).await.unwrap());
     let driven = engine.clone();
     exec.spawn(async move {
         driven.drive_log().await;
@@ -170,6 +185,101 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
         assert_eq!(all, (0..50).map(|i| (i, vec![value(i)])).collect::<Vec<_>>());
     })
     .done();
+}
+
+/// Writes of a stream that never pauses, at most: each has a key of its own.
+const STREAM_WRITES_MAX: u8 = 240;
+/// A truncation takes a few operations of the disk, during each of which a few writes come.
+const TRUNCATION_WRITES_MAX: u8 = 150;
+
+/// Writes key 1, and empties the table while the keys from 2 on are written, one after the other, and flushed now and
+/// then. With `crash_at_op` the power goes at that operation of the disk, if there are so many: then nothing comes back.
+fn truncate_in_a_stream(seed: u64, sim: &SimDisk, crash_at_op: Option<u64>) -> Outcome<Vec<u8>> {
+    let (sim, exec) = (sim.clone(), SimExec::new(seed));
+    let inner = exec.clone();
+    exec.run(async move {
+        let disk = Disk::Sim(sim.clone());
+        make(&disk).await;
+        let engine = open_with(&disk, &inner, SyncMode::Periodic).await;
+        sim.set_faults(Faults { suspensions_max: 40, crash_at_op, ..Faults::default() });
+        engine.write(&record(1, b"before", 1), 1).unwrap();
+        let flushed = engine.clone();
+        if seed.is_multiple_of(3) {
+            inner.spawn(async move {
+                flushed.flush_all(0, async || yield_now().await).await.unwrap();
+            });
+        }
+        let is_over = Flag::new(false);
+        let truncate = async {
+            engine.truncate(TABLE).await.unwrap();
+            is_over.set(true);
+        };
+        let stream = async {
+            let mut written = 0;
+            while !is_over.get() && written < STREAM_WRITES_MAX {
+                written += 1;
+                engine.write(&record(1 + written, b"meanwhile", 2), 1).unwrap();
+                yield_now().await;
+            }
+            written
+        };
+        let ((), written) = zip(truncate, stream).await;
+        assert!(written < TRUNCATION_WRITES_MAX, "seed {seed}: it waited for {written} writes");
+        engine.write(&record(written + 2, b"after", 2), 1).unwrap();
+        let left = keys(&engine).await;
+        assert_eq!(left.last(), Some(&(written + 2)), "seed {seed}: what came after it is there");
+        assert!(!left.contains(&1), "seed {seed}: what was there before is gone");
+        // The log is written as soon as it can be.
+        for _ in 0..400 {
+            yield_now().await;
+        }
+        left
+    })
+}
+
+/// The keys of all rows, ascending.
+async fn keys(engine: &Engine) -> Vec<u8> {
+    let all = read_patiently(engine, Partitions::Range(TokenRange::ALL)).await;
+    let mut keys: Vec<u8> = all.into_iter().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// The keys after a start.
+fn keys_after_start(seed: u64, sim: SimDisk) -> Vec<u8> {
+    let exec = SimExec::new(seed);
+    let inner = exec.clone();
+    exec.run(async move { keys(&*open(&Disk::Sim(sim), &inner).await).await }).done()
+}
+
+#[test]
+fn a_truncation_ends_while_a_stream_of_writes_does_not_wait_for_the_disk() {
+    for seed in 0..30 {
+        let sim = SimDisk::new(seed, Faults::default());
+        let left = truncate_in_a_stream(seed, &sim, None).done();
+        let found = keys_after_start(seed, sim.crash(seed, Crash::Nothing));
+        assert_eq!(found, left, "seed {seed}: no more and no less comes back");
+    }
+}
+
+/// A stretch of what was written is there: either the truncation was, and what came before it is gone, or it was not.
+#[test]
+fn a_power_cut_in_a_truncation_leaves_all_or_nothing_of_what_was_there() {
+    let (mut emptied, mut whole) = (0, 0);
+    for seed in 0..200 {
+        let sim = SimDisk::new(seed, Faults::default());
+        // Some end before so many operations.
+        let _ = truncate_in_a_stream(seed, &sim, Some(seed % 25));
+        let found = keys_after_start(seed, sim.crash(seed, Crash::Random));
+        let is_stretch = found.windows(2).all(|two| two[0] + 1 == two[1]);
+        assert!(is_stretch, "seed {seed}: {found:?}");
+        match found.first() {
+            Some(1) => whole += 1,
+            Some(_) => emptied += 1,
+            None => {}
+        }
+    }
+    assert!(emptied > 10 && whole > 10, "{emptied} of 200 were emptied and {whole} were whole");
 }
 
 /// A shard with one record in its log, which then has been idle or has not.
