@@ -236,7 +236,7 @@ fn main() {
         let listener = listener.try_clone().unwrap();
         async move {
             let opened = core.open().await.unwrap();
-            opened.ready();
+            opened.tell_ready();
             serve(opened, listener).await;
         }
     })

@@ -26,7 +26,7 @@ pub mod planted;
 pub mod prepare;
 pub mod restrict;
 pub mod rows;
-// Counting is of tests, which each crate has for itself: the same code, built in both.
+// Each crate counts the steps of its own tests: a `cfg(test)` static is not shared. The source file is.
 #[path = "../../model/src/steps.rs"]
 mod steps;
 #[cfg(test)]

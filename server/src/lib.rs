@@ -38,7 +38,7 @@ mod system;
 /// which was said.
 pub fn main() -> i32 {
     log::start();
-    end_with_a_panic();
+    abort_on_panic();
     match start() {
         Ok(()) => 0,
         Err(error) => {
@@ -48,12 +48,12 @@ pub fn main() -> i32 {
     }
 }
 
-/// What does not hold ends the process, with its clients' connections, in builds that unwind as in those that abort:
-/// a core that is gone would keep its clients waiting.
-fn end_with_a_panic() {
-    let tell = std::panic::take_hook();
+/// A panic on any thread ends the process, also in a build that unwinds (the checks make one: `ci/src/repository.rs`).
+/// Were only one core gone, its clients would wait for ever.
+fn abort_on_panic() {
+    let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
+        print(panic);
         std::process::abort()
     }));
 }

@@ -137,7 +137,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     };
     let pass = Pass::new(executor, clock, poller, config);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
-    opened.ready();
+    opened.tell_ready();
     pass.run(&runtime, &idle).await
 }
 

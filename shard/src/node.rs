@@ -116,8 +116,9 @@ pub struct Opened<P: Protocol> {
 }
 
 impl<P: Protocol> Opened<P> {
-    /// Tells [`start`] that this core has all it needs beside its shard. Call it once.
-    pub fn ready(&self) {
+    /// Tells [`start`] that this core has all it needs beside its shard. Call it once: while a core neither does nor
+    /// fails, the start waits.
+    pub fn tell_ready(&self) {
         // Without a receiver the start has failed on another core.
         let _ = self.stopping.shared.report.send(Report::Ready);
     }
@@ -190,9 +191,14 @@ impl<P: Protocol> Core<P> {
     /// failed, which [`start`] has been told.
     pub async fn open(self) -> Option<Opened<P>> {
         let report = self.shared.report.clone();
-        let opened = self.try_open().await;
-        // The receiver waits until the core is ready.
-        opened.map_err(|error| report.send(Report::Failed(StartError::Data(error)))).ok()
+        match self.try_open().await {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                // Without a receiver the start has failed on another core.
+                let _ = report.send(Report::Failed(StartError::Data(error)));
+                None
+            }
+        }
     }
 
     async fn try_open(self) -> engine::Result<Opened<P>> {
@@ -261,9 +267,10 @@ where
         let thread =
             launch(core, move |runtime| main(Core { runtime, port, booted: told, shared }));
         let thread = thread.map_err(StartError::Runtime)?;
-        // An executor that cannot start says so by ending its thread.
+        // An executor that cannot start says so by ending its thread, and so does a core that panics.
         std::thread::spawn(move || {
-            if let Ok(Err(error)) = thread.join() {
+            let ended = thread.join().unwrap_or_else(|_| Err(std::io::Error::other("a panic")));
+            if let Err(error) = ended {
                 let _ = reporter.send(Report::Failed(StartError::Runtime(error)));
             }
         });

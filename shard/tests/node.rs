@@ -137,7 +137,7 @@ where
         let (test, done) = (test.clone(), done.clone());
         async move {
             let Some(opened) = core.open().await else { return };
-            opened.ready();
+            opened.tell_ready();
             let results: Rc<RefCell<BTreeMap<_, _>>> = Rc::default();
             let shard = opened.shard.clone();
             if shard.me() == ShardId::new(0) {
@@ -373,7 +373,7 @@ fn a_start_waits_until_every_core_is_ready() {
             let Some(opened) = core.open().await else { return };
             opened.shard.runtime().sleep(Duration::from_millis(50)).await;
             made.fetch_add(1, Relaxed);
-            opened.ready();
+            opened.tell_ready();
             pass(opened, Rc::default()).await;
         }
     })

@@ -262,7 +262,6 @@ impl Restrictions {
             self.singles.push(new);
             return Ok(());
         };
-        // A value column may be filtered by several relations; Cassandra merges only slices there.
         let old = self.singles.remove(index);
         let kind = merged(name, old.kind, new.kind)?;
         self.singles.insert(index, ColumnRestriction { column: old.column, kind });

@@ -137,12 +137,14 @@ fn shape(fp_chance: f64) -> Option<(u32, u32)> {
     if fp_chance >= 1.0 {
         return None;
     }
-    // One without blocks needs so many, and blocks only need more (Bloom 1970: ln(1/p) / ln² 2).
+    // A plain Bloom filter needs ln(1/p) / ln² 2 bits a key (Bloom 1970), and one made of blocks never fewer: the
+    // search begins there.
     let least = -fp_chance.ln() / (LN_2 * LN_2);
     Some(shape_from((least as u32).max(BITS_PER_KEY_MIN), fp_chance))
 }
 
-/// The same, of shapes with at least `least` bits a key.
+/// The fewest bits a key, at least `least`, and the probes that keep false positives at `fp_chance`; the largest shape
+/// if none does.
 fn shape_from(least: u32, fp_chance: f64) -> (u32, u32) {
     for bits_per_key in least..BITS_PER_KEY_MAX {
         let probes = (f64::from(bits_per_key) * LN_2).round() as u32;
