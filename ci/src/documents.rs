@@ -23,7 +23,7 @@ use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome};
 
 /// The port that a server takes when nothing is said.
 const CQL_PORT: u16 = 9042;
-/// Programs that measure the release and dist builds: the checks build them without optimization.
+/// Programs that only measure: the checks ask for their flags alone, and build them without optimization.
 pub(crate) const MEASURING: [&str; 2] = ["cost", "compare"];
 /// How long a freshly built server may take to be ready, the build included.
 const READY_SECONDS_MAX: u32 = 900;
@@ -197,10 +197,11 @@ fn ask_for_help(line: &str) -> String {
 
 /// The command with the build of its program that a run of the checks makes: same programs, same flags.
 fn as_built(command: &str) -> String {
-    let program = command.split(' ').next().unwrap_or(command);
-    let is_measuring = MEASURING.iter().any(|name| program.ends_with(&format!("/{name}")));
-    let built = if is_measuring { "target/debug/" } else { "target/release/" };
-    command.replace("target/dist/", "target/release/").replace("target/release/", built)
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let built = program.strip_prefix("target/dist/").or(program.strip_prefix("target/release/"));
+    let Some(name) = built else { return command.to_owned() };
+    let profile = if MEASURING.contains(&name) { "debug" } else { "release" };
+    format!("target/{profile}/{name} {rest}")
 }
 
 #[cfg(test)]
@@ -257,7 +258,8 @@ mod tests {
     fn programs_are_asked_in_the_build_that_is_there() {
         assert_eq!(as_built("target/dist/compare --x a"), "target/debug/compare --x a");
         assert_eq!(as_built("target/release/messina-load run"), "target/release/messina-load run");
-        assert_eq!(as_built("target/dist/messina"), "target/release/messina");
+        assert_eq!(as_built("target/dist/messina"), "target/release/messina ");
+        assert_eq!(as_built("cargo build --release"), "cargo build --release");
     }
 
     #[test]

@@ -149,16 +149,23 @@ pub(crate) fn run(
     }
 }
 
-/// Installs what clients need, beside steps that leave a core idle now and then.
-pub(crate) fn prepare(repository: &Repository, choice: &Choice<'_>, log: &Log) {
+/// Installs what the quick clients need while other steps run, so that no client's step waits for a registry. It gives
+/// up at what cannot be installed, which the client's own step tells.
+pub(crate) fn install(repository: &Repository, log: &Log) {
     let nowhere = Address { host: "127.0.0.1".to_owned(), port: 0 };
-    for driver in DRIVERS.iter().filter(|driver| is_chosen(driver, choice)) {
-        let (program, argument) = driver.needs;
-        if kit::is_there(repository, program, &[argument]) {
-            // What fails here fails again in the client's own step, which tells of it.
-            let _ = (driver.prepare)(repository, &nowhere, log);
+    let quick = DRIVERS.iter().filter(|driver| driver.is_quick && is_possible(repository, driver));
+    for driver in quick {
+        // The commands that it gives are for later.
+        if (driver.prepare)(repository, &nowhere, log).is_err() {
+            return;
         }
     }
+}
+
+/// Whether what the driver needs is on the machine.
+fn is_possible(repository: &Repository, driver: &Driver) -> bool {
+    let (program, argument) = driver.needs;
+    kit::is_there(repository, program, &[argument])
 }
 
 fn is_chosen(driver: &Driver, choice: &Choice<'_>) -> bool {
@@ -195,9 +202,8 @@ fn check(
     address: Option<&Address>,
     log: &Log,
 ) -> Outcome {
-    let (program, argument) = driver.needs;
-    if !kit::is_there(repository, program, &[argument]) {
-        return Ok(Done::Skipped(format!("no `{program}` on this machine")));
+    if !is_possible(repository, driver) {
+        return Ok(Done::Skipped(format!("no `{}` on this machine", driver.needs.0)));
     }
     let Some(address) = address else { return check_ours(repository, driver, log) };
     let printed = drive(repository, driver, address, log)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! test result: ok. 3 passed; 0 failed; ...              libtest, once a binary
-//! Summary [ 99.1s] 715 tests run: 715 passed, 1 skipped nextest
+//! Summary [ 99.1s] 715 tests run: 715 passed, …         nextest
 //! simulator: 100000 power cuts, 9000 kills, seeds from 1      shard/tests/sim
 //! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and shard/tests/sim
 //! stat::number_of_executed_units: 120000                libFuzzer

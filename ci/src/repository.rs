@@ -66,7 +66,7 @@ impl Repository {
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(std::process::Stdio::null());
         // Optimization across crates doubles the time of a build and changes nothing that is checked. Tests unwind:
-        // programs that do so as well share their dependencies, and abort by themselves (`server/src/lib.rs`).
+        // programs that do so as well share their dependencies, and the server aborts by itself (`server/src/lib.rs`).
         command
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_PANIC", "unwind");

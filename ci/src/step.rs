@@ -15,7 +15,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -164,9 +164,15 @@ impl Log {
     pub(crate) fn part(&self, name: &str) -> Log {
         let step = self.path.file_stem().unwrap_or_default().to_string_lossy();
         let part = Log { path: self.path.with_file_name(format!("{step}-{name}.log")) };
-        // What an earlier run left says nothing; where it cannot be emptied nothing can be added either.
+        // Appended to, so an earlier run's lines would be read as this run's. Where the file cannot be emptied,
+        // nothing can be added either, and the command fails.
         let _ = part.clear();
         part
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// All that was printed so far.

@@ -76,6 +76,7 @@ pub(crate) fn check(files: &[TextFile]) -> Vec<String> {
         if file.path.ends_with(".rs") {
             check_rust(file, &mut complaints);
             check_docs(file, &mut complaints);
+            check_examples(file, &mut complaints);
             check_named_files(file, files, &mut complaints);
             if !file.path.starts_with("ci/src/tidy") {
                 check_errors(file, &mut complaints);
@@ -159,6 +160,20 @@ fn check_docs(file: &TextFile, complaints: &mut Vec<String>) {
                 words = 0;
             }
         }
+    }
+}
+
+/// No step runs examples in doc comments (nextest does not): a block of them is text, and a program is a test.
+fn check_examples(file: &TextFile, complaints: &mut Vec<String>) {
+    let mut is_open = false;
+    for (number, line) in (1..).zip(file.text.lines()) {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        let Some(language) = doc.and_then(|doc| doc.trim().strip_prefix("```")) else { continue };
+        if !is_open && language != "text" {
+            complaints.push(format!("{}:{number}: an example that no step runs", file.path));
+        }
+        is_open = !is_open;
     }
 }
 

@@ -50,7 +50,8 @@ const NIGHT: Effort =
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
     read_only_steps(repository, report);
     report.step("unit tests", "cargo test --workspace --lib --bins", |log| {
-        cargo_test(repository, log, &["test", "--workspace", "--lib", "--bins", "--no-fail-fast"])
+        let arguments = ["test", "--workspace", "--lib", "--bins", "--no-fail-fast"];
+        counted(log, &mut repository.cargo(&arguments), evidence::tests)
     });
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     thread::scope(|scope| {
         let log = report.log("drivers, installed");
-        let clients = scope.spawn(move || drivers::prepare(repository, &effort.clients, &log));
+        let clients = scope.spawn(move || drivers::install(repository, &log));
         read_only_steps(repository, report);
         dependencies(repository, report);
         documentation(repository, report);
@@ -80,8 +81,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         golden_planted(repository, report);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
-        // What it could not install, the client's own step tells.
-        let _ = clients.join();
+        clients.join().expect("what cannot be installed makes no panic");
         drivers::run(repository, report, &effort.clients, None);
         documents(repository, report);
         fuzz(repository, report, effort.fuzz_seconds);
@@ -92,7 +92,8 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
 fn all_tests(repository: &Repository, report: &mut Report) {
     report.step("all tests", "cargo test --workspace", |log| {
         let mut command = kit::nextest(repository, log)?;
-        command.args(["run", "--workspace", "--no-fail-fast", "--status-level", "slow"]);
+        command.args(["run", "--workspace", "--no-fail-fast", "--retries", "0"]);
+        command.args(["--status-level", "slow"]);
         counted(log, &mut command, evidence::nextest)
     });
 }
@@ -136,7 +137,7 @@ pub(crate) fn miri(repository: &Repository, report: &mut Report) {
         command.arg(repository.work_folder().join("miri")).args(["--package", "messina-miri"]);
         // Of this program's own toolchain, which is another.
         command.env_remove("CARGO").env("MIRIFLAGS", "-Zmiri-many-seeds=0..4");
-        run_tests(log, &mut command)
+        counted(log, &mut command, evidence::tests)
     });
 }
 
@@ -168,16 +169,19 @@ fn planted(repository: &Repository, report: &mut Report) {
 }
 
 /// Whole shards in a simulated world: so many lives that end in a power cut, and others that end by a kill. The
-/// release build, which keeps its assertions, as the step before has built it: bugs could be planted, and none is.
+/// release build, which keeps its assertions, as `planted` has built it: bugs could be planted, and none is.
 fn simulator(repository: &Repository, report: &mut Report, points: u64) {
-    let rerun = format!("cargo test --release --features {CAN_BE_PLANTED} --test sim what_was");
+    let rerun = format!(
+        "MESSINA_SIM_POINTS={points} cargo test --release --features {CAN_BE_PLANTED} --test sim what_was"
+    );
     report.step("simulator", &rerun, |log| {
         let mut command = repository.cargo(&["test", "--release", "--features", CAN_BE_PLANTED]);
         command.args(["--test", "sim", "what_was", "--", "--show-output"]);
         command.env("MESSINA_SIM_POINTS", points.to_string());
         // One world is for a developer who looks for a bug.
         command.env_remove("MESSINA_SIM_SEED");
-        let output = log.output(&mut command, COMMAND_LIMIT)?;
+        let limit = COMMAND_LIMIT * u32::try_from(points / FULL.crash_points).unwrap_or(1).max(1);
+        let output = log.output(&mut command, limit)?;
         let lived = evidence::lives(&output, points, points / KILLS_A_POWER_CUT_MIN);
         lived.map(Done::Passed).map_err(Failure::from)
     });
@@ -185,10 +189,11 @@ fn simulator(repository: &Repository, report: &mut Report, points: u64) {
 
 /// Decoders and statements under bytes that coverage guides, so many seconds each.
 pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
-    report.step("fuzz", "cargo ci fuzz", |log| fuzz::run(repository, seconds, log));
+    let rerun = format!("cargo ci fuzz --seconds {seconds}");
+    report.step("fuzz", &rerun, |log| fuzz::run(repository, seconds, log));
 }
 
-/// The programs that are tested from outside, and those that documents name.
+/// The programs that are tested from outside.
 pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
     report.step("release build", "cargo build --release --bins", |log| {
         let mut command = repository.cargo(&["build", "--release"]);
@@ -196,13 +201,7 @@ pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
             command.args(["--bin", name]);
         }
         log.run(&mut command, COMMAND_LIMIT)?;
-        // Those that measure are only asked for their flags here.
-        let mut command = repository.cargo(&["build"]);
-        for name in documents::MEASURING {
-            command.args(["--bin", name]);
-        }
-        log.run(&mut command, COMMAND_LIMIT)?;
-        Ok(Done::Passed(2))
+        Ok(Done::Passed(1))
     });
 }
 
@@ -232,6 +231,14 @@ pub(crate) fn layers(repository: &Repository, report: &mut Report) {
 
 /// What the documents tell the reader to type.
 pub(crate) fn documents(repository: &Repository, report: &mut Report) {
+    report.step("documents, built", "cargo ci documents", |log| {
+        let mut command = repository.cargo(&["build"]);
+        for name in documents::MEASURING {
+            command.args(["--bin", name]);
+        }
+        log.run(&mut command, COMMAND_LIMIT)?;
+        Ok(Done::Passed(1))
+    });
     let files = match documents::documents(repository) {
         Ok(files) if files.is_empty() => Err("no document has a block".to_owned()),
         files => files,
@@ -281,16 +288,6 @@ fn verdict(complaints: Vec<String>) -> Outcome {
 fn cargo(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
     log.run(&mut repository.cargo(arguments), COMMAND_LIMIT)?;
     Ok(Done::Passed(1))
-}
-
-/// A `cargo test` that counts as many checks as it ran tests.
-fn cargo_test(repository: &Repository, log: &Log, arguments: &[&str]) -> Outcome {
-    run_tests(log, &mut repository.cargo(arguments))
-}
-
-/// A command that prints what libtest does, and counts as many checks as it ran tests.
-fn run_tests(log: &Log, command: &mut Command) -> Outcome {
-    counted(log, command, evidence::tests)
 }
 
 /// A command of whose output `count` reads how many tests passed and failed.
