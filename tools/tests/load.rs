@@ -24,15 +24,26 @@ fn messina_load(address: SocketAddr, arguments: &[&str]) -> Output {
 
 /// Loads, runs 5000 operations of `workload` with every read verified, and returns the report.
 fn run(fault: Fault, workload: &str, extra: &[&str]) -> (Option<i32>, RunReport) {
+    run_for(&["--operations", "5000"], fault, workload, extra)
+}
+
+/// The same for this long.
+fn run_for(
+    long: &[&str],
+    fault: Fault,
+    workload: &str,
+    extra: &[&str],
+) -> (Option<i32>, RunReport) {
     let dir = tempfile::tempdir().unwrap();
     let (_, address) = FaultyServer::start(fault, 1);
     let json = dir.path().join("run.json");
-    if fault != Fault::Forgets && fault != Fault::Tears && fault != Fault::Refuses {
+    if ![Fault::Forgets, Fault::Tears, Fault::Refuses, Fault::Dies].contains(&fault) {
         let loaded = messina_load(address, &["load", "--records", RECORDS, "--reconnect"]);
         assert!(loaded.status.success(), "{loaded:?}");
     }
     let mut arguments = vec!["run", "--workload", workload, "--records", RECORDS, "--verify"];
-    arguments.extend(["--operations", "5000", "--json", json.to_str().unwrap()]);
+    arguments.extend(long);
+    arguments.extend(["--json", json.to_str().unwrap()]);
     arguments.extend(extra);
     let output = messina_load(address, &arguments);
     (
@@ -125,6 +136,15 @@ fn lost_connections_end_the_run_unless_reconnecting() {
     assert!(report.cause.is_some() && report.errors[0].name == "connection lost");
     let no_server = "127.0.0.1:1".parse().unwrap();
     assert_eq!(messina_load(no_server, &["load"]).status.code(), Some(3));
+}
+
+/// What waits to be sent again, since it was refused, is not waited for when no connection is left.
+#[test]
+fn a_server_that_dies_overloaded_ends_the_run() {
+    let long = ["--duration", "20s"];
+    let (code, report) = run_for(&long, Fault::Dies, "a", &["--mix", "update=1"]);
+    let errors: Vec<&str> = report.errors.iter().map(|error| error.name.as_str()).collect();
+    assert_eq!((code, errors), (Some(3), vec!["connection lost"]));
 }
 
 #[test]

@@ -31,7 +31,7 @@ use super::handshake::Target;
 use super::link::{Received, reply};
 use super::pace::{Pace, Sequencer};
 use super::queues::{Order, PendingOp, ShardQueues};
-use super::recorder::{NextStep, Recorder};
+use super::recorder::{CONNECTION_LOST, NextStep, Recorder};
 use super::statement::Template;
 use super::sys::{Ready, pin_to_core, sharpen_timers};
 use super::topology::Topology;
@@ -195,6 +195,10 @@ impl Worker {
         if self.schedule.is_drawing() {
             return false;
         }
+        if self.recovery.cause.is_some() {
+            // There may be no connection left to send them again on.
+            self.fail_parked(CONNECTION_LOST, "refused before, and the run ends");
+        }
         if self.connections.in_flight == 0 && self.queues.parked() == 0 {
             return true;
         }
@@ -204,10 +208,14 @@ impl Worker {
             return false;
         }
         self.abandon_older_than(u64::MAX);
-        for pending in self.queues.take_parked() {
-            self.recorder.fail(&pending.op, "client timeout", "the run ended first");
-        }
+        self.fail_parked("client timeout", "the run ended first");
         true
+    }
+
+    fn fail_parked(&mut self, name: &str, text: &str) {
+        for pending in self.queues.take_parked() {
+            self.recorder.fail(&pending.op, name, text);
+        }
     }
 
     /// Reports the seconds that are over, and gives up what has taken too long.

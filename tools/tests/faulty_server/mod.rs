@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -35,6 +35,8 @@ pub(crate) enum Fault {
     Overloads,
     /// Every 2000th request closes its connection, unanswered.
     HangsUp,
+    /// After 1000 requests all are answered OVERLOADED, and 200 later the server is gone.
+    Dies,
     /// After 500 requests all statements are forgotten, once.
     Unprepares,
     /// Every 50th request is refused for good.
@@ -55,6 +57,7 @@ pub(crate) struct FaultyServer {
     /// Connections that were made.
     pub(crate) connections: AtomicU64,
     forgotten: AtomicU64,
+    streams: Mutex<Vec<TcpStream>>,
     statements: Mutex<Vec<String>>,
     rows: Mutex<BTreeMap<(Token, Vec<u8>), Row>>,
 }
@@ -73,6 +76,7 @@ impl FaultyServer {
             misrouted: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
+            streams: Mutex::default(),
             statements: Mutex::default(),
             rows: Mutex::default(),
         });
@@ -88,6 +92,10 @@ impl FaultyServer {
     }
 
     fn serve(&self, mut stream: TcpStream) {
+        // A copy keeps a connection open that hangs up by being dropped.
+        if self.fault == Fault::Dies {
+            self.streams.lock().unwrap().push(stream.try_clone().unwrap());
+        }
         let shard = stream.peer_addr().unwrap().port() % self.shards;
         let mut reader = FrameReader::new(Direction::Request, 1 << 24);
         let (mut input, mut out) = (Vec::new(), Vec::new());
@@ -182,6 +190,16 @@ impl FaultyServer {
             }
             Fault::Refuses if turn.is_multiple_of(50) => {
                 return fails(ErrorCode::Invalid, "never", out);
+            }
+            Fault::Dies if turn == 1200 => {
+                for stream in self.streams.lock().unwrap().iter() {
+                    // It may be closed already.
+                    let _ = stream.shutdown(Shutdown::Both);
+                }
+                return false;
+            }
+            Fault::Dies if turn > 1000 => {
+                return fails(ErrorCode::Overloaded, "later, please", out);
             }
             Fault::HangsUp if turn.is_multiple_of(2000) => return false,
             Fault::Unprepares
