@@ -56,9 +56,9 @@ pub(crate) fn run(repository: &Repository, seconds: u64, log: &Log) -> Outcome {
 }
 
 /// Builds the program that holds all targets.
-fn build(repository: &Repository, seconds: u64, log: &Log) -> Result<(), String> {
+pub(crate) fn build(repository: &Repository, seconds: u64, log: &Log) -> Result<(), String> {
     let build = ["build", "--features", "messina-fuzz/libfuzzer", "--bin", "libfuzzer"];
-    let mut command = repository.cargo(&build);
+    let mut command = repository.cargo_beside(&build);
     if seconds >= OPTIMIZED_FROM_SECONDS {
         command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     }

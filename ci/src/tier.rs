@@ -67,8 +67,6 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
 
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     thread::scope(|scope| {
-        let log = report.log("drivers, installed");
-        let clients = scope.spawn(move || drivers::install(repository, &log));
         read_only_steps(repository, report);
         dependencies(repository, report);
         documentation(repository, report);
@@ -77,15 +75,24 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         miri(repository, report);
         build_release(repository, report);
         simulator(repository, report, effort.crash_points);
+        // From here to the kills the disk is waited for: a core has time to compile.
+        let log = report.log("built beside");
+        let beside = scope.spawn(move || build_beside(repository, effort.fuzz_seconds, &log));
         golden(repository, report);
         golden_planted(repository, report);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
-        clients.join().expect("what cannot be installed makes no panic");
+        beside.join().expect("what cannot be built makes no panic");
         drivers::run(repository, report, &effort.clients, None);
         documents(repository, report);
         fuzz(repository, report, effort.fuzz_seconds);
     });
+}
+
+/// Builds and installs what the last steps need. What fails here fails again in its own step, which tells of it.
+fn build_beside(repository: &Repository, fuzz_seconds: u64, log: &Log) {
+    let _ = fuzz::build(repository, fuzz_seconds, log);
+    drivers::install(repository, log);
 }
 
 /// Units, properties, models, whole servers: all that `cargo test --workspace` runs.
