@@ -22,10 +22,9 @@ use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome};
 
 /// Fewer new inputs a second than this: the target hangs, or only read its corpus.
-const INPUTS_A_SECOND_MIN: u64 = 5;
+const INPUTS_A_SECOND_MIN: u64 = 1;
 /// How long the planted bug may stay hidden; it takes about a second.
 const PLANTED_SECONDS: u64 = 60;
-
 /// From so many seconds a target on, optimizing everything, dependencies too, saves more than it takes.
 const OPTIMIZED_FROM_SECONDS: u64 = 60;
 
