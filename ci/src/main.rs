@@ -2,7 +2,7 @@
 //!
 //!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
 //!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
-//!   night   full with hours of simulation and every driver
+//!   night   full with ten times the simulation, an hour of fuzzing and every driver
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that

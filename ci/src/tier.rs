@@ -203,12 +203,7 @@ pub(crate) fn fuzz(repository: &Repository, report: &mut Report, seconds: u64) {
 /// The programs that are tested from outside.
 pub(crate) fn build_release(repository: &Repository, report: &mut Report) {
     report.step("release build", "cargo build --release --bins", |log| {
-        let mut command = repository.cargo(&["build", "--release"]);
-        for name in PROGRAMS {
-            command.args(["--bin", name]);
-        }
-        log.run(&mut command, COMMAND_LIMIT)?;
-        Ok(Done::Passed(1))
+        build(repository, log, &["--release"], &PROGRAMS)
     });
 }
 
@@ -239,12 +234,7 @@ pub(crate) fn layers(repository: &Repository, report: &mut Report) {
 /// What the documents tell the reader to type.
 pub(crate) fn documents(repository: &Repository, report: &mut Report) {
     report.step("documents, built", "cargo ci documents", |log| {
-        let mut command = repository.cargo(&["build"]);
-        for name in documents::MEASURING {
-            command.args(["--bin", name]);
-        }
-        log.run(&mut command, COMMAND_LIMIT)?;
-        Ok(Done::Passed(1))
+        build(repository, log, &[], &documents::MEASURING)
     });
     let files = match documents::documents(repository) {
         Ok(files) if files.is_empty() => Err("no document has a block".to_owned()),
@@ -289,6 +279,14 @@ fn verdict(complaints: Vec<String>) -> Outcome {
         return Ok(Done::Passed(1));
     }
     Err(Failure::from(complaints.join("\n")))
+}
+
+/// Builds programs, by name: a package that is chosen would change what its dependencies are built with.
+fn build(repository: &Repository, log: &Log, flags: &[&str], programs: &[&str]) -> Outcome {
+    let chosen = programs.iter().flat_map(|name| ["--bin", name]);
+    let arguments: Vec<&str> =
+        ["build"].into_iter().chain(flags.iter().copied()).chain(chosen).collect();
+    cargo(repository, log, &arguments)
 }
 
 /// One cargo command that counts as one check.
