@@ -11,18 +11,19 @@
 mod filter;
 mod gather;
 mod partition;
+mod restrictions;
 mod rows;
 
 use std::borrow::Cow;
 
 pub use filter::FilterTemplate;
-pub use gather::Bound;
-use gather::Restrictions;
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 use model::types::{collection_elements, tuple_fields};
 pub(crate) use partition::for_each_key;
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
+pub use restrictions::Bound;
+use restrictions::Restrictions;
 pub use rows::{RowChoice, RowKey, RowPart};
 
 use crate::bind::Bindings;

@@ -3,7 +3,7 @@
 use model::read::{Filter, FilterTarget, Operator};
 use model::schema::{Column, ColumnKind};
 
-use super::gather::{Bound, ColumnRestriction, Kind, TupleRestriction};
+use super::restrictions::{Bound, ColumnRestriction, Kind, TupleRestriction};
 use super::{ValueSet, Values};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@ use model::key::put_partition_key;
 use model::schema::{Column, ColumnKind, Table};
 use model::{CqlType, Token, TokenRange, ordered};
 
-use super::gather::{Bound, ColumnRestriction, Kind, Restrictions};
+use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions};
 use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};

@@ -17,8 +17,8 @@ use model::read::Slice;
 use model::row::Written;
 use model::schema::{Column, ColumnKind, Table};
 
-use super::gather::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
 use super::partition::{check_product, check_total};
+use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
 use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
