@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use life::live;
 use world::Tally;
 
-/// As in the server; the simulator is a seventh faster with it.
+/// As in the server; the simulator is a sixth faster with it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
