@@ -381,6 +381,19 @@ fn a_start_waits_until_every_core_is_ready() {
     assert_eq!(made.load(Relaxed), 2);
 }
 
+/// The start is told, and does not wait for a core that is gone.
+#[test]
+fn a_core_that_panics_ends_the_start() {
+    let refused = start(config(directory("panics"), 2), |core: Core<Tally>| async move {
+        let me = core.me();
+        let Some(opened) = core.open().await else { return };
+        assert_eq!(me, ShardId::new(0), "a panic on purpose");
+        opened.tell_ready();
+        pass(opened, Rc::default()).await;
+    });
+    assert!(refused.err().expect("a core is gone").to_string().contains("a panic"));
+}
+
 /// A second node on the same directory is refused, with the reason.
 #[test]
 fn a_directory_in_use_is_refused() {
