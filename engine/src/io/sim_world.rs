@@ -416,8 +416,10 @@ impl Inode {
 
 fn store(durable: &mut Vec<u8>, sector: u64, bytes: &[u8]) {
     let at = sector as usize * SECTOR;
-    if durable.len() < at + SECTOR {
-        durable.resize(at + SECTOR, 0);
+    // Not `resize`: without optimization that is a call for every byte.
+    while durable.len() < at + SECTOR {
+        let missing = at + SECTOR - durable.len();
+        durable.extend_from_slice(&[0; SECTOR][..missing.min(SECTOR)]);
     }
     durable[at..at + SECTOR].copy_from_slice(bytes);
 }

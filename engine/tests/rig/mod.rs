@@ -285,7 +285,10 @@ fn content(sequence: u64) -> Vec<u8> {
         1..=3 => rng.below(5_000),
         _ => rng.below(300),
     };
-    (0..len).map(|i| (i * 31 + sequence) as u8 | 1).collect()
+    let period: Vec<u8> = (0..256).map(|i| (i * 31 + sequence) as u8 | 1).collect();
+    let mut content = period.repeat((len / 256 + 1) as usize);
+    content.truncate(len as usize);
+    content
 }
 
 fn spawn_drivers(exec: &SimExec, log: &Rc<Log>) {

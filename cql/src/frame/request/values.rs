@@ -19,11 +19,6 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Bytes of all values as they were sent, their lengths and names included.
-    pub fn encoded_bytes(&self) -> usize {
-        self.items.len()
-    }
-
     /// An empty list of values.
     pub const fn none(version: Version) -> Values<'static> {
         Values { version, named: false, count: 0, items: &[] }
