@@ -17,6 +17,7 @@
 
 mod answer;
 mod batch;
+mod buffers;
 mod call;
 mod computed;
 mod consistency;
@@ -37,6 +38,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use answer::ExecuteError;
+use buffers::Buffers;
 use call::{Call, Flow};
 use consistency::check_serial;
 use cql::bind::StatementTime;
@@ -73,6 +75,8 @@ pub(crate) struct Executor {
     forwarded: RefCell<Slab<Call>>,
     /// Reads that wait for the disk or for several cores.
     suspended: Suspended<Finished>,
+    /// For frames to and from other cores.
+    buffers: Buffers,
     /// For the key of one partition.
     key: RefCell<Vec<u8>>,
 }
@@ -97,8 +101,18 @@ impl Executor {
         );
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
-        let (writes, forwarded, key) = Default::default();
-        Rc::new(Executor { shard, state, supported, replies, writes, forwarded, suspended, key })
+        let (writes, forwarded, buffers, key) = Default::default();
+        Rc::new(Executor {
+            shard,
+            state,
+            supported,
+            replies,
+            writes,
+            forwarded,
+            suspended,
+            buffers,
+            key,
+        })
     }
 
     /// Answers what is no statement: the handshake, and messages out of order.
@@ -317,7 +331,7 @@ impl Service for Rc<Executor> {
     fn turn(&self) -> bool {
         let mail = self.shard.drain_mail(|incoming| match incoming {
             Incoming::Question(asker, ask) => self.answer(asker, ask),
-            Incoming::Answer(number, answer) => self.take_answer(number, &answer),
+            Incoming::Answer(number, answer) => self.take_answer(number, answer),
         });
         let resumed = self.resume();
         self.answer_writes();

@@ -44,6 +44,10 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// The memory that a core's buffer for records keeps from one write to the next.
 pub(crate) const RECORD_BYTES_KEPT: usize = 1 << 20;
+/// Buffers that a core keeps for frames to and from other cores.
+pub(crate) const FRAME_BUFFERS_KEPT: usize = 512;
+/// A buffer with space for more bytes is freed and not kept: all that are kept take 4 MiB at most.
+pub(crate) const FRAME_BUFFER_BYTES_KEPT: usize = 8 << 10;
 
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;

@@ -23,7 +23,7 @@ use shard::{Asker, ShardId};
 
 use super::call::Call;
 use super::peers::{Answer, Ask};
-use super::read::{Destination, FRAME_BYTES, Pending, SelectRun};
+use super::read::{Destination, Pending, SelectRun};
 use super::statement::{Known, Target};
 use super::{ExecuteError, Executor, Run};
 use crate::prepared::StatementId;
@@ -33,7 +33,8 @@ impl Executor {
     /// takes no more requests.
     #[inline]
     pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
-        let (frame, keyspace) = frame_of(&call, run);
+        let mut frame = self.buffers.take();
+        let keyspace = put_frame(&call, run, &mut frame);
         let result_id = match run.target {
             Target::Query => None,
             Target::Execute { .. } => Some(run.statement.result_id),
@@ -52,10 +53,11 @@ impl Executor {
 
     /// Takes the answer to a forwarded request.
     #[inline]
-    pub(super) fn take_answer(&self, number: u32, answer: &Answer) {
+    pub(super) fn take_answer(&self, number: u32, answer: Answer) {
         let call = self.forwarded.borrow_mut().remove(number as usize);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
-        self.replies.push(call.session.id, frame);
+        self.replies.push(call.session.id, &frame);
+        self.buffers.keep(frame);
         self.finish(call);
     }
 
@@ -73,7 +75,7 @@ impl Executor {
         let request = Request::decode(&header, &frame[HEADER_BYTES..]);
         let request = request.expect("a peer forwards what it has decoded itself");
         let envelope = Envelope::new(header.version, header.stream);
-        let mut out = Vec::with_capacity(FRAME_BYTES);
+        let mut out = self.buffers.take();
         match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
             Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
             Ok(Some(pending)) => {
@@ -124,8 +126,8 @@ impl Executor {
     }
 }
 
-/// The request of a call once more, as a frame, and the keyspace of its unqualified names.
-fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
+/// Appends the request of a call once more, as a frame; the keyspace of its unqualified names.
+fn put_frame(call: &Call, run: Run<'_>, frame: &mut Vec<u8>) -> Option<Box<str>> {
     let Run { statement, parameters, target, .. } = run;
     let parameters = *parameters;
     let (request, keyspace) = match target {
@@ -143,7 +145,6 @@ fn frame_of(call: &Call, run: Run<'_>) -> (Box<[u8]>, Option<Box<str>>) {
             (Request::Execute(execute), None)
         }
     };
-    let mut frame = Vec::with_capacity(HEADER_BYTES + 64 + parameters.values.encoded_bytes());
-    request.put(call.version, call.stream, Flags(0), &mut frame);
-    (frame.into(), keyspace.map(Box::from))
+    request.put(call.version, call.stream, Flags(0), frame);
+    keyspace.map(Box::from)
 }

@@ -31,7 +31,7 @@ pub(crate) enum Ask {
     /// Run a SELECT of which this core has the only partition.
     Select {
         /// The client's request: QUERY or EXECUTE as a frame, uncompressed.
-        frame: Box<[u8]>,
+        frame: Vec<u8>,
         /// The keyspace of unqualified names.
         keyspace: Option<Box<str>>,
         /// The result metadata of the statement that EXECUTE names, as the asker's core has it: v3 and v4
@@ -74,7 +74,8 @@ impl Executor {
     pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
         self.state.follow(&self.shard);
         if let Ask::Select { frame, keyspace, result_id } = ask {
-            return self.select_for_peer(asker, &frame, keyspace.as_deref(), result_id);
+            self.select_for_peer(asker, &frame, keyspace.as_deref(), result_id);
+            return self.buffers.keep(frame);
         }
         let answer = self.answer_now(ask).expect("only a SELECT waits");
         self.shard.answer(asker, answer);

@@ -35,9 +35,6 @@ use super::{ExecuteError, Executor, Run};
 use crate::ids::Ids;
 use crate::system;
 
-/// What the buffer of a suspended read's answer begins with.
-pub(super) const FRAME_BYTES: usize = 2048;
-
 /// The connection or the peer that is answered.
 pub(super) enum Destination {
     /// A client of this core.
@@ -152,6 +149,7 @@ impl Executor {
         match self.suspended.start(work) {
             Some(Finished { to: Destination::Client(call), frame }) => {
                 out.extend_from_slice(&frame);
+                self.buffers.keep(frame);
                 Flow::Answered(call)
             }
             Some(_) => unreachable!("it is a client's"),
@@ -170,6 +168,7 @@ impl Executor {
         match to {
             Destination::Client(call) => {
                 self.replies.push(call.session.id, &frame);
+                self.buffers.keep(frame);
                 self.finish(call);
             }
             Destination::Peer(asker) => {
@@ -187,7 +186,7 @@ impl Executor {
         (version, stream): (Version, i16),
         pending: Pending,
     ) -> Finished {
-        let mut frame = Vec::with_capacity(FRAME_BYTES);
+        let mut frame = self.buffers.take();
         let trace = match &to {
             Destination::Client(call) => call.trace.as_deref(),
             Destination::Peer(_) => None,

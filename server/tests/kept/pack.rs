@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 /// How well it is compressed: it is written once.
 const ZSTD_LEVEL: i32 = 19;
 const HOLE_BYTES: usize = 4096;
+static ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 
 /// All files under `dir` as a pack.
 pub(super) fn pack(dir: &Path) -> Vec<u8> {
@@ -56,7 +57,7 @@ fn write_sparse(path: &Path, bytes: &[u8]) {
     let mut file = File::create(path).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
     for (index, chunk) in bytes.chunks(HOLE_BYTES).enumerate() {
-        if chunk.iter().any(|&byte| byte != 0) {
+        if *chunk != ZEROS[..chunk.len()] {
             file.seek(SeekFrom::Start((index * HOLE_BYTES) as u64)).unwrap();
             file.write_all(chunk).unwrap();
         }
