@@ -6,9 +6,11 @@
 //!
 //! CPU is what the kernel charges to the server's process while the work runs; system calls are
 //! counted by `perf` in a run of their own, because counting them costs time. Times of one run
-//! compare with each other only.
+//! compare with each other only, and only while the host leaves the processors to this machine
+//! (`host.rs`): a disturbed measurement is made again.
 
 pub mod contender;
+pub mod host;
 pub mod picture;
 pub mod redis;
 pub mod table;

@@ -13,9 +13,9 @@ use std::fmt::Write;
 use super::contender::Contender;
 use super::table::Results;
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 780.0;
 /// Where bars begin, and the longest of them.
-const BARS_X: f64 = 200.0;
+const BARS_X: f64 = 220.0;
 const BARS_WIDTH: f64 = 440.0;
 const BAR_HEIGHT: f64 = 16.0;
 const LINE_HEIGHT: f64 = 20.0;

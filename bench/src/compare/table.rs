@@ -58,6 +58,16 @@ pub fn table(results: &Results) -> String {
     out
 }
 
+/// What the host took from the most disturbed measurement, as a sentence below the tables.
+pub fn disturbance(results: &Results, latencies: &Latencies) -> String {
+    let costs = results.iter().flat_map(|(_, _, costs)| costs).map(|(_, cost)| cost.stolen_percent);
+    let lines = latencies.iter().flat_map(|(_, lines)| lines).map(|line| line.stolen_percent);
+    let most = costs.chain(lines).fold(0.0, f64::max);
+    format!(
+        "\nThe host gave {most:.1} % of the processors to others in the most disturbed of these measurements.\n"
+    )
+}
+
 /// `71 K/s · 22.0 + 4.5 µs · 2.1 calls · p99 67 ms`
 fn cell(cost: &Cost) -> String {
     let calls = cost.syscalls.map_or_else(|| "–".to_owned(), |calls| format!("{calls:.2}"));
@@ -85,10 +95,18 @@ mod tests {
 
     #[test]
     fn contenders_without_latencies_have_no_column() {
-        let line = Latency { rate: 5000, p50_ms: 0.25, p99_ms: 3.0, p999_ms: 9.0, cpu_us: 21.4 };
+        let line = Latency {
+            rate: 5000,
+            p50_ms: 0.25,
+            p99_ms: 3.0,
+            p999_ms: 9.0,
+            cpu_us: 21.4,
+            stolen_percent: 1.25,
+        };
         let latencies = vec![(Contender::Messina, vec![line]), (Contender::Redis, Vec::new())];
         let text = latency_table(&latencies);
         assert!(text.contains("| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs |"));
         assert!(!text.contains("Redis") && latency_table(&Vec::new()).is_empty());
+        assert!(disturbance(&Vec::new(), &latencies).contains("gave 1.2 % of"));
     }
 }

@@ -17,7 +17,7 @@ use super::shard::{MEMORY_BYTES, Shape};
 /// What drivers speak most.
 const VERSION: Version = Version::V4;
 
-/// One core of a server, one client of it, and the two statements it has prepared.
+/// The cores of a server, one client of it, and the two statements it has prepared.
 pub struct Desk {
     server: ManualServer,
     client: ClientId,
@@ -26,11 +26,11 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A server with an empty table for records of this shape.
-    pub fn new(shape: &Shape) -> Desk {
+    /// A server of so many cores, with an empty table for records of this shape. The client is the first core's.
+    pub fn new(shape: &Shape, shards: usize) -> Desk {
         let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
         let config = ManualConfig {
-            shards: 1,
+            shards,
             shard_memory_bytes: MEMORY_BYTES,
             log_segment_bytes: engine::commitlog::Config::new(1).segment_bytes,
         };

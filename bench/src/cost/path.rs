@@ -13,11 +13,11 @@ use super::measured_region;
 use super::shard::{Shape, at_once, with_engine, with_log_file};
 
 /// Records that are there before anything is counted. Tests only look whether each path runs.
-const LOADED: u64 = if cfg!(test) { 1_000 } else { 10_000 };
+const LOADED: u64 = if cfg!(test) { LOAD_BATCH } else { 10_000 };
 /// Records that are loaded with one commit.
 const LOAD_BATCH: u64 = 200;
 /// Operations before those that count: buffers grow to their size, caches to their content.
-const WARMUP: u64 = 1_000;
+const WARMUP: u64 = if cfg!(test) { TOGETHER } else { 1_000 };
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Path {
     EngineWriteTogether,
     /// A prepared point read of a row that is in memory, from frame to frame.
     StatementRead,
+    /// The same for rows of another core, 16 in a batch: what both cores spend.
+    StatementReadAcross,
     /// A prepared single-row write that has a commit of its own, from frame to frame.
     StatementWriteAlone,
     /// The same with 16 writes in each commit.
@@ -40,7 +42,7 @@ pub enum Path {
     DiskTogether,
 }
 
-/// Writes of one commit when they are together.
+/// Writes of one commit, or reads of another core's rows, when they are together.
 const TOGETHER: u64 = 16;
 
 /// What one operation cost.
@@ -54,8 +56,9 @@ pub struct Counted {
 
 impl Path {
     /// All paths, in the order of the table.
-    pub const ALL: [Path; 6] = [
+    pub const ALL: [Path; 7] = [
         Path::StatementRead,
+        Path::StatementReadAcross,
         Path::StatementWriteAlone,
         Path::StatementWriteTogether,
         Path::EngineRead,
@@ -85,6 +88,7 @@ impl Path {
             Path::EngineWriteAlone => "engine-write-alone",
             Path::EngineWriteTogether => "engine-write-together",
             Path::StatementRead => "statement-read",
+            Path::StatementReadAcross => "statement-read-across",
             Path::StatementWriteAlone => "statement-write-alone",
             Path::StatementWriteTogether => "statement-write-together",
             Path::DiskAlone => "disk-alone",
@@ -96,6 +100,7 @@ impl Path {
     pub fn title(self) -> &'static str {
         match self {
             Path::StatementRead => "prepared cached point read",
+            Path::StatementReadAcross => "prepared cached point read of another core's row",
             Path::StatementWriteAlone => "prepared durable write, alone in its commit",
             Path::StatementWriteTogether => "prepared durable write, 16 in a commit",
             Path::EngineRead => "of which the engine: cached point read",
@@ -112,6 +117,7 @@ impl Path {
             Path::EngineWriteAlone => engine_write(shape, operations, 1),
             Path::EngineWriteTogether => engine_write(shape, operations, TOGETHER),
             Path::StatementRead => statement_read(shape, operations),
+            Path::StatementReadAcross => statement_read_across(shape, operations),
             Path::StatementWriteAlone => statement_write(shape, operations, 1),
             Path::StatementWriteTogether => statement_write(shape, operations, TOGETHER),
             Path::DiskAlone => disk(shape, operations, 1),
@@ -194,7 +200,7 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
 }
 
 fn statement_read(shape: &Shape, operations: u64) -> Counted {
-    let mut desk = loaded(shape);
+    let mut desk = loaded(shape, 1);
     let frame = |number| {
         let mut frame = Vec::new();
         desk.read_frame(shape, number, &mut frame);
@@ -210,8 +216,34 @@ fn statement_read(shape: &Shape, operations: u64) -> Counted {
     counted(operations, || (0..operations).for_each(&mut read))
 }
 
+fn statement_read_across(shape: &Shape, operations: u64) -> Counted {
+    let mut desk = loaded(shape, 2);
+    let mut elsewhere = Vec::new();
+    for number in (0..LOADED).map(strewn) {
+        let mut frame = Vec::new();
+        desk.read_frame(shape, number, &mut frame);
+        desk.take(&frame);
+        // What this core has is answered at once.
+        if desk.send() == 0 {
+            desk.settle();
+            desk.send();
+            elsewhere.push(frame);
+        }
+    }
+    let batches: Vec<Vec<u8>> =
+        elsewhere.chunks_exact(TOGETHER as usize).map(<[_]>::concat).collect();
+    let mut read = |batch: u64| {
+        desk.take(black_box(&batches[batch as usize % batches.len()]));
+        desk.settle();
+        let bytes = black_box(desk.send());
+        assert!(bytes > shape.column_bytes * TOGETHER as usize, "the records are there");
+    };
+    (0..WARMUP / TOGETHER).for_each(&mut read);
+    counted(operations, || (0..operations / TOGETHER).for_each(&mut read))
+}
+
 fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
-    let mut desk = loaded(shape);
+    let mut desk = loaded(shape, 1);
     let all = WARMUP + operations;
     let inputs: Vec<Vec<u8>> = (0..all / together)
         .map(|batch| {
@@ -231,9 +263,9 @@ fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
     counted(operations, || (warm..last).for_each(&mut write))
 }
 
-/// A server that has every record.
-fn loaded(shape: &Shape) -> Desk {
-    let mut desk = Desk::new(shape);
+/// A server of so many cores that has every record.
+fn loaded(shape: &Shape, shards: usize) -> Desk {
+    let mut desk = Desk::new(shape, shards);
     for batch in 0..LOADED / LOAD_BATCH {
         let mut input = Vec::new();
         let numbers = batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH;
