@@ -1,18 +1,17 @@
 //! Servers side by side: the same work, from the same clients, in one run on one machine.
 //!
 //! ```text
-//! for each contender:  start ─► load ─► each work: measure, count syscalls ─► open loop ─► stop
+//! for each contender:  start ─► load ─► each work: warm up, measure, count syscalls ─► open loop ─► stop
 //! ```
 //!
 //! CPU is what the kernel charges to the server's process while the work runs; system calls are
 //! counted by `perf` in a run of their own, because counting them costs time. Times of one run
-//! compare with each other only, and only while the host leaves the processors to this machine
-//! (`host.rs`): a disturbed measurement is made again.
+//! compare with each other only, and only without steal (`steal.rs`): with it a measurement is made again.
 
 pub mod contender;
-pub mod host;
 pub mod picture;
 pub mod redis;
+pub mod steal;
 pub mod table;
 pub mod work;
 

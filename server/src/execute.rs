@@ -17,12 +17,12 @@
 
 mod answer;
 mod batch;
-mod buffers;
 mod call;
 mod computed;
 mod consistency;
 mod describe;
 mod forward;
+mod frame_pool;
 mod handshake;
 mod node_state;
 mod peers;
@@ -38,7 +38,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use answer::ExecuteError;
-use buffers::Buffers;
 use call::{Call, Flow};
 use consistency::check_serial;
 use cql::bind::StatementTime;
@@ -47,6 +46,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
+use frame_pool::FramePool;
 use handshake::SupportedOptions;
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
@@ -75,8 +75,8 @@ pub(crate) struct Executor {
     forwarded: RefCell<Slab<Call>>,
     /// Reads that wait for the disk or for several cores.
     suspended: Suspended<Finished>,
-    /// For frames to and from other cores.
-    buffers: Buffers,
+    /// For frames between cores and the answers of reads that wait.
+    frames: FramePool,
     /// For the key of one partition.
     key: RefCell<Vec<u8>>,
 }
@@ -101,7 +101,7 @@ impl Executor {
         );
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
-        let (writes, forwarded, buffers, key) = Default::default();
+        let (writes, forwarded, frames, key) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -110,9 +110,15 @@ impl Executor {
             writes,
             forwarded,
             suspended,
-            buffers,
+            frames,
             key,
         })
+    }
+
+    /// The number of buffers for frames that this core has made.
+    #[cfg(test)]
+    pub(crate) fn frames_made(&self) -> usize {
+        self.frames.made()
     }
 
     /// Answers what is no statement: the handshake, and messages out of order.

@@ -44,10 +44,10 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// The memory that a core's buffer for records keeps from one write to the next.
 pub(crate) const RECORD_BYTES_KEPT: usize = 1 << 20;
-/// Buffers that a core keeps for frames to and from other cores.
-pub(crate) const FRAME_BUFFERS_KEPT: usize = 512;
-/// A buffer with space for more bytes is freed and not kept: all that are kept take 4 MiB at most.
-pub(crate) const FRAME_BUFFER_BYTES_KEPT: usize = 8 << 10;
+/// Spare buffers of a core for frames between cores.
+pub(crate) const SPARE_FRAMES_MAX: usize = 128;
+/// A buffer with space for more bytes is freed and not kept.
+pub(crate) const SPARE_FRAME_BYTES_MAX: usize = 8 << 10;
 
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
@@ -69,6 +69,7 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+const _: () = assert!(SPARE_FRAMES_MAX * SPARE_FRAME_BYTES_MAX <= RECORD_BYTES_KEPT);
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

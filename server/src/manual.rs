@@ -145,6 +145,12 @@ impl ManualServer {
         }
     }
 
+    /// The number of buffers for frames that all cores have made.
+    #[cfg(test)]
+    pub(crate) fn frames_made(&self) -> usize {
+        self.cores.iter().map(|core| core.executor.frames_made()).sum()
+    }
+
     /// One turn of every core. Whether anything was done.
     #[inline]
     pub fn turn(&mut self) -> bool {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
 use messina_bench::compare::picture::picture;
-use messina_bench::compare::table::{Latencies, Results, disturbance, latency_table, table};
+use messina_bench::compare::table::{Latencies, Results, latency_table, table};
 use messina_bench::compare::work::{Setup, WORKS};
 use messina_bench::compare::{Failed, Result};
 use messina_bench::document::put_into;
@@ -54,11 +54,8 @@ struct Flags {
     /// Rates of the open loop, in operations a second.
     #[arg(long, value_delimiter = ',', default_value = "1000,5000,15000")]
     rates: Vec<u32>,
-    /// Percent of the processors that the host may give to others; a measurement with more is made again.
-    #[arg(long, default_value_t = 2.0)]
-    stolen_max: f64,
-    /// How often at most.
-    #[arg(long, default_value_t = 5)]
+    /// Measurements of one work at most, while the host steals processor time; the one with the least steal counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
     /// The document whose marked place takes the table; else it is only printed.
     #[arg(long)]
@@ -94,7 +91,6 @@ fn compare(flags: &Flags) -> Result<()> {
         warmup_s: flags.warmup,
         cassandra_warmup_s: flags.cassandra_warmup,
         rates: flags.rates.clone(),
-        stolen_percent_max: flags.stolen_max,
         attempts_max: flags.attempts,
     };
     let mut results: Results = WORKS.iter().map(|(w, p)| (*w, *p, Vec::new())).collect();
@@ -119,7 +115,7 @@ fn compare(flags: &Flags) -> Result<()> {
         eprintln!("{}: open loop: {lines:?}", contender.title());
         latencies.push((contender, lines));
     }
-    let text = table(&results) + &latency_table(&latencies) + &disturbance(&results, &latencies);
+    let text = table(&results) + &latency_table(&latencies);
     print!("{text}");
     if let Some(path) = &flags.picture {
         std::fs::write(path, picture(&results)).map_err(Failed::io(path.display()))?;

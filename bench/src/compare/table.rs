@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::contender::Contender;
+use super::steal::STEAL_PERCENT_MAX;
 use super::work::{Cost, Latency, Pressure, Work};
 
 /// What was measured: each contender's cost of each work.
@@ -25,10 +26,11 @@ pub fn latency_table(latencies: &Latencies) -> String {
     for (place, line) in first.iter().enumerate() {
         let _ = write!(out, "| {} a second |", line.rate);
         for (_, lines) in &measured {
-            let Latency { p50_ms, p99_ms, p999_ms, cpu_us, .. } = lines[place];
+            let Latency { p50_ms, p99_ms, p999_ms, cpu_us, steal_percent, .. } = lines[place];
             let _ = write!(
                 out,
-                " p50 {p50_ms:.2} · p99 {p99_ms:.1} · p99.9 {p999_ms:.1} ms · {cpu_us:.0} µs |"
+                " p50 {p50_ms:.2} · p99 {p99_ms:.1} · p99.9 {p999_ms:.1} ms · {cpu_us:.0} µs{} |",
+                mark(steal_percent)
             );
         }
         out.push('\n');
@@ -58,25 +60,24 @@ pub fn table(results: &Results) -> String {
     out
 }
 
-/// What the host took from the most disturbed measurement, as a sentence below the tables.
-pub fn disturbance(results: &Results, latencies: &Latencies) -> String {
-    let costs = results.iter().flat_map(|(_, _, costs)| costs).map(|(_, cost)| cost.stolen_percent);
-    let lines = latencies.iter().flat_map(|(_, lines)| lines).map(|line| line.stolen_percent);
-    let most = costs.chain(lines).fold(0.0, f64::max);
-    format!(
-        "\nThe host gave {most:.1} % of the processors to others in the most disturbed of these measurements.\n"
-    )
+/// ` · steal 8.6 %` after a measurement that had too much of it at best.
+fn mark(steal_percent: f64) -> String {
+    match steal_percent > STEAL_PERCENT_MAX {
+        true => format!(" · steal {steal_percent:.1} %"),
+        false => String::new(),
+    }
 }
 
 /// `71 K/s · 22.0 + 4.5 µs · 2.1 calls · p99 67 ms`
 fn cell(cost: &Cost) -> String {
     let calls = cost.syscalls.map_or_else(|| "–".to_owned(), |calls| format!("{calls:.2}"));
     format!(
-        "{:.0} K/s · {:.1} + {:.1} µs · {calls} calls · p99 {:.1} ms",
+        "{:.0} K/s · {:.1} + {:.1} µs · {calls} calls · p99 {:.1} ms{}",
         cost.rate / 1000.0,
         cost.user_us,
         cost.system_us,
-        cost.p99_ms
+        cost.p99_ms,
+        mark(cost.steal_percent)
     )
 }
 
@@ -101,12 +102,13 @@ mod tests {
             p99_ms: 3.0,
             p999_ms: 9.0,
             cpu_us: 21.4,
-            stolen_percent: 1.25,
+            steal_percent: 8.61,
         };
         let latencies = vec![(Contender::Messina, vec![line]), (Contender::Redis, Vec::new())];
         let text = latency_table(&latencies);
-        assert!(text.contains("| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs |"));
+        assert!(text.contains(
+            "| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs · steal 8.6 % |"
+        ));
         assert!(!text.contains("Redis") && latency_table(&Vec::new()).is_empty());
-        assert!(disturbance(&Vec::new(), &latencies).contains("gave 1.2 % of"));
     }
 }

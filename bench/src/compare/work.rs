@@ -12,12 +12,14 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::contender::{Contender, Running};
-use super::host::Ticks;
 use super::redis::{Redis, Timed};
+use super::steal::{Measured, with_least_steal, with_steal};
 use super::{Failed, Result, run_to_end};
 
 /// Milliseconds of a clock tick of `/proc`.
 const TICK_MS: f64 = 10.0;
+/// In which the load tool connects, before it measures.
+const CONNECTING: &str = "1s";
 /// Operations by which the speed of Redis is found before it is measured.
 const PROBE_OPERATIONS: u64 = 100_000;
 
@@ -54,9 +56,7 @@ pub struct Setup {
     pub cassandra_warmup_s: u32,
     /// Rates of the open loop, in operations a second.
     pub rates: Vec<u32>,
-    /// A measurement in which the host gave more than this share of the processors to others, in percent, is repeated.
-    pub stolen_percent_max: f64,
-    /// How often a measurement is made until it is undisturbed; the least disturbed one counts.
+    /// Measurements of one work or rate at most: they are repeated while there is steal.
     pub attempts_max: u32,
 }
 
@@ -73,8 +73,8 @@ pub struct Latency {
     pub p999_ms: f64,
     /// CPU of the server per operation, user and system, in µs.
     pub cpu_us: f64,
-    /// The share of the processors that the host gave to others, in percent.
-    pub stolen_percent: f64,
+    /// Steal meanwhile, in percent of all processor time.
+    pub steal_percent: f64,
 }
 
 /// What one work cost one contender.
@@ -92,8 +92,8 @@ pub struct Cost {
     pub p99_ms: f64,
     /// Memory that the server holds.
     pub resident_mib: f64,
-    /// The share of the processors that the host gave to others, in percent.
-    pub stolen_percent: f64,
+    /// Steal meanwhile, in percent of all processor time.
+    pub steal_percent: f64,
 }
 
 /// What every contender does.
@@ -128,17 +128,15 @@ impl Setup {
 
     /// Measures one work; then repeats it to count system calls.
     pub fn measure(&self, server: &Running, work: Work, pressure: Pressure) -> Result<Cost> {
-        let mut warmup_s = self.warmup_s(server);
-        let (mut cost, stolen_percent) = self.undisturbed(|| {
-            let cost = match server.contender {
+        self.warm_up(server, work, pressure)?;
+        let Measured { value, steal_percent } = with_least_steal(self.attempts_max, || {
+            with_steal(|| match server.contender {
                 Contender::Redis => self.measure_redis(server, work, pressure),
-                _ => self.measure_cql(server, (work, pressure), warmup_s),
-            };
-            warmup_s = self.warmup_s;
-            cost
+                _ => self.measure_cql(server, work, pressure),
+            })
         })?;
-        cost.stolen_percent = stolen_percent;
-        cost.syscalls = self.count_syscalls(server, work, pressure)?;
+        let syscalls = self.syscalls_per_operation(server, work, pressure)?;
+        let mut cost = Cost { steal_percent, syscalls, ..value };
         let resident = proc_number(server.pid, "status", "VmRSS:");
         cost.resident_mib = resident.unwrap_or(0.0) / 1024.0;
         Ok(cost)
@@ -151,29 +149,11 @@ impl Setup {
             return Ok(Vec::new());
         }
         let at = |&rate: &u32| {
-            let (latency, stolen_percent) = self.undisturbed(|| self.open_loop_at(server, rate))?;
-            Ok(Latency { stolen_percent, ..latency })
+            let measure = || with_steal(|| self.open_loop_at(server, rate));
+            let Measured { value, steal_percent } = with_least_steal(self.attempts_max, measure)?;
+            Ok(Latency { steal_percent, ..value })
         };
         self.rates.iter().map(at).collect()
-    }
-
-    /// Measures until the host leaves the processors to this machine, a bounded number of times: the least disturbed
-    /// measurement, and what was taken from it in percent.
-    fn undisturbed<T>(&self, mut measure: impl FnMut() -> Result<T>) -> Result<(T, f64)> {
-        let mut best: Option<(T, f64)> = None;
-        for _ in 0..self.attempts_max.max(1) {
-            let before = Ticks::now()?;
-            let measured = measure()?;
-            let stolen = Ticks::now()?.stolen_percent_since(&before);
-            if best.as_ref().is_none_or(|(_, least)| stolen < *least) {
-                best = Some((measured, stolen));
-            }
-            if stolen <= self.stolen_percent_max {
-                break;
-            }
-            eprintln!("the host took {stolen:.1} % of the processors: measured again");
-        }
-        Ok(best.expect("it was measured once at least"))
     }
 
     fn open_loop_at(&self, server: &Running, rate: u32) -> Result<Latency> {
@@ -182,7 +162,7 @@ impl Setup {
         command
             .args(["--mix", "read=1,update=1", "--connections", "64", "--in-flight", "16"])
             .args(["--rate", &rate.to_string(), "--duration", &format!("{}s", self.seconds)])
-            .args(["--warmup", &format!("{}s", self.warmup_s), "--json"])
+            .args(["--warmup", CONNECTING, "--json"])
             .arg(json.path());
         run_to_end(&mut command)?;
         let report = read_json(&json)?;
@@ -227,29 +207,37 @@ impl Setup {
         command
     }
 
-    /// The client's command for one work, which writes its report to `json`.
+    /// The client's command for one work.
     fn cql_command(
         &self,
         server: &Running,
         (work, pressure): (Work, Pressure),
         seconds: u32,
-        json: &NamedTempFile,
     ) -> Command {
         let mut command = self.tool(server, "run");
         command
             .args(["--mix", if work == Work::Read { "read=1" } else { "update=1" }])
             .args(["--connections", &pressure.connections.to_string()])
             .args(["--in-flight", &pressure.in_flight.to_string()])
-            .args(["--duration", &format!("{seconds}s")])
-            .arg("--json")
-            .arg(json.path());
+            .args(["--duration", &format!("{seconds}s")]);
         command
     }
 
-    fn measure_cql(&self, server: &Running, work: (Work, Pressure), warmup_s: u32) -> Result<Cost> {
+    /// Does the work without measuring it.
+    fn warm_up(&self, server: &Running, work: Work, pressure: Pressure) -> Result<()> {
+        match server.contender {
+            Contender::Redis => self.redis(server).run(work, pressure, PROBE_OPERATIONS).map(drop),
+            _ => {
+                let seconds = self.warmup_s(server);
+                run_to_end(&mut self.cql_command(server, (work, pressure), seconds)).map(drop)
+            }
+        }
+    }
+
+    fn measure_cql(&self, server: &Running, work: Work, pressure: Pressure) -> Result<Cost> {
         let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
-        let mut command = self.cql_command(server, work, self.seconds, &json);
-        run_to_end(command.args(["--warmup", &format!("{warmup_s}s")]))?;
+        let mut command = self.cql_command(server, (work, pressure), self.seconds);
+        run_to_end(command.args(["--warmup", CONNECTING, "--json"]).arg(json.path()))?;
         let report = read_json(&json)?;
         let number = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
         let operations = number("/operations").max(1.0);
@@ -281,7 +269,7 @@ impl Setup {
     }
 
     /// System calls of the server per operation, counted in a run of their own.
-    fn count_syscalls(
+    fn syscalls_per_operation(
         &self,
         server: &Running,
         work: Work,
@@ -289,12 +277,13 @@ impl Setup {
     ) -> Result<Option<f64>> {
         if server.contender == Contender::Redis {
             let command = self.redis(server).command(work, pressure, PROBE_OPERATIONS);
-            let calls = count_syscalls(server.pid, &command)?;
+            let calls = perf_syscalls(server.pid, &command)?;
             return Ok(calls.map(|calls| calls / PROBE_OPERATIONS as f64));
         }
         let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
-        let command = self.cql_command(server, (work, pressure), self.seconds.min(5), &json);
-        let Some(calls) = count_syscalls(server.pid, &command)? else { return Ok(None) };
+        let mut command = self.cql_command(server, (work, pressure), self.seconds.min(5));
+        command.arg("--json").arg(json.path());
+        let Some(calls) = perf_syscalls(server.pid, &command)? else { return Ok(None) };
         let operations = read_json(&json)?["operations"].as_f64().unwrap_or(0.0);
         Ok(Some(calls / operations.max(1.0)))
     }
@@ -323,7 +312,7 @@ fn proc_number(pid: u32, file: &str, name: &str) -> Option<f64> {
 }
 
 /// System calls that process `pid` makes while `command` runs; `None` without `perf`.
-fn count_syscalls(pid: u32, command: &Command) -> Result<Option<f64>> {
+fn perf_syscalls(pid: u32, command: &Command) -> Result<Option<f64>> {
     let counted = NamedTempFile::new().map_err(Failed::io("making a file for a count"))?;
     let mut perf = Command::new("perf");
     perf.args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-o"])

@@ -26,7 +26,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A server of so many cores, with an empty table for records of this shape. The client is the first core's.
+    /// A server of `shards` cores, with an empty table for records of this shape. The client is connected to core 0.
     pub fn new(shape: &Shape, shards: usize) -> Desk {
         let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
         let config = ManualConfig {

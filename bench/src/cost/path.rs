@@ -100,7 +100,9 @@ impl Path {
     pub fn title(self) -> &'static str {
         match self {
             Path::StatementRead => "prepared cached point read",
-            Path::StatementReadAcross => "prepared cached point read of another core's row",
+            Path::StatementReadAcross => {
+                "prepared cached point read of another core's row, 16 in a batch, both cores"
+            }
             Path::StatementWriteAlone => "prepared durable write, alone in its commit",
             Path::StatementWriteTogether => "prepared durable write, 16 in a commit",
             Path::EngineRead => "of which the engine: cached point read",
@@ -210,7 +212,7 @@ fn statement_read(shape: &Shape, operations: u64) -> Counted {
     let mut read = |turn: u64| {
         desk.take(black_box(&frames[strewn(turn) as usize]));
         let bytes = black_box(desk.send());
-        assert!(bytes > shape.column_bytes, "the record is there");
+        assert!(bytes > shape.record_bytes(), "the record is there");
     };
     (0..WARMUP).for_each(&mut read);
     counted(operations, || (0..operations).for_each(&mut read))
@@ -218,25 +220,25 @@ fn statement_read(shape: &Shape, operations: u64) -> Counted {
 
 fn statement_read_across(shape: &Shape, operations: u64) -> Counted {
     let mut desk = loaded(shape, 2);
-    let mut elsewhere = Vec::new();
+    let mut remote = Vec::new();
     for number in (0..LOADED).map(strewn) {
         let mut frame = Vec::new();
         desk.read_frame(shape, number, &mut frame);
         desk.take(&frame);
-        // What this core has is answered at once.
-        if desk.send() == 0 {
+        // Only another core's row is not answered at once.
+        let is_remote = desk.send() == 0;
+        if is_remote {
             desk.settle();
             desk.send();
-            elsewhere.push(frame);
+            remote.push(frame);
         }
     }
-    let batches: Vec<Vec<u8>> =
-        elsewhere.chunks_exact(TOGETHER as usize).map(<[_]>::concat).collect();
+    let batches: Vec<Vec<u8>> = remote.chunks_exact(TOGETHER as usize).map(<[_]>::concat).collect();
     let mut read = |batch: u64| {
         desk.take(black_box(&batches[batch as usize % batches.len()]));
         desk.settle();
         let bytes = black_box(desk.send());
-        assert!(bytes > shape.column_bytes * TOGETHER as usize, "the records are there");
+        assert!(bytes > shape.record_bytes() * TOGETHER as usize, "the records are there");
     };
     (0..WARMUP / TOGETHER).for_each(&mut read);
     counted(operations, || (0..operations / TOGETHER).for_each(&mut read))
@@ -263,7 +265,7 @@ fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
     counted(operations, || (warm..last).for_each(&mut write))
 }
 
-/// A server of so many cores that has every record.
+/// A server of `shards` cores that has every record.
 fn loaded(shape: &Shape, shards: usize) -> Desk {
     let mut desk = Desk::new(shape, shards);
     for batch in 0..LOADED / LOAD_BATCH {

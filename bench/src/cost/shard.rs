@@ -52,6 +52,11 @@ impl Shape {
         key
     }
 
+    /// Bytes of all columns of a record.
+    pub fn record_bytes(&self) -> usize {
+        usize::from(self.columns) * self.column_bytes
+    }
+
     /// What the columns of the record with this number hold.
     pub fn value(&self, number: u64) -> Vec<u8> {
         vec![number as u8; self.column_bytes]

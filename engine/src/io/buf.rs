@@ -53,7 +53,7 @@ impl Buf {
 
     /// Appends bytes; there must be space.
     pub fn put(&mut self, bytes: &[u8]) {
-        let free = self.claim(bytes.len());
+        let free = self.reserve(bytes.len());
         match &mut self.memory {
             Memory::Dma(m) => m.as_bytes_mut()[free].copy_from_slice(bytes),
             Memory::Heap { bytes: filled, .. } => filled.extend_from_slice(bytes),
@@ -67,10 +67,11 @@ impl Buf {
 
     /// Appends `count` zeros; there must be space.
     pub fn put_zeros(&mut self, count: usize) {
-        let free = self.claim(count);
+        let free = self.reserve(count);
         match &mut self.memory {
             Memory::Dma(m) => m.as_bytes_mut()[free].fill(0),
-            // Copied: without optimization `resize` would take a call for every byte of a log's segments.
+            // Not by `resize`: in a build without optimization that is a call for every byte, and tests fill whole
+            // segments of the log.
             Memory::Heap { bytes, .. } => {
                 while bytes.len() < free.end {
                     bytes.extend_from_slice(&ZEROS[..ZEROS.len().min(free.end - bytes.len())]);
@@ -87,8 +88,9 @@ impl Buf {
         }
     }
 
-    /// Where the next `count` bytes go, which the caller fills.
-    fn claim(&mut self, count: usize) -> Range<usize> {
+    /// Counts the next `count` bytes as filled and returns their place; the caller writes them at once. Panics without
+    /// space.
+    fn reserve(&mut self, count: usize) -> Range<usize> {
         assert!(count <= self.space(), "a buffer is asked for its space first");
         let start = self.len;
         self.len += count;

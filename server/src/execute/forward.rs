@@ -33,7 +33,7 @@ impl Executor {
     /// takes no more requests.
     #[inline]
     pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
-        let mut frame = self.buffers.take();
+        let mut frame = self.frames.take();
         let keyspace = put_frame(&call, run, &mut frame);
         let result_id = match run.target {
             Target::Query => None,
@@ -57,7 +57,7 @@ impl Executor {
         let call = self.forwarded.borrow_mut().remove(number as usize);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
         self.replies.push(call.session.id, &frame);
-        self.buffers.keep(frame);
+        self.frames.put_back(frame);
         self.finish(call);
     }
 
@@ -75,10 +75,11 @@ impl Executor {
         let request = Request::decode(&header, &frame[HEADER_BYTES..]);
         let request = request.expect("a peer forwards what it has decoded itself");
         let envelope = Envelope::new(header.version, header.stream);
-        let mut out = self.buffers.take();
+        let mut out = self.frames.take();
         match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
             Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
             Ok(Some(pending)) => {
+                self.frames.put_back(out);
                 let answer = (header.version, header.stream);
                 let work = self.clone().finish_select(Destination::Peer(asker), answer, pending);
                 if let Some(finished) = self.suspended.start(work) {
@@ -126,7 +127,7 @@ impl Executor {
     }
 }
 
-/// Appends the request of a call once more, as a frame; the keyspace of its unqualified names.
+/// Appends the call's request as a frame. Returns the keyspace of its unqualified names; `None` for EXECUTE.
 fn put_frame(call: &Call, run: Run<'_>, frame: &mut Vec<u8>) -> Option<Box<str>> {
     let Run { statement, parameters, target, .. } = run;
     let parameters = *parameters;

@@ -75,7 +75,7 @@ impl Executor {
         self.state.follow(&self.shard);
         if let Ask::Select { frame, keyspace, result_id } = ask {
             self.select_for_peer(asker, &frame, keyspace.as_deref(), result_id);
-            return self.buffers.keep(frame);
+            return self.frames.put_back(frame);
         }
         let answer = self.answer_now(ask).expect("only a SELECT waits");
         self.shard.answer(asker, answer);

@@ -149,7 +149,7 @@ impl Executor {
         match self.suspended.start(work) {
             Some(Finished { to: Destination::Client(call), frame }) => {
                 out.extend_from_slice(&frame);
-                self.buffers.keep(frame);
+                self.frames.put_back(frame);
                 Flow::Answered(call)
             }
             Some(_) => unreachable!("it is a client's"),
@@ -168,7 +168,7 @@ impl Executor {
         match to {
             Destination::Client(call) => {
                 self.replies.push(call.session.id, &frame);
-                self.buffers.keep(frame);
+                self.frames.put_back(frame);
                 self.finish(call);
             }
             Destination::Peer(asker) => {
@@ -186,7 +186,7 @@ impl Executor {
         (version, stream): (Version, i16),
         pending: Pending,
     ) -> Finished {
-        let mut frame = self.buffers.take();
+        let mut frame = self.frames.take();
         let trace = match &to {
             Destination::Client(call) => call.trace.as_deref(),
             Destination::Peer(_) => None,

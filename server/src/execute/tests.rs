@@ -124,6 +124,27 @@ impl Bench {
     }
 }
 
+/// The buffers of frames go round: reads make none after the first, wherever the rows are.
+#[test]
+fn no_buffer_of_a_frame_is_lost() {
+    let mut bench = Bench::new(2);
+    let write = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+    let read = bench.prepare("SELECT v FROM ks.t WHERE k = ?");
+    for stored in ["memory", "disk"] {
+        let mut made = Vec::new();
+        for k in 0..20 {
+            assert_eq!(bench.execute(&write, &[k, 1, k]), "void");
+            if stored == "disk" {
+                // Its block is not in the cache.
+                bench.server.flush();
+            }
+            assert_eq!(bench.execute(&read, &[k]), k.to_string());
+            made.push(bench.server.frames_made());
+        }
+        assert_eq!(made[10], made[19], "{stored}: {made:?}");
+    }
+}
+
 /// A client of one core reads and writes what any core owns: by text, by id, in memory, on disk.
 #[test]
 fn every_partition_is_reached_from_one_core() {
