@@ -34,9 +34,14 @@ use crate::limits::WRITE_ALIGN_BYTES;
 use crate::planted::{Bug, planted};
 
 const MAGIC: &[u8; 8] = b"MESSLAYT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version that has no secret.
+const WITHOUT_SECRET: u32 = 1;
 const NAME: &str = "layout";
-const BYTES: usize = 8 + 8 + 4 + 1 + 4 + 4 + 16 + 8;
+const BYTES: usize = BYTES_WITHOUT_SECRET + SECRET_BYTES;
+const BYTES_WITHOUT_SECRET: usize = 8 + 8 + 4 + 1 + 4 + 4 + 16 + 8;
+/// Bytes of a node's secret.
+pub const SECRET_BYTES: usize = 32;
 
 /// What the data directory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +56,23 @@ pub struct Layout {
     pub host_id: Uuid,
     /// No timestamp above this (µs) was given out: after a restart the clock starts no lower.
     pub timestamp_high: i64,
+    /// What only this node knows, for ever; all zeros in a layout of version 1, which had none.
+    pub secret: Secret,
+}
+
+/// Random bytes that never leave a node: with a key of them it knows what it has made itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub [u8; SECRET_BYTES]);
+
+impl Secret {
+    /// No secret yet.
+    pub const NONE: Secret = Secret([0; SECRET_BYTES]);
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
 }
 
 /// What a start finds.
@@ -142,6 +164,7 @@ impl Layout {
         out.extend_from_slice(&self.shards.to_le_bytes());
         out.extend_from_slice(self.host_id.as_bytes());
         out.extend_from_slice(&self.timestamp_high.to_le_bytes());
+        out.extend_from_slice(&self.secret.0);
         assert_eq!(out.len(), BYTES, "a layout has one length");
         let sum = checksum(&out[8..]);
         out[..8].copy_from_slice(&sum.to_le_bytes());
@@ -153,16 +176,23 @@ impl Layout {
     fn decode(bytes: &[u8]) -> model::Result<(Option<Layout>, u32)> {
         let mut cursor = Cursor::new(Cursor::new(bytes).take(BYTES)?);
         let sum = cursor.u64()?;
-        let sealed = sum == checksum(cursor.rest());
+        let sealed = cursor.rest();
         let ours = cursor.take(MAGIC.len())? == MAGIC;
         let version = cursor.u32()?;
-        if !ours || (!sealed && version <= VERSION) {
+        let has_secret = version != WITHOUT_SECRET;
+        let sealed = if has_secret { sealed } else { &sealed[..BYTES_WITHOUT_SECRET - 8] };
+        if !ours || version == 0 || (version <= VERSION && sum != checksum(sealed)) {
             return Err(model::Error::Malformed("layout"));
         }
         let (ready, generation, shards) = (cursor.u8()?, cursor.u32()?, cursor.u32()?);
         let (host_id, timestamp_high) = (cursor.uuid()?, cursor.i64()?);
+        let mut secret = Secret::NONE;
+        if has_secret {
+            secret.0.copy_from_slice(cursor.take(SECRET_BYTES)?);
+        }
         let sane = ready <= 1 && shards > 0 && generation > 0;
-        let layout = Layout { ready: ready == 1, generation, shards, host_id, timestamp_high };
+        let ready = ready == 1;
+        let layout = Layout { ready, generation, shards, host_id, timestamp_high, secret };
         Ok((sane.then_some(layout), version))
     }
 

@@ -168,11 +168,15 @@ pub const WRITE_DELAY_US_MAX: u32 = 5_000;
 /// What the queue between log and memtables keeps when it is empty.
 pub const QUEUE_IDLE_BYTES_MAX: usize = 1 << 20;
 
-/// The clustering keys and rows that a read goes through before it lets others run: about 0.5 ms.
-pub const READ_QUANTUM_ROWS: u32 = 1024;
+/// Rows that a read goes through before it asks whether to pause: some ten microseconds.
+pub const READ_QUANTUM_ROWS: u32 = 32;
+/// Bytes that it goes through before it asks.
+pub const READ_QUANTUM_BYTES: usize = 32 << 10;
 
-/// The bytes it goes through before it lets others run.
-pub const READ_QUANTUM_BYTES: usize = 1 << 20;
+/// Rows that a read goes through at once, without being able to pause: about 0.2 ms.
+pub const READ_AT_ONCE_ROWS_MAX: u32 = 512;
+/// Bytes that it goes through at once.
+pub const READ_AT_ONCE_BYTES_MAX: usize = 512 << 10;
 
 /// What a full page looks at further on to find out whether there is another row.
 pub const PAGE_LOOK_AHEAD_ROWS: u32 = 256;

@@ -42,7 +42,7 @@ use crate::table::{Layer, Table, View};
 enum WaitPolicy {
     /// It is done at once, or it is `WouldBlock`.
     None,
-    /// It waits for the disk, and lets others run when it is long.
+    /// It waits for the disk, and pauses as its caller decides.
     Endless,
 }
 
@@ -60,24 +60,29 @@ impl Engine {
     /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
     /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let read = pin!(self.read_with(command, sink, WaitPolicy::None));
+        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause)));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
             Poll::Pending => unreachable!("`WaitPolicy::None` waits for nothing"),
         }
     }
 
-    /// Answers, however long it takes.
-    pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+    /// Answers, however long it takes. `pause` is called after every few rows: it decides how long the read may compute.
+    pub async fn read(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        pause: impl AsyncFn(),
+    ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
-        self.read_with(command, sink, WaitPolicy::Endless).await
+        self.read_with(command, sink, (WaitPolicy::Endless, pause)).await
     }
 
     async fn read_with(
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
-        wait_policy: WaitPolicy,
+        (wait_policy, pause): (WaitPolicy, impl AsyncFn()),
     ) -> Result<ReadEnd> {
         if let Partitions::Keys(keys) = &command.partitions {
             let owns = |(token, _): &(Token, Box<[u8]>)| self.tables.range_of(*token).is_some();
@@ -95,7 +100,7 @@ impl Engine {
         };
         let read =
             Read { table: &table, definition: &definition, drops: &drops, command, wait_policy };
-        let mut page = Page::new(command, &definition, &drops, sink, wait_policy);
+        let mut page = Page::new(command, &definition, &drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
         match result {
@@ -124,11 +129,16 @@ pub fn read_record(
     }
     let table = Table::of_memtable(memtable, definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
-    let mut page = Page::new(command, definition, &drops, sink, wait_policy);
+    let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
     let read = Read { table: &table, definition, drops: &drops, command, wait_policy };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
+}
+
+/// For a read that is done at once.
+fn no_pause() -> std::future::Ready<()> {
+    std::future::ready(())
 }
 
 /// Runs a future that waits for nothing but itself.
@@ -151,7 +161,11 @@ struct Read<'r> {
 }
 
 impl Read<'_> {
-    async fn run<S: RowSink>(&self, page: &mut Page<'_, S>, scratch: &mut Scratch) -> Result<()> {
+    async fn run<S: RowSink, P: AsyncFn()>(
+        &self,
+        page: &mut Page<'_, S, P>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         match &self.command.partitions {
             Partitions::Keys(keys) => self.keys(keys, page, scratch).await,
             Partitions::Range(range) => self.range(*range, page, scratch).await,
@@ -159,10 +173,10 @@ impl Read<'_> {
     }
 
     /// These partitions, in their order.
-    async fn keys<S: RowSink>(
+    async fn keys<S: RowSink, P: AsyncFn()>(
         &self,
         keys: &[(Token, Box<[u8]>)],
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut keys = keys.iter();
@@ -184,16 +198,16 @@ impl Read<'_> {
                 }
                 None => self.partition(*token, key, &self.command.slices, page, scratch).await?,
             }
-            page.yield_if_due().await?;
+            page.pause_if_due().await?;
         }
         Ok(())
     }
 
     /// Every partition of a range of tokens.
-    async fn range<S: RowSink>(
+    async fn range<S: RowSink, P: AsyncFn()>(
         &self,
         mut range: TokenRange,
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let resume = self.command.resume.as_ref();
@@ -215,18 +229,18 @@ impl Read<'_> {
                 page.begin(0);
                 page.partition(&mut cursor, scratch).await?;
             }
-            page.yield_if_due().await?;
+            page.pause_if_due().await?;
         }
         Ok(())
     }
 
     /// What an earlier page has left of the partition it ended in.
-    async fn rest<S: RowSink>(
+    async fn rest<S: RowSink, P: AsyncFn()>(
         &self,
         token: Token,
         key: &[u8],
         resume: &Resume,
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         // The sink that cut the page may not know that its last row was all that is wanted of the
@@ -255,12 +269,12 @@ impl Read<'_> {
     }
 
     /// Slices of one partition.
-    async fn partition<S: RowSink>(
+    async fn partition<S: RowSink, P: AsyncFn()>(
         &self,
         token: Token,
         key: &[u8],
         slices: &[Slice],
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let scope = Scope::Key(token, key);

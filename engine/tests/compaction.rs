@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Job};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -92,7 +92,7 @@ async fn all(engine: &Engine) -> BTreeMap<u8, u8> {
         now_s: LATER_S,
     };
     let mut values = Values::default();
-    engine.read(&command, &mut values).await.unwrap();
+    engine.read(&command, &mut values, yield_now).await.unwrap();
     values.0
 }
 
@@ -128,6 +128,7 @@ impl Shard {
             shards: 1,
             host_id: Uuid::from_u128(1),
             timestamp_high: 0,
+            secret: Secret::NONE,
         };
         layout.make_directories(disk).await.unwrap();
         Engine::create(disk, &config(1)).await.unwrap();

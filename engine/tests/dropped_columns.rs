@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -106,7 +106,7 @@ fn select(rows: u64) -> ReadCommand {
 
 async fn read(engine: &Engine, command: &ReadCommand) -> Vec<(u8, Vec<u16>)> {
     let mut given = Given::default();
-    engine.read(command, &mut given).await.unwrap();
+    engine.read(command, &mut given, yield_now).await.unwrap();
     given.0.sort();
     given.0
 }
@@ -122,7 +122,14 @@ impl Shard {
     async fn create(exec: SimExec, table: &Table) -> Shard {
         let disk = Disk::Sim(SimDisk::new(3, Faults::default()));
         let host_id = Uuid::from_u128(1);
-        let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
+        let layout = Layout {
+            ready: false,
+            generation: 1,
+            shards: 1,
+            host_id,
+            timestamp_high: 0,
+            secret: Secret::NONE,
+        };
         layout.make_directories(&disk).await.unwrap();
         Engine::create(&disk, &config(1)).await.unwrap();
         let engine = open(&disk, &exec, table, 2).await;

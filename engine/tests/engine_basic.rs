@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use engine::commitlog::SyncMode;
 use engine::io::{Crash, Disk, Faults, Outcome, SimDisk, SimExec};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Job};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
@@ -96,7 +96,7 @@ fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
 
 async fn read_patiently(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
     let mut values = Values(Vec::new());
-    let end = engine.read(&command(partitions), &mut values).await.unwrap();
+    let end = engine.read(&command(partitions), &mut values, yield_now).await.unwrap();
     assert_eq!((end.rows, end.more), (values.0.len() as u64, None));
     values.0
 }
@@ -114,7 +114,14 @@ async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
 /// Makes a shard.
 async fn make(disk: &Disk) {
     let host_id = Uuid::from_u128(1);
-    let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
+    let layout = Layout {
+        ready: false,
+        generation: 1,
+        shards: 1,
+        host_id,
+        timestamp_high: 0,
+        secret: Secret::NONE,
+    };
     layout.make_directories(disk).await.unwrap();
     Engine::create(disk, &config()).await.unwrap();
 }

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::limits::ROW_BYTES_MAX;
 use engine::{Config, Engine, Error, Job, RowLimits};
 use futures_lite::future::yield_now;
@@ -92,7 +92,7 @@ async fn read(engine: &Engine) -> Vec<(u8, usize)> {
         now_s: 1,
     };
     let mut elements = Elements::default();
-    engine.read(&command, &mut elements).await.unwrap();
+    engine.read(&command, &mut elements, yield_now).await.unwrap();
     elements.0.sort_unstable();
     elements.0
 }
@@ -108,7 +108,14 @@ async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
 
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
     let host_id = Uuid::from_u128(1);
-    let layout = Layout { ready: false, generation: 1, shards: 1, host_id, timestamp_high: 0 };
+    let layout = Layout {
+        ready: false,
+        generation: 1,
+        shards: 1,
+        host_id,
+        timestamp_high: 0,
+        secret: Secret::NONE,
+    };
     layout.make_directories(disk).await.unwrap();
     Engine::create(disk, &config(1)).await.unwrap();
     open(disk, exec, 2).await

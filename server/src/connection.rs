@@ -29,12 +29,13 @@ use cql::frame::response::{Envelope, Failure};
 use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
 
 use crate::limits::{
-    CONNECTION_REQUESTS_MAX, FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, STALLED_TIMEOUT,
-    UNSENT_BYTES_MAX,
+    CONNECTION_REQUESTS_MAX, FRAMES_PER_CLOCK_READ, FRAMES_PER_STEP, HANDSHAKE_TIMEOUT,
+    LINGER_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
+use crate::turn::Turn;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -118,11 +119,12 @@ impl Connection {
         scratch: &mut [u8],
         service: &impl Service,
         load: &mut Load,
+        turn: Turn,
     ) -> Fate {
         match self.state {
             State::Lingering(_) => return self.read_away(scratch),
             State::Ending => return Fate::Keep,
-            State::Open if self.backlog => self.take_input(service, load),
+            State::Open if self.backlog => self.take_input(service, load, turn),
             State::Open => {}
         }
         if self.state != State::Open || self.is_held_back() || self.backlog || !self.unread {
@@ -133,18 +135,18 @@ impl Connection {
             Err(fate) => return fate,
         };
         if self.input.is_empty() {
-            let used = self.take_frames(&scratch[..count], service, load);
+            let used = self.take_frames(&scratch[..count], service, load, turn);
             self.input.extend_from_slice(&scratch[used..count]);
         } else {
             self.input.extend_from_slice(&scratch[..count]);
-            self.take_input(service, load);
+            self.take_input(service, load, turn);
         }
         Fate::Keep
     }
 
-    fn take_input(&mut self, service: &impl Service, load: &mut Load) {
+    fn take_input(&mut self, service: &impl Service, load: &mut Load, turn: Turn) {
         let mut input = std::mem::take(&mut self.input);
-        let used = self.take_frames(&input, service, load);
+        let used = self.take_frames(&input, service, load, turn);
         if used < input.len() {
             input.drain(..used);
             self.input = input;
@@ -188,11 +190,18 @@ impl Connection {
 
     /// Takes frames from `bytes` as long as it may and has its turn; returns how many bytes they
     /// were.
-    fn take_frames(&mut self, bytes: &[u8], service: &impl Service, load: &mut Load) -> usize {
+    fn take_frames(
+        &mut self,
+        bytes: &[u8],
+        service: &impl Service,
+        load: &mut Load,
+        turn: Turn,
+    ) -> usize {
         let mut used = 0;
         self.backlog = true;
-        for _ in 0..FRAMES_PER_STEP {
-            if self.state != State::Open || self.is_held_back() {
+        for taken in 0..FRAMES_PER_STEP {
+            let looks = taken > 0 && taken % FRAMES_PER_CLOCK_READ == 0;
+            if self.state != State::Open || self.is_held_back() || looks && turn.is_over() {
                 break;
             }
             let step = match self.reader.next(&bytes[used..]) {

@@ -29,10 +29,12 @@ mod pass;
 mod planted;
 mod prepared;
 mod replies;
+mod seal;
 mod service;
 mod session;
 mod signals;
 mod system;
+mod turn;
 
 /// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,
 /// which was said.

@@ -32,6 +32,7 @@ use shard::manual::ManualNode;
 use shard::node::NodeConfig;
 
 use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::seal::Seal;
 use crate::service::{Outcome, Service};
 use crate::session::{ConnectionId, Session, Stage};
 use crate::system::{self, Node};
@@ -99,7 +100,8 @@ impl ManualServer {
             let clock = Rc::new(Clock::new());
             clock.at_least(node.booted().layout.timestamp_high);
             let about = about(node.booted().layout.host_id, &clock);
-            let state = NodeState::new(about, settings(), clock.clone());
+            let seal = Seal::new(&node.booted().layout.secret);
+            let state = NodeState::new(about, seal, settings(), clock.clone());
             ManualCore { executor: Executor::new(shard.clone(), state), clock }
         };
         let cores = node.shards().iter().map(core).collect();

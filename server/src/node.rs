@@ -27,6 +27,7 @@ use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
+use crate::seal::Seal;
 use crate::signals::Signals;
 use crate::system::{self, Node};
 
@@ -122,7 +123,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         }
     }
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
-    let state = NodeState::new(node, settings(&plan), clock.clone());
+    let seal = Seal::new(&opened.booted.layout.secret);
+    let state = NodeState::new(node, seal, settings(&plan), clock.clone());
     let executor = Executor::new(opened.shard.clone(), state);
     let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());

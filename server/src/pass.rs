@@ -3,7 +3,7 @@
 //! ```text
 //! 1  look which sockets are ready               one epoll_wait, no waiting
 //! 2  accept                                     a bounded number
-//! 3  read, decode, execute                      one recv a connection; most requests end here
+//! 3  read, decode, execute                      one recv a connection; most requests end here; a bounded time
 //! 4  the service's turn                         mail of other cores, what the log completed
 //! 5  late answers join their connections
 //! 6  send                                       one send a connection
@@ -39,6 +39,7 @@ use crate::listen::ShardListeners;
 use crate::load::Load;
 use crate::service::Service;
 use crate::session::{ConnectionId, Session};
+use crate::turn::Turn;
 
 const PLAIN_KEY: u64 = WAKE_KEY - 1;
 const SHARD_AWARE_KEY: u64 = WAKE_KEY - 2;
@@ -274,9 +275,16 @@ impl<S: Service> Pass<S> {
         let mut list = std::mem::take(&mut self.list);
         self.connections.take_to_serve(&mut list);
         let busy = !list.is_empty();
+        let turn = Turn::begin();
+        let mut is_over = false;
         for id in list.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            match connection.step(&mut self.scratch, &self.service, &mut self.load) {
+            is_over = is_over || turn.is_over();
+            if is_over {
+                self.connections.serve(id);
+                continue;
+            }
+            match connection.step(&mut self.scratch, &self.service, &mut self.load, turn) {
                 Fate::Keep => self.connections.flush(id),
                 Fate::Drop => self.close(id),
             }

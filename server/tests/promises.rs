@@ -374,9 +374,6 @@ fn a_forged_paging_state_ends_nothing() {
     keyspaces(&mut client);
     client.ok("CREATE TABLE s1.r (k int, c int, PRIMARY KEY (k, c))");
     (0..9).for_each(|c| drop(client.ok(&format!("INSERT INTO s1.r (k, c) VALUES (1, {c})"))));
-    let found = client
-        .ok("SELECT id FROM system_schema.tables WHERE keyspace_name = 's1' AND table_name = 'r'");
-    let id = found.cells[0].as_deref().and_then(|id| uuid::Uuid::from_slice(id).ok()).unwrap();
     let key = 1i32.to_be_bytes();
     let sound = model::Resume {
         token: model::Token::of_key(&key),
@@ -387,7 +384,8 @@ fn a_forged_paging_state_ends_nothing() {
     };
     let mut page = |text: &str, resume: model::Resume| {
         let state = cql::plan::PagingState { resume, rows_left: u64::MAX };
-        let bytes = state.encode(model::TableId(id));
+        // Every field is sound or hostile, and the tag of the seal is a guess.
+        let bytes = [state.encode(), vec![0x5A; 16]].concat();
         let mut parameters = client.parameters();
         (parameters.paging_state, parameters.page_rows) = (Some(&bytes[..]), Some(5));
         client.ask(&Request::Query(Query { text, parameters }))
@@ -398,13 +396,14 @@ fn a_forged_paging_state_ends_nothing() {
         "SELECT c FROM s1.r WHERE k IN (1, 2)",
     ];
     for text in texts {
-        assert_eq!(page(text, sound.clone()).cells.len(), 5, "{text}");
-        for rows_of_partition in [u64::MAX - 1, u64::MAX] {
-            let forged = model::Resume { rows_of_partition, ..sound.clone() };
-            assert_eq!(page(text, forged).error, "", "{text}");
+        for resume in [
+            sound.clone(),
+            model::Resume { rows_of_partition: u64::MAX, ..sound.clone() },
+            model::Resume { token: model::Token(7), ..sound.clone() },
+        ] {
+            let refused = page(text, resume).error;
+            assert_eq!(refused, "0x000a Invalid value for the paging state", "{text}");
         }
-        let elsewhere = model::Resume { token: model::Token(7), ..sound.clone() };
-        assert_eq!(page(text, elsewhere).error, "0x000a Invalid value for the paging state");
     }
     assert_eq!(client.ok("SELECT c FROM s1.r").cells.len(), 9, "it lives");
 }

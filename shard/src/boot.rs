@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use engine::io::{DirLock, Disk};
-use engine::layout::{self, Found, Layout, SchemaLog};
+use engine::layout::{self, Found, Layout, SchemaLog, Secret};
 use engine::{Engine, Reshard, Result};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
@@ -74,6 +74,9 @@ pub async fn boot(
     }
     engine::sweep(disk, &layout).await?;
     layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
+    if layout.secret == Secret::NONE {
+        layout.secret = secret(seed);
+    }
     layout.store(disk).await?;
     let home = Home { disk: disk.clone(), layout: layout.clone(), _lock: lock };
     Ok((Booted { layout, schema }, home, schema_log))
@@ -131,6 +134,13 @@ fn host_id(seed: &impl Fn() -> u64) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
+/// The secret of a new host.
+fn secret(seed: &impl Fn() -> u64) -> Secret {
+    let mut secret = Secret::NONE;
+    secret.0.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&seed().to_le_bytes()));
+    secret
+}
+
 async fn first(
     disk: &Disk,
     config: &NodeConfig,
@@ -143,6 +153,7 @@ async fn first(
         shards: config.shards as u32,
         host_id,
         timestamp_high: 0,
+        secret: secret(seed),
     };
     layout.store(disk).await?;
     layout.make_directories(disk).await?;

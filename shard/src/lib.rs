@@ -44,6 +44,7 @@ pub mod owner;
 pub mod page;
 mod peers;
 pub mod protocol;
+mod read_pauses;
 mod router;
 pub mod runtime;
 pub mod scatter;

@@ -52,6 +52,10 @@ pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// What a background task computes before it lets others run.
 pub const SLICE: Duration = Duration::from_micros(500);
 
+/// What a read computes before it lets others run, and what all reads that wait compute in one pass: others' requests
+/// are waiting meanwhile.
+pub const READ_SLICE: Duration = Duration::from_micros(200);
+
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);
 

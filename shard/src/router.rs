@@ -22,8 +22,9 @@ use crate::owner::ShardId;
 use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
+use crate::read_pauses::ReadPauses;
 use crate::scatter::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
-use crate::shard::Shard;
+use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
 
 /// How long a task waits before it looks again whether a peer takes requests.
@@ -144,7 +145,8 @@ impl<P: Protocol> Shard<P> {
         match owners(command, self.sharder) {
             Owners::One(owner) if owner == self.me() => {
                 let _waits = self.reading();
-                self.engine.read(command, sink).await
+                let pauses = ReadPauses::new(self.runtime(), group_of(command));
+                self.engine.read(command, sink, || pauses.turn()).await
             }
             Owners::One(owner) => {
                 let page = self.page_of(owner, command.clone()).await?;

@@ -35,6 +35,7 @@ use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
 use crate::peers::{Asker, Incoming, Mail, Peers, Received, Waiting};
 use crate::protocol::Protocol;
+use crate::read_pauses::ReadPauses;
 use crate::runtime::Runtime;
 use crate::schema::CurrentSchema;
 use crate::ticket::Ticket;
@@ -243,7 +244,8 @@ impl<P: Protocol> Shard<P> {
     pub(crate) async fn read_here(&self, command: &ReadCommand) -> Result<Page> {
         let _waits = self.reading();
         let mut page = Page::new();
-        let end = self.engine.read(command, &mut page).await?;
+        let pauses = ReadPauses::new(&self.runtime, group_of(command));
+        let end = self.engine.read(command, &mut page, || pauses.turn()).await?;
         Ok(page.end(end))
     }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A task of the executor costs a process-wide lock to spawn and a turn of its queue to begin. An
-//! entry here costs one allocation; it begins at once and goes on inside its owner's pass.
+//! entry here costs one allocation; it begins at once and goes on inside its owner's pass. A turn ends after
+//! [`READ_SLICE`]: what it has not come to goes on first in the next one.
 //!
 //! Keys are used again, and a late wake-up of an earlier tenant only polls the present one once more.
 
@@ -16,9 +17,11 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
 
 use slab::Slab;
 
+use crate::limits::READ_SLICE;
 use crate::notify::Notify;
 
 type Kept<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -84,17 +87,27 @@ impl<T> Suspended<T> {
         self.waker(key).wake();
     }
 
-    /// Goes on with all that was woken before the call; outputs go to `done`. Whether there was any.
+    /// Goes on with what was woken before the call, until [`READ_SLICE`] is over; outputs go to `done`. Whether there
+    /// was any.
     pub fn turn(&self, mut done: impl FnMut(T)) -> bool {
         let mut keys = self.turning.take();
         mem::swap(&mut keys, &mut *self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner));
         let busy = !keys.is_empty();
-        for key in keys.drain(..) {
+        let began = Instant::now();
+        let mut polled = 0;
+        for &key in &keys {
+            if polled > 0 && began.elapsed() >= READ_SLICE {
+                break;
+            }
+            polled += 1;
             let entry = self.entries.borrow_mut().get_mut(key as usize).and_then(Option::take);
             if let Some(output) = entry.and_then(|future| self.poll(key as usize, future)) {
                 done(output);
             }
         }
+        let mut woken = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        woken.splice(..0, keys.drain(..).skip(polled));
+        drop(woken);
         self.turning.replace(keys);
         busy
     }
@@ -180,6 +193,28 @@ mod tests {
         let mut done = Vec::new();
         assert!(suspended.turn(|output| done.push(output)));
         assert_eq!((done, suspended.len()), (vec![2], 1), "the other one waits again");
+    }
+
+    /// Whatever computes for long and never waits: a turn ends all the same, and each has its slices.
+    #[test]
+    fn a_turn_ends_with_its_slice_and_begins_where_the_last_one_ended() {
+        let suspended = Suspended::new(Arc::new(Notify::new()));
+        let order = Rc::<RefCell<Vec<u32>>>::default();
+        for number in 0..3 {
+            let order = order.clone();
+            suspended.add(poll_fn(move |context| {
+                order.borrow_mut().push(number);
+                let began = Instant::now();
+                while began.elapsed() < READ_SLICE {}
+                context.waker().wake_by_ref();
+                Poll::<()>::Pending
+            }));
+        }
+        for turns in 1..=6 {
+            assert!(suspended.turn(|()| panic!("none has an end")));
+            assert_eq!(order.borrow().len(), turns, "one of them fills a slice");
+        }
+        assert_eq!(*order.borrow(), [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]

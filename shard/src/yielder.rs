@@ -1,7 +1,7 @@
-//! How a task that computes for long shares the core: it stops by itself, every half millisecond.
+//! How a task that computes for long shares the core: it stops by itself, after each slice of its time.
 //!
 //! ```text
-//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 500)
+//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 200 or 500)
 //!                │
 //!                └─no──► stand aside until the group's share is not exceeded
 //! ```
@@ -16,14 +16,15 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::groups::Group;
-use crate::limits::{PAUSE_MAX, SLICE};
+use crate::limits::{PAUSE_MAX, READ_SLICE, SLICE};
 use crate::outstanding;
 use crate::runtime::Runtime;
 
-/// The turns of one background task.
+/// The turns of one task that computes for long.
 pub struct Yielder {
     runtime: Runtime,
     group: Group,
+    slice: Duration,
     slice_began: Cell<Instant>,
     /// When the last turn began, and how long requests had run by then.
     turn: Cell<(Instant, Duration)>,
@@ -33,12 +34,13 @@ impl Yielder {
     pub(crate) fn new(runtime: Runtime, group: Group) -> Yielder {
         let now = Instant::now();
         let turn = Cell::new((now, served(&runtime)));
-        Yielder { runtime, group, slice_began: Cell::new(now), turn }
+        let slice = if group == Group::Streaming { READ_SLICE } else { SLICE };
+        Yielder { runtime, group, slice, slice_began: Cell::new(now), turn }
     }
 
     /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
     pub async fn turn(&self) {
-        if self.slice_began.get().elapsed() >= SLICE {
+        if self.slice_began.get().elapsed() >= self.slice {
             self.pause().await;
         }
     }

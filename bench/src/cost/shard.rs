@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use engine::commitlog;
 use engine::io::{Disk, Faults, File, RelPath, SimDisk};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
 use model::options::KeyspaceOptions;
@@ -119,8 +119,14 @@ pub fn with_engine<R>(shape: &Shape, body: impl FnOnce(&Engine, &mut Driver<'_>)
 
 async fn open(shape: &Shape) -> engine::Result<Engine> {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let layout =
-        Layout { ready: false, generation: 1, shards: 1, host_id: Uuid::nil(), timestamp_high: 0 };
+    let layout = Layout {
+        ready: false,
+        generation: 1,
+        shards: 1,
+        host_id: Uuid::nil(),
+        timestamp_high: 0,
+        secret: Secret::NONE,
+    };
     layout.make_directories(&disk).await?;
     let log = commitlog::Config::new(1);
     let owned = vec![TokenRange::ALL];

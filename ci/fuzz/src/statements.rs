@@ -25,7 +25,7 @@ use cql::frame::{Value, Version};
 use cql::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
 use cql::prepare::{Prepared, Statement, prepare};
 use engine::io::{Disk, Faults, SimDisk};
-use engine::layout::{self, Layout};
+use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Error, commitlog};
 use futures_lite::future::block_on;
 use model::mutation::MutationRef;
@@ -166,8 +166,14 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
 
 async fn open(schema: &Schema) -> engine::Result<Engine> {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let layout =
-        Layout { ready: false, generation: 1, shards: 1, host_id: Uuid::nil(), timestamp_high: 0 };
+    let layout = Layout {
+        ready: false,
+        generation: 1,
+        shards: 1,
+        host_id: Uuid::nil(),
+        timestamp_high: 0,
+        secret: Secret::NONE,
+    };
     layout.make_directories(&disk).await?;
     let log = commitlog::Config { segment_bytes: 64 << 10, ..commitlog::Config::new(1) };
     let shard_dir = layout::shard_dir(1, 0);

@@ -1,24 +1,23 @@
-//! Paging states: where the next page begins, as bytes that a client keeps and sends back.
+//! Paging states: where the next page begins, as bytes.
 //!
 //! ```text
 //! state := version:u8 rows_left:varint token:i64 key flags:u8 rows_of_partition:varint
-//!          [clustering] check:u32                     key, clustering := length:varint bytes
+//!          [clustering]                              key, clustering := length:varint bytes
 //! flags: 1 a clustering follows, 2 the partition is done
 //! ```
 //!
-//! The check is a CRC32 over the table's id and the bytes: a state that was cut, or comes from
-//! another table, is refused instead of read.
+//! A client keeps them and sends them back, or others. Every field is checked, by [`PagingState::decode`] and against
+//! what is read; not here: that the bytes are this node's own and the table's (`server/src/seal.rs`).
 
 use model::bytes::{Cursor, put_bytes, put_varint};
 use model::ordered::Reader;
 use model::read::Partitions;
-use model::schema::TableId;
 use model::{Resume, Table, Token};
 
 use crate::error::{Error, Result};
 
-/// The only version there is.
-const VERSION: u8 = 1;
+/// The only version there is; version 1 ended with a checksum.
+const VERSION: u8 = 2;
 const HAS_CLUSTERING: u8 = 1;
 const PARTITION_DONE: u8 = 2;
 
@@ -32,8 +31,8 @@ pub struct PagingState {
 }
 
 impl PagingState {
-    /// The bytes for the client.
-    pub fn encode(&self, table: TableId) -> Vec<u8> {
+    /// The bytes of the state.
+    pub fn encode(&self) -> Vec<u8> {
         let resume = &self.resume;
         let mut out = Vec::with_capacity(32 + resume.key.len());
         out.push(VERSION);
@@ -52,22 +51,21 @@ impl PagingState {
         if let Some(clustering) = &resume.clustering {
             put_bytes(&mut out, clustering);
         }
-        let check = check(table, &out);
-        out.extend_from_slice(&check.to_le_bytes());
         out
     }
 
-    /// The state in what a client sent.
-    pub fn decode(bytes: &[u8], table: TableId) -> Result<PagingState> {
-        PagingState::read(bytes, table).ok_or_else(invalid)
+    /// The state in these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<PagingState> {
+        PagingState::read(bytes).ok_or_else(PagingState::invalid)
     }
 
-    fn read(bytes: &[u8], table: TableId) -> Option<PagingState> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        if check(table, body) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let mut cursor = Cursor::new(body);
+    /// The answer to what is no paging state, or is another query's.
+    pub fn invalid() -> Error {
+        Error::Protocol("Invalid value for the paging state".into())
+    }
+
+    fn read(bytes: &[u8]) -> Option<PagingState> {
+        let mut cursor = Cursor::new(bytes);
         if cursor.u8().ok()? != VERSION {
             return None;
         }
@@ -100,7 +98,7 @@ pub(super) fn check_resume(resume: &Resume, partitions: &Partitions, table: &Tab
         }
     };
     let is_row = resume.clustering.as_ref().is_none_or(|key| is_whole(key, table));
-    if is_read && is_row { Ok(()) } else { Err(invalid()) }
+    if is_read && is_row { Ok(()) } else { Err(PagingState::invalid()) }
 }
 
 /// Whether the bytes are a clustering key of the table with all its columns.
@@ -113,26 +111,11 @@ fn is_whole(clustering: &[u8], table: &Table) -> bool {
     each.all(|read| read.is_ok()) && reader.rest().is_empty()
 }
 
-fn invalid() -> Error {
-    Error::Protocol("Invalid value for the paging state".into())
-}
-
-fn check(table: TableId, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(table.0.as_bytes());
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn table(n: u128) -> TableId {
-        TableId(uuid::Uuid::from_u128(n))
-    }
 
     proptest! {
         #[test]
@@ -143,15 +126,21 @@ mod tests {
             let token = Token(token);
             let resume = Resume { token, key, clustering, partition_done, rows_of_partition };
             let state = PagingState { resume, rows_left };
-            let bytes = state.encode(table(1));
-            prop_assert_eq!(PagingState::decode(&bytes, table(1)), Ok(state));
-            prop_assert!(PagingState::decode(&bytes, table(2)).is_err());
-            prop_assert!(PagingState::decode(&bytes[1..], table(1)).is_err());
+            let bytes = state.encode();
+            prop_assert_eq!(PagingState::decode(&bytes), Ok(state));
+            for cut in 0..bytes.len() {
+                prop_assert!(PagingState::decode(&bytes[..cut]).is_err());
+            }
+            prop_assert!(PagingState::decode(&[bytes.as_slice(), &[0]].concat()).is_err());
         }
 
+        /// Whatever is read means what it says.
         #[test]
-        fn arbitrary_bytes_are_refused(bytes: Vec<u8>) {
-            prop_assert!(PagingState::decode(&bytes, table(1)).is_err());
+        fn arbitrary_bytes_are_refused_or_are_a_state(rest: Vec<u8>) {
+            let bytes = [&[VERSION], rest.as_slice()].concat();
+            if let Ok(state) = PagingState::decode(&bytes) {
+                prop_assert_eq!(PagingState::decode(&state.encode()), Ok(state));
+            }
         }
     }
 }

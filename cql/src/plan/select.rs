@@ -102,7 +102,7 @@ impl SelectPlan {
                 limits.page_bytes = RESULT_BYTES_MAX as u64;
             }
             if let Some(state) = page.state {
-                let state = PagingState::decode(state, self.table.id)?;
+                let state = PagingState::decode(state)?;
                 limits.rows = state.rows_left.min(limit);
                 resume = Some(state.resume);
             }
@@ -239,7 +239,7 @@ impl SelectPlan {
                 "the result has more than {RESULT_BYTES_MAX} bytes: set a page size or a LIMIT"
             )));
         }
-        Ok(Some(PagingState { resume, rows_left }.encode(self.table.id)))
+        Ok(Some(PagingState { resume, rows_left }.encode()))
     }
 }
 

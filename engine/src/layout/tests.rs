@@ -10,6 +10,7 @@ fn layout() -> Layout {
         shards: 3,
         host_id: Uuid::from_u128(42),
         timestamp_high: 1_700_000_000_000_000,
+        secret: Secret(std::array::from_fn(|at| 0xA0 + at as u8)),
     }
 }
 
@@ -43,6 +44,26 @@ fn the_bytes_of_the_layout_are_as_specified() {
     let specified = crate::journal::tests::listed("### A layout");
     assert_eq!(layout().encode(), specified);
     assert_eq!(Layout::decode(&specified), Ok((Some(layout()), VERSION)));
+}
+
+/// A layout of version 1 is a unit of 4096 as well, so what follows its values is zeros.
+#[test]
+fn a_layout_of_version_1_opens_and_has_no_secret() {
+    let mut specified = crate::journal::tests::listed("### A layout of version 1");
+    specified.resize(BYTES, 0);
+    let layout = Layout { secret: Secret::NONE, ..layout() };
+    assert_eq!(Layout::decode(&specified), Ok((Some(layout), WITHOUT_SECRET)));
+    for bit in 0..BYTES_WITHOUT_SECRET * 8 {
+        let mut bytes = specified.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let decoded = Layout::decode(&bytes);
+        assert!(decoded.is_err() || decoded.is_ok_and(|(_, version)| version > VERSION), "{bit}");
+    }
+}
+
+#[test]
+fn a_secret_is_not_shown() {
+    assert_eq!(format!("{:?}", layout().secret), "Secret(..)");
 }
 
 #[test]

@@ -5,10 +5,8 @@
 //! ```
 //!
 //! 1. A full page looks a little further for another row, so that the last page says it is the last.
-//! 2. Every row a read looks at is work, whether it is given or not. After a quantum of it the read lets others run.
-
-use std::future::poll_fn;
-use std::task::Poll;
+//! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. After a quantum
+//!    of it a read that may wait asks its caller whether to pause; one that must not gives up.
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
@@ -18,15 +16,19 @@ use model::schema::{self, ColumnDrops};
 use super::{Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
-use crate::limits::{PAGE_LOOK_AHEAD_ROWS, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
+use crate::limits::{
+    PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_ROWS_MAX, READ_QUANTUM_BYTES,
+    READ_QUANTUM_ROWS,
+};
 
 /// One page of one read.
-pub(super) struct Page<'r, S> {
+pub(super) struct Page<'r, S, P> {
     command: &'r ReadCommand,
     definition: &'r schema::Table,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
     wait_policy: WaitPolicy,
+    pause: P,
     rows: u64,
     bytes: u64,
     rows_of_partition: u64,
@@ -53,13 +55,13 @@ pub(super) enum NextWanted {
     Partition,
 }
 
-impl<'r, S: RowSink> Page<'r, S> {
+impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
     pub(super) fn new(
         command: &'r ReadCommand,
         definition: &'r schema::Table,
         drops: &'r ColumnDrops,
         sink: &'r mut S,
-        wait_policy: WaitPolicy,
+        (wait_policy, pause): (WaitPolicy, P),
     ) -> Self {
         Page {
             command,
@@ -67,6 +69,7 @@ impl<'r, S: RowSink> Page<'r, S> {
             drops,
             sink,
             wait_policy,
+            pause,
             rows: 0,
             bytes: 0,
             rows_of_partition: 0,
@@ -134,7 +137,10 @@ impl<'r, S: RowSink> Page<'r, S> {
         let mut in_force = Deletion::NONE;
         while !self.is_done() && cursor.next().await? {
             match cursor.fragment() {
-                Fragment::Change { deletion, .. } => in_force = deletion,
+                Fragment::Change { deletion, .. } => {
+                    self.work(0);
+                    in_force = deletion;
+                }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
@@ -146,7 +152,7 @@ impl<'r, S: RowSink> Page<'r, S> {
                     }
                 }
             }
-            self.yield_if_due().await?;
+            self.pause_if_due().await?;
         }
         self.static_alone(&partition)
     }
@@ -222,17 +228,21 @@ impl<'r, S: RowSink> Page<'r, S> {
         }
     }
 
-    /// Lets others run if a quantum of work is done; a read that cannot wait says so.
+    /// Asks whether to pause if a quantum of work is done; a read that cannot wait says so when it takes long.
     #[inline]
-    pub(super) async fn yield_if_due(&mut self) -> Result<()> {
-        if self.work_rows < READ_QUANTUM_ROWS && self.work_bytes < READ_QUANTUM_BYTES {
+    pub(super) async fn pause_if_due(&mut self) -> Result<()> {
+        let (rows_max, bytes_max) = match self.wait_policy {
+            WaitPolicy::None => (READ_AT_ONCE_ROWS_MAX, READ_AT_ONCE_BYTES_MAX),
+            WaitPolicy::Endless => (READ_QUANTUM_ROWS, READ_QUANTUM_BYTES),
+        };
+        if self.work_rows < rows_max && self.work_bytes < bytes_max {
             return Ok(());
         }
         (self.work_rows, self.work_bytes) = (0, 0);
         match self.wait_policy {
             WaitPolicy::None => self.tolerate_would_block(Error::WouldBlock),
             WaitPolicy::Endless => {
-                yield_now().await;
+                (self.pause)().await;
                 Ok(())
             }
         }
@@ -243,17 +253,4 @@ impl<'r, S: RowSink> Page<'r, S> {
         let table = format!("{}.{}", self.definition.keyspace, self.definition.name);
         Error::corrupt(&table, 0, e.to_string())
     }
-}
-
-/// Lets every other ready task run once.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

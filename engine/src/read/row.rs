@@ -39,10 +39,10 @@ struct Found<'a> {
 
 impl Read<'_> {
     /// Gives one row.
-    pub(super) async fn row<S: RowSink>(
+    pub(super) async fn row<S: RowSink, P: AsyncFn()>(
         &self,
         wanted: RowWanted<'_>,
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         page.work(wanted.key.len());
@@ -75,11 +75,11 @@ impl Read<'_> {
     }
 
     /// Gives one row of which sstables may hold something.
-    async fn gather<'v, S: RowSink>(
+    async fn gather<'v, S: RowSink, P: AsyncFn()>(
         &self,
         wanted: RowWanted<'_>,
         views: impl Iterator<Item = &'v View>,
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
@@ -107,11 +107,11 @@ impl Read<'_> {
     }
 
     /// Gives the row of a partition, or the partition's static row alone.
-    fn give<S: RowSink>(
+    fn give<S: RowSink, P: AsyncFn()>(
         &self,
         wanted: RowWanted<'_>,
         found: &Found<'_>,
-        page: &mut Page<'_, S>,
+        page: &mut Page<'_, S, P>,
         [stat, row]: [&mut Vec<u8>; 2],
     ) -> Result<()> {
         let now_s = self.command.now_s;

@@ -1,5 +1,6 @@
 //! Pages, slices, limits and directions of one read add up to the plain list of live rows.
 
+use std::cell::Cell as Count;
 use std::collections::BTreeMap;
 
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::limits::READ_QUANTUM_ROWS;
 
 fn definition() -> schema::Table {
     TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
@@ -248,6 +250,44 @@ fn a_full_page_that_has_looked_far_enough_takes_no_row_more() {
             command.resume = end.more;
         }
         assert_eq!(command.resume, None);
+    }
+}
+
+/// How often a read of the record asks whether to pause.
+fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
+    let mut memtable = Memtable::default();
+    for mutation in MutationRef::of_trusted_record(record) {
+        memtable.insert(&mutation.unwrap());
+    }
+    let definition = definition();
+    let table = Table::of_memtable(memtable, &definition);
+    let (drops, wait_policy, asked) = (table.drops(), WaitPolicy::Endless, Count::new(0));
+    let pause = async || asked.set(asked.get() + 1);
+    let mut taken = Taken::default();
+    let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
+    let read = Read { table: &table, definition: &definition, drops: &drops, command, wait_policy };
+    without_waiting(read.run(&mut page, &mut Scratch::default())).unwrap();
+    asked.get()
+}
+
+/// A read asks after every few rows, whether it gives them or not, and wherever they lie.
+#[test]
+fn a_long_read_asks_whether_to_pause() {
+    let wide: World = [(1, (None, (0..=u8::MAX).map(|at| (at, 1)).collect()))].into();
+    let narrow: World = (0..=u8::MAX).map(|key| (key, (None, [(0, 1)].into()))).collect();
+    let whole = any_whole();
+    let mut refusing = any_whole();
+    refusing.filters = vec![Filter {
+        target: FilterTarget::Value(ColumnId(3)),
+        operator: Operator::GreaterOrEqual,
+        values: vec![Box::from([2])],
+    }];
+    let at_least = 256 / READ_QUANTUM_ROWS;
+    for (world, command) in
+        [(&wide, &whole), (&wide, &refusing), (&narrow, &whole), (&narrow, &refusing)]
+    {
+        let asked = pauses_of(&record(world, &[]), command);
+        assert!(asked >= at_least, "{asked} times in 256 rows, {command:?}");
     }
 }
 

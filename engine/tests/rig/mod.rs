@@ -15,7 +15,7 @@ use std::rc::Rc;
 use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::error::{Error, Result};
 use messina_engine::io::{Crash, Disk, Faults, Outcome, RelPath, Rng, SimDisk, SimExec};
-use messina_engine::layout::{self, Found, Layout};
+use messina_engine::layout::{self, Found, Layout, Secret};
 use messina_engine::manifest::{Edit, Manifest, State, ViewEntry};
 use model::token::TokenRange;
 use uuid::Uuid;
@@ -215,6 +215,7 @@ async fn build(disk: &Disk, found: Found, seed: u64) -> Result<Shard> {
         shards: 1,
         host_id: Uuid::from_u128(1),
         timestamp_high: 0,
+        secret: Secret::NONE,
     };
     match found {
         Found::Unfinished(layout) => layout.clear_unfinished(disk).await?,

@@ -16,6 +16,7 @@ use super::peers::Peering;
 use super::statement::ServerStatement;
 use crate::ids::Ids;
 use crate::prepared::PreparedCache;
+use crate::seal::Seal;
 use crate::session::{ConnectionId, Session};
 use crate::system::Node;
 
@@ -37,6 +38,7 @@ type Sessions = HashMap<ConnectionId, Rc<Session>, foldhash::fast::RandomState>;
 /// One core's state. See the module.
 pub(crate) struct NodeState {
     node: Node,
+    seal: Seal,
     settings: Settings,
     ids: Ids,
     clock: Rc<Clock>,
@@ -48,10 +50,11 @@ pub(crate) struct NodeState {
 
 impl NodeState {
     /// The state of a core of `node` that has no clients yet.
-    pub(crate) fn new(node: Node, settings: Settings, clock: Rc<Clock>) -> NodeState {
+    pub(crate) fn new(node: Node, seal: Seal, settings: Settings, clock: Rc<Clock>) -> NodeState {
         let prepared = RefCell::new(PreparedCache::new(settings.prepared_bytes_max));
         NodeState {
             node,
+            seal,
             settings,
             ids: Ids::new(clock.clone()),
             clock,
@@ -64,6 +67,11 @@ impl NodeState {
     /// The node's names, ids and addresses.
     pub(super) fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// The seal of the node's paging states.
+    pub(super) fn seal(&self) -> &Seal {
+        &self.seal
     }
 
     /// What the server was told at its start.

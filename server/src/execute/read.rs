@@ -204,7 +204,11 @@ impl Executor {
     fn bind_read(&self, select: &SelectRun<'_>) -> Result<BoundRead, ExecuteError> {
         let Run { statement, parameters, .. } = select.run;
         check_read(parameters.consistency)?;
-        let page = Page { rows: parameters.page_rows, state: parameters.paging_state };
+        let state = match parameters.paging_state {
+            Some(sealed) => Some(self.state.seal().open(select.plan.table.id, sealed)?),
+            None => None,
+        };
+        let page = Page { rows: parameters.page_rows, state };
         let bound = select.plan.bind_read(select.bindings, page)?;
         if let Some(command) = &bound.command {
             let level = level_of_read(parameters.consistency, &command.partitions);
@@ -266,8 +270,22 @@ impl Executor {
             return Err(refused(Error::WouldBlock));
         }
         let rows = encoder.finish()?;
-        open.close(rows, paging_state(plan, bound, &end)?.as_deref(), out);
+        open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
         Ok(())
+    }
+
+    /// What the client sends for the next page, if there is one.
+    fn paging_state(
+        &self,
+        plan: &SelectPlan,
+        bound: &BoundRead,
+        end: &ReadEnd,
+    ) -> cql::Result<Option<Vec<u8>>> {
+        let Some(command) = bound.command.as_ref().filter(|_| !bound.reads_all) else {
+            return Ok(None);
+        };
+        let state = plan.paging_state(command, end)?;
+        Ok(state.map(|state| self.state.seal().put(plan.table.id, state)))
     }
 
     async fn select_later(
@@ -306,24 +324,12 @@ impl Executor {
             }
         }
         let rows = encoder.finish()?;
-        open.close(rows, paging_state(plan, &bound, &end)?.as_deref(), out);
+        open.close(rows, self.paging_state(plan, &bound, &end)?.as_deref(), out);
         if let Some(trace) = trace {
             let activity = format!("Read {} rows from disk or from other shards", end.rows);
             trace.event(self.state.now_us(), activity);
         }
         Ok(())
-    }
-}
-
-/// What the client sends for the next page, if there is one.
-fn paging_state(
-    plan: &SelectPlan,
-    bound: &BoundRead,
-    end: &ReadEnd,
-) -> cql::Result<Option<Vec<u8>>> {
-    match &bound.command {
-        Some(command) if !bound.reads_all => plan.paging_state(command, end),
-        _ => Ok(None),
     }
 }
 

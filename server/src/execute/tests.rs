@@ -54,20 +54,33 @@ fn shown_value(value: Option<&[u8]>) -> String {
     }
 }
 
+fn small(shards: usize) -> ManualConfig {
+    ManualConfig {
+        shards,
+        shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
+        log_segment_bytes: 1 << 20,
+    }
+}
+
 impl Bench {
     fn new(shards: usize) -> Bench {
-        Bench::with(ManualConfig {
-            shards,
-            shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
-            log_segment_bytes: 1 << 20,
-        })
+        Bench::with(small(shards))
     }
 
     fn with(config: ManualConfig) -> Bench {
-        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-        let mut server = ManualServer::open(&disk, &config).unwrap();
+        Bench::make(&Disk::Sim(SimDisk::new(1, Faults::default())), &config)
+    }
+
+    /// A server on a disk that has a data directory, or nothing.
+    fn open(disk: &Disk, config: &ManualConfig) -> Bench {
+        let mut server = ManualServer::open(disk, config).unwrap();
         let client = server.connect(0, VERSION);
-        let mut bench = Bench { server, client, stream: 0 };
+        Bench { server, client, stream: 0 }
+    }
+
+    /// A new server with the table `ks.t`.
+    fn make(disk: &Disk, config: &ManualConfig) -> Bench {
+        let mut bench = Bench::open(disk, config);
         let keyspace = "CREATE KEYSPACE ks WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
         assert_eq!(bench.query(keyspace), "CREATED KEYSPACE ks ");
@@ -101,6 +114,20 @@ impl Bench {
     fn query(&mut self, text: &str) -> String {
         let parameters = Parameters::plain(Consistency::One, VERSION);
         self.show(&Request::Query(Query { text, parameters }))
+    }
+
+    /// A page of one row: what it shows, and the state of the next.
+    fn page(&mut self, text: &str, paging_state: Option<&[u8]>) -> (String, Vec<u8>) {
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let parameters = Parameters { page_rows: Some(1), paging_state, ..plain };
+        let frame = self.ask(&Request::Query(Query { text, parameters }));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+        let state = match &answer.reply {
+            Reply::Rows(rows) => rows.metadata.paging_state.unwrap_or_default().to_vec(),
+            _ => Vec::new(),
+        };
+        (shown(&answer), state)
     }
 
     fn prepare(&mut self, text: &str) -> Vec<u8> {
@@ -143,6 +170,39 @@ fn no_buffer_of_a_frame_is_lost() {
         }
         assert_eq!(made[10], made[19], "{stored}: {made:?}");
     }
+}
+
+/// A node takes only the paging states that it gave, for their table; those of before a restart too.
+#[test]
+fn a_paging_state_is_the_nodes_own() {
+    let refused = ("error: Invalid value for the paging state".to_owned(), Vec::new());
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = Bench::make(&disk, &small(2));
+    bench.query("CREATE TABLE ks.u (k int, c int, v int, PRIMARY KEY (k, c))");
+    for (table, k, c) in
+        [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("t", 2, 2), ("u", 1, 1), ("u", 1, 2)]
+    {
+        let insert = format!("INSERT INTO ks.{table} (k, c) VALUES ({k}, {c})");
+        assert_eq!(bench.query(&insert), "void");
+    }
+    // Of this core and of the other one.
+    for k in [1, 2] {
+        let text = format!("SELECT c FROM ks.t WHERE k = {k}");
+        let (first, state) = bench.page(&text, None);
+        assert_eq!(first, "1, more");
+        assert_eq!(bench.page(&text, Some(&state)).0, "2");
+        for byte in 0..state.len() {
+            let mut forged = state.clone();
+            forged[byte] ^= 1;
+            assert_eq!(bench.page(&text, Some(&forged)), refused, "{byte}");
+        }
+        let other = format!("SELECT c FROM ks.u WHERE k = {k}");
+        assert_eq!(bench.page(&other, Some(&state)), refused);
+    }
+    let text = "SELECT c FROM ks.t WHERE k = 1";
+    let (_, state) = bench.page(text, None);
+    drop(bench);
+    assert_eq!(Bench::open(&disk, &small(2)).page(text, Some(&state)).0, "2");
 }
 
 /// A client of one core reads and writes what any core owns: by text, by id, in memory, on disk.

@@ -18,10 +18,14 @@ use cql::frame::{Consistency, Reader, writer};
 use shard::idle::InFlight;
 
 use super::*;
+use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE};
 use crate::os;
 use crate::replies::Replies;
 use crate::service::Outcome;
 use crate::session::Stage;
+
+/// A query that takes the time of a whole pass.
+const SLOW: &str = "now slow";
 
 /// A query comes back as a keyspace named like its text: at once if the
 /// text says `now`, else when the test lets it go.
@@ -56,6 +60,8 @@ impl Service for Echo {
                 envelope.put_ready(out);
             }
             Request::Query(query) if query.text.starts_with("now") => {
+                let began = Instant::now();
+                while query.text == SLOW && began.elapsed() < PASS_SLICE {}
                 envelope.put_set_keyspace(query.text, out);
             }
             Request::Query(query) => {
@@ -251,6 +257,26 @@ fn every_connection() -> [(Version, Compression); 6] {
     use Compression::{Lz4, None, Snappy};
     use Version::{V3, V4, V5};
     [(V3, None), (V4, None), (V4, Lz4), (V4, Snappy), (V5, None), (V5, Lz4)]
+}
+
+/// Requests that take long do not keep another connection waiting for all of them: a pass ends with its slice.
+#[test]
+fn a_pass_ends_with_its_slice() {
+    let mut server = Server::start();
+    let mut flood = Client::ready(&mut server, Version::V4, Compression::None);
+    let mut other = Client::ready(&mut server, Version::V4, Compression::None);
+    let count = 5 * FRAMES_PER_CLOCK_READ;
+    (0..count).for_each(|stream| flood.query(stream as i16, SLOW));
+    other.query(7, "now");
+    server.pass.pass();
+    let answered = flood.answers().len();
+    assert!(answered <= FRAMES_PER_CLOCK_READ, "{answered} in one pass");
+    server.pass.pass();
+    assert_eq!(other.answers(), ["7 now"]);
+    let answered = answered + flood.answers().len();
+    assert!(answered <= 2 * FRAMES_PER_CLOCK_READ, "{answered} in two passes");
+    server.run_until_idle();
+    assert_eq!(answered + flood.answers().len(), count);
 }
 
 #[test]

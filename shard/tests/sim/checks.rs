@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use engine::io::Rng;
 use engine::{Engine, Error};
-use futures_lite::future::zip;
+use futures_lite::future::{yield_now, zip};
 use model::TokenRange;
 use model::read::{Partitions, ReadCommand, Slice};
 
@@ -30,7 +30,7 @@ async fn scan(engine: &Engine, mut command: ReadCommand, rng: &mut Rng) -> Lived
     let mut taken = Taken::default();
     for _ in 0..PAGES_MAX {
         command.limits.page_rows = 1 + rng.below(20);
-        let end = engine.read(&command, &mut taken).await?;
+        let end = engine.read(&command, &mut taken, yield_now).await?;
         let Some(resume) = end.more else { return Ok(taken) };
         command.resume = Some(resume);
     }

@@ -143,7 +143,7 @@ async fn find_records(node: &Node, world: &Shared) -> Lived {
     for engine in &node.engines {
         let mut taken = Taken::default();
         let all = Partitions::Range(TokenRange::ALL);
-        engine.read(&command(id, all, now_s), &mut taken).await?;
+        engine.read(&command(id, all, now_s), &mut taken, yield_now).await?;
         let number = |key: &Vec<u8>| u64::from_be_bytes(key.as_slice().try_into().expect("a note"));
         there.extend(taken.0.keys().map(number));
     }

@@ -1,0 +1,63 @@
+//! How a read that finds much in memory shares its core.
+//!
+//! ```text
+//! keys     (in the slab of what waits, or a task of the requests)  READ_SLICE ─► the next pass ─► READ_SLICE ..
+//! a range  (a task of the group for long work)                     by its group's share: `yielder.rs`
+//! ```
+//!
+//! The engine asks after every few rows; a clock decides. Not here: reads that wait for the disk, which let others run
+//! by themselves.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::mem;
+use std::task::Poll;
+use std::time::Instant;
+
+use crate::groups::Group;
+use crate::limits::READ_SLICE;
+use crate::runtime::Runtime;
+use crate::yielder::Yielder;
+
+/// The pauses of one read.
+pub(crate) enum ReadPauses {
+    /// When the slice of a read of requests began.
+    Request(Cell<Instant>),
+    /// A read of a range stands aside as other long work does.
+    Long(Yielder),
+}
+
+impl ReadPauses {
+    /// The pauses of a read that runs in `group`.
+    pub(crate) fn new(runtime: &Runtime, group: Group) -> ReadPauses {
+        match group {
+            Group::Requests => ReadPauses::Request(Cell::new(Instant::now())),
+            group => ReadPauses::Long(runtime.yielder(group)),
+        }
+    }
+
+    /// Lets others run if the slice is used up.
+    pub(crate) async fn turn(&self) {
+        match self {
+            ReadPauses::Request(began) if began.get().elapsed() < READ_SLICE => {}
+            ReadPauses::Request(began) => {
+                let_others_run().await;
+                began.set(Instant::now());
+            }
+            ReadPauses::Long(yielder) => yielder.turn().await,
+        }
+    }
+}
+
+/// Wakes itself and waits: whatever is woken already comes first.
+async fn let_others_run() {
+    let mut waited = false;
+    poll_fn(|context| {
+        if mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
