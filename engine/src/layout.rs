@@ -87,6 +87,11 @@ pub enum Found {
 }
 
 impl Layout {
+    /// The layout of a first start: the first generation, of which nothing is there yet.
+    pub fn first(shards: u32, host_id: Uuid, secret: Secret) -> Layout {
+        Layout { ready: false, generation: 1, shards, host_id, timestamp_high: 0, secret }
+    }
+
     /// Takes the directory for this process.
     pub async fn lock(disk: &Disk) -> Result<DirLock> {
         disk.lock(&RelPath::root().join("lock")).await

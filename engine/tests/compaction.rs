@@ -122,14 +122,7 @@ impl Shard {
     }
 
     async fn create_with(disk: &Disk, exec: &SimExec, schema: &Schema) -> Shard {
-        let layout = Layout {
-            ready: false,
-            generation: 1,
-            shards: 1,
-            host_id: Uuid::from_u128(1),
-            timestamp_high: 0,
-            secret: Secret::NONE,
-        };
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
         layout.make_directories(disk).await.unwrap();
         Engine::create(disk, &config(1)).await.unwrap();
         let engine = open_with(disk, exec, 2, schema).await;

@@ -121,15 +121,7 @@ struct Shard {
 impl Shard {
     async fn create(exec: SimExec, table: &Table) -> Shard {
         let disk = Disk::Sim(SimDisk::new(3, Faults::default()));
-        let host_id = Uuid::from_u128(1);
-        let layout = Layout {
-            ready: false,
-            generation: 1,
-            shards: 1,
-            host_id,
-            timestamp_high: 0,
-            secret: Secret::NONE,
-        };
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
         layout.make_directories(&disk).await.unwrap();
         Engine::create(&disk, &config(1)).await.unwrap();
         let engine = open(&disk, &exec, table, 2).await;

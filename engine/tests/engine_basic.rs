@@ -113,15 +113,7 @@ async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
 
 /// Makes a shard.
 async fn make(disk: &Disk) {
-    let host_id = Uuid::from_u128(1);
-    let layout = Layout {
-        ready: false,
-        generation: 1,
-        shards: 1,
-        host_id,
-        timestamp_high: 0,
-        secret: Secret::NONE,
-    };
+    let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
     layout.make_directories(disk).await.unwrap();
     Engine::create(disk, &config()).await.unwrap();
 }

@@ -107,15 +107,7 @@ async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
 }
 
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    let host_id = Uuid::from_u128(1);
-    let layout = Layout {
-        ready: false,
-        generation: 1,
-        shards: 1,
-        host_id,
-        timestamp_high: 0,
-        secret: Secret::NONE,
-    };
+    let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
     layout.make_directories(disk).await.unwrap();
     Engine::create(disk, &config(1)).await.unwrap();
     open(disk, exec, 2).await

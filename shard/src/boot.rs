@@ -147,14 +147,7 @@ async fn first(
     host_id: Uuid,
     seed: &impl Fn() -> u64,
 ) -> Result<Layout> {
-    let mut layout = Layout {
-        ready: false,
-        generation: 1,
-        shards: config.shards as u32,
-        host_id,
-        timestamp_high: 0,
-        secret: secret(seed),
-    };
+    let mut layout = Layout::first(config.shards as u32, host_id, secret(seed));
     layout.store(disk).await?;
     layout.make_directories(disk).await?;
     SchemaLog::create(disk, seed()).await?;

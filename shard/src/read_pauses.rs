@@ -9,10 +9,9 @@
 //! by themselves.
 
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::mem;
-use std::task::Poll;
 use std::time::Instant;
+
+use futures_lite::future::yield_now;
 
 use crate::groups::Group;
 use crate::limits::READ_SLICE;
@@ -41,23 +40,11 @@ impl ReadPauses {
         match self {
             ReadPauses::Request(began) if began.get().elapsed() < READ_SLICE => {}
             ReadPauses::Request(began) => {
-                let_others_run().await;
+                // Wakes itself and waits: whatever is woken already comes first.
+                yield_now().await;
                 began.set(Instant::now());
             }
             ReadPauses::Long(yielder) => yielder.turn().await,
         }
     }
-}
-
-/// Wakes itself and waits: whatever is woken already comes first.
-async fn let_others_run() {
-    let mut waited = false;
-    poll_fn(|context| {
-        if mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

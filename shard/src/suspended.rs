@@ -87,8 +87,8 @@ impl<T> Suspended<T> {
         self.waker(key).wake();
     }
 
-    /// Goes on with what was woken before the call, until [`READ_SLICE`] is over; outputs go to `done`. Whether there
-    /// was any.
+    /// Goes on with what was woken before the call, until [`READ_SLICE`] is over; outputs go to `done`.
+    /// Returns whether anything was woken.
     pub fn turn(&self, mut done: impl FnMut(T)) -> bool {
         let mut keys = self.turning.take();
         mem::swap(&mut keys, &mut *self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner));

@@ -119,14 +119,7 @@ pub fn with_engine<R>(shape: &Shape, body: impl FnOnce(&Engine, &mut Driver<'_>)
 
 async fn open(shape: &Shape) -> engine::Result<Engine> {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let layout = Layout {
-        ready: false,
-        generation: 1,
-        shards: 1,
-        host_id: Uuid::nil(),
-        timestamp_high: 0,
-        secret: Secret::NONE,
-    };
+    let layout = Layout::first(1, Uuid::nil(), Secret::NONE);
     layout.make_directories(&disk).await?;
     let log = commitlog::Config::new(1);
     let owned = vec![TokenRange::ALL];

@@ -166,14 +166,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
 
 async fn open(schema: &Schema) -> engine::Result<Engine> {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let layout = Layout {
-        ready: false,
-        generation: 1,
-        shards: 1,
-        host_id: Uuid::nil(),
-        timestamp_high: 0,
-        secret: Secret::NONE,
-    };
+    let layout = Layout::first(1, Uuid::nil(), Secret::NONE);
     layout.make_directories(&disk).await?;
     let log = commitlog::Config { segment_bytes: 64 << 10, ..commitlog::Config::new(1) };
     let shard_dir = layout::shard_dir(1, 0);

@@ -10,7 +10,14 @@ use glommio::io::{DmaBuffer, ReadResult};
 
 use crate::limits::WRITE_ALIGN_BYTES;
 
-static ZEROS: [u8; WRITE_ALIGN_BYTES] = [0; WRITE_ALIGN_BYTES];
+/// Makes `bytes` at least `len` bytes long, with zeros. Not by `resize`: in a build without optimization that is a call
+/// for every byte, and tests fill whole segments of the log.
+pub(super) fn extend_with_zeros(bytes: &mut Vec<u8>, len: usize) {
+    static ZEROS: [u8; WRITE_ALIGN_BYTES] = [0; WRITE_ALIGN_BYTES];
+    while bytes.len() < len {
+        bytes.extend_from_slice(&ZEROS[..ZEROS.len().min(len - bytes.len())]);
+    }
+}
 
 /// A buffer to write: aligned memory that is filled from the front.
 pub struct Buf {
@@ -70,13 +77,7 @@ impl Buf {
         let free = self.reserve(count);
         match &mut self.memory {
             Memory::Dma(m) => m.as_bytes_mut()[free].fill(0),
-            // Not by `resize`: in a build without optimization that is a call for every byte, and tests fill whole
-            // segments of the log.
-            Memory::Heap { bytes, .. } => {
-                while bytes.len() < free.end {
-                    bytes.extend_from_slice(&ZEROS[..ZEROS.len().min(free.end - bytes.len())]);
-                }
-            }
+            Memory::Heap { bytes, .. } => extend_with_zeros(bytes, free.end),
         }
     }
 
@@ -88,8 +89,8 @@ impl Buf {
         }
     }
 
-    /// Counts the next `count` bytes as filled and returns their place; the caller writes them at once. Panics without
-    /// space.
+    /// Counts the next `count` bytes as filled and returns their place, which the caller writes at once.
+    /// There must be space for them.
     fn reserve(&mut self, count: usize) -> Range<usize> {
         assert!(count <= self.space(), "a buffer is asked for its space first");
         let start = self.len;

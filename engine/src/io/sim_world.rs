@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::buf::extend_with_zeros;
 use super::path::RelPath;
 use super::rng::Rng;
 use crate::limits::SIM_SECTOR_BYTES as SECTOR;
@@ -416,10 +417,6 @@ impl Inode {
 
 fn store(durable: &mut Vec<u8>, sector: u64, bytes: &[u8]) {
     let at = sector as usize * SECTOR;
-    // Not `resize`: without optimization that is a call for every byte.
-    while durable.len() < at + SECTOR {
-        let missing = at + SECTOR - durable.len();
-        durable.extend_from_slice(&[0; SECTOR][..missing.min(SECTOR)]);
-    }
+    extend_with_zeros(durable, at + SECTOR);
     durable[at..at + SECTOR].copy_from_slice(bytes);
 }

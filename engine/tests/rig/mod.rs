@@ -209,14 +209,7 @@ fn config(seed: u64) -> Config {
 }
 
 async fn build(disk: &Disk, found: Found, seed: u64) -> Result<Shard> {
-    let fresh = Layout {
-        ready: false,
-        generation: 1,
-        shards: 1,
-        host_id: Uuid::from_u128(1),
-        timestamp_high: 0,
-        secret: Secret::NONE,
-    };
+    let fresh = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
     match found {
         Found::Unfinished(layout) => layout.clear_unfinished(disk).await?,
         _ => fresh.store(disk).await?,
