@@ -67,6 +67,11 @@ pub enum Error {
         /// Bytes of the row.
         bytes: u64,
     },
+    /// A read passed more tombstones than its command allows.
+    TooManyTombstones {
+        /// How many it had passed when it ended.
+        passed: u64,
+    },
     /// A named limit is reached; the same request may pass later.
     Overloaded(&'static str),
     /// The answer needs the disk, and the caller asked not to wait.
@@ -144,6 +149,9 @@ impl fmt::Display for Error {
                     "a row of {table} has {bytes} bytes, too many to be merged: partition 0x"
                 )?;
                 key.iter().take(64).try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Error::TooManyTombstones { passed } => {
+                write!(f, "the read was ended after {passed} tombstones")
             }
             Error::Overloaded(limit) => write!(f, "overloaded: {limit}"),
             Error::WouldBlock => f.write_str("the answer needs the disk"),

@@ -65,12 +65,21 @@ pub struct Limits {
     pub page_rows: u64,
     /// Bytes of one page; the row that passes it is the page's last.
     pub page_bytes: u64,
+    /// Tombstones that one shard may pass for one page; a read that passes more fails.
+    pub tombstones: u64,
 }
 
 impl Limits {
     /// No limit but the page's bytes.
     pub fn none(page_bytes: u64) -> Limits {
-        Limits { rows: u64::MAX, rows_per_partition: u64::MAX, page_rows: u64::MAX, page_bytes }
+        let most = u64::MAX;
+        Limits {
+            rows: most,
+            rows_per_partition: most,
+            page_rows: most,
+            page_bytes,
+            tombstones: most,
+        }
     }
 }
 
@@ -150,6 +159,8 @@ pub trait RowSink {
 pub struct ReadEnd {
     /// Number of rows that were given.
     pub rows: u64,
+    /// Number of tombstones that were passed: dead cells, deleted rows, beginnings and ends of range deletions.
+    pub tombstones: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
 }

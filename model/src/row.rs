@@ -45,7 +45,7 @@ mod written;
 
 pub use build::{RowBuilder, RowHead};
 pub use current::in_current_form;
-pub use merge::{Purge, compact, merge, visible};
+pub use merge::{Purge, compact, merge, tombstones, visible};
 pub use written::{ClusteringReader, Written};
 
 use crate::bytes::Cursor;

@@ -26,6 +26,8 @@ pub struct Page {
     bytes: Vec<u8>,
     /// The number of rows.
     pub rows: u64,
+    /// Tombstones that the reads passed.
+    pub tombstones: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
     /// The partition of the last row: its token, and where its key is in `bytes`.
@@ -54,6 +56,7 @@ impl Page {
     /// Closes the page: this is how the read that filled it ended.
     pub fn end(mut self, end: ReadEnd) -> Page {
         assert_eq!(end.rows, self.rows, "the engine counted what it gave");
+        self.tombstones = end.tombstones;
         self.more = end.more;
         self
     }
@@ -76,6 +79,7 @@ impl Page {
             self.bytes.extend_from_slice(&next.bytes);
         }
         self.rows += next.rows;
+        self.tombstones += next.tombstones;
         self.more = next.more;
     }
 
@@ -100,15 +104,16 @@ impl Page {
     /// page was read from: it may have begun inside a partition.
     pub fn replay(&self, before: Option<&Resume>, sink: &mut impl RowSink) -> ReadEnd {
         let mut place = Place::new(before);
+        let tombstones = self.tombstones;
         for entry in self.entries() {
             place.pass(&entry);
             if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
-                return ReadEnd { rows: place.rows, more };
+                return ReadEnd { rows: place.rows, tombstones, more };
             }
         }
         assert_eq!(place.rows, self.rows, "each row of the page was given");
-        ReadEnd { rows: self.rows, more: self.more.clone() }
+        ReadEnd { rows: self.rows, tombstones, more: self.more.clone() }
     }
 }
 

@@ -89,7 +89,9 @@ pub fn merge_keys(
         .map(|(shard, page)| (*shard, page.entries().peekable(), page.more.as_ref()))
         .collect();
     let limits = &command.limits;
+    let tombstones = pages.iter().map(|(_, page)| page.tombstones).sum();
     let mut place = Place::new(command.resume.as_ref());
+    let end = |rows, more| ReadEnd { rows, tombstones, more };
     let mut page_bytes = 0;
     for (token, key) in keys_left(command) {
         let owner = sharder.shard_of(*token);
@@ -97,25 +99,25 @@ pub fn merge_keys(
             sources.iter_mut().find(|(shard, ..)| *shard == owner).expect("each owner was asked");
         while let Some(entry) = entries.next_if(|entry| entry.partition.key == &**key) {
             if place.rows == limits.rows {
-                return ReadEnd { rows: place.rows, more: None };
+                return end(place.rows, None);
             }
             if place.rows == limits.page_rows || page_bytes >= limits.page_bytes {
-                return ReadEnd { rows: place.rows, more: place.resume() };
+                return end(place.rows, place.resume());
             }
             place.pass(&entry);
             page_bytes += entry.bytes;
             if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
-                return ReadEnd { rows: place.rows, more: place.resume() };
+                return end(place.rows, place.resume());
             }
         }
         // The owner stopped inside this key, or right after it: no reader can go on from here.
         let stopped = more.filter(|more| *more.key == **key && entries.peek().is_none());
         if let Some(more) = stopped {
             let done = place.rows == limits.rows;
-            return ReadEnd { rows: place.rows, more: (!done).then(|| more.clone()) };
+            return end(place.rows, (!done).then(|| more.clone()));
         }
     }
-    ReadEnd { rows: place.rows, more: None }
+    end(place.rows, None)
 }
 
 /// The parts of a range, in token order, beginning where the page before ended.

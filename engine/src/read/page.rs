@@ -10,7 +10,7 @@
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
-use model::row::{RowRef, visible};
+use model::row::{RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
 use super::{Scratch, WaitPolicy};
@@ -33,6 +33,7 @@ pub(super) struct Page<'r, S, P> {
     bytes: u64,
     rows_of_partition: u64,
     more: Option<Resume>,
+    tombstones: u64,
     stage: Stage,
     work_rows: u32,
     work_bytes: usize,
@@ -74,6 +75,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             bytes: 0,
             rows_of_partition: 0,
             more: None,
+            tombstones: 0,
             stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
             work_rows: 0,
             work_bytes: 0,
@@ -99,7 +101,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         assert!(self.rows <= limits.page_rows.max(1), "a page is no longer than was asked for");
         // A page that was full and found nothing more was the last.
         let more = if self.is_done() { self.more } else { None };
-        ReadEnd { rows: self.rows, more }
+        ReadEnd { rows: self.rows, tombstones: self.tombstones, more }
     }
 
     /// The error of a page that cannot wait, unless it is full and only looks ahead.
@@ -124,11 +126,12 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         scratch.key.clear();
         scratch.key.extend_from_slice(head.key);
         scratch.stat.clear();
-        if let Some(row) = head.static_row
-            && let Some(row) =
-                visible(row, deletion, self.command.now_s, self.drops, &mut scratch.row)
-        {
-            scratch.stat.extend_from_slice(row.bytes());
+        if let Some(row) = head.static_row {
+            let now_s = self.command.now_s;
+            self.pass_tombstones(tombstones(row, deletion, now_s))?;
+            if let Some(row) = visible(row, deletion, now_s, self.drops, &mut scratch.row) {
+                scratch.stat.extend_from_slice(row.bytes());
+            }
         }
         let Scratch { key, stat, row: seen, .. } = scratch;
         let static_row = (!stat.is_empty()).then(|| RowRef::trusted(stat));
@@ -139,11 +142,13 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             match cursor.fragment() {
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
+                    self.pass_tombstones(1)?;
                     in_force = deletion;
                 }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
+                    self.pass_tombstones(tombstones(row, covering, self.command.now_s))?;
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
                         && self.offer(&partition, Some(clustering), Some(row))?
                             == NextWanted::Partition
@@ -213,6 +218,22 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             });
         }
         Ok(wanted)
+    }
+
+    /// Counts tombstones; more than the command allows end the read, unless it only looks ahead.
+    #[inline]
+    pub(super) fn pass_tombstones(&mut self, count: u64) -> Result<()> {
+        self.tombstones += count;
+        if self.tombstones <= self.command.limits.tombstones {
+            return Ok(());
+        }
+        match self.stage {
+            Stage::Filling => Err(Error::TooManyTombstones { passed: self.tombstones }),
+            Stage::Full(_) | Stage::Done => {
+                self.stage = Stage::Done;
+                Ok(())
+            }
+        }
     }
 
     /// Counts a row or partition that was looked at.

@@ -10,7 +10,7 @@
 use std::mem;
 
 use model::read::{PartitionRef, RowSink};
-use model::row::{RowRef, merge, visible};
+use model::row::{RowRef, merge, tombstones, visible};
 use model::{Deletion, Token};
 
 use super::{Read, Scratch, WaitPolicy};
@@ -120,6 +120,10 @@ impl Read<'_> {
             found.stat.and_then(|row| visible(row, found.deletion, now_s, drops, stat));
         let partition = PartitionRef { token: wanted.token, key: wanted.key, static_row };
         let (stored, covering) = (found.row, found.covering);
+        let of = |row: Option<RowRef<'_>>, covering| {
+            row.map_or(0, |row| tombstones(row, covering, now_s))
+        };
+        page.pass_tombstones(of(found.stat, found.deletion) + of(stored, covering))?;
         if let Some(row) = stored.and_then(|stored| visible(stored, covering, now_s, drops, row)) {
             page.offer(&partition, Some(wanted.clustering), Some(row))?;
         }

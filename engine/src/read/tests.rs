@@ -194,7 +194,7 @@ proptest! {
         let mut whole = Taken::default();
         let end = read_record(&definition, &record, &command, &mut whole).expect("it reads");
         prop_assert_eq!(&whole.0, &wanted);
-        prop_assert_eq!(end, ReadEnd { rows: wanted.len() as u64, more: None });
+        prop_assert_eq!((end.rows, end.more), (wanted.len() as u64, None));
 
         let mut pages = Taken::default();
         let mut page = command.clone();
@@ -250,6 +250,22 @@ fn a_full_page_that_has_looked_far_enough_takes_no_row_more() {
             command.resume = end.more;
         }
         assert_eq!(command.resume, None);
+    }
+}
+
+/// A read that passes more tombstones than it may fails; one whose page is full by then only looks ahead, and ends.
+#[test]
+fn a_read_counts_the_tombstones_it_passes_and_ends_at_its_limit() {
+    let world: World = [(1, (None, (1..9).map(|at| (at, 1)).collect()))].into();
+    let record = record(&world, &[(1, 0, 3), (1, 5, 7)]);
+    let mut command = any_whole();
+    for (page_rows, tombstones, wanted) in
+        [(u64::MAX, 4, Ok((4, 4))), (u64::MAX, 3, Err(4)), (2, 3, Ok((2, 4))), (2, 1, Err(2))]
+    {
+        command.limits = Limits { page_rows, tombstones, ..Limits::none(u64::MAX) };
+        let end = read_record(&definition(), &record, &command, &mut Taken::default());
+        let wanted = wanted.map_err(|passed| Error::TooManyTombstones { passed });
+        assert_eq!(end.map(|end| (end.rows, end.tombstones)), wanted, "{page_rows} {tombstones}");
     }
 }
 

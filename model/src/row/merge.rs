@@ -138,6 +138,29 @@ pub fn visible<'a>(
     Some(RowRef::trusted(scratch))
 }
 
+/// How many tombstones a reader of `row` under `covering` passes: its dead cells, or the one of the whole row if it has
+/// none and nothing of it is alive. What `covering` covers is no tombstone of the row. (`countTombstone` in
+/// `ReadCommand` of Cassandra.)
+#[inline]
+pub fn tombstones(row: RowRef<'_>, covering: Deletion, now_s: u32) -> u64 {
+    if !row.is_mortal() {
+        return 0;
+    }
+    let head = row.head();
+    let deletion = covering.max(head.deletion);
+    let mut covers = Covering::of(deletion);
+    let (mut dead, mut alive) = (0, 0);
+    for cell in row.cells().filter(|cell| !covers.covers(cell)) {
+        *if cell.life.is_dead(now_s) { &mut dead } else { &mut alive } += 1;
+    }
+    let marker = head.marker.filter(|_| !deletion.covers(head.timestamp));
+    if marker.is_some_and(|life| !life.is_dead(now_s)) {
+        alive += 1;
+    }
+    let whole = !head.deletion.is_none() && !covering.covers(head.deletion.timestamp);
+    if dead == 0 && alive == 0 { u64::from(whole) } else { dead }
+}
+
 /// Which tombstones compaction may drop for good.
 #[derive(Clone, Copy, Debug)]
 pub struct Purge<'t> {

@@ -260,3 +260,35 @@ fn what_was_written_first_stays_with_the_row_whatever_comes_later() {
     damaged[18] = 9;
     assert!(RowRef::checked(&damaged).is_err(), "a value longer than all values");
 }
+
+/// What a reader passes of a row: its dead cells, or its own deletion if that is all there is.
+#[test]
+fn tombstones_are_dead_cells_or_a_deleted_row_and_not_what_is_covered() {
+    let deleted = |timestamp| Deletion { timestamp, local_s: 1 };
+    let row = |head: RowHead, lives: &[(i64, Life)]| {
+        let mut out = Vec::new();
+        let mut row = RowBuilder::begin(&mut out, &head);
+        for (id, &(timestamp, life)) in (1..).zip(lives) {
+            let value: &[u8] = if life == Life::Live { b"v" } else { b"" };
+            row.cell(&Cell { life, value, ..Cell::live(ColumnId(id), timestamp, b"") });
+        }
+        out
+    };
+    let (dead, expired) =
+        (Life::Dead { local_s: 1 }, Life::Expiring(Expiry { ttl_s: 1, at_s: NOW_S }));
+    let cells = row(RowHead::bare(5), &[(5, Life::Live), (5, dead), (6, expired)]);
+    let gone = row(RowHead { deletion: deleted(7), ..RowHead::bare(7) }, &[]);
+    let again = row(RowHead { deletion: deleted(7), ..RowHead::bare(8) }, &[(8, Life::Live)]);
+    let live = row(RowHead::bare(5), &[(5, Life::Live)]);
+    for (row, covering, count) in [
+        (&cells, Deletion::NONE, 2),
+        (&cells, deleted(5), 1),
+        (&cells, deleted(6), 0),
+        (&gone, Deletion::NONE, 1),
+        (&gone, deleted(7), 0),
+        (&again, Deletion::NONE, 0),
+        (&live, Deletion::NONE, 0),
+    ] {
+        assert_eq!(tombstones(RowRef::trusted(row), covering, NOW_S), count, "{row:?}");
+    }
+}

@@ -154,6 +154,7 @@ fn limits() -> impl Strategy<Value = Limits> {
             rows_per_partition,
             page_rows,
             page_bytes,
+            tombstones: u64::MAX,
         },
     )
 }
