@@ -1,6 +1,8 @@
 //! What a shard keeps of its files in memory: blocks, decompressed and checked.
 
 mod blocks;
+mod entries;
+mod ghosts;
 
 pub(crate) use blocks::Place;
 pub use blocks::{BlockCache, CacheCounts};

@@ -15,6 +15,9 @@ pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 /// Reads, writes and flushes of one core that the kernel has at a time.
 pub const RING_OPERATIONS_MAX: usize = 512;
 
+/// A larger block is not cached, in bytes of memory: it would drive out thousands of others at once.
+pub const CACHED_BLOCK_BYTES_MAX: u64 = 4 << 20;
+
 /// The unit that a simulated device writes whole or not at all.
 pub const SIM_SECTOR_BYTES: usize = 512;
 

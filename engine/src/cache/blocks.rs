@@ -3,12 +3,17 @@
 //! ```text
 //! insert ─► small (a tenth) ── asked for again ──► main ──┐ asked for since: once more around
 //!              │ never asked for                    ▲ └───┘
-//!              └─► ghost (names only) ── comes again ┘        else it goes
+//!              └─► ghosts (names only) ─ comes again ┘       else it goes
 //! ```
 //!
 //! Most blocks of a scan are asked for once and pass through the small queue without touching the rest.
 //! A hit sets a counter and moves nothing. Blocks are handed out as `Rc`: one that is evicted lives on
 //! while somebody reads it.
+//!
+//! Invariants
+//! 1. No call walks the cache: an insert takes out what it brings in bytes, and beside that at most [`BURIED_AT_ONCE`]
+//!    blocks of files that are gone and [`SPARED_AT_ONCE`] that were asked for; a file is forgotten by its name.
+//! 2. Nothing is moved when the cache grows (`entries.rs`, `ghosts.rs`).
 //!
 //! Not here: who may use the cache (compaction reads around it), and parsed rows.
 
@@ -16,9 +21,9 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
+use super::entries::{Entries, Queue};
+use super::ghosts::Ghosts;
+use crate::limits::CACHED_BLOCK_BYTES_MAX;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Opener, Slots};
 
@@ -28,6 +33,12 @@ const SMALL_PART: u64 = 10;
 const ASKED_MAX: u8 = 3;
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 96;
+/// An entry counts as so many bytes at least: the budget bounds how many there are.
+const ENTRY_BYTES_MIN: u64 = 1 << 10;
+/// How many blocks of files that are gone one call drops.
+const BURIED_AT_ONCE: u32 = 16;
+/// How many blocks one insert spares because they were asked for; the next one goes all the same.
+const SPARED_AT_ONCE: u32 = 64;
 
 /// What names a block: the file's number in this cache, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,52 +69,36 @@ pub struct BlockCache {
 #[derive(Debug)]
 struct Queues {
     budget_bytes: u64,
-    blocks: HashMap<Place, Entry, FixedState>,
+    entries: Entries,
     small: Queue,
     main: Queue,
-    /// Names of blocks that left the small queue unasked, and how often each stands in the queue.
-    ghost: VecDeque<Place>,
-    ghosts: HashMap<Place, u32, FixedState>,
+    /// Names of blocks that left the small queue unasked.
+    ghosts: Ghosts,
+    /// Files that are gone, and have or had blocks here.
+    gone: VecDeque<u32>,
     counts: CacheCounts,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    order: VecDeque<Place>,
-    bytes: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    block: Rc<Slots>,
-    bytes: u64,
-    asked: u8,
-    in_main: bool,
+    /// Blocks that were moved or dropped, for tests.
+    #[cfg(test)]
+    steps: u64,
 }
 
 impl BlockCache {
     /// An empty cache that may hold so many bytes.
     pub fn new(budget_bytes: u64) -> Rc<BlockCache> {
-        let hasher = || FixedState::default();
+        let entries_max = budget_bytes / ENTRY_BYTES_MIN;
         let queues = Queues {
             budget_bytes,
-            blocks: HashMap::with_hasher(hasher()),
+            entries: Entries::new(entries_max as usize),
             small: Queue::default(),
             main: Queue::default(),
-            ghost: VecDeque::new(),
-            ghosts: HashMap::with_hasher(hasher()),
+            ghosts: Ghosts::new(entries_max / 4),
+            gone: VecDeque::new(),
             counts: CacheCounts::default(),
+            #[cfg(test)]
+            steps: 0,
         };
         let opener = RefCell::default();
         Rc::new(BlockCache { queues: RefCell::new(queues), opener, files: Cell::new(0) })
-    }
-
-    /// Changes the budget; what is too much goes at once.
-    #[cfg(test)]
-    fn set_budget(&self, budget_bytes: u64) {
-        let mut queues = self.queues.borrow_mut();
-        queues.budget_bytes = budget_bytes;
-        queues.evict();
     }
 
     /// Hits and misses since the start, and the bytes held now.
@@ -131,23 +126,26 @@ impl BlockCache {
     #[inline]
     pub(crate) fn get(&self, place: Place) -> Option<Rc<Slots>> {
         let queues = &mut *self.queues.borrow_mut();
-        let Some(entry) = queues.blocks.get_mut(&place) else {
+        let Some(slot) = queues.entries.find(place) else {
             queues.counts.misses += 1;
             return None;
         };
         queues.counts.hits += 1;
+        let entry = queues.entries.get_mut(slot);
         entry.asked = (entry.asked + 1).min(ASKED_MAX);
-        Some(entry.block.clone())
+        entry.block.clone()
     }
 
-    /// Keeps a block; whatever the budget is, the caller has its own `Rc`.
+    /// Keeps a block, unless it is one of the largest; whatever the budget is, the caller has its own `Rc`.
     pub(crate) fn insert(&self, place: Place, block: &Rc<Slots>) {
         self.queues.borrow_mut().insert(place, block.clone());
     }
 
-    /// Drops all blocks of a file that is not read any more.
+    /// A file is not read any more: the next calls drop its blocks.
     pub(crate) fn forget(&self, file: u32) {
-        self.queues.borrow_mut().forget(file);
+        let queues = &mut *self.queues.borrow_mut();
+        queues.gone.push_back(file);
+        queues.bury(BURIED_AT_ONCE);
     }
 }
 
@@ -157,174 +155,93 @@ impl Queues {
     }
 
     fn insert(&mut self, place: Place, block: Rc<Slots>) {
-        let bytes = block.memory_bytes() as u64 + ENTRY_BYTES;
-        if self.blocks.contains_key(&place) || bytes > self.budget_bytes {
+        self.bury(BURIED_AT_ONCE);
+        let bytes = (block.memory_bytes() as u64 + ENTRY_BYTES).max(ENTRY_BYTES_MIN);
+        let bytes_max = self.budget_bytes.min(CACHED_BLOCK_BYTES_MAX);
+        if bytes > bytes_max || self.entries.find(place).is_some() {
             return;
         }
-        let in_main = self.ghosts.contains_key(&place);
+        let in_main = self.ghosts.contains(place, self.main.len);
+        let slot = self.entries.add(place, block, bytes as u32);
+        self.entries.get_mut(slot).in_main = in_main;
         let queue = if in_main { &mut self.main } else { &mut self.small };
-        queue.order.push_back(place);
-        queue.bytes += bytes;
-        self.blocks.insert(place, Entry { block, bytes, asked: 0, in_main });
-        self.evict();
+        self.entries.push_back(queue, slot);
+        self.evict(2 * bytes);
         self.check();
     }
 
     /// Each block stands in one queue, and no bytes are held but those of blocks.
     fn check(&self) {
-        let queued = self.small.order.len() + self.main.order.len();
-        assert_eq!(queued, self.blocks.len(), "each block stands in one queue");
-        assert!(self.bytes() <= self.budget_bytes, "the cache stays within its budget");
-        assert!(!self.blocks.is_empty() || self.bytes() == 0, "bytes are of a block");
-        assert!(self.ghosts.len() <= self.ghost.len(), "a name that is known stands in the queue");
+        assert_eq!(
+            self.small.len + self.main.len,
+            self.entries.len(),
+            "each block stands in one queue"
+        );
+        assert!(self.entries.len() > 0 || self.bytes() == 0, "bytes are of a block");
     }
 
-    fn evict(&mut self) {
-        while self.bytes() > self.budget_bytes {
-            let small_is_long = self.small.bytes > self.budget_bytes / SMALL_PART;
-            if small_is_long || self.main.order.is_empty() {
-                self.evict_small();
-            } else {
-                self.evict_main();
+    /// Takes out what is over the budget, and of that no more than `bytes_max` and a block.
+    fn evict(&mut self, bytes_max: u64) {
+        let before = self.bytes();
+        let mut spared = 0;
+        while self.bytes() > self.budget_bytes && before - self.bytes() < bytes_max {
+            if self.bury(1) {
+                continue;
             }
+            let small_is_long = self.small.bytes > self.budget_bytes / SMALL_PART;
+            let from_small = small_is_long || self.main.len == 0;
+            let queue = if from_small { &mut self.small } else { &mut self.main };
+            let slot = queue.front().expect("bytes are of a block");
+            let entry = self.entries.get_mut(slot);
+            assert_eq!(entry.in_main, !from_small, "a block stands in one queue");
+            if entry.asked > 0 && spared < SPARED_AT_ONCE {
+                spared += 1;
+                entry.asked = if from_small { 0 } else { entry.asked - 1 };
+                entry.in_main = true;
+                self.entries.unlink(queue, slot);
+                self.entries.push_back(&mut self.main, slot);
+                self.count_step();
+                continue;
+            }
+            if from_small {
+                self.ghosts.add(entry.place);
+            }
+            self.drop_block(slot);
         }
     }
 
-    fn evict_small(&mut self) {
-        let place = self.small.order.pop_front().expect("bytes are of a block");
-        let entry = self.blocks.get_mut(&place).expect("a block in a queue is held");
-        assert!(!entry.in_main, "a block stands in one queue");
-        self.small.bytes -= entry.bytes;
-        if entry.asked > 0 {
-            entry.asked = 0;
-            entry.in_main = true;
-            self.main.bytes += entry.bytes;
-            self.main.order.push_back(place);
-            return;
-        }
-        self.blocks.remove(&place);
-        self.ghost.push_back(place);
-        *self.ghosts.entry(place).or_insert(0) += 1;
-        while self.ghost.len() > self.main.order.len().max(64) {
-            let oldest = self.ghost.pop_front().expect("it is longer than that");
-            if let Some(count) = self.ghosts.get_mut(&oldest) {
-                *count -= 1;
-                if *count == 0 {
-                    self.ghosts.remove(&oldest);
+    /// Drops up to `count` blocks of files that are gone; whether one was dropped.
+    fn bury(&mut self, count: u32) -> bool {
+        let mut dropped = 0;
+        while let Some(&file) = self.gone.front().filter(|_| dropped < count) {
+            match self.entries.first_of(file) {
+                Some(slot) => {
+                    self.drop_block(slot);
+                    dropped += 1;
+                }
+                None => {
+                    self.gone.pop_front();
                 }
             }
         }
+        dropped > 0
     }
 
-    fn evict_main(&mut self) {
-        let place = self.main.order.pop_front().expect("bytes are of a block");
-        let entry = self.blocks.get_mut(&place).expect("a block in a queue is held");
-        assert!(entry.in_main, "a block stands in one queue");
-        if entry.asked > 0 {
-            entry.asked -= 1;
-            self.main.order.push_back(place);
-            return;
+    fn drop_block(&mut self, slot: u32) {
+        let in_main = self.entries.get_mut(slot).in_main;
+        let queue = if in_main { &mut self.main } else { &mut self.small };
+        self.entries.unlink(queue, slot);
+        self.entries.remove(slot);
+        self.count_step();
+    }
+
+    fn count_step(&mut self) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
         }
-        self.main.bytes -= entry.bytes;
-        self.blocks.remove(&place);
-    }
-
-    fn forget(&mut self, file: u32) {
-        let (small, main) = (&mut self.small, &mut self.main);
-        self.blocks.retain(|place, entry| {
-            let goes = place.file == file;
-            if goes {
-                let queue = if entry.in_main { &mut *main } else { &mut *small };
-                queue.bytes -= entry.bytes;
-            }
-            !goes
-        });
-        small.order.retain(|place| place.file != file);
-        main.order.retain(|place| place.file != file);
-        self.check();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn block(bytes: usize) -> Rc<Slots> {
-        Rc::new(Slots::of(&[&vec![7; bytes]]))
-    }
-
-    fn at(offset: u64) -> Place {
-        Place { file: (offset % 3) as u32, offset }
-    }
-
-    #[test]
-    fn a_scan_does_not_drive_out_what_is_asked_for_again() {
-        let cache = BlockCache::new(100_000);
-        for round in 0..3 {
-            for offset in 0..20 {
-                if cache.get(at(offset)).is_none() {
-                    cache.insert(at(offset), &block(1000));
-                }
-                assert!(round == 0 || cache.get(at(offset)).is_some());
-            }
-        }
-        for offset in 1000..3000 {
-            assert!(cache.get(at(offset)).is_none());
-            cache.insert(at(offset), &block(1000));
-        }
-        let left = (0..20).filter(|&offset| cache.get(at(offset)).is_some()).count();
-        assert_eq!(left, 20);
-    }
-
-    #[test]
-    fn what_comes_back_soon_after_it_left_goes_to_the_main_queue() {
-        let cache = BlockCache::new(20_000);
-        (0..40).for_each(|offset| cache.insert(at(offset), &block(1000)));
-        assert!(cache.get(at(15)).is_none());
-        cache.insert(at(15), &block(1000));
-        (100..130).for_each(|offset| cache.insert(at(offset), &block(1000)));
-        assert!(cache.get(at(15)).is_some());
-    }
-
-    #[test]
-    fn a_forgotten_file_leaves_no_bytes_and_a_small_budget_is_kept_at_once() {
-        let cache = BlockCache::new(1 << 20);
-        (0..300).for_each(|offset| cache.insert(at(offset), &block(100)));
-        (0..300).for_each(|offset| assert!(cache.get(at(offset)).is_some()));
-        cache.forget(1);
-        assert!(cache.get(at(1)).is_none() && cache.get(at(2)).is_some());
-        cache.set_budget(2000);
-        assert!(cache.counts().bytes <= 2000);
-        cache.forget(0);
-        cache.forget(2);
-        assert_eq!(cache.counts().bytes, 0);
-    }
-
-    proptest! {
-        #[test]
-        fn bytes_stay_within_the_budget_and_blocks_are_the_ones_put_in(
-            steps in prop::collection::vec((0..60u64, 0..600usize, 0..40u8), 0..300), budget in 0..9000u64
-        ) {
-            let cache = BlockCache::new(budget);
-            for (offset, bytes, what) in steps {
-                match what {
-                    0 => cache.forget((offset % 3) as u32),
-                    1 => cache.set_budget(budget + offset),
-                    _ => {
-                        if let Some(found) = cache.get(at(offset)) {
-                            prop_assert_eq!(found.item(0)[0], offset as u8);
-                        } else {
-                            cache.insert(at(offset), &Rc::new(Slots::of(&[&vec![offset as u8; bytes + 1]])));
-                        }
-                    }
-                }
-                let queues = cache.queues.borrow();
-                prop_assert!(queues.bytes() <= queues.budget_bytes);
-                let held: u64 = queues.blocks.values().map(|entry| entry.bytes).sum();
-                prop_assert_eq!(held, queues.bytes());
-            }
-        }
-    }
-}
+mod tests;
