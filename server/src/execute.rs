@@ -53,6 +53,7 @@ use peers::Ask;
 pub(crate) use peers::Peering;
 use read::Finished;
 use shard::idle::InFlight;
+use shard::stalls::Work;
 use shard::suspended::Suspended;
 use shard::{Group, Incoming, Shard, Ticket};
 use slab::Slab;
@@ -113,6 +114,12 @@ impl Executor {
             frames,
             key,
         })
+    }
+
+    /// The long steps of this core.
+    #[cfg(test)]
+    pub(crate) fn stalls(&self) -> &shard::stalls::Stalls {
+        self.shard.runtime().stalls()
     }
 
     /// The number of buffers for frames that this core has made.
@@ -280,7 +287,8 @@ impl Executor {
         work: impl AsyncFnOnce(&Call, &mut Vec<u8>) -> Result<(), ExecuteError> + 'static,
     ) {
         let executor = self.clone();
-        self.shard.runtime().spawn(group, async move {
+        let name = "statement that waits";
+        self.shard.runtime().spawn(Work { group, name, table: None }, async move {
             let mut out = Vec::new();
             if let Err(refusal) = work(&call, &mut out).await {
                 out.clear();

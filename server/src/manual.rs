@@ -147,6 +147,12 @@ impl ManualServer {
         }
     }
 
+    /// Tells a core that a step took long.
+    #[cfg(test)]
+    pub(crate) fn stalled(&self, shard: usize, work: shard::stalls::Work, took: Duration) {
+        self.cores[shard].executor.stalls().note(work, took);
+    }
+
     /// The number of buffers for frames that all cores have made.
     #[cfg(test)]
     pub(crate) fn frames_made(&self) -> usize {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! No task per request: what cannot end inside the pass waits in the service and comes back in 5.
-//! Clocks are read once, at the start.
+//! Clocks are read once, at the start; and a pass that did something looks how long it took.
 //!
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and
 //! held back, a socket read to the brim) is on the list for the next pass.
@@ -31,6 +31,7 @@ use shard::idle::{Idle, WAKE_KEY};
 use shard::notify::Notify;
 use shard::os::epoll::{Interest, Poller};
 use shard::runtime::sleep;
+use shard::stalls::{Stalls, Work};
 
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
@@ -42,6 +43,11 @@ use crate::session::{ConnectionId, Session};
 use crate::turn::Turn;
 
 const PLAIN_KEY: u64 = WAKE_KEY - 1;
+/// The steps of the pass: 1 to 3, and 4 to 6.
+const SERVING: Work = Work { group: Group::Requests, name: "pass: requests", table: None };
+const ANSWERING: Work =
+    Work { group: Group::Requests, name: "pass: mail, completions, answers", table: None };
+
 const SHARD_AWARE_KEY: u64 = WAKE_KEY - 2;
 /// The admin socket's listener, in the poller of the first core.
 pub(crate) const ADMIN_KEY: u64 = WAKE_KEY - 3;
@@ -72,6 +78,8 @@ pub(crate) struct Pass<S> {
     on_over: Option<Box<dyn FnOnce()>>,
     admin_arrivals: Rc<Notify>,
     stopping: Option<Instant>,
+    /// When the requests of this pass were served, if there were any.
+    served: Option<Instant>,
     connections: Connections,
     connections_max: usize,
     load: Load,
@@ -112,6 +120,7 @@ impl<S: Service> Pass<S> {
             on_over: Some(on_over),
             admin_arrivals,
             stopping: None,
+            served: None,
             connections: Connections::default(),
             connections_max,
             load: Load::new(memory_bytes),
@@ -127,6 +136,9 @@ impl<S: Service> Pass<S> {
         self.spawn_housekeeping(runtime, idle.wake());
         loop {
             let busy = self.pass();
+            if busy {
+                self.measure(runtime.stalls());
+            }
             if self.on_over.is_some() && self.is_over() {
                 self.close_all();
             }
@@ -151,6 +163,14 @@ impl<S: Service> Pass<S> {
                 sleep(HOUSEKEEPING_INTERVAL).await;
             }
         });
+    }
+
+    /// Takes note of a pass that took long.
+    fn measure(&mut self, stalls: &Stalls) {
+        let began = self.clock.monotonic();
+        let served = self.served.take().unwrap_or(began);
+        stalls.note(SERVING, served.duration_since(began));
+        stalls.ended(ANSWERING, served);
     }
 
     /// One pass. Says whether anything was done, or is left to do.
@@ -290,6 +310,7 @@ impl<S: Service> Pass<S> {
             }
         }
         self.list = list;
+        self.served = busy.then(Instant::now);
         busy
     }
 

@@ -22,6 +22,7 @@ pub(crate) use base::base_schema;
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
+use shard::stalls::Stall;
 pub(crate) use tables::{Needs, VirtualTable, virtual_table};
 pub(crate) use value::{Row, Value, put_row};
 
@@ -79,6 +80,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) clients: Vec<Client>,
     pub(crate) prepared: Vec<PreparedInfo>,
     pub(crate) sizes: BTreeMap<TableId, TableSize>,
+    /// The number of each core, and its long steps.
+    pub(crate) stalls: Vec<(i32, Vec<Stall>)>,
 }
 
 impl NodeFacts<'_> {
@@ -121,6 +124,36 @@ impl NodeFacts<'_> {
             ]
         };
         self.sized_tables().map(row).collect()
+    }
+
+    /// One row for each kind of work that took long on a core.
+    fn stalls(&self) -> Vec<Row> {
+        let cores = self.stalls.iter();
+        let stalls = cores.flat_map(|(shard, stalls)| stalls.iter().map(|stall| (*shard, stall)));
+        stalls.map(|(shard, stall)| self.stall(shard, stall)).collect()
+    }
+
+    fn stall(&self, shard: i32, stall: &Stall) -> Row {
+        let bigint = |n: u64| Value::Bigint(i64::try_from(n).unwrap_or(i64::MAX));
+        let table = stall.work.table.map(|id| match self.schema.table_by_id(id) {
+            Some(table) => format!("{}.{}", table.keyspace, table.name),
+            None => id.to_string(),
+        });
+        let [over_1_ms, over_2_ms, over_5_ms, over_10_ms, over_100_ms] = stall.steps.map(bigint);
+        vec![
+            ("shard", Value::Int(shard)),
+            ("scheduling_group", Value::text(stall.work.group.name())),
+            ("work", Value::text(stall.work.name)),
+            ("table_name", Value::Text(table.unwrap_or_default())),
+            ("over_1_ms", over_1_ms),
+            ("over_2_ms", over_2_ms),
+            ("over_5_ms", over_5_ms),
+            ("over_10_ms", over_10_ms),
+            ("over_100_ms", over_100_ms),
+            ("longest_us", bigint(stall.longest_us)),
+            ("longest_at", Value::Timestamp(stall.longest_at_ms)),
+            ("longest_waited_us", bigint(stall.waited_us_max)),
+        ]
     }
 
     /// One row for each of the node's ranges: Spark and Trino size their splits by them.

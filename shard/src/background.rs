@@ -29,6 +29,7 @@ use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
 use crate::runtime::Runtime;
+use crate::stalls::Work;
 
 /// The background of one shard.
 pub(crate) struct Background {
@@ -51,9 +52,11 @@ impl Background {
 
     /// Starts the shard's own tasks; `wake` is told when writes are done.
     pub(crate) fn start(self: &Rc<Self>, wake: Arc<Notify>) {
-        self.runtime.spawn(Group::Log, self.clone().drive_log(wake));
-        self.runtime.spawn(Group::Background, self.clone().run_housekeeping());
-        self.runtime.spawn(Group::Background, self.clone().start_jobs());
+        let work = |group, name| Work { group, name, table: None };
+        self.runtime.spawn(work(Group::Log, "log"), self.clone().drive_log(wake));
+        let housekeeping = work(Group::Background, "housekeeping");
+        self.runtime.spawn(housekeeping, self.clone().run_housekeeping());
+        self.runtime.spawn(work(Group::Background, "choice of jobs"), self.clone().start_jobs());
     }
 
     /// Seconds since 1970, as far as they rise: the engine's for retries and for what has expired.
@@ -116,11 +119,12 @@ impl Background {
     }
 
     fn start_job(self: Rc<Self>, job: Job) {
-        let group = match job {
-            Job::Flush(_) | Job::Remove => Group::Flush,
-            Job::Compact(_) => Group::Compaction,
+        let (group, name, table) = match job {
+            Job::Flush(table) => (Group::Flush, "flush", Some(table)),
+            Job::Remove => (Group::Flush, "removal of files", None),
+            Job::Compact(table) => (Group::Compaction, "compaction", Some(table)),
         };
-        self.runtime.clone().spawn(group, async move {
+        self.runtime.clone().spawn(Work { group, name, table }, async move {
             let yielder = self.runtime.yielder(group);
             let large_rows = self.engine.stats().large_rows;
             let result = self.engine.run(job.clone(), self.now_s(), || yielder.turn()).await;

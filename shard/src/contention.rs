@@ -12,7 +12,7 @@ use crate::limits::{CONTENTION_INTERVAL, CONTENTION_WAIT_SHARE};
 
 /// Whether one core is contended, as the kernel last counted.
 pub(crate) struct Contention {
-    file: Option<File>,
+    counter: WaitCounter,
     is_on: Cell<bool>,
     /// When the kernel was last asked, and what it said.
     asked: Cell<(Instant, Duration)>,
@@ -21,9 +21,9 @@ pub(crate) struct Contention {
 impl Contention {
     /// The contention of the calling thread, which is not known yet.
     pub(crate) fn new() -> Contention {
-        let file = File::open("/proc/thread-self/schedstat").ok();
-        let waited = waited(file.as_ref());
-        Contention { file, is_on: Cell::new(false), asked: Cell::new((Instant::now(), waited)) }
+        let counter = WaitCounter::of_this_thread();
+        let asked = Cell::new((Instant::now(), counter.waited()));
+        Contention { counter, is_on: Cell::new(false), asked }
     }
 
     /// Asks the kernel now and then.
@@ -31,7 +31,7 @@ impl Contention {
         let (asked, before) = self.asked.get();
         let past = now.saturating_duration_since(asked);
         if past >= CONTENTION_INTERVAL {
-            let waited = waited(self.file.as_ref());
+            let waited = self.counter.waited();
             self.is_on.set(is_contended(waited.saturating_sub(before), past));
             self.asked.set((now, waited));
         }
@@ -43,12 +43,22 @@ fn is_contended(waited: Duration, past: Duration) -> bool {
     waited * CONTENTION_WAIT_SHARE > past
 }
 
-/// How long the thread has waited for a processor in all its life.
-fn waited(file: Option<&File>) -> Duration {
-    let mut text = [0; 96];
-    let length = file.and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-    let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
-    Duration::from_nanos(wait_ns(text).unwrap_or(0))
+/// How long one thread has waited for a processor in all its life, as the kernel counts.
+pub(crate) struct WaitCounter(Option<File>);
+
+impl WaitCounter {
+    /// The counter of the calling thread.
+    pub(crate) fn of_this_thread() -> WaitCounter {
+        WaitCounter(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Asks the kernel: a system call. Zero if it does not count.
+    pub(crate) fn waited(&self) -> Duration {
+        let mut text = [0; 96];
+        let length = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+        Duration::from_nanos(wait_ns(text).unwrap_or(0))
+    }
 }
 
 /// The second of the numbers of a `schedstat`: run ns, wait ns, slices.
@@ -87,7 +97,7 @@ mod tests {
                 while !contention.is_on(Instant::now()) && begun.elapsed() < until {}
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
             });
-            let counts = !waited(contention.file.as_ref()).is_zero();
+            let counts = !contention.counter.waited().is_zero();
             contention.is_on.get() || !counts
         });
         assert!(seen.join().unwrap());

@@ -5,7 +5,7 @@
 //! also stop by themselves (`yielder.rs`), since a task is only ever taken off the core by its own yield.
 
 /// The scheduling group of a task: what it works for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// The pass, and reads that wait for the disk.
     Requests,

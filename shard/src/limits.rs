@@ -49,6 +49,15 @@ pub const PREEMPT_TIMER: Duration = Duration::from_millis(100);
 /// How long at most runnable tasks can be slept on should that happen all the same.
 pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A step on a core that takes so long is counted and named (`stalls.rs`).
+pub const STALL: Duration = Duration::from_millis(1);
+/// A step that takes so long is told to the operator.
+pub const STALL_WARN: Duration = Duration::from_millis(10);
+/// Long steps are logged no more often than this on one core.
+pub const STALL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// So many kinds of work are told apart; of those that come later only the group is known.
+pub const STALLS_MAX: usize = 128;
+
 /// What a background task computes before it lets others run.
 pub const SLICE: Duration = Duration::from_micros(500);
 

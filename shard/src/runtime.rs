@@ -27,6 +27,7 @@ use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL
 use crate::manual::Manual;
 use crate::os::cpus;
 use crate::outstanding::{self, Operation};
+use crate::stalls::{Stalls, Work};
 use crate::yielder::Yielder;
 
 /// The name, processor and I/O memory of one core.
@@ -49,7 +50,10 @@ impl CoreConfig {
 
 /// The handle of a running core. Cheap to clone, never leaves its thread.
 #[derive(Clone)]
-pub struct Runtime(Kind);
+pub struct Runtime {
+    kind: Kind,
+    stalls: Rc<Stalls>,
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -103,27 +107,35 @@ impl Runtime {
             let shares = Shares::Static(group.shares());
             executor().create_task_queue(shares, Latency::NotImportant, group.name())
         });
-        Runtime(Kind::Core(Rc::new(queues)))
+        Runtime { kind: Kind::Core(Rc::new(queues)), stalls: Stalls::new() }
     }
 
     /// The handle of a runtime that is driven by hand.
     pub(crate) fn manual(manual: Rc<Manual>) -> Runtime {
-        Runtime(Kind::Manual(manual))
+        Runtime { kind: Kind::Manual(manual), stalls: Stalls::new() }
     }
 
     /// The queue of a group; `None` where all groups are one.
     fn queue(&self, group: Group) -> Option<TaskQueueHandle> {
-        match &self.0 {
+        match &self.kind {
             Kind::Core(queues) => Some(queues[group as usize]),
             Kind::Manual(_) => None,
         }
     }
 
-    /// Runs `future` in `group` until it ends. It starts at the next turn of that group's queue.
-    pub fn spawn(&self, group: Group, future: impl Future<Output = ()> + 'static) {
-        match &self.0 {
+    /// The steps on this core that took long.
+    pub fn stalls(&self) -> &Rc<Stalls> {
+        &self.stalls
+    }
+
+    /// Runs `future` in the group of `work` until it ends. It starts at the next turn of that group's queue, and each
+    /// of its steps is measured.
+    pub fn spawn(&self, work: impl Into<Work>, future: impl Future<Output = ()> + 'static) {
+        match &self.kind {
             Kind::Core(queues) => {
-                let handle = queues[group as usize];
+                let work = work.into();
+                let (handle, future) =
+                    (queues[work.group as usize], self.stalls.clone().measured(work, future));
                 glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
                     .detach();
@@ -134,7 +146,7 @@ impl Runtime {
 
     /// Waits. Good for a millisecond and more.
     pub async fn sleep(&self, time: Duration) {
-        match &self.0 {
+        match &self.kind {
             Kind::Core(_) => sleep(time).await,
             Kind::Manual(manual) => manual.sleep(time).await,
         }
@@ -143,7 +155,7 @@ impl Runtime {
     /// Does what [`reap`] does, for this runtime.
     pub(crate) async fn reap(&self) {
         // By hand the disk is served whenever its owner drives it.
-        if let Kind::Core(_) = &self.0 {
+        if let Kind::Core(_) = &self.kind {
             reap().await;
         }
     }

@@ -38,6 +38,7 @@ use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::runtime::Runtime;
 use crate::schema::CurrentSchema;
+use crate::stalls::Work;
 use crate::ticket::Ticket;
 
 /// One core's shard. `Rc`: it never leaves its thread.
@@ -232,7 +233,8 @@ impl<P: Protocol> Shard<P> {
         F: Future<Output = Reply<P::Answer>> + 'static,
     {
         let shard = self.clone();
-        self.runtime.spawn(group, async move {
+        let name = "what another core asked for";
+        self.runtime.spawn(Work { group, name, table: None }, async move {
             let reply = work(shard.clone()).await;
             shard.peers.reply(asker, reply);
             // The pass publishes; it may be asleep.

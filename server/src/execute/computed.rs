@@ -25,6 +25,7 @@ impl Executor {
             Needs::Nothing => Vec::new(),
             Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
+            Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
         self.record_of(table, known, answers)
     }
@@ -48,11 +49,13 @@ impl Executor {
             clients: Vec::new(),
             prepared: prepared.iter().map(info).collect(),
             sizes: Default::default(),
+            stalls: Vec::new(),
         };
         for answer in answers {
             match answer {
                 Answer::Clients(of_core) => facts.clients.extend(of_core),
                 Answer::Sizes(of_core) => facts.add_sizes(of_core),
+                Answer::Stalls(shard, stalls) => facts.stalls.push((shard, stalls)),
                 Answer::Done | Answer::Frame(_) => unreachable!("only facts are asked for"),
             }
         }

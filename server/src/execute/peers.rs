@@ -6,6 +6,7 @@ use std::rc::Rc;
 use cql::ddl;
 use cql::frame::response::Event;
 use model::TableId;
+use shard::stalls::Stall;
 use shard::{Asker, Protocol};
 
 use super::Executor;
@@ -19,6 +20,8 @@ pub(crate) enum Ask {
     Clients,
     /// How large are the tables?
     Sizes,
+    /// Which steps took long?
+    Stalls,
     /// Compile and keep this statement.
     Prepare {
         /// The keyspace of unqualified names.
@@ -47,6 +50,8 @@ pub(crate) enum Answer {
     Clients(Vec<Client>),
     /// The size of each table on this core.
     Sizes(Vec<(TableId, TableSize)>),
+    /// The number of this core, and its long steps.
+    Stalls(i32, Vec<Stall>),
     /// The answer to `Prepare` and `Tell`: it is done.
     Done,
     /// To `Select`: the frame that answers the client.
@@ -90,6 +95,10 @@ impl Executor {
                 Answer::Clients(sessions.values().map(|s| Client::of(s, me)).collect())
             }
             Ask::Sizes => Answer::Sizes(self.sizes()),
+            Ask::Stalls => {
+                let stalls = self.shard.runtime().stalls().all();
+                Answer::Stalls(self.shard.me().index() as i32, stalls)
+            }
             Ask::Prepare { keyspace, text } => {
                 let kept = self.state.compile_and_keep(&self.shard, &text, keyspace.as_deref());
                 // It compiled on the core that asks, with this schema or an older one. If it does

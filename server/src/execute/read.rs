@@ -24,6 +24,7 @@ use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
 use shard::shard::group_of;
+use shard::stalls::Work;
 use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
@@ -135,12 +136,14 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
+        let table = bound.command.as_ref().map(|command| command.table);
         let pending = Pending::of(run, bound);
         let answer = (call.version, call.stream);
         let work = self.clone().finish_select(Destination::Client(call), answer, pending);
         if group != Group::Requests {
             let executor = self.clone();
-            self.shard.runtime().spawn(group, async move {
+            let step_of = Work { group, name: "range read", table };
+            self.shard.runtime().spawn(step_of, async move {
                 let finished = work.await;
                 executor.deliver(finished);
             });

@@ -1,5 +1,7 @@
 //! Requests to answers on whole cores, without sockets and on the simulated disk.
 
+use std::time::Duration;
+
 use cql::frame::client::{Answer, Reply, Rows};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{
@@ -7,6 +9,8 @@ use cql::frame::request::{
 };
 use cql::frame::{Consistency, Value, Version};
 use engine::io::{Disk, Faults, SimDisk};
+use shard::Group;
+use shard::stalls::Work;
 
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
@@ -371,6 +375,22 @@ fn virtual_tables_gather_what_all_cores_know() {
     let of_table = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'";
     assert_eq!(bench.query(of_table), "t");
     assert_eq!(bench.query("SELECT key FROM system.local"), "local");
+}
+
+/// What took long on any core is seen from each, by name.
+#[test]
+fn long_steps_of_all_cores_are_a_table() {
+    let mut bench = Bench::new(2);
+    let ms = Duration::from_millis;
+    let pass = Work { name: "reads", ..Work::from(Group::Requests) };
+    let flush = Work { name: "flush", ..Work::from(Group::Flush) };
+    bench.server.stalled(0, pass, ms(3));
+    bench.server.stalled(1, flush, ms(12));
+    bench.server.stalled(1, flush, ms(7));
+    let columns = "shard, work, over_2_ms, over_5_ms, over_10_ms, longest_us";
+    let core = |shard| format!("SELECT {columns} FROM system_views.stalls WHERE shard = {shard}");
+    assert_eq!(bench.query(&core(0)), "0 reads 1 0 0 3000");
+    assert_eq!(bench.query(&core(1)), "1 flush 2 2 1 12000");
 }
 
 /// `RESULT_BYTES_MAX`: 64 MiB are the most that one answer has; more comes in pages.

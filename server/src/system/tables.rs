@@ -16,6 +16,8 @@ pub(crate) enum Needs {
     Clients,
     /// The sizes of the tables on every core.
     Sizes,
+    /// The long steps of every core.
+    Stalls,
 }
 
 /// A table that is computed when it is read.
@@ -38,7 +40,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 17] = [
+const TABLES: [VirtualTable; 18] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
     table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
@@ -53,6 +55,7 @@ const TABLES: [VirtualTable; 17] = [
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
     table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
     table("system_views", "settings", Needs::Nothing, |f| f.settings()),
+    table("system_views", "stalls", Needs::Stalls, |f| f.stalls()),
     table("system_virtual_schema", "columns", Needs::Nothing, |f| schema_rows::virtual_columns(f.schema)),
     table("system_virtual_schema", "keyspaces", Needs::Nothing, |f| schema_rows::virtual_keyspaces(f.schema)),
     table("system_virtual_schema", "tables", Needs::Nothing, |f| schema_rows::virtual_tables(f.schema)),

@@ -1,0 +1,243 @@
+//! Which steps on this core took long: what ran, how often, how long at most.
+//!
+//! ```text
+//! task of a group ── each poll ──┐
+//! pass of the server ── each ────┴─► over a millisecond? ─► counted by (group, work, table), the longest kept, logged
+//! ```
+//!
+//! A step is what nothing else on the core can interrupt. It is measured by the wall clock, so a step that the kernel
+//! took the processor from counts with that time; [`Stall::waited_us_max`] says how much of the longest that can be.
+//!
+//! Invariants: a step that is not long costs two clock reads and allocates nothing; at most [`STALLS_MAX`] kinds of work
+//! are told apart, and [`STALL_LOG_INTERVAL`] lies between two lines of the log.
+//!
+//! Not here: the executor's own work between tasks, and time in which the core sleeps.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use model::TableId;
+
+use crate::contention::WaitCounter;
+use crate::groups::Group;
+use crate::limits::{STALL, STALL_LOG_INTERVAL, STALL_WARN, STALLS_MAX};
+
+/// The borders of the histogram, in milliseconds: a step is counted under each that it exceeds.
+pub const STALL_BORDERS_MS: [u64; 5] = [1, 2, 5, 10, 100];
+
+/// What runs on a core: a group, a name for people, and the table that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Work {
+    /// The scheduling group.
+    pub group: Group,
+    /// What it is.
+    pub name: &'static str,
+    /// The table that it is for, if it is for one.
+    pub table: Option<TableId>,
+}
+
+impl From<Group> for Work {
+    /// Work that has no name of its own.
+    fn from(group: Group) -> Work {
+        Work { group, name: "task", table: None }
+    }
+}
+
+/// The long steps of one kind of work, on one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// The work that ran.
+    pub work: Work,
+    /// How many steps were longer than each of [`STALL_BORDERS_MS`].
+    pub steps: [u64; STALL_BORDERS_MS.len()],
+    /// The longest, in microseconds.
+    pub longest_us: u64,
+    /// When the longest ended, in milliseconds since 1970.
+    pub longest_at_ms: i64,
+    /// How long at most the thread waited for a processor in the longest, in microseconds.
+    pub waited_us_max: u64,
+}
+
+/// The long steps of one core.
+pub struct Stalls {
+    kinds: RefCell<Vec<Stall>>,
+    wait: WaitCounter,
+    /// What the kernel had counted when it was last asked.
+    waited: Cell<Duration>,
+    logged: Cell<Option<Instant>>,
+    /// Long steps since the last line of the log.
+    unlogged: Cell<u64>,
+}
+
+impl Stalls {
+    /// No long steps yet, on the calling thread.
+    pub(crate) fn new() -> Rc<Stalls> {
+        let wait = WaitCounter::of_this_thread();
+        let waited = Cell::new(wait.waited());
+        let (kinds, logged, unlogged) = Default::default();
+        Rc::new(Stalls { kinds, wait, waited, logged, unlogged })
+    }
+
+    /// What was counted so far.
+    pub fn all(&self) -> Vec<Stall> {
+        self.kinds.borrow().clone()
+    }
+
+    /// Measures a step that began at `began` and ends now. A clock read.
+    #[inline]
+    pub fn ended(&self, work: Work, began: Instant) {
+        self.note(work, began.elapsed());
+    }
+
+    /// Takes note of a step.
+    #[inline]
+    pub fn note(&self, work: Work, took: Duration) {
+        if took >= STALL {
+            self.note_long(work, took);
+        }
+    }
+
+    #[cold]
+    fn note_long(&self, work: Work, took: Duration) {
+        let waited = self.wait.waited();
+        let waited = waited.saturating_sub(self.waited.replace(waited)).min(took);
+        self.count(work, took, waited);
+        self.unlogged.set(self.unlogged.get() + 1);
+        let now = Instant::now();
+        let logged = self.logged.get();
+        if logged.is_none_or(|logged| now - logged >= STALL_LOG_INTERVAL) {
+            self.logged.set(Some(now));
+            let steps = self.unlogged.take();
+            let Work { group, name, table } = work;
+            let table = table.map(|table| table.to_string());
+            if took >= STALL_WARN {
+                tracing::warn!(
+                    group = group.name(),
+                    name,
+                    table,
+                    ?took,
+                    ?waited,
+                    steps,
+                    "a long step"
+                );
+            } else {
+                tracing::debug!(
+                    group = group.name(),
+                    name,
+                    table,
+                    ?took,
+                    ?waited,
+                    steps,
+                    "a long step"
+                );
+            }
+        }
+    }
+
+    fn count(&self, work: Work, took: Duration, waited: Duration) {
+        let mut kinds = self.kinds.borrow_mut();
+        let known = kinds.iter().position(|stall| stall.work == work);
+        let index = known.unwrap_or_else(|| {
+            let work = if kinds.len() < STALLS_MAX { work } else { Work::from(work.group) };
+            let (steps, longest_us, longest_at_ms, waited_us_max) = Default::default();
+            let index = kinds.iter().position(|stall| stall.work == work).unwrap_or(kinds.len());
+            if index == kinds.len() {
+                kinds.push(Stall { work, steps, longest_us, longest_at_ms, waited_us_max });
+            }
+            index
+        });
+        let stall = &mut kinds[index];
+        for (steps, border_ms) in stall.steps.iter_mut().zip(STALL_BORDERS_MS) {
+            *steps += u64::from(took >= Duration::from_millis(border_ms));
+        }
+        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        if took_us > stall.longest_us {
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            stall.longest_us = took_us;
+            stall.longest_at_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+            stall.waited_us_max = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// `future` as a task of which each poll is measured.
+    pub(crate) async fn measured<T>(
+        self: Rc<Self>,
+        work: Work,
+        future: impl Future<Output = T>,
+    ) -> T {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let began = Instant::now();
+            let state = future.as_mut().poll(context);
+            self.ended(work, began);
+            state
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const PASS: Work = Work { group: Group::Requests, name: "pass", table: None };
+
+    fn flush(table: u128) -> Work {
+        Work { group: Group::Flush, name: "flush", table: Some(TableId(Uuid::from_u128(table))) }
+    }
+
+    #[test]
+    fn long_steps_are_counted_by_what_ran_and_the_longest_is_kept() {
+        let (stalls, us) = (Stalls::new(), Duration::from_micros);
+        for took in [999, 1000, 12_000, 2_500] {
+            stalls.note(flush(1), us(took));
+        }
+        stalls.note(PASS, us(999));
+        stalls.note(PASS, us(1001));
+        let all = stalls.all();
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            (all[0].work, all[0].steps, all[0].longest_us),
+            (flush(1), [3, 2, 1, 1, 0], 12_000)
+        );
+        assert_eq!((all[1].work, all[1].steps, all[1].longest_us), (PASS, [1, 0, 0, 0, 0], 1001));
+        assert!(all[0].longest_at_ms > 0 && all[0].waited_us_max <= 12_000);
+    }
+
+    #[test]
+    fn beyond_so_many_kinds_only_groups_are_told_apart() {
+        let stalls = Stalls::new();
+        (0..STALLS_MAX as u128 + 9).for_each(|table| stalls.note(flush(table), STALL));
+        let all = stalls.all();
+        assert_eq!(all.len(), STALLS_MAX + 1);
+        assert_eq!((all[STALLS_MAX].work, all[STALLS_MAX].steps[0]), (Work::from(Group::Flush), 9));
+    }
+
+    /// A step of a task is one poll, not what it waits for.
+    #[test]
+    fn a_task_is_measured_poll_by_poll() {
+        use crate::runtime::{CoreConfig, launch, sleep};
+        let core = launch(CoreConfig::new("stalls", None), |runtime| async move {
+            let done = Rc::new(Cell::new(false));
+            let ends = done.clone();
+            runtime.spawn(flush(7), async move {
+                sleep(STALL * 3).await;
+                let began = Instant::now();
+                while began.elapsed() < STALL * 2 {}
+                ends.set(true);
+            });
+            while !done.get() {
+                sleep(STALL).await;
+            }
+            runtime.stalls().all()
+        });
+        let all = core.unwrap().join().unwrap().unwrap();
+        let stall = all.iter().find(|stall| stall.work == flush(7)).expect("it was long");
+        assert!(stall.longest_us >= 2 * STALL.as_micros() as u64);
+    }
+}
