@@ -88,7 +88,8 @@ impl Engine {
             self.budget.memtables_shrank(table.flushed(layer, view));
         } else {
             // Dropped during the commit.
-            view.into_iter().for_each(|view| self.garbage.add(vec![view.entry]));
+            let gone = view.map(|view| view.entry);
+            gone.into_iter().for_each(|view| self.garbage.add(view.table, vec![view]));
         }
         self.log.mark_flushed(flushed);
         self.space.freed();

@@ -1,26 +1,35 @@
-//! Views of tables that are gone, until a job has removed them and their files.
+//! Tables that are gone, until a job has removed their views and files.
 
 use std::cell::RefCell;
+
+use uuid::Uuid;
 
 use crate::backoff::Backoff;
 use crate::manifest::ViewEntry;
 
+/// A table that is gone, and what this shard still has of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GoneTable {
+    pub(crate) table: Uuid,
+    pub(crate) views: Vec<ViewEntry>,
+}
+
 /// What is to be removed, table by table.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
-    tables: RefCell<Vec<Vec<ViewEntry>>>,
+    tables: RefCell<Vec<GoneTable>>,
     backoff: Backoff,
 }
 
 impl Garbage {
     /// What a start has found.
-    pub(crate) fn of(tables: Vec<Vec<ViewEntry>>) -> Garbage {
+    pub(crate) fn of(tables: Vec<GoneTable>) -> Garbage {
         Garbage { tables: RefCell::new(tables), backoff: Backoff::default() }
     }
 
-    /// Adds the views of a table.
-    pub(crate) fn add(&self, views: Vec<ViewEntry>) {
-        self.tables.borrow_mut().push(views);
+    /// Adds a table, or more views of one.
+    pub(crate) fn add(&self, table: Uuid, views: Vec<ViewEntry>) {
+        self.tables.borrow_mut().push(GoneTable { table, views });
     }
 
     /// Whether there is something to remove, and it may be tried at this second.
@@ -28,16 +37,16 @@ impl Garbage {
         !self.tables.borrow().is_empty() && self.backoff.is_due(now_s)
     }
 
-    /// The views of one of the tables; `None` when all are removed.
-    pub(crate) fn next(&self) -> Option<Vec<ViewEntry>> {
+    /// One of the tables; `None` when all are removed.
+    pub(crate) fn next(&self) -> Option<GoneTable> {
         self.tables.borrow().last().cloned()
     }
 
-    /// The manifest names these views no more.
-    pub(crate) fn forget(&self, views: &[ViewEntry]) {
+    /// The manifest names nothing of this any more.
+    pub(crate) fn forget(&self, gone: &GoneTable) {
         let mut tables = self.tables.borrow_mut();
         let before = tables.len();
-        tables.retain(|other| other != views);
+        tables.retain(|other| other != gone);
         assert!(tables.len() < before, "what is forgotten was known");
     }
 

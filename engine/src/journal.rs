@@ -157,9 +157,7 @@ impl Journal {
 
     /// Appends an entry, durably. `Invalid`: it is longer than any may be, and nothing has happened.
     pub async fn append(&mut self, payload: &[u8]) -> Result<Appended> {
-        if let Some(first) = &self.poison {
-            return Err(Error::poisoned(first));
-        }
+        self.trusted()?;
         assert!(self.offset.is_multiple_of(UNIT as u64), "entries begin at whole units");
         assert!(self.offset <= self.file.len(), "entries lie in the file");
         let entry = EntryHeader { number: self.next, len: checked_len(payload.len())? };
@@ -198,6 +196,11 @@ impl Journal {
             None => Ok(()),
             Some(error) => Err(self.distrust(error)),
         }
+    }
+
+    /// `Poisoned` if nothing may be appended to it any more, nor may anything take its place.
+    pub fn trusted(&self) -> Result<()> {
+        self.poison.as_ref().map_or(Ok(()), |first| Err(Error::poisoned(first)))
     }
 
     /// Ends the trust in this journal, for an error after which nothing may be appended: the error to answer.

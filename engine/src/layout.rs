@@ -24,7 +24,7 @@ mod tests;
 
 use model::bytes::Cursor;
 pub(crate) use schema_log::SCHEMA_MAGIC;
-pub use schema_log::SchemaLog;
+pub use schema_log::{FoundSchema, SchemaEntries, SchemaLog};
 use uuid::Uuid;
 
 use crate::codec::checksum;

@@ -142,8 +142,8 @@ pub const MANIFEST_BYTES_MIN: u64 = 256 << 10;
 /// How many views one entry of a manifest's snapshot holds: 0.1 MiB.
 pub const MANIFEST_VIEWS_PER_ENTRY: usize = 1000;
 
-/// The space a new schema journal has at least.
-pub const SCHEMA_BYTES_MIN: u64 = 256 << 10;
+/// The space a new schema journal has at least: 14 changes.
+pub const SCHEMA_BYTES_MIN: u64 = 64 << 10;
 
 /// The first chunk of a memtable's arena: what the first row of a table costs.
 pub const ARENA_CHUNK_BYTES_MIN: usize = 4 << 10;

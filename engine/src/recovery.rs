@@ -24,7 +24,7 @@ use crate::engine::{Config, Engine, Parts};
 use crate::error::Result;
 use crate::file_names::FileNames;
 use crate::flush::FlushTarget;
-use crate::garbage::Garbage;
+use crate::garbage::{Garbage, GoneTable};
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{Edit, Manifest, State, ViewEntry};
@@ -87,15 +87,15 @@ impl Engine {
 
 impl Recovery<'_> {
     /// Opens every view; gives those of tables that are gone.
-    async fn open_views(&mut self) -> Result<Vec<Vec<ViewEntry>>> {
+    async fn open_views(&mut self) -> Result<Vec<GoneTable>> {
         let entries: Vec<ViewEntry> = self.manifest.state().views.values().copied().collect();
         let mut open: BTreeMap<Uuid, Rc<Sstable>> = BTreeMap::new();
         let mut views: BTreeMap<TableId, Vec<View>> = BTreeMap::new();
-        let mut gone: BTreeMap<TableId, Vec<ViewEntry>> = BTreeMap::new();
+        let mut gone: BTreeMap<Uuid, Vec<ViewEntry>> = BTreeMap::new();
         for entry in entries {
             let id = TableId(entry.table);
             if !self.tables.contains_key(&id) {
-                gone.entry(id).or_default().push(entry);
+                gone.entry(entry.table).or_default().push(entry);
                 continue;
             }
             let view = match open.get(&entry.sstable) {
@@ -108,7 +108,7 @@ impl Recovery<'_> {
         for (id, views) in views {
             self.tables[&id].replace_views(&[], views);
         }
-        Ok(gone.into_values().collect())
+        Ok(gone.into_iter().map(|(table, views)| GoneTable { table, views }).collect())
     }
 
     /// Takes in what the log holds and no view does.

@@ -3,7 +3,8 @@
 //! 1. Truncate: all that was written before the call is readable first (so it has a place in the log), and durable
 //!    there; then one edit removes the views and says up to where the log is not replayed for this table. Then memory
 //!    and files go. Writes go on meanwhile; the truncation does not wait for them.
-//! 2. Drop: the table leaves the schema, and its memtables with it; a job removes its views and files.
+//! 2. Drop: the table leaves the schema, and its memtables with it; a job removes its views and files, and at last its
+//!    directory. A directory that still holds files of other shards goes with theirs, or at the next start.
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
@@ -11,7 +12,8 @@
 use model::TableId;
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::io::RelPath;
 use crate::layout;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
@@ -63,20 +65,37 @@ impl Engine {
         let entries = table.views().iter().map(|view| view.entry).collect();
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
-        self.garbage.add(entries);
+        self.garbage.add(table.definition().id.0, entries);
     }
 
     /// Removes the views and files of tables that are gone.
     pub(crate) async fn remove_garbage(&self) -> Result<()> {
         let _turn = self.turn.take().await;
         loop {
-            let Some(entries) = self.garbage.next() else { return Ok(()) };
+            let Some(gone) = self.garbage.next() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
-            let remove = entries.iter().map(ViewEntry::id).filter(named).collect();
-            self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
-            self.garbage.forget(&entries);
-            self.delete_files(&entries).await?;
+            let remove: Vec<_> = gone.views.iter().map(ViewEntry::id).filter(named).collect();
+            if !remove.is_empty() {
+                self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
+            }
+            self.garbage.forget(&gone);
+            self.delete_files(&gone.views).await?;
+            self.remove_table_dir(&layout::table_dir(gone.table)).await?;
+        }
+    }
+
+    /// Removes the directory of a table that is gone, if no shard has a file there any more.
+    async fn remove_table_dir(&self, dir: &RelPath) -> Result<()> {
+        let is_empty = self.disk.exists(dir).await? && self.disk.list(dir).await?.is_empty();
+        if !is_empty {
+            return Ok(());
+        }
+        match self.disk.rmdir(dir).await {
+            // Another shard has removed it, or still writes a file of the table that it is about to hear is gone.
+            Err(Error::NotFound { .. }) => Ok(()),
+            Err(Error::Io { errno: libc::ENOTEMPTY, .. }) => Ok(()),
+            removed => removed,
         }
     }
 

@@ -195,8 +195,8 @@ fn joined(views: Vec<ViewEntry>) -> Vec<ViewEntry> {
     all
 }
 
-/// Deletes the sstables that no shard's manifest names: what a crash left, and files that several shards had. With
-/// no engine open. Says how many there were.
+/// Deletes the sstables that no shard's manifest names: what a crash left, and files that several shards had; then the
+/// directories of tables in which nothing is left. With no engine open. Says how many files there were.
 pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
     let mut named = BTreeSet::new();
     for shard in 0..layout.shards {
@@ -208,12 +208,18 @@ pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
     let mut deleted = 0;
     for table in disk.list(&layout::tables_dir()).await? {
         let dir = layout::tables_dir().join(&table.name);
+        let mut is_empty = true;
         for file in disk.list(&dir).await? {
             let path = dir.join(&file.name);
-            if !named.contains(path.as_str()) {
-                disk.unlink(&path).await?;
-                deleted += 1;
+            if named.contains(path.as_str()) {
+                is_empty = false;
+                continue;
             }
+            disk.unlink(&path).await?;
+            deleted += 1;
+        }
+        if is_empty {
+            disk.rmdir(&dir).await?;
         }
     }
     Ok(deleted)

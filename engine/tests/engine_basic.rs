@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::commitlog::SyncMode;
 use engine::io::{Crash, Disk, Faults, Outcome, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Job};
+use engine::{Config, Engine, Job, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -323,5 +323,38 @@ fn damage_to_the_last_block_of_an_idle_log_is_refused() {
             Ok(records) => assert!(!claims && records == 0, "a write cut short is forgotten"),
             Err(error) => assert!(claims && matches!(error, engine::Error::Corrupt { .. })),
         }
+    }
+}
+
+/// It stayed for ever, and a sweep went through all of them at each start.
+#[test]
+fn the_directory_of_a_dropped_table_goes_with_its_files() {
+    for is_swept in [false, true] {
+        let sim = SimDisk::new(3, Faults::default());
+        let disk = Disk::Sim(sim.clone());
+        let exec = SimExec::new(3);
+        let inner = exec.clone();
+        exec.run(async move {
+            let engine = create(&disk, &inner).await;
+            engine.write(&record(7, &[1; 100], 1), 1).unwrap();
+            answered(&engine, 1).await;
+            engine.flush_all(0, async || {}).await.unwrap();
+            let there = async || disk.list(&layout::tables_dir()).await.unwrap().len();
+            assert_eq!(there().await, 1);
+            let pause = async || {};
+            if is_swept {
+                // Emptied, it has no file any more by which a start could know it.
+                engine.truncate(TABLE).await.unwrap();
+                let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+                assert_eq!(sweep(&disk, &layout).await, Ok(0));
+            } else {
+                engine.set_schema(&Schema::empty());
+                assert_eq!(engine.next_job(0), Some(Job::Remove));
+                engine.run(Job::Remove, 0, pause).await.unwrap();
+            }
+            assert_eq!(there().await, 0);
+            assert_eq!(engine.next_job(0), None);
+        })
+        .done();
     }
 }

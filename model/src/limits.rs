@@ -21,6 +21,8 @@ pub const TYPE_PART_BYTES: usize = 16;
 pub const USER_TYPE_LEVELS: u32 = 3;
 /// Most columns of one table over its life; column ids are never reused.
 pub const COLUMNS_MAX: usize = 16_384;
+/// Ids of dropped tables that are remembered. When older ones were forgotten, CREATE TABLE refuses `WITH ID`.
+pub const DROPPED_TABLES_MAX: usize = 65_536;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.
 pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 /// Largest single cell value, in bytes.

@@ -14,8 +14,10 @@
 //! Not here: who may change the schema and in which order (`server`), its files (`engine`).
 
 mod change;
+mod dropped_tables;
 mod drops;
 mod log;
+mod snapshot;
 pub mod system;
 mod table;
 
@@ -23,8 +25,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use change::{SchemaChange, SchemaEntry};
+pub use dropped_tables::DroppedTables;
 pub use drops::ColumnDrops;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 pub use log::{FORMAT, Unreadable, decode, encode};
 pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,
@@ -56,8 +59,7 @@ pub struct Schema {
     pub version: Uuid,
     keyspaces: BTreeMap<String, Arc<Keyspace>>,
     tables: HashMap<TableId, Arc<Table>, foldhash::fast::FixedState>,
-    /// Ids of tables that are gone: files and logs may still hold their rows.
-    dropped: HashSet<TableId, foldhash::fast::FixedState>,
+    dropped: DroppedTables,
 }
 
 impl Schema {
@@ -86,9 +88,9 @@ impl Schema {
         self.tables.get(&id)
     }
 
-    /// Whether a table of that id was dropped. Its id is not given again, or its old rows would be the new table's.
-    pub fn was_dropped(&self, id: TableId) -> bool {
-        self.dropped.contains(&id)
+    /// The tables that were dropped: no id of theirs is given again, or their old rows would be the new table's.
+    pub fn dropped_tables(&self) -> &DroppedTables {
+        &self.dropped
     }
 
     /// All tables of all keyspaces.

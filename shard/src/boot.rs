@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::node::NodeConfig;
 use crate::owner::{ShardId, Sharder};
-use crate::schema_changes;
+use crate::schema_changes::SchemaChanges;
 
 /// What every core is told about the data directory.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub async fn boot(
     disk: &Disk,
     config: &NodeConfig,
     seed: &impl Fn() -> u64,
-) -> Result<(Booted, Home, SchemaLog)> {
+) -> Result<(Booted, Home, SchemaChanges)> {
     let lock = Layout::lock(disk).await?;
     let mut layout = match Layout::find(disk).await? {
         Found::Nothing => first(disk, config, host_id(seed), seed).await?,
@@ -67,8 +67,8 @@ pub async fn boot(
         Found::Ready(layout) => layout,
     };
     layout.remove_other_generations(disk).await?;
-    let (schema_log, entries) = SchemaLog::open(disk, seed()).await?;
-    let schema = Arc::new(schema_changes::replay(&config.base, &entries)?);
+    let (schema_log, schema) = SchemaChanges::open(disk, seed(), &config.base).await?;
+    let schema = Arc::new(schema);
     if layout.shards as usize != config.shards {
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }

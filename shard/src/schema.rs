@@ -14,14 +14,14 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use engine::Result;
-use engine::layout::SchemaLog;
 use model::{Schema, SchemaChange};
 
+use crate::groups::Group;
 use crate::message::{AlterError, Alteration, Reply, Request};
 use crate::owner::ShardId;
 use crate::protocol::Protocol;
 use crate::router::{CREDIT_WAIT, join};
-use crate::schema_changes;
+use crate::schema_changes::SchemaChanges;
 use crate::shard::Shard;
 
 /// The shard that orders the changes of the schema.
@@ -32,11 +32,11 @@ pub(crate) struct CurrentSchema {
     current: RefCell<Arc<Schema>>,
     number: Cell<u64>,
     /// Taken while a change is being written.
-    log: RefCell<Option<SchemaLog>>,
+    log: RefCell<Option<SchemaChanges>>,
 }
 
 impl CurrentSchema {
-    pub(crate) fn new(schema: Arc<Schema>, log: Option<SchemaLog>) -> CurrentSchema {
+    pub(crate) fn new(schema: Arc<Schema>, log: Option<SchemaChanges>) -> CurrentSchema {
         let number = Cell::new(schema.number);
         CurrentSchema { current: RefCell::new(schema), number, log: RefCell::new(log) }
     }
@@ -101,14 +101,16 @@ impl<P: Protocol> Shard<P> {
 
     async fn append_change(
         &self,
-        log: &mut SchemaLog,
+        log: &mut SchemaChanges,
         Alteration { change, based_on }: Alteration,
     ) -> Result<Arc<Schema>, AlterError> {
         let schema = self.schema();
         if schema.number != based_on {
             return Err(AlterError::Conflict);
         }
-        let appended = schema_changes::append(log, &schema, change, uuid::Uuid::new_v4()).await;
+        let yielder = self.runtime.yielder(Group::Background);
+        let version = uuid::Uuid::new_v4();
+        let appended = log.append(&schema, change, version, || yielder.turn()).await;
         if let Err(AlterError::Store(error)) = &appended {
             // Whether the change is durable is not known: only the next start can say.
             self.background.leave_if_poisoned(error);

@@ -20,7 +20,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::layout::SchemaLog;
 use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema};
 
@@ -38,6 +37,7 @@ use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::runtime::Runtime;
 use crate::schema::CurrentSchema;
+use crate::schema_changes::SchemaChanges;
 use crate::stalls::Work;
 use crate::ticket::Ticket;
 
@@ -60,7 +60,7 @@ pub(crate) struct Parts<P: Protocol> {
     pub(crate) engine: Engine,
     pub(crate) sharder: Sharder,
     pub(crate) schema: Arc<Schema>,
-    pub(crate) schema_log: Option<SchemaLog>,
+    pub(crate) schema_log: Option<SchemaChanges>,
     pub(crate) port: Port<Mail<P>>,
     pub(crate) mail_slots: usize,
     pub(crate) wake: Arc<Notify>,

@@ -107,7 +107,13 @@ fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId
     if context.schema.table_by_id(id).is_some() {
         return Err(Error::Config(format!("Table with id {id} already exists")));
     }
-    if context.schema.was_dropped(id) {
+    let dropped = context.schema.dropped_tables();
+    if dropped.has_forgotten() {
+        return Err(Error::Config(format!(
+            "Table with id {id} may be one that was dropped long ago, whose id cannot be used again: leave the id out"
+        )));
+    }
+    if dropped.contains(id) {
         return Err(Error::Config(format!(
             "Table with id {id} was dropped, and its id cannot be used again: choose another, or leave the id out"
         )));

@@ -273,7 +273,7 @@ impl Engine {
             table.replace_views(&remove, outputs);
         } else {
             // Dropped during the commit.
-            self.garbage.add(add);
+            self.garbage.add(table.definition().id.0, add);
         }
         Ok(true)
     }

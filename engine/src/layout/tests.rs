@@ -1,7 +1,9 @@
 //! What a start finds, and that a half of anything is told from a whole.
 
 use super::*;
-use crate::io::{Faults, SimDisk, SimExec};
+use crate::io::{Crash, Faults, SimDisk, SimExec};
+use crate::journal::Appended;
+use crate::limits::SCHEMA_BYTES_MIN;
 
 fn layout() -> Layout {
     Layout {
@@ -120,51 +122,123 @@ fn a_newer_layout_is_refused_by_name() {
     });
 }
 
+async fn reopen(disk: &Disk, seed: u64, instead: Option<SchemaEntries>) -> SchemaLog {
+    SchemaLog::find(disk).await.unwrap().open(disk, seed, instead).await.unwrap()
+}
+
+async fn found(disk: &Disk) -> Vec<(u64, Vec<u8>)> {
+    let found = SchemaLog::find(disk).await.unwrap();
+    found.entries().map(|(number, payload)| (number, payload.to_vec())).collect()
+}
+
 #[test]
 fn the_schema_keeps_every_entry_and_its_version() {
     run(async |disk, _| {
-        assert!(matches!(SchemaLog::open(&disk, 1).await, Err(Error::NotFound { .. })));
+        assert!(matches!(SchemaLog::find(&disk).await, Err(Error::NotFound { .. })));
         let mut log = SchemaLog::create(&disk, 1).await.unwrap();
-        for version in 1..=100 {
+        for version in 1..=12 {
             let payload = vec![version as u8; 3000];
-            assert_eq!(log.append(&payload).await, Ok(version));
-            if version % 30 == 0 {
-                let (again, entries) = SchemaLog::open(&disk, version).await.unwrap();
+            assert_eq!(log.append(&payload).await, Ok(Appended::Durably));
+            assert_eq!(log.version(), version);
+            if version % 5 == 0 {
+                let entries = found(&disk).await;
                 assert_eq!(entries.len() as u64, version);
-                assert_eq!(entries[7], (8, vec![8; 3000]));
-                log = again;
+                assert_eq!(entries[4], (5, vec![5; 3000]));
+                log = reopen(&disk, version, None).await;
             }
         }
+        let instead = SchemaEntries { first: 11, payloads: vec![vec![1], vec![2]] };
+        log = reopen(&disk, 99, Some(instead)).await;
+        assert_eq!(log.append(&[3]).await, Ok(Appended::Durably));
+        let entries = [(11, vec![1]), (12, vec![2]), (13, vec![3])];
+        assert_eq!(found(&disk).await, entries);
+    });
+}
+
+const PAYLOAD: [u8; 3000] = [7; 3000];
+
+/// A log that one more entry does not fit.
+async fn full(disk: &Disk) -> SchemaLog {
+    let mut log = SchemaLog::create(disk, 1).await.unwrap();
+    while log.append(&PAYLOAD).await.unwrap() == Appended::Durably {}
+    log
+}
+
+/// One entry in the place of all, and of one more.
+fn shortened(log: &SchemaLog) -> SchemaEntries {
+    SchemaEntries { first: log.version() + 1, payloads: vec![PAYLOAD.to_vec()] }
+}
+
+/// It kept every change from the beginning, and more than 131,072 of them could not be read.
+#[test]
+fn a_full_log_of_the_schema_is_replaced_and_stays_small() {
+    run(async |disk, sim| {
+        let mut log = full(&disk).await;
+        let bytes = || sim.bytes(&path_of_schema()).unwrap().len();
+        let before = bytes();
+        for _ in 0..20 {
+            log.replace(&shortened(&log)).await.unwrap();
+            while log.append(&PAYLOAD).await.unwrap() == Appended::Durably {}
+            assert_eq!(bytes(), before);
+        }
+        let (version, entries) = (log.version(), found(&disk).await);
+        assert_eq!(entries.last().unwrap().0, version);
+        assert!(version > 20 * (entries.len() as u64 - 1));
     });
 }
 
 /// A change after a failed sync was tried again, and its sync could then succeed without the bytes.
 #[test]
 fn whatever_fails_while_the_schema_is_rewritten_poisons_it() {
-    const PAYLOAD: [u8; 3000] = [7; 3000];
     run(async |disk, sim| {
-        let mut log = SchemaLog::create(&disk, 1).await.unwrap();
-        let mut appends = 0;
-        // An entry and its claim are two writes; more of them make a new file.
-        let mut operations = 0;
-        while operations <= 2 {
-            let before = sim.ops();
-            log.append(&PAYLOAD).await.unwrap();
-            operations = sim.ops() - before;
-            appends += 1;
-        }
-        for failing in 0..operations {
+        let mut log = full(&disk).await;
+        let before = sim.ops();
+        log.replace(&shortened(&log)).await.unwrap();
+        for failing in 0..sim.ops() - before {
             let sim = SimDisk::new(1, Faults::default());
             let disk = Disk::Sim(sim.clone());
-            let mut log = SchemaLog::create(&disk, 1).await.unwrap();
-            for _ in 1..appends {
-                log.append(&PAYLOAD).await.unwrap();
-            }
+            let mut log = full(&disk).await;
             sim.set_faults(Faults { fail_op: Some(failing), ..Faults::default() });
-            let refused = log.append(&PAYLOAD).await;
+            let refused = log.replace(&shortened(&log)).await;
             assert!(matches!(refused, Err(Error::Poisoned(_))), "{failing}: {refused:?}");
-            let again = log.append(&PAYLOAD).await;
+            let again = log.replace(&shortened(&log)).await;
             assert!(matches!(again, Err(Error::Poisoned(_))), "{failing}: {again:?}");
         }
     });
+}
+
+/// Wherever the power is cut, the entries of before are found, or those that take their place.
+#[test]
+fn a_power_cut_while_the_schema_is_rewritten_leaves_one_of_the_two() {
+    let outcome = |cut: u64, mode: Crash| {
+        let sim = SimDisk::new(cut, Faults::default());
+        let exec = SimExec::powered_by(&sim, cut);
+        let disk = Disk::Sim(sim.clone());
+        let (planned, node) = (sim.clone(), disk.clone());
+        let ended = exec.run(async move {
+            let mut log = full(&node).await;
+            planned.set_faults(Faults { crash_at_op: Some(cut), ..Faults::default() });
+            log.replace(&shortened(&log)).await.unwrap();
+        });
+        let was_cut = matches!(ended, crate::io::Outcome::Stalled);
+        exec.end();
+        let disk = Disk::Sim(sim.crash(cut, mode));
+        let entries = SimExec::new(1).run(async move { found(&disk).await }).done();
+        (was_cut, entries.len())
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for mode in [Crash::Nothing, Crash::Everything, Crash::Random] {
+        let cuts = (0..).take_while(|cut| {
+            let (was_cut, entries) = outcome(*cut, mode);
+            seen.insert(entries);
+            was_cut
+        });
+        assert!(cuts.count() > 5, "{mode:?}");
+    }
+    let all = SCHEMA_BYTES_MIN as usize / WRITE_ALIGN_BYTES - 2;
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [1, all]);
+}
+
+fn path_of_schema() -> RelPath {
+    RelPath::root().join("schema")
 }

@@ -63,6 +63,13 @@ pub enum SchemaChange {
         /// Name of the object.
         name: String,
     },
+    /// These tables were dropped before, in this order: part of a snapshot, where nothing else is left of them.
+    DroppedTables {
+        /// Their ids, oldest first.
+        ids: Vec<TableId>,
+        /// Older ones were dropped whose ids are not known any more.
+        has_forgotten: bool,
+    },
 }
 
 /// A change with the version it leads to: one record of the schema log.
@@ -144,6 +151,12 @@ impl Schema {
                     return Err(Error::invalid(format!("Type '{keyspace}.{name}' doesn't exist")));
                 }
             }
+            SchemaChange::DroppedTables { ids, has_forgotten } => {
+                ids.iter().for_each(|id| next.dropped.add(*id));
+                if *has_forgotten {
+                    next.dropped.forget_some();
+                }
+            }
         }
         Ok(next)
     }
@@ -162,7 +175,7 @@ impl Schema {
 
     fn forget_table(&mut self, id: TableId) {
         self.tables.remove(&id);
-        self.dropped.insert(id);
+        self.dropped.add(id);
     }
 
     fn put_table(&mut self, table: &Table) -> Result<()> {
@@ -236,6 +249,7 @@ mod tests {
         let three = two.apply(&entry(3, drop)).expect("it is there");
         assert!(three.table_by_id(table().id).is_none() && three.tables().next().is_none());
         assert!(two.table("ks", "t").is_some(), "the old version stays what it was");
-        assert!(three.was_dropped(table().id) && !two.was_dropped(table().id));
+        let dropped = |schema: &Schema| schema.dropped_tables().contains(table().id);
+        assert!(dropped(&three) && !dropped(&two));
     }
 }

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

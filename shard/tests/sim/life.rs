@@ -104,6 +104,7 @@ fn find_schema(found: &Arc<Schema>, world: &Shared) {
     let wanted = &w.schema;
     assert_eq!((found.number, found.version), (wanted.number, wanted.version), "which schema");
     assert!(found.keyspaces().eq(wanted.keyspaces()), "found {found:?}, wanted {wanted:?}");
+    assert_eq!(found.dropped_tables(), wanted.dropped_tables(), "which tables were dropped");
 }
 
 /// Makes what the schema has not: at the first start everything, later a table whose successor was not made.

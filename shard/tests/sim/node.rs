@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use engine::commitlog::{self, SyncMode};
 use engine::io::{Disk, Rng, SimExec};
-use engine::layout::SchemaLog;
 use engine::{Engine, Error};
+use futures_lite::future::yield_now;
 use messina_shard::boot::{Home, boot, open_engine};
 use messina_shard::node::NodeConfig;
-use messina_shard::{AlterError, Sharder, schema_changes};
+use messina_shard::schema_changes::SchemaChanges;
+use messina_shard::{AlterError, Sharder};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
@@ -46,7 +47,7 @@ pub(crate) struct Node {
     pub(crate) owned: Vec<TokenRange>,
     pub(crate) schema: Arc<Schema>,
     sharder: Sharder,
-    schema_log: SchemaLog,
+    schema_log: SchemaChanges,
     /// Holds the directory's lock.
     _home: Home,
 }
@@ -86,8 +87,7 @@ impl Node {
 
     /// Makes a change of the schema durable and tells every shard, as a shard of the product does.
     pub(crate) async fn alter(&mut self, change: SchemaChange, version: Uuid) -> Result<(), Error> {
-        let next =
-            schema_changes::append(&mut self.schema_log, &self.schema, change, version).await;
+        let next = self.schema_log.append(&self.schema, change, version, yield_now).await;
         let next = next.map_err(|error| match error {
             AlterError::Store(error) => error,
             error => panic!("the change fits: {error}"),

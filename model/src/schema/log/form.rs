@@ -38,15 +38,39 @@ pub(super) struct EntryForm {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 enum ChangeForm {
-    CreateKeyspace { name: String, replication: Texts, durable_writes: bool },
-    AlterKeyspace { name: String, replication: Texts, durable_writes: bool },
-    DropKeyspace { name: String },
+    CreateKeyspace {
+        name: String,
+        replication: Texts,
+        durable_writes: bool,
+    },
+    AlterKeyspace {
+        name: String,
+        replication: Texts,
+        durable_writes: bool,
+    },
+    DropKeyspace {
+        name: String,
+    },
     CreateTable(TableForm),
     AlterTable(TableForm),
-    DropTable { keyspace: String, name: String },
+    DropTable {
+        keyspace: String,
+        name: String,
+    },
     CreateType(UserTypeForm),
-    AlterType { definition: UserTypeForm, tables: Vec<TableForm> },
-    DropType { keyspace: String, name: String },
+    AlterType {
+        definition: UserTypeForm,
+        tables: Vec<TableForm>,
+    },
+    DropType {
+        keyspace: String,
+        name: String,
+    },
+    /// From format 3 on.
+    DroppedTables {
+        ids: Vec<Uuid>,
+        has_forgotten: bool,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -185,6 +209,10 @@ impl ChangeForm {
                 ChangeForm::AlterType { definition: UserTypeForm::of(&definition), tables }
             }
             SchemaChange::DropType { keyspace, name } => ChangeForm::DropType { keyspace, name },
+            SchemaChange::DroppedTables { ids, has_forgotten } => {
+                let ids = ids.into_iter().map(|id| id.0).collect();
+                ChangeForm::DroppedTables { ids, has_forgotten }
+            }
         }
     }
 
@@ -213,6 +241,10 @@ impl ChangeForm {
                 SchemaChange::AlterType { definition: definition.checked()?, tables }
             }
             ChangeForm::DropType { keyspace, name } => SchemaChange::DropType { keyspace, name },
+            ChangeForm::DroppedTables { ids, has_forgotten } => {
+                let ids = ids.into_iter().map(TableId).collect();
+                SchemaChange::DroppedTables { ids, has_forgotten }
+            }
         })
     }
 }
