@@ -30,7 +30,7 @@ use crate::manifest::Manifest;
 use crate::read::Scratch;
 use crate::row_limits::RowLimits;
 use crate::stats::{Counters, Stats, TableSize};
-use crate::table::Table;
+use crate::table::{Table, View};
 use crate::tables::Tables;
 use crate::write_queue::WriteQueue;
 
@@ -158,6 +158,18 @@ impl Engine {
             size.resident_bytes += view.sstable.memory_bytes() as u64;
         }
         Ok(size)
+    }
+
+    /// The newest write timestamp in memory and in files, in microseconds; `i64::MIN` if there is no data.
+    pub fn newest_timestamp_us(&self) -> i64 {
+        let newest_of = |table: &Table| {
+            let layers = table.layers();
+            let in_memory =
+                layers.iter().filter_map(|layer| layer.memtable.borrow().newest()).max();
+            in_memory.max(table.views().iter().map(View::newest).max())
+        };
+        let tables = self.tables.by_id();
+        tables.values().filter_map(|table| newest_of(table)).max().unwrap_or(i64::MIN)
     }
 
     /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills.

@@ -98,7 +98,7 @@ impl ManualServer {
         )?;
         let core = |shard: &Rc<shard::Shard<Peering>>| {
             let clock = Rc::new(Clock::new());
-            clock.at_least(node.booted().layout.timestamp_high);
+            clock.at_least(node.floor_us());
             let about = about(node.booted().layout.host_id, &clock);
             let seal = Seal::new(&node.booted().layout.secret);
             let state = NodeState::new(about, seal, settings(), clock.clone());
@@ -109,6 +109,17 @@ impl ManualServer {
         // The first poll of a log prepares its segments.
         server.node.manual().run_ready();
         Ok(server)
+    }
+
+    /// Moves the clocks of all cores ahead, as if the wall clock were so far ahead, in microseconds since 1970.
+    pub fn set_clocks(&self, wall_us: i64) {
+        self.cores.iter().for_each(|core| core.clock.at_least(wall_us));
+    }
+
+    /// Notes the timestamps that were given, as a node does every second.
+    pub fn note_timestamps(&self) -> engine::Result<()> {
+        let given = self.cores.iter().map(|core| core.clock.last_timestamp_us()).max();
+        self.node.note_timestamps(given.expect("a node has a core"))
     }
 
     /// A client of a core that has done its handshake in `version`, without compression.

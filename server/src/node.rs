@@ -112,7 +112,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };
-    clock.at_least(opened.booted.layout.timestamp_high);
+    clock.at_least(opened.floor_us);
+    opened.note_timestamps(clock.clone());
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let admin_arrivals = Rc::new(Notify::new());
     if me.index() == 0 {

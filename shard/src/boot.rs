@@ -12,6 +12,7 @@
 //!
 //! Not here: what an engine does with its directory, moving data between owners (`engine`).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use engine::io::{DirLock, Disk};
@@ -20,6 +21,7 @@ use engine::{Engine, Reshard, Result};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
+use crate::limits::TIMESTAMP_SLACK_US;
 use crate::node::NodeConfig;
 use crate::owner::{ShardId, Sharder};
 use crate::schema_changes::SchemaChanges;
@@ -31,6 +33,8 @@ pub struct Booted {
     pub layout: Layout,
     /// The schema as the log left it.
     pub schema: Arc<Schema>,
+    /// The timestamps that the layout said were given, before this start, in microseconds.
+    pub noted_us: i64,
 }
 
 /// The data directory as the first core keeps it.
@@ -38,15 +42,39 @@ pub struct Booted {
 pub struct Home {
     disk: Disk,
     layout: Layout,
+    /// What the layout says was given, in microseconds.
+    noted_us: Cell<i64>,
+    /// The layout is being stored, or is not stored any more.
+    is_storing: Cell<bool>,
     /// Held as long as the process lives: no other process may touch the files before.
     _lock: DirLock,
 }
 
 impl Home {
-    /// Notes that timestamps up to `given_us` were given out: the wall clock may have stepped back since.
-    pub(crate) async fn leave(&self, given_us: i64) -> Result<()> {
-        let timestamp_high = self.layout.timestamp_high.max(given_us);
-        Layout { timestamp_high, ..self.layout.clone() }.store(&self.disk).await
+    /// Notes that timestamps up to `given_us` were given out, if that is far above what was noted: the wall clock may
+    /// step back before the next start.
+    pub(crate) async fn note(&self, given_us: i64) -> Result<()> {
+        let is_far = given_us > self.noted_us.get().saturating_add(TIMESTAMP_SLACK_US / 2);
+        if !is_far || self.is_storing.replace(true) {
+            return Ok(());
+        }
+        let stored = self.store(given_us).await;
+        self.is_storing.set(false);
+        stored
+    }
+
+    /// Notes the last timestamps of the node, exactly; `None` while something else is noted: ask again.
+    pub(crate) async fn leave(&self, given_us: i64) -> Option<Result<()>> {
+        if self.is_storing.replace(true) {
+            return None;
+        }
+        Some(self.store(given_us.max(self.noted_us.get())).await)
+    }
+
+    async fn store(&self, timestamp_high: i64) -> Result<()> {
+        Layout { timestamp_high, ..self.layout.clone() }.store(&self.disk).await?;
+        self.noted_us.set(timestamp_high);
+        Ok(())
     }
 }
 
@@ -73,13 +101,20 @@ pub async fn boot(
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
     engine::sweep(disk, &layout).await?;
-    layout.timestamp_high = layout.timestamp_high.max(config.wall_us);
+    let noted_us = layout.timestamp_high;
+    layout.timestamp_high = noted_us.max(config.wall_us);
     if layout.secret == Secret::NONE {
         layout.secret = secret(seed);
     }
     layout.store(disk).await?;
-    let home = Home { disk: disk.clone(), layout: layout.clone(), _lock: lock };
-    Ok((Booted { layout, schema }, home, schema_log))
+    let home = Home {
+        disk: disk.clone(),
+        noted_us: Cell::new(layout.timestamp_high),
+        is_storing: Cell::new(false),
+        layout: layout.clone(),
+        _lock: lock,
+    };
+    Ok((Booted { layout, schema, noted_us }, home, schema_log))
 }
 
 /// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].

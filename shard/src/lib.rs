@@ -17,7 +17,7 @@
 //! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
 //! owner    ──► token -> shard, shard -> tokens        schema_changes ► the log of the schema
 //! ticket   ──► the name of a write under way          limits  ──► the bounds of all this
-//! stalls   ──► steps that took long
+//! stalls   ──► steps that took long                   timestamps ► what was given stays given
 //! ```
 //!
 //! Invariants: a core never waits for another inside a call; data crosses threads by value and only
@@ -55,6 +55,7 @@ pub mod shard;
 pub mod stalls;
 pub mod suspended;
 pub mod ticket;
+mod timestamps;
 pub mod upkeep;
 pub mod yielder;
 

@@ -25,6 +25,10 @@ pub const JOB_WAIT: Duration = Duration::from_millis(2);
 /// How often a shard looks after what no event tells of: free space, jobs that failed.
 pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How far given timestamps are ahead of what the layout says was given, in microseconds: they are noted when they are
+/// half of it ahead, which is looked at every [`HOUSEKEEPING_INTERVAL`].
+pub const TIMESTAMP_SLACK_US: i64 = 10_000_000;
+
 /// How long a core looks for work before it sleeps, while looking pays (`gaps.rs`). Longer spins
 /// turn into the latency of others who share the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(50);
@@ -91,6 +95,7 @@ const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixt
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);
+const _: () = assert!(HOUSEKEEPING_INTERVAL.as_micros() * 4 <= TIMESTAMP_SLACK_US as u128 / 2);
 const _: () = assert!(GAP_SPINS_MAX.as_micros() <= IDLE_SPIN_DEFAULT.as_micros());
 const _: () = assert!(GAP_SPINS_MAX.as_micros() * 8 < GAP_COUNTED_MAX.as_micros());
 const _: () = assert!(REAP_INTERVAL.as_micros() <= REAP_INTERVAL_QUIET.as_micros());

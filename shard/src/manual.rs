@@ -29,6 +29,7 @@ use crate::protocol::Protocol;
 use crate::runtime::Runtime;
 use crate::shard::{Parts, Shard};
 use crate::suspended::Suspended;
+use crate::timestamps;
 
 /// Tasks and a time, both moved by their owner.
 pub struct Manual {
@@ -83,8 +84,7 @@ pub struct ManualNode<P: Protocol> {
     manual: Rc<Manual>,
     shards: Vec<Rc<Shard<P>>>,
     booted: Booted,
-    /// Holds the directory's lock.
-    _home: Home,
+    home: Home,
 }
 
 impl<P: Protocol> ManualNode<P> {
@@ -108,7 +108,7 @@ impl<P: Protocol> ManualNode<P> {
                 wake: Arc::new(Notify::new()),
             }));
         }
-        Ok(ManualNode { manual, shards, booted, _home: home })
+        Ok(ManualNode { manual, shards, booted, home })
     }
 
     /// The tasks and the clock of the node.
@@ -119,6 +119,17 @@ impl<P: Protocol> ManualNode<P> {
     /// The node's shards, in order.
     pub fn shards(&self) -> &[Rc<Shard<P>>] {
         &self.shards
+    }
+
+    /// Timestamps that a core gives lie above this, in microseconds.
+    pub fn floor_us(&self) -> i64 {
+        let newest = self.shards.iter().map(|shard| shard.engine().newest_timestamp_us()).max();
+        timestamps::floor_us(self.booted.noted_us, newest.expect("a node has a shard"))
+    }
+
+    /// Notes that timestamps up to `given_us` were given, as the first core does every second.
+    pub fn note_timestamps(&self, given_us: i64) -> engine::Result<()> {
+        at_once(self.home.note(given_us))
     }
 
     /// What was found in, or made of, the data directory.

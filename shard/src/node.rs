@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use engine::Error;
 use engine::io::Disk;
+use engine::{Engine, Error};
 use model::Schema;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
+use crate::clock::Clock;
 use crate::groups::Group;
 use crate::idle::Idle;
 use crate::limits::JOB_WAIT;
@@ -36,6 +37,7 @@ use crate::peers::Mail;
 use crate::protocol::Protocol;
 use crate::runtime::{CoreConfig, Runtime, launch};
 use crate::shard::{Parts, Shard};
+use crate::timestamps;
 
 /// The shards, memory, log and directory of a node.
 #[derive(Clone, Debug)]
@@ -91,8 +93,12 @@ struct Shared {
     stopping: AtomicBool,
     /// The cores that have answered their clients, so that they give no timestamp any more.
     over: AtomicUsize,
-    /// The largest timestamp that one of these gave, in microseconds.
+    /// The largest timestamp that a core gave, as far as it has said, in microseconds.
     given_us: AtomicI64,
+    /// The cores that have opened their shards.
+    opened: AtomicUsize,
+    /// The newest timestamp in the data of these, in microseconds.
+    newest_us: AtomicI64,
     report: mpsc::Sender<Report>,
 }
 
@@ -110,6 +116,8 @@ pub struct Opened<P: Protocol> {
     pub shard: Rc<Shard<P>>,
     /// The data directory.
     pub booted: Booted,
+    /// Timestamps that this core gives lie above this, in microseconds.
+    pub floor_us: i64,
     /// Asked once a pass.
     pub stopping: Stopping<P>,
     bells: Arc<[Bell]>,
@@ -121,6 +129,15 @@ impl<P: Protocol> Opened<P> {
     pub fn tell_ready(&self) {
         // Without a receiver the start has failed on another core.
         let _ = self.stopping.shared.report.send(Report::Ready);
+    }
+
+    /// Has the timestamps that `clock` gives noted from now on: the clock of this core, moved to `floor_us`.
+    pub fn note_timestamps(&self, clock: Rc<Clock>) {
+        let Stopping { shared, shard, home } = self.stopping.clone();
+        let given =
+            move |given_us| shared.given_us.fetch_max(given_us, Ordering::Relaxed).max(given_us);
+        let noting = timestamps::keep_noting(shard.runtime().clone(), clock, given, home);
+        self.shard.runtime().spawn(Group::Background, noting);
     }
 
     /// This core's sleep, which the sockets in `poller`, mail and the shard's tasks end.
@@ -166,7 +183,13 @@ impl<P: Protocol> Stopping<P> {
                 while shared.over.load(Ordering::Acquire) < shared.config.shards {
                     shard.runtime().sleep(JOB_WAIT).await;
                 }
-                if let Err(error) = home.leave(shared.given_us.load(Ordering::Relaxed)).await {
+                let left = loop {
+                    match home.leave(shared.given_us.load(Ordering::Relaxed)).await {
+                        Some(left) => break left,
+                        None => shard.runtime().sleep(JOB_WAIT).await,
+                    }
+                };
+                if let Err(error) = left {
                     tracing::warn!(%error, "the layout does not say which timestamps were given");
                 }
             }
@@ -216,6 +239,7 @@ impl<P: Protocol> Core<P> {
         let schema = booted.schema.clone();
         tracing::info!(shard = %me, "replaying the log");
         let engine = open_engine(&disk, config, &booted, me, random_seed()).await?;
+        let floor_us = floor_us(&runtime, &shared, &booted, &engine).await;
         let bells = port.outbox.bells().clone();
         let shard = Shard::new(Parts {
             runtime,
@@ -228,8 +252,19 @@ impl<P: Protocol> Core<P> {
             wake: Arc::new(Notify::new()),
         });
         let stopping = Stopping { shared, shard: shard.clone(), home };
-        Ok(Opened { shard, booted, bells, stopping })
+        Ok(Opened { shard, booted, floor_us, stopping, bells })
     }
+}
+
+/// Waits until all cores know the newest timestamp in their data; what every core gives lies above the result.
+async fn floor_us(runtime: &Runtime, shared: &Shared, booted: &Booted, engine: &Engine) -> i64 {
+    shared.newest_us.fetch_max(engine.newest_timestamp_us(), Ordering::Relaxed);
+    shared.opened.fetch_add(1, Ordering::Release);
+    // If a shard cannot be opened the start fails, and the process ends.
+    while shared.opened.load(Ordering::Acquire) < shared.config.shards {
+        runtime.sleep(JOB_WAIT).await;
+    }
+    timestamps::floor_us(booted.noted_us, shared.newest_us.load(Ordering::Relaxed))
 }
 
 /// A running node.
@@ -255,6 +290,8 @@ where
         stopping: AtomicBool::new(false),
         over: AtomicUsize::new(0),
         given_us: AtomicI64::new(0),
+        opened: AtomicUsize::new(0),
+        newest_us: AtomicI64::new(i64::MIN),
         report,
     });
     let mut booted = None;
