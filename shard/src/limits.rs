@@ -69,6 +69,12 @@ pub const SLICE: Duration = Duration::from_micros(500);
 /// are waiting meanwhile.
 pub const READ_SLICE: Duration = Duration::from_micros(200);
 
+/// What one core reads for another at a time, in bytes of rows as they are stored: the most that a read of any length
+/// has on its way between two cores, beside one row that is longer. As much as a page has.
+pub const PIECE_BYTES: u64 = 1 << 20;
+/// The least that each of many owners is asked for.
+pub const PIECE_BYTES_MIN: u64 = 64 << 10;
+
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);
 
@@ -92,6 +98,7 @@ pub const POLL_EVENTS_MAX: usize = 1024;
 
 const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as u64 / 2);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
+const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);

@@ -43,6 +43,8 @@ pub enum Request<A> {
     Apply(Box<[u8]>),
     /// Read what the receiver owns.
     Read(Box<ReadCommand>),
+    /// No one waits any more for the `Read` that the asker named so.
+    EndRead(u32),
     /// This is the schema now; it is durable.
     Schema(Arc<Schema>),
     /// Change the schema. Only the first shard is asked.
@@ -58,7 +60,7 @@ pub enum Request<A> {
 /// The reply to a [`Request`].
 #[derive(Debug)]
 pub enum Reply<R> {
-    /// To `Apply`, `Schema` and `Truncate`.
+    /// To `Apply`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
     Done(Result<(), Box<Error>>),
     /// The answer to `Read`.
     Page(Result<Box<Page>, Box<Error>>),

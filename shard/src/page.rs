@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A page is a [`RowSink`] for the engine and is replayed into another sink, the encoder of the
-//! client's reply, so rows are copied and never decoded. Pages can be joined end to end.
+//! client's reply, so rows are copied and never decoded.
 //!
 //! Bytes in a page come from this process and are trusted; nothing here is ever written to disk.
 
@@ -64,23 +64,6 @@ impl Page {
     /// Bytes its rows take.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
-    }
-
-    /// Adds the rows of `next`, which come after those here, and takes over how it ended.
-    pub fn join(&mut self, next: Page) {
-        assert!(self.more.is_none(), "rows follow those of a read that had come to its end");
-        let shift = self.bytes.len();
-        if let Some((token, key)) = next.last {
-            self.last = Some((token, key.start + shift..key.end + shift));
-        }
-        if shift == 0 {
-            self.bytes = next.bytes;
-        } else {
-            self.bytes.extend_from_slice(&next.bytes);
-        }
-        self.rows += next.rows;
-        self.tombstones += next.tombstones;
-        self.more = next.more;
     }
 
     /// Where a page begins that skips the partition of the last row here.

@@ -36,6 +36,13 @@ pub struct Asker {
     pub(crate) id: u32,
 }
 
+impl Asker {
+    /// The shard that asked.
+    pub fn peer(&self) -> ShardId {
+        self.from
+    }
+}
+
 /// A message of a peer, with who waited for it.
 pub(crate) enum Received<P: Protocol> {
     /// A peer asks.
@@ -104,7 +111,12 @@ pub(crate) struct Peers<P: Protocol> {
     /// Requests that may be sent to a peer that has answered all before.
     credits_max: usize,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
+    /// Reads whose tasks are gone, and of which the peer does not know it yet.
+    unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
 }
+
+/// A read at a peer, the number of its entry, and the place that its task has left.
+type Unwanted<R> = (ShardId, u32, Rc<Slot<R>>);
 
 impl<P: Protocol> Peers<P> {
     /// The peers at the other ends of `port`, whose rings have `slots` slots each.
@@ -119,6 +131,7 @@ impl<P: Protocol> Peers<P> {
             credits: RefCell::new(vec![credits_max; shards]),
             credits_max,
             waiting: RefCell::default(),
+            unwanted: RefCell::default(),
         }
     }
 
@@ -134,6 +147,9 @@ impl<P: Protocol> Peers<P> {
 
     /// Makes what was sent visible to the others.
     pub(crate) fn publish(&self) {
+        if !self.unwanted.borrow().is_empty() {
+            self.end_unwanted();
+        }
         self.outbox.borrow_mut().publish();
     }
 
@@ -165,11 +181,40 @@ impl<P: Protocol> Peers<P> {
         assert!(*credit <= self.credits_max, "a credit comes back once");
     }
 
-    /// Sends a request whose credit is spent.
-    pub(crate) fn send(&self, to: ShardId, waiting: Waiting<P::Answer>, request: Request<P::Ask>) {
+    /// Sends a request whose credit is spent; gives the number of its entry.
+    pub(crate) fn send(
+        &self,
+        to: ShardId,
+        waiting: Waiting<P::Answer>,
+        request: Request<P::Ask>,
+    ) -> u32 {
         let id = self.remember(waiting);
         let sent = self.outbox.borrow_mut().send(to, Message::Ask { id, request });
         assert!(sent.is_ok(), "a credit is a free slot in the ring");
+        id
+    }
+
+    /// The task that waited in `slot` for a read at `to` is gone: the peer is told with what is published next.
+    pub(crate) fn no_longer_wanted(&self, to: ShardId, id: u32, slot: Rc<Slot<P::Answer>>) {
+        self.unwanted.borrow_mut().push((to, id, slot));
+    }
+
+    #[cold]
+    fn end_unwanted(&self) {
+        let unwanted = self.unwanted.take();
+        for (to, id, slot) in unwanted {
+            // An entry that was answered meanwhile may have its next tenant.
+            let waits = matches!(self.waiting.borrow().get(id as usize),
+                Some(Waiting::Task(other)) if Rc::ptr_eq(other, &slot));
+            if !waits {
+                continue;
+            }
+            if self.spend_credit(to).is_ok() {
+                self.send(to, Waiting::Task(Slot::new()), Request::EndRead(id));
+            } else {
+                self.unwanted.borrow_mut().push((to, id, slot));
+            }
+        }
     }
 
     /// Answers a question.

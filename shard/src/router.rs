@@ -10,11 +10,14 @@
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed.
 
+use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Error, Result};
+use futures_lite::future::poll_once;
 use model::bytes::Cursor;
-use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
+use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
 use model::{MutationRef, TableId};
 
 use crate::message::{Reply, Request};
@@ -23,7 +26,7 @@ use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
-use crate::scatter::{Owners, RangeWalk, Step, merge_keys, owners, split_keys, split_range};
+use crate::scatter::{KeysWalk, Owners, RangeWalk, owners, split_range};
 use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
 
@@ -120,14 +123,19 @@ impl<P: Protocol> Shard<P> {
     /// Asks a peer and waits for its reply, and for its mailbox if that is full.
     pub(crate) async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
         assert!(to != self.me(), "a core does not write to itself");
+        self.send_call(to, request).await.slot.take().await
+    }
+
+    /// Asks a peer, once its mailbox has space.
+    async fn send_call(&self, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
         while self.peers.spend_credit(to).is_err() {
             self.runtime.sleep(CREDIT_WAIT).await;
         }
         let slot = Slot::new();
-        self.peers.send(to, Waiting::Task(slot.clone()), request);
+        let id = self.peers.send(to, Waiting::Task(slot.clone()), request);
         // The pass publishes; it may be asleep.
         self.wake().notify();
-        slot.take().await
+        Waiter { to, id, slot }
     }
 
     /// Reads from memory if one owner, this core, has all of it there. Else `WouldBlock`, after
@@ -148,51 +156,67 @@ impl<P: Protocol> Shard<P> {
                 let pauses = ReadPauses::new(self.runtime(), group_of(command));
                 self.engine.read(command, sink, || pauses.turn()).await
             }
-            Owners::One(owner) => {
-                let page = self.page_of(owner, command.clone()).await?;
-                Ok(page.replay(command.resume.as_ref(), sink))
-            }
-            Owners::Keys => {
-                let pages = self.pages_of_keys(command).await?;
-                Ok(merge_keys(command, self.sharder, &pages, sink))
-            }
-            Owners::Range => {
-                let page = self.page_of_range(command).await?;
-                Ok(page.replay(command.resume.as_ref(), sink))
-            }
+            Owners::One(_) | Owners::Keys => match command.partitions {
+                Partitions::Keys(_) => self.read_keys(command, sink).await,
+                Partitions::Range(_) => self.read_range(command, sink).await,
+            },
+            Owners::Range => self.read_range(command, sink).await,
         }
     }
 
+    /// One piece of a read, from the shard that owns it. If this is dropped, the owner ends the read.
     async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
         if owner == self.me() {
             return self.read_here(&command).await;
         }
-        match self.call(owner, Request::Read(Box::new(command))).await {
+        let waiter = self.send_call(owner, Request::Read(Box::new(command))).await;
+        match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {
             Reply::Page(result) => result.map(|page| *page).map_err(|error| *error),
             _ => unreachable!("a read is answered with a page"),
         }
     }
 
-    async fn pages_of_keys(&self, command: &ReadCommand) -> Result<Vec<(ShardId, Page)>> {
-        let parts = split_keys(command, self.sharder);
-        let owners: Vec<ShardId> = parts.iter().map(|(owner, _)| *owner).collect();
-        let pages = parts.into_iter().map(|(owner, part)| self.page_of(owner, part));
-        let pages: Result<Vec<Page>> = join(pages).await.into_iter().collect();
-        Ok(owners.into_iter().zip(pages?).collect())
+    /// Reads keys of several owners, in pieces: all owners are asked at once for the next piece of theirs.
+    async fn read_keys(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+        let mut walk = KeysWalk::new(command.clone(), sink);
+        loop {
+            let parts = walk.pieces(self.sharder);
+            let owners: Vec<ShardId> = parts.iter().map(|(owner, _)| *owner).collect();
+            let pages = parts.into_iter().map(|(owner, part)| self.page_of(owner, part));
+            let pages: Result<Vec<Page>> = join(pages).await.into_iter().collect();
+            let pages: Vec<(ShardId, Page)> = owners.into_iter().zip(pages?).collect();
+            if let Some(end) = walk.take(self.sharder, &pages) {
+                return Ok(end);
+            }
+        }
     }
 
-    async fn page_of_range(&self, command: &ReadCommand) -> Result<Page> {
+    /// Reads a range of several owners, in pieces and in token order. While a piece is given to the sink, its owner
+    /// reads the next one.
+    async fn read_range(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
         let Partitions::Range(range) = command.partitions else {
             unreachable!("a range crosses a border");
         };
-        let mut walk = RangeWalk::new(command.clone());
-        for (owner, part) in split_range(range, command.resume.as_ref(), self.sharder) {
-            if walk.step() == Step::Done {
-                break;
+        let parts = split_range(range, command.resume.as_ref(), self.sharder);
+        let mut walk = RangeWalk::new(command.clone(), parts, sink);
+        let Some((owner, piece)) = walk.next_piece() else { return Ok(walk.end()) };
+        let mut page = self.page_of(owner, piece).await?;
+        loop {
+            walk.arrived(&page);
+            let Some((owner, piece)) = walk.next_piece() else {
+                walk.give(&page);
+                return Ok(walk.end());
+            };
+            let mut next = pin!(self.page_of(owner, piece));
+            let early = poll_once(next.as_mut()).await;
+            if walk.give(&page) == Flow::Enough {
+                return Ok(walk.end());
             }
-            walk.take(self.page_of(owner, walk.command(part)).await?);
+            page = match early {
+                Some(next) => next?,
+                None => next.await?,
+            };
         }
-        Ok(walk.into_page())
     }
 
     /// Asks the layer above on every other core; answers in the order of the cores.
@@ -236,6 +260,39 @@ impl<P: Protocol> Shard<P> {
         match self.call(to, request).await {
             Reply::Done(result) => result.map_err(|error| *error),
             _ => unreachable!("it is done or it is not"),
+        }
+    }
+}
+
+/// A task that waits for the reply of a peer.
+struct Waiter<P: Protocol> {
+    to: ShardId,
+    id: u32,
+    slot: Rc<Slot<P::Answer>>,
+}
+
+/// A read that a peer does for a task of this core: it ends with the task.
+struct PeerRead<'s, P: Protocol> {
+    shard: &'s Shard<P>,
+    waiter: Waiter<P>,
+    is_answered: bool,
+}
+
+impl<P: Protocol> PeerRead<'_, P> {
+    async fn reply(mut self) -> Reply<P::Answer> {
+        let reply = self.waiter.slot.take().await;
+        self.is_answered = true;
+        reply
+    }
+}
+
+impl<P: Protocol> Drop for PeerRead<'_, P> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let Waiter { to, id, slot } = &self.waiter;
+            self.shard.peers.no_longer_wanted(*to, *id, slot.clone());
+            // The pass publishes; it may be asleep.
+            self.shard.wake().notify();
         }
     }
 }

@@ -1,19 +1,23 @@
 //! Splitting a read over the shards that own its data, and making one page of their answers.
 //!
 //! ```text
-//! keys   k1 k2 k3 k4 ─► owner 0: k1 k4   owner 1: k2 k3   all asked at once
-//!                       pages merged in the order of the keys, cut at the limits
-//! range  [first, last] ─► one part per owner, in token order, asked one after the other:
-//!                       each with what the parts before left of the limits
+//! keys   k1 k2 k3 k4 ─► owner 0: k1 k4   owner 1: k2 k3   all asked at once for a piece
+//!                       pieces merged in the order of the keys, cut at the limits, until nothing is left
+//! range  [first, last] ─► one part per owner, in token order, asked piece after piece:
+//!                       each with what the pieces before left of the limits
 //! ```
+//!
+//! However much a read gives, no more than a few pieces of [`PIECE_BYTES`] are on their way between cores.
 //!
 //! Pure: nothing here sends or waits (`router.rs` does).
 
+use std::collections::VecDeque;
 use std::iter::Peekable;
 
-use model::read::{Flow, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::{Token, TokenRange};
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
+use model::{RowRef, Token, TokenRange};
 
+use crate::limits::{PIECE_BYTES, PIECE_BYTES_MIN};
 use crate::owner::{ShardId, Sharder};
 use crate::page::{Entries, Page, Place};
 
@@ -138,34 +142,99 @@ pub fn split_range(
         .collect()
 }
 
-/// Collects the parts of a range into one page.
-pub struct RangeWalk {
+/// Walks keys of several owners, piece after piece.
+pub struct KeysWalk<'s, S> {
     left: ReadCommand,
-    page: Page,
+    sink: Watched<'s, S>,
+    rows: u64,
+    tombstones: u64,
 }
 
-/// Whether a range needs another part.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Ask the next owner.
-    Next,
-    /// The page is whole.
-    Done,
+impl<'s, S: RowSink> KeysWalk<'s, S> {
+    /// Before the first piece.
+    pub fn new(command: ReadCommand, sink: &'s mut S) -> KeysWalk<'s, S> {
+        KeysWalk { left: command, sink: Watched::new(sink), rows: 0, tombstones: 0 }
+    }
+
+    /// The next piece of each owner, of which the pages are to be [taken](Self::take).
+    pub fn pieces(&self, sharder: Sharder) -> Vec<(ShardId, ReadCommand)> {
+        let mut parts = split_keys(&self.left, sharder);
+        let bytes = (PIECE_BYTES / parts.len().max(1) as u64).max(PIECE_BYTES_MIN);
+        for (_, part) in &mut parts {
+            part.limits.page_bytes = part.limits.page_bytes.min(bytes);
+        }
+        parts
+    }
+
+    /// Gives the rows of these pages to the sink. How the whole read ended, if it has.
+    pub fn take(&mut self, sharder: Sharder, pages: &[(ShardId, Page)]) -> Option<ReadEnd> {
+        let end = merge_keys(&self.left, sharder, pages, &mut self.sink);
+        self.rows += end.rows;
+        self.tombstones += end.tombstones;
+        let limits = &mut self.left.limits;
+        limits.rows = limits.rows.saturating_sub(end.rows);
+        limits.tombstones = limits.tombstones.saturating_sub(end.tombstones);
+        limits.page_rows = limits.page_rows.saturating_sub(end.rows);
+        limits.page_bytes = limits.page_bytes.saturating_sub(std::mem::take(&mut self.sink.bytes));
+        let is_full = limits.rows == 0 || limits.page_rows == 0 || limits.page_bytes == 0;
+        if end.more.is_none() || is_full || self.sink.flow == Flow::Enough {
+            let ReadEnd { more, .. } = end;
+            return Some(ReadEnd { rows: self.rows, tombstones: self.tombstones, more });
+        }
+        self.left.resume = end.more;
+        None
+    }
 }
 
-impl RangeWalk {
-    /// Before the first part.
-    pub fn new(command: ReadCommand) -> RangeWalk {
-        RangeWalk { left: command, page: Page::new() }
+/// Walks a range over its owners, piece after piece.
+///
+/// The next piece is known once a page has [arrived](Self::arrived), before its rows are [given](Self::give): its owner
+/// can read it meanwhile.
+pub struct RangeWalk<'s, S> {
+    /// With what is left of the limits, and where the next piece begins.
+    left: ReadCommand,
+    /// The owners that are not read to their end.
+    parts: VecDeque<(ShardId, TokenRange)>,
+    sink: Watched<'s, S>,
+    /// Where the page began that arrived last.
+    before: Option<Resume>,
+    rows: u64,
+    tombstones: u64,
+    /// Where the next page of the whole read begins, if it ends here.
+    more: Option<Resume>,
+}
+
+impl<'s, S: RowSink> RangeWalk<'s, S> {
+    /// Before the first piece, with the parts of [`split_range`].
+    pub fn new(
+        command: ReadCommand,
+        parts: Vec<(ShardId, TokenRange)>,
+        sink: &'s mut S,
+    ) -> RangeWalk<'s, S> {
+        let (before, rows, tombstones, more) = Default::default();
+        RangeWalk {
+            left: command,
+            parts: parts.into(),
+            sink: Watched::new(sink),
+            before,
+            rows,
+            tombstones,
+            more,
+        }
     }
 
-    /// The command for the owner of `part`, with what is left of the limits.
-    pub fn command(&self, part: TokenRange) -> ReadCommand {
-        ReadCommand { partitions: Partitions::Range(part), ..self.left.clone() }
+    /// The next piece and its owner; `None` if nothing more is wanted.
+    pub fn next_piece(&self) -> Option<(ShardId, ReadCommand)> {
+        let Limits { rows, page_rows, page_bytes, .. } = self.left.limits;
+        let (owner, part) =
+            self.parts.front().filter(|_| rows.min(page_rows).min(page_bytes) > 0)?;
+        let mut piece = ReadCommand { partitions: Partitions::Range(*part), ..self.left.clone() };
+        piece.limits.page_bytes = page_bytes.min(PIECE_BYTES);
+        Some((*owner, piece))
     }
 
-    /// Takes the answer to that.
-    pub fn take(&mut self, page: Page) {
+    /// Notes how far the page of the last piece has come.
+    pub fn arrived(&mut self, page: &Page) {
         let limits = &mut self.left.limits;
         assert!(
             page.rows <= limits.rows.min(limits.page_rows),
@@ -174,26 +243,63 @@ impl RangeWalk {
         limits.rows = limits.rows.saturating_sub(page.rows);
         limits.page_rows = limits.page_rows.saturating_sub(page.rows);
         limits.page_bytes = limits.page_bytes.saturating_sub(page.bytes());
-        self.left.resume = None;
-        self.page.join(page);
+        limits.tombstones = limits.tombstones.saturating_sub(page.tombstones);
+        self.tombstones += page.tombstones;
+        if page.rows > 0 {
+            self.more = page.after_last_partition();
+        }
+        if page.more.is_some() {
+            self.more = page.more.clone();
+        } else {
+            self.parts.pop_front();
+        }
+        if self.parts.is_empty() || limits.rows == 0 {
+            self.more = None;
+        }
+        self.before = std::mem::replace(&mut self.left.resume, page.more.clone());
     }
 
-    /// Before asking another owner: whether there is space for its rows.
-    pub fn step(&mut self) -> Step {
-        let limits = &self.left.limits;
-        if self.page.more.is_some() || limits.rows == 0 {
-            return Step::Done;
+    /// Gives the rows of the page that arrived last to the sink, which may have enough before their end.
+    pub fn give(&mut self, page: &Page) -> Flow {
+        let end = page.replay(self.before.as_ref(), &mut self.sink);
+        self.rows += end.rows;
+        if end.rows < page.rows {
+            self.more = end.more;
         }
-        if limits.page_rows == 0 || limits.page_bytes == 0 {
-            self.page.more = self.page.after_last_partition();
-            return Step::Done;
-        }
-        Step::Next
+        self.sink.flow
     }
 
-    /// All rows that were taken, as one page.
-    pub fn into_page(self) -> Page {
-        self.page
+    /// How the whole read ended.
+    pub fn end(self) -> ReadEnd {
+        ReadEnd { rows: self.rows, tombstones: self.tombstones, more: self.more }
+    }
+}
+
+/// A sink, with what it said last and the bytes it was given.
+struct Watched<'s, S> {
+    sink: &'s mut S,
+    flow: Flow,
+    bytes: u64,
+}
+
+impl<'s, S> Watched<'s, S> {
+    fn new(sink: &'s mut S) -> Watched<'s, S> {
+        Watched { sink, flow: Flow::More, bytes: 0 }
+    }
+}
+
+impl<S: RowSink> RowSink for Watched<'_, S> {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
+        let of_row = bytes(clustering.map(<[u8]>::len)) + bytes(row.map(|row| row.bytes().len()));
+        self.bytes += (partition.key.len() + of_row) as u64;
+        self.flow = self.sink.row(partition, clustering, row);
+        self.flow
     }
 }
 

@@ -16,7 +16,8 @@
 //!
 //! Not here: sockets and CQL (`server`), when to flush or compact (`background.rs`, the engine).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ use crate::runtime::Runtime;
 use crate::schema::CurrentSchema;
 use crate::schema_changes::SchemaChanges;
 use crate::stalls::Work;
+use crate::term::Term;
 use crate::ticket::Ticket;
 
 /// One core's shard. `Rc`: it never leaves its thread.
@@ -52,6 +54,8 @@ pub struct Shard<P: Protocol> {
     completions: Completions,
     wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
+    /// Reads for peers that wait, by the asker and its number for them.
+    peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
 }
 
 /// The parts that a shard is made of.
@@ -82,6 +86,7 @@ impl<P: Protocol> Shard<P> {
             completions: Completions::default(),
             wake: parts.wake,
             reads: Rc::default(),
+            peer_reads: RefCell::default(),
         })
     }
 
@@ -177,6 +182,12 @@ impl<P: Protocol> Shard<P> {
         match request {
             Request::Apply(record) => self.serve_write(asker, &record),
             Request::Read(command) => self.serve_read(asker, *command),
+            Request::EndRead(id) => {
+                if let Some(term) = self.peer_reads.borrow().get(&(asker.from, id)) {
+                    term.end();
+                }
+                self.peers.reply(asker, Reply::Done(Ok(())));
+            }
             Request::Service(_) => unreachable!("the layer above answers its own questions"),
             Request::Schema(schema) => {
                 self.adopt(schema);
@@ -218,10 +229,23 @@ impl<P: Protocol> Shard<P> {
                 return self.peers.reply(asker, Reply::Page(page));
             }
         }
-        let group = group_of(&command);
-        self.reply_later(group, asker, |shard| async move {
-            Reply::Page(shard.read_here(&command).await.map(Box::new).map_err(Box::new))
+        let (group, term) = (group_of(&command), Term::until(None));
+        let name = (asker.from, asker.id);
+        self.peer_reads.borrow_mut().insert(name, term.clone());
+        self.reply_later(group, asker, async move |shard| {
+            let read = term.run(shard.read_here(&command)).await;
+            shard.peer_reads.borrow_mut().remove(&name);
+            match read {
+                Ok(page) => Reply::Page(page.map(Box::new).map_err(Box::new)),
+                // Its asker is gone.
+                Err(_) => Reply::Done(Ok(())),
+            }
         });
+    }
+
+    /// The number of reads for peers that wait for the disk, or compute for long.
+    pub fn reads_for_peers(&self) -> usize {
+        self.peer_reads.borrow().len()
     }
 
     fn reply_later<F>(

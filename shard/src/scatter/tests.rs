@@ -50,35 +50,80 @@ fn read(table: &Table, command: &ReadCommand, sink: &mut impl RowSink) -> ReadEn
     engine::read_record(&definition, &record, command, sink).expect("it reads")
 }
 
+/// The command for a piece that ends after a row or two: a real one has more rows than a test.
+fn cut(command: &ReadCommand) -> ReadCommand {
+    let page_bytes = command.limits.page_bytes.min(PIECE_CUT_BYTES);
+    ReadCommand { limits: Limits { page_bytes, ..command.limits }, ..command.clone() }
+}
+
+/// Bytes of a piece in these tests, where a row has some ten.
+const PIECE_CUT_BYTES: u64 = 20;
+
+/// What a shard answers.
+fn ask(table: &Table, sharder: Sharder, shard: ShardId, command: &ReadCommand) -> Page {
+    let own = sharder.range_of(shard);
+    let part = table.iter().filter(|p| own.contains(p.0)).cloned().collect();
+    let mut page = Page::new();
+    let end = read(&part, command, &mut page);
+    page.end(end)
+}
+
 /// The same over shards, by what is tested.
 fn gather(table: &Table, command: &ReadCommand, sharder: Sharder) -> Page {
-    let ask = |shard: ShardId, command: &ReadCommand| {
-        let own = sharder.range_of(shard);
-        let part = table.iter().filter(|p| own.contains(p.0)).cloned().collect();
-        let mut page = Page::new();
-        let end = read(&part, command, &mut page);
-        page.end(end)
-    };
+    let ask = |shard, command: &ReadCommand| ask(table, sharder, shard, command);
     match (owners(command, sharder), &command.partitions) {
         (Owners::One(shard), _) => ask(shard, command),
         (Owners::Keys, _) => {
-            let parts = split_keys(command, sharder);
-            let pages: Vec<_> = parts.iter().map(|(s, c)| (*s, ask(*s, c))).collect();
             let mut page = Page::new();
-            let end = merge_keys(command, sharder, &pages, &mut page);
+            let mut walk = KeysWalk::new(command.clone(), &mut page);
+            let end = loop {
+                let pieces = walk.pieces(sharder);
+                let pages: Vec<_> = pieces.iter().map(|(s, c)| (*s, ask(*s, &cut(c)))).collect();
+                if let Some(end) = walk.take(sharder, &pages) {
+                    break end;
+                }
+            };
             page.end(end)
         }
         (Owners::Range, Partitions::Range(range)) => {
-            let mut walk = RangeWalk::new(command.clone());
-            for (shard, part) in split_range(*range, command.resume.as_ref(), sharder) {
-                if walk.step() == Step::Done {
-                    break;
-                }
-                walk.take(ask(shard, &walk.command(part)));
-            }
-            walk.into_page()
+            let mut page = Page::new();
+            let parts = split_range(*range, command.resume.as_ref(), sharder);
+            let end = walk(RangeWalk::new(command.clone(), parts, &mut page), ask);
+            page.end(end)
         }
         (Owners::Range, _) => unreachable!("a range is over a range"),
+    }
+}
+
+/// Walks a range to its end, or until its sink has enough.
+fn walk<S: RowSink>(
+    mut walk: RangeWalk<'_, S>,
+    ask: impl Fn(ShardId, &ReadCommand) -> Page,
+) -> ReadEnd {
+    let mut next = walk.next_piece();
+    while let Some((shard, piece)) = next {
+        let piece = ask(shard, &cut(&piece));
+        walk.arrived(&piece);
+        next = walk.next_piece();
+        if walk.give(&piece) == Flow::Enough {
+            break;
+        }
+    }
+    walk.end()
+}
+
+/// Has enough after so many rows.
+struct Few(u64, Page);
+
+impl RowSink for Few {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        self.1.row(partition, clustering, row);
+        if self.1.rows == self.0 { Flow::Enough } else { Flow::More }
     }
 }
 
@@ -173,6 +218,34 @@ proptest! {
         prop_assert_eq!(&one, &whole);
         let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards)));
         prop_assert_eq!(&many, &whole);
+    }
+
+    /// A sink that has enough decides where the next page begins.
+    #[test]
+    fn a_sink_that_has_enough_ends_the_page_where_it_says(
+        table in table(), flags: Flags, shards in 2usize..9, enough in 1u64..9,
+    ) {
+        let limits = Limits::none(u64::MAX);
+        let command = command(Partitions::Range(TokenRange::ALL), limits, flags);
+        let whole = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
+        let sharder = Sharder::new(shards);
+        let (mut rows, mut resume) = (Vec::new(), None);
+        loop {
+            let mut sink = Few(enough, Page::new());
+            let command = ReadCommand { resume: resume.clone(), ..command.clone() };
+            let parts = split_range(TokenRange::ALL, resume.as_ref(), sharder);
+            let range = RangeWalk::new(command, parts, &mut sink);
+            let end = walk(range, |shard, piece| ask(&table, sharder, shard, piece));
+            let page = sink.1.end(ReadEnd { more: None, ..end.clone() });
+            rows.extend(page.entries().map(|entry| {
+                (entry.partition.key.to_vec(), entry.clustering.map(<[u8]>::to_vec))
+            }));
+            resume = end.more;
+            if resume.is_none() {
+                break;
+            }
+        }
+        prop_assert_eq!(&rows, &whole);
     }
 
     #[test]
