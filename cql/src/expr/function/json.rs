@@ -6,7 +6,7 @@ use model::types::{collection_elements, tuple_fields, vector_elements};
 
 use super::{Call, table};
 use crate::error::{Error, Result};
-use crate::literal::{timestamp_text, to_text};
+use crate::literal::{check_number_bytes, timestamp_text, to_text};
 
 /// `to_json`, also of a null.
 pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
@@ -126,6 +126,10 @@ fn json_name(name: &str) -> String {
 fn put_scalar(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
     if value.is_empty() && !matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob) {
         return put_string("", out);
+    }
+    if check_number_bytes(ty, value).is_err() {
+        // Its digits would take minutes: the bytes, as of a blob, so that it does not refuse the rows beside it.
+        return put_string(&to_text(&CqlType::Blob, value)?, out);
     }
     let is_bare = table::is_number(ty) || *ty == CqlType::Boolean;
     let text = match ty {
