@@ -42,13 +42,14 @@ const ARROWS: [(&str, &[&str]); 10] = [
 const RUNTIME_USERS: [&str; 3] = ["messina-engine", "messina-shard", "messina-server"];
 
 /// Files of the server that may name both `cql` and `shard`, and why.
-const MEETING_PLACES: [(&str, &str); 7] = [
+const MEETING_PLACES: [(&str, &str); 8] = [
     ("server/src/execute.rs", "turns plans into requests"),
     ("server/src/execute/", "its parts"),
     ("server/src/manual.rs", "drives it without sockets, for `cost` and tests"),
     ("server/src/pass.rs", "decodes frames in the runtime's pass, and asks no shard anything"),
     ("server/src/pass/tests.rs", "drives it"),
     ("server/src/service.rs", "the seam itself: a request, and what wakes the pass"),
+    ("server/src/session.rs", "what a client has said, and the terms of its reads"),
     ("server/src/ids.rs", "the language's ids, from the core's clock"),
 ];
 

@@ -16,6 +16,7 @@ pub(crate) mod quantity;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use batch::BatchThresholds;
 use clap::Parser;
@@ -23,7 +24,10 @@ use flags::Flags;
 pub(crate) use flags::SyncMode;
 use quantity::Bytes;
 
-use crate::limits::{COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, SHARD_MEMORY_BYTES_MIN};
+use crate::limits::{
+    COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, REQUEST_TIMEOUT_MIN, SHARD_MEMORY_BYTES_MIN,
+};
+use crate::timeouts::Timeouts;
 
 /// Everything the server can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) connections_max: usize,
     /// From when on batches are warned of and refused.
     pub(crate) batch: BatchThresholds,
+    /// How long requests may take.
+    pub(crate) timeouts: Timeouts,
 }
 
 /// What a source said; `None` leaves it to the next.
@@ -67,6 +73,9 @@ struct Choices {
     batch_warn_bytes: Option<u64>,
     batch_fail_bytes: Option<u64>,
     batch_unlogged_partitions: Option<usize>,
+    read_timeout: Option<Duration>,
+    range_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
 }
 
 /// A configuration, and what its owner should know about it.
@@ -134,6 +143,12 @@ fn with_defaults(
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
     let batch = batch::thresholds(&choices);
+    let default = Timeouts::default();
+    let timeouts = Timeouts {
+        read: choices.read_timeout.unwrap_or(default.read),
+        range: choices.range_timeout.unwrap_or(default.range),
+        write: choices.write_timeout.unwrap_or(default.write),
+    };
     let config = Config {
         data_dir: choices.data_dir.unwrap_or_else(|| PathBuf::from("messina-data")),
         shards,
@@ -149,6 +164,7 @@ fn with_defaults(
         rack: choices.rack.unwrap_or_else(|| "rack1".to_owned()),
         connections_max: choices.connections_max.unwrap_or(CONNECTIONS_MAX),
         batch,
+        timeouts,
     };
     config.validate(machine)?;
     if !listen.is_loopback() {
@@ -210,6 +226,18 @@ impl Config {
         if !(1 << 20..=1 << 30).contains(&self.commitlog_segment_bytes) {
             return Err("commitlog_segment_size: 1MiB to 1GiB are possible".to_owned());
         }
+        let Timeouts { read, range, write } = self.timeouts;
+        let timeouts = [
+            ("read_request_timeout", read),
+            ("range_request_timeout", range),
+            ("write_request_timeout", write),
+        ];
+        for (name, timeout) in timeouts {
+            if timeout < REQUEST_TIMEOUT_MIN {
+                let least = REQUEST_TIMEOUT_MIN.as_millis();
+                return Err(format!("{name}: at least {least}ms are possible"));
+            }
+        }
         if self.batch.fail_bytes < self.batch.warn_bytes {
             return Err(
                 "batch_size_fail_threshold: it is below batch_size_warn_threshold".to_owned()
@@ -250,10 +278,13 @@ impl Display for Config {
         writeln!(f, "native_transport_max_concurrent_connections: {}", self.connections_max)?;
         writeln!(f, "native_transport_port: {}", self.port)?;
         writeln!(f, "rack: {}", self.rack)?;
+        writeln!(f, "range_request_timeout: {}ms", self.timeouts.range.as_millis())?;
+        writeln!(f, "read_request_timeout: {}ms", self.timeouts.read.as_millis())?;
         writeln!(f, "rpc_address: {}", self.listen)?;
         writeln!(f, "shards: {}", self.shards)?;
         let partitions = self.batch.unlogged_partitions;
-        write!(f, "unlogged_batch_across_partitions_warn_threshold: {partitions}")
+        writeln!(f, "unlogged_batch_across_partitions_warn_threshold: {partitions}")?;
+        write!(f, "write_request_timeout: {}ms", self.timeouts.write.as_millis())
     }
 }
 

@@ -24,11 +24,13 @@ mod describe;
 mod forward;
 mod frame_pool;
 mod handshake;
+mod metered;
 mod node_state;
 mod peers;
 mod read;
 mod schema;
 mod statement;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -36,6 +38,7 @@ mod write;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use answer::ExecuteError;
 use call::{Call, Flow};
@@ -46,6 +49,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
+use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::SupportedOptions;
 pub(crate) use node_state::{NodeState, Settings};
@@ -58,9 +62,11 @@ use shard::suspended::Suspended;
 use shard::{Group, Incoming, Shard, Ticket};
 use slab::Slab;
 use statement::{ServerStatement, Target};
+use terms::{PeerTerms, end_of_session};
 use trace::Trace;
 use write::Writes;
 
+use crate::answers::Answers;
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
@@ -73,9 +79,13 @@ pub(crate) struct Executor {
     replies: Replies,
     writes: Writes,
     /// Requests that other cores answer.
-    forwarded: RefCell<Slab<Call>>,
+    forwarded: RefCell<Slab<Forwarded>>,
     /// Reads that wait for the disk or for several cores.
     suspended: Suspended<Finished>,
+    /// The terms of reads for other cores.
+    peer_terms: Rc<PeerTerms>,
+    /// The memory of the answers of this core.
+    answers: Rc<Answers>,
     /// For frames between cores and the answers of reads that wait.
     frames: FramePool,
     /// For the key of one partition.
@@ -93,7 +103,11 @@ struct Run<'r> {
 
 impl Executor {
     /// The executor of a core whose shard is open.
-    pub(crate) fn new(shard: Rc<Shard<Peering>>, state: NodeState) -> Rc<Executor> {
+    pub(crate) fn new(
+        shard: Rc<Shard<Peering>>,
+        state: NodeState,
+        answers: Rc<Answers>,
+    ) -> Rc<Executor> {
         let supported = SupportedOptions::new(
             shard.me().index(),
             shard.sharder().shards(),
@@ -102,7 +116,7 @@ impl Executor {
         );
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
-        let (writes, forwarded, frames, key) = Default::default();
+        let (writes, forwarded, frames, key, peer_terms) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -111,6 +125,8 @@ impl Executor {
             writes,
             forwarded,
             suspended,
+            peer_terms,
+            answers,
             frames,
             key,
         })
@@ -120,6 +136,15 @@ impl Executor {
     #[cfg(test)]
     pub(crate) fn stalls(&self) -> &shard::stalls::Stalls {
         self.shard.runtime().stalls()
+    }
+
+    /// The reads that wait, for clients and for other cores, and the bytes of answers that are being made.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, u64) {
+        let sessions = self.state.sessions().borrow();
+        let reads = sessions.values().map(|session| session.reads.borrow().len()).sum();
+        let for_peers = self.peer_terms.len() + self.shard.reads_for_peers();
+        (reads, for_peers, self.answers.leased_bytes())
     }
 
     /// The number of buffers for frames that this core has made.
@@ -307,6 +332,8 @@ impl Service for Rc<Executor> {
 
     fn closed(&self, session: &Rc<Session>) {
         self.state.sessions().borrow_mut().remove(&session.id);
+        end_of_session(session);
+        self.end_forwarded(session.id);
     }
 
     #[inline]
@@ -351,6 +378,14 @@ impl Service for Rc<Executor> {
         self.answer_writes();
         self.shard.publish();
         mail || resumed
+    }
+
+    fn look(&self, now: Instant) {
+        for session in self.state.sessions().borrow().values() {
+            session.reads.borrow().iter().for_each(|(_, term)| term.look(now));
+        }
+        self.peer_terms.look(now);
+        self.answer_late_writes(now);
     }
 
     fn has_work(&self) -> bool {

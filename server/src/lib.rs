@@ -10,6 +10,7 @@
 //! ```
 
 mod admin;
+mod answers;
 mod banner;
 mod checks;
 mod config;
@@ -34,6 +35,7 @@ mod service;
 mod session;
 mod signals;
 mod system;
+mod timeouts;
 mod turn;
 
 /// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,

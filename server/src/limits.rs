@@ -64,6 +64,21 @@ pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
 /// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
 
+/// The part of a shard's memory that answers take while they are made and until they are read. When it is used up,
+/// pages end earlier, and a read that has no pages is answered OVERLOADED.
+pub(crate) const ANSWER_MEMORY_SHARE: u64 = 8;
+/// The longest answer that is made inside a pass, straight into its connection's buffer, in bytes.
+pub(crate) const PASS_ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// A read of partitions that are named, unless configured: Cassandra's default of `read_request_timeout`.
+pub(crate) const READ_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// A read of a range of partitions, unless configured: Cassandra's default of `range_request_timeout`.
+pub(crate) const RANGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// A write, unless configured: Cassandra's default of `write_request_timeout`.
+pub(crate) const WRITE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// The shortest time-out that can be configured, as in Cassandra.
+pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
+
 /// Admin connections at a time; one more is refused.
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 8;
 /// Bytes of an admin request: a command and two names.
@@ -74,6 +89,7 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 const _: () = assert!(SPARE_FRAMES_MAX * SPARE_FRAME_BYTES_MAX <= RECORD_BYTES_KEPT);
+const _: () = assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_SHARE);
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

@@ -4,6 +4,9 @@
 //! A request over the limit is answered OVERLOADED at once; its bytes are already read, and the
 //! connection stays in step.
 
+use std::rc::Rc;
+
+use crate::answers::Answers;
 use crate::limits::{REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX};
 
 /// What a waiting request takes beside its bytes.
@@ -14,27 +17,27 @@ const REQUEST_OVERHEAD_BYTES: u64 = 1024;
 pub(crate) struct Load {
     requests: usize,
     request_bytes: u64,
-    answer_bytes: u64,
+    answers: Rc<Answers>,
     bytes_max: u64,
 }
 
 impl Load {
     /// Nothing in flight, on a core with this budget of memory.
-    pub(crate) fn new(memory_bytes: u64) -> Load {
+    pub(crate) fn new(memory_bytes: u64, answers: Rc<Answers>) -> Load {
         let bytes_max = memory_bytes / REQUEST_MEMORY_SHARE;
-        Load { requests: 0, request_bytes: 0, answer_bytes: 0, bytes_max }
+        Load { requests: 0, request_bytes: 0, answers, bytes_max }
     }
 
     /// Whether another request may wait. One that is alone may, however large: else a core with little memory would
     /// never take it.
     #[inline]
     pub(crate) fn admits(&self, body_bytes: u32) -> bool {
-        let bytes = self.request_bytes + self.answer_bytes + held(body_bytes);
+        let bytes = self.request_bytes + self.answers.unsent_bytes() + held(body_bytes);
         self.requests < SHARD_REQUESTS_MAX && (bytes <= self.bytes_max || self.is_idle())
     }
 
     fn is_idle(&self) -> bool {
-        self.requests == 0 && self.answer_bytes == 0
+        self.requests == 0 && self.answers.unsent_bytes() == 0
     }
 
     /// A request waits.
@@ -54,7 +57,7 @@ impl Load {
     /// The unsent answers of a connection were `before` bytes and are `now`.
     #[inline]
     pub(crate) fn unsent(&mut self, before: usize, now: usize) {
-        self.answer_bytes = self.answer_bytes - before as u64 + now as u64;
+        self.answers.unsent(before, now);
     }
 
     /// The number of requests that wait for their answers.
@@ -68,7 +71,10 @@ impl Load {
         format!(
             "Request not taken: {} requests with {} bytes are in flight on this shard and {} bytes \
              of answers unsent; at most {SHARD_REQUESTS_MAX} and {} bytes may be",
-            self.requests, self.request_bytes, self.answer_bytes, self.bytes_max
+            self.requests,
+            self.request_bytes,
+            self.answers.unsent_bytes(),
+            self.bytes_max
         )
     }
 }
@@ -81,9 +87,13 @@ fn held(body_bytes: u32) -> u64 {
 mod tests {
     use super::*;
 
+    fn load_of(memory_bytes: u64) -> Load {
+        Load::new(memory_bytes, Answers::new(memory_bytes))
+    }
+
     #[test]
     fn what_is_released_can_be_taken_again() {
-        let mut load = Load::new(100 << 20);
+        let mut load = load_of(100 << 20);
         let body_bytes = 1 << 20;
         let mut taken = 0;
         while load.admits(body_bytes) {
@@ -98,11 +108,11 @@ mod tests {
         assert!(!load.admits(body_bytes), "answers that no client reads take space too");
         load.unsent(2 << 20, 0);
         assert!(load.admits(body_bytes));
-        let mut small = Load::new(10 << 20);
+        let mut small = load_of(10 << 20);
         assert!(small.admits(9 << 20), "alone");
         small.unsent(0, 1);
         assert!(!small.admits(9 << 20));
-        let mut many = Load::new(1 << 40);
+        let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0));
     }

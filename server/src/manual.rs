@@ -31,14 +31,18 @@ use shard::clock::Clock;
 use shard::manual::ManualNode;
 use shard::node::NodeConfig;
 
+use crate::answers::Answers;
 use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::seal::Seal;
 use crate::service::{Outcome, Service};
 use crate::session::{ConnectionId, Session, Stage};
 use crate::system::{self, Node};
+use crate::timeouts::Timeouts;
 
 /// Bytes of a core's prepared statements.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
+/// What requests may take: a slow machine changes no test.
+const LONG: Duration = Duration::from_secs(3600);
 /// Turns in which nothing is answered after which a client's request is taken for lost.
 const TURNS_MAX: usize = 100_000;
 
@@ -102,7 +106,8 @@ impl ManualServer {
             let about = about(node.booted().layout.host_id, &clock);
             let seal = Seal::new(&node.booted().layout.secret);
             let state = NodeState::new(about, seal, settings(), clock.clone());
-            ManualCore { executor: Executor::new(shard.clone(), state), clock }
+            let answers = Answers::new(config.shard_memory_bytes as u64);
+            ManualCore { executor: Executor::new(shard.clone(), state, answers), clock }
         };
         let cores = node.shards().iter().map(core).collect();
         let server = ManualServer { node, cores, clients: Vec::new() };
@@ -137,6 +142,27 @@ impl ManualServer {
         writer.establish(version, Compression::None);
         self.clients.push(ManualClient { session, shard, reader, writer, waiting: 0 });
         ClientId(self.clients.len() - 1)
+    }
+
+    /// The client's connection is gone.
+    pub fn disconnect(&mut self, client: ClientId) {
+        let ManualClient { session, shard, .. } = &self.clients[client.0];
+        self.cores[*shard].executor.closed(session);
+    }
+
+    /// The reads that wait on all cores, for clients and for other cores, and the bytes of answers being made.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, u64) {
+        self.cores
+            .iter()
+            .map(|core| core.executor.held())
+            .fold((0, 0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1, sum.2 + held.2))
+    }
+
+    /// Rows that all engines have given.
+    #[cfg(test)]
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.node.shards().iter().map(|shard| shard.engine().stats().rows_read).sum()
     }
 
     /// Takes whole frames from a client and begins their requests.
@@ -244,6 +270,7 @@ fn settings() -> Settings {
         shard_aware_port: None,
         prepared_bytes_max: PREPARED_BYTES_MAX,
         batch,
+        timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
         all: Vec::new(),
     }
 }

@@ -20,6 +20,7 @@ use shard::os::cpus;
 use shard::os::epoll::{Interest, Poller};
 
 use crate::admin;
+use crate::answers::Answers;
 use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
@@ -126,7 +127,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
     let seal = Seal::new(&opened.booted.layout.secret);
     let state = NodeState::new(node, seal, settings(&plan), clock.clone());
-    let executor = Executor::new(opened.shard.clone(), state);
+    let answers = Answers::new(plan.config.shard_memory_bytes());
+    let executor = Executor::new(opened.shard.clone(), state, answers.clone());
     let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
     let given = clock.clone();
@@ -137,6 +139,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
+        answers,
     };
     let pass = Pass::new(executor, clock, poller, config);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
@@ -152,6 +155,7 @@ fn settings(plan: &Plan) -> Settings {
         shard_aware_port: plan.aware_port,
         prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
         batch: config.batch,
+        timeouts: config.timeouts,
         all: all.lines().filter_map(pair).collect(),
     }
 }

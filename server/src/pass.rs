@@ -33,6 +33,7 @@ use shard::os::epoll::{Interest, Poller};
 use shard::runtime::sleep;
 use shard::stalls::{Stalls, Work};
 
+use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
 use crate::limits::{ACCEPTS_PER_PASS, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT};
@@ -66,6 +67,8 @@ pub(crate) struct PassConfig {
     pub(crate) connections_max: usize,
     /// The core's budget of memory.
     pub(crate) memory_bytes: u64,
+    /// The memory of the core's answers.
+    pub(crate) answers: Rc<Answers>,
 }
 
 /// One core's clients. See the module.
@@ -106,6 +109,7 @@ impl<S: Service> Pass<S> {
             admin_arrivals,
             connections_max,
             memory_bytes,
+            answers,
         } = config;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
@@ -123,7 +127,7 @@ impl<S: Service> Pass<S> {
             served: None,
             connections: Connections::default(),
             connections_max,
-            load: Load::new(memory_bytes),
+            load: Load::new(memory_bytes, answers),
             accept_more: true,
             housekeeping: Rc::default(),
             scratch: vec![0; READ_BYTES].into(),
@@ -351,6 +355,7 @@ impl<S: Service> Pass<S> {
     fn run_housekeeping(&mut self) {
         self.accept_more = true;
         let now = self.clock.monotonic();
+        self.service.look(now);
         for id in self.connections.ids() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             if connection.expired(now) {

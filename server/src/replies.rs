@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use shard::notify::Notify;
 
+use crate::limits::SPARE_FRAME_BYTES_MAX;
 use crate::session::ConnectionId;
 
 /// Late answers of one core, from tasks and the log to the pass.
@@ -24,9 +25,19 @@ pub(crate) struct Replies {
 #[derive(Default)]
 struct Ready {
     bytes: Vec<u8>,
-    /// The connection of each frame, and where the frame ends in `bytes`.
-    ends: Vec<(ConnectionId, usize)>,
+    /// The connection of each frame, and where the frame is.
+    frames: Vec<(ConnectionId, Place)>,
 }
+
+enum Place {
+    /// It ends here in `bytes`, and begins where the one before it ends.
+    Shared(usize),
+    /// It is long, and not copied.
+    Own(Vec<u8>),
+}
+
+/// A longer frame is handed over as it is.
+const COPIED_BYTES_MAX: usize = SPARE_FRAME_BYTES_MAX;
 
 /// What the buffer keeps of its memory when it is empty.
 const KEPT_BYTES_MAX: usize = 256 << 10;
@@ -43,11 +54,22 @@ impl Replies {
         let mut ready = self.ready.borrow_mut();
         put(&mut ready.bytes);
         let end = ready.bytes.len();
-        ready.ends.push((to, end));
+        ready.frames.push((to, Place::Shared(end)));
         self.wake.notify();
     }
 
-    /// Hands over a whole frame.
+    /// Hands over a whole frame. Its buffer comes back if the frame was short, and copied.
+    pub(crate) fn hand_over(&self, to: ConnectionId, frame: Vec<u8>) -> Option<Vec<u8>> {
+        if frame.len() <= COPIED_BYTES_MAX {
+            self.push(to, &frame);
+            return Some(frame);
+        }
+        self.ready.borrow_mut().frames.push((to, Place::Own(frame)));
+        self.wake.notify();
+        None
+    }
+
+    /// Copies a whole frame.
     pub(crate) fn push(&self, to: ConnectionId, frame: &[u8]) {
         self.put(to, |out| out.extend_from_slice(frame));
     }
@@ -57,20 +79,25 @@ impl Replies {
         // Taken out meanwhile: delivering may lead to more answers.
         let mut taken = self.ready.take();
         let mut start = 0;
-        for (to, end) in taken.ends.drain(..) {
-            deliver(to, &taken.bytes[start..end]);
-            start = end;
+        for (to, place) in taken.frames.drain(..) {
+            match place {
+                Place::Shared(end) => {
+                    deliver(to, &taken.bytes[start..end]);
+                    start = end;
+                }
+                Place::Own(frame) => deliver(to, &frame),
+            }
         }
         taken.bytes.clear();
         taken.bytes.shrink_to(KEPT_BYTES_MAX);
         let mut ready = self.ready.borrow_mut();
-        if ready.ends.is_empty() {
+        if ready.frames.is_empty() {
             *ready = taken;
         }
     }
 
     /// Whether nothing waits to be delivered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ready.borrow().ends.is_empty()
+        self.ready.borrow().frames.is_empty()
     }
 }

@@ -11,6 +11,7 @@
 //! Answers may come in any order; the stream id in the header tells them apart.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::frame::Header;
 use cql::frame::request::Request;
@@ -33,7 +34,7 @@ pub(crate) trait Service {
     /// A connection was accepted.
     fn opened(&self, session: &Rc<Session>);
 
-    /// A connection is gone. What it still waits for is dropped when it comes.
+    /// A connection is gone. What it still reads ends; what else it waits for is dropped when it comes.
     fn closed(&self, session: &Rc<Session>);
 
     /// Begins a request, and ends it if that takes no waiting: then one frame was appended.
@@ -48,6 +49,9 @@ pub(crate) trait Service {
     /// Once a pass, after its requests: mail of other cores, the log's completions. Says whether
     /// there was anything.
     fn turn(&self) -> bool;
+
+    /// Now and then: ends what waits and has passed its deadline at `now`.
+    fn look(&self, now: Instant);
 
     /// Whether [`turn`](Service::turn) would find something. Looks and does not wait.
     fn has_work(&self) -> bool;

@@ -11,6 +11,8 @@ use std::rc::Rc;
 
 use cql::frame::Version;
 use cql::frame::request::EventKinds;
+use shard::Term;
+use slab::Slab;
 
 /// Which connection of this core; the generation keeps a late answer from its slot's next tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) events: Cell<EventKinds>,
     /// Number of requests that were taken.
     pub(crate) requests: Cell<u64>,
+    /// The terms of its reads that wait.
+    pub(crate) reads: RefCell<Slab<Rc<Term>>>,
 }
 
 impl Session {
@@ -73,6 +77,7 @@ impl Session {
             options: RefCell::new(BTreeMap::new()),
             events: Cell::new(EventKinds::default()),
             requests: Cell::new(0),
+            reads: RefCell::default(),
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Shape<'a> {
     pub order: Option<RowOrder>,
     /// How many result rows there may be that the read cannot count: groups, and sorted rows.
     pub limit: u64,
-    /// Bytes of the rows after which no more are wanted.
+    /// Bytes of the rows after which no more are wanted; the largest number if the result has no pages.
     pub page_answer_bytes: usize,
     /// Whether stored values may have an old form.
     pub has_old_form: bool,
@@ -115,6 +115,12 @@ pub struct ResultEncoder<'a> {
     rows: u64,
     limit: u64,
     page_answer_bytes: usize,
+    /// Where the last row begins.
+    row_at: usize,
+    /// The last row was taken back: it is the first of the next page.
+    is_cut: bool,
+    /// Bytes that the open group keeps.
+    group_bytes: usize,
     once: Vec<Option<Vec<u8>>>,
     clustering: ClusteringValues,
     /// Present if stored values may have an old form.
@@ -158,6 +164,9 @@ impl<'a> ResultEncoder<'a> {
             rows: 0,
             limit: shape.limit,
             page_answer_bytes: shape.page_answer_bytes,
+            row_at: 0,
+            is_cut: false,
+            group_bytes: 0,
             once: selection.evaluate_once(bindings)?,
             clustering: ClusteringValues::default(),
             old_form: shape.has_old_form.then(OldForm::default),
@@ -186,6 +195,33 @@ impl<'a> ResultEncoder<'a> {
     /// Whether no more rows are wanted: a limit is reached, or something failed.
     pub fn is_full(&self) -> bool {
         self.error.is_some() || (self.ordered.is_none() && self.rows >= self.limit)
+    }
+
+    /// Bytes of memory that the answer takes: its rows, twice where they are sorted, and what the open group keeps.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        let copies = if self.ordered.is_some() { 2 } else { 1 };
+        copies * (self.out.len() - self.start) + self.group_bytes
+    }
+
+    /// Takes the last row back: the page has no space for it and ends before it. False if there is no page, or no row
+    /// before it.
+    pub fn take_back(&mut self) -> bool {
+        let is_paged = self.page_answer_bytes < usize::MAX;
+        if !is_paged || self.rows < 2 || self.is_cut {
+            return false;
+        }
+        self.out.truncate(self.row_at);
+        // It may have been long.
+        self.out.shrink_to(2 * self.row_at);
+        self.rows -= 1;
+        self.is_cut = true;
+        true
+    }
+
+    /// Whether the last row that was given was taken back, so that it is the first of the next page.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Takes a row after bringing its values into the form of now.
@@ -223,9 +259,12 @@ impl<'a> ResultEncoder<'a> {
         let parts = RowParts { partition, clustering: values, row, once, time };
         let view = RowView::new(self.table, wanted, parts);
         let start = self.out.len();
+        self.row_at = start;
         for output in &self.selection.outputs {
             output.put(&view, self.out)?;
-            check_result_bytes(self.out.len() - self.start)?;
+            let Err(error) = check_result_bytes(self.out.len() - self.start) else { continue };
+            self.rows += 1;
+            return if self.take_back() { Ok(Flow::Enough) } else { Err(error) };
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
@@ -262,7 +301,7 @@ impl<'a> ResultEncoder<'a> {
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
         let parts = RowParts { partition, clustering, row, once, time };
         let view = RowView::new(self.table, wanted, parts);
-        grouping.add(self.selection, &view, key)?;
+        self.group_bytes = grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
     }
 
@@ -389,8 +428,8 @@ impl Grouping {
         self.partition.1 <= self.per_partition
     }
 
-    /// Adds a row, which begins the group if none is open.
-    fn add(&mut self, selection: &Selection, view: &RowView<'_>, key: Vec<u8>) -> Result<()> {
+    /// Adds a row, which begins the group if none is open. Gives the bytes that the group keeps.
+    fn add(&mut self, selection: &Selection, view: &RowView<'_>, key: Vec<u8>) -> Result<usize> {
         if self.current.is_none() {
             self.current = Some(key);
             self.accumulators = new_accumulators(selection);
@@ -413,7 +452,7 @@ impl Grouping {
             bytes += accumulator.bytes();
             check_result_bytes(bytes)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -53,11 +54,17 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("native_transport_max_concurrent_connections", |v, c| put(&mut c.connections_max, count(v))),
     ("native_transport_port", |v, c| put(&mut c.port, port(v))),
     ("rack", |v, c| put(&mut c.rack, text(v))),
+    ("range_request_timeout", |v, c| put(&mut c.range_timeout, duration(v))),
+    ("range_request_timeout_in_ms", |v, c| put(&mut c.range_timeout, millis(v))),
+    ("read_request_timeout", |v, c| put(&mut c.read_timeout, duration(v))),
+    ("read_request_timeout_in_ms", |v, c| put(&mut c.read_timeout, millis(v))),
     ("rpc_address", |v, c| put(&mut c.listen, address(v))),
     ("shards", |v, c| put(&mut c.shards, count(v))),
     ("unlogged_batch_across_partitions_warn_threshold", |v, c| {
         put(&mut c.batch_unlogged_partitions, count(v))
     }),
+    ("write_request_timeout", |v, c| put(&mut c.write_timeout, duration(v))),
+    ("write_request_timeout_in_ms", |v, c| put(&mut c.write_timeout, millis(v))),
 ];
 
 const KIB: u64 = 1 << 10;
@@ -149,6 +156,14 @@ fn port(value: &Yaml) -> Result<u16, String> {
 
 fn size(value: &Yaml, unit_bytes: u64) -> Result<u64, String> {
     quantity::size(&text(value)?, unit_bytes)
+}
+
+fn duration(value: &Yaml) -> Result<Duration, String> {
+    quantity::duration(&text(value)?)
+}
+
+fn millis(value: &Yaml) -> Result<Duration, String> {
+    count(value).map(|millis| Duration::from_millis(millis as u64))
 }
 
 fn address(value: &Yaml) -> Result<IpAddr, String> {
@@ -263,12 +278,13 @@ mod tests {
     #[test]
     fn a_timeout_that_is_not_kept_is_named_with_the_reason() {
         let mut warnings = Vec::new();
-        let text =
-            "read_request_timeout: 5000ms\nwrite_request_timeout_in_ms: 2000\nnum_tokens: 1\n";
+        let text = "cas_contention_timeout: 1s\ncounter_write_request_timeout: 5000ms\n\
+             request_timeout_in_ms: 2000\nnum_tokens: 1\n";
         assert!(read(text, &mut warnings).is_ok());
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        assert!(warnings[0].starts_with("the setting read_request_timeout has no effect: "));
-        assert_eq!(warnings[2], "settings without effect here: num_tokens");
+        assert!(warnings[0].starts_with("the setting counter_write_request_timeout has no effect"));
+        let unused = "settings without effect here: cas_contention_timeout, num_tokens";
+        assert_eq!(warnings[2], unused);
     }
 
     #[test]

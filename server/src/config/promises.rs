@@ -86,8 +86,8 @@ pub(super) const REFUSED: [(&str, Judge, &str); 21] = [
     ),
 ];
 
-const NO_TIMEOUT: &str =
-    "a request is answered when it is done, or refused when there is too much to do";
+const NO_TIMEOUT: &str = "reads and writes have read_request_timeout, range_request_timeout and write_request_timeout; what else is \
+     asked is answered when it is done";
 const LEAVES: &str = "a disk that fails ends the process";
 /// Settings with a warning of their own: names or, with a star, their ends.
 pub(super) const WARNED: [(&str, &str); 8] = [

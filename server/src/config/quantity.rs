@@ -2,6 +2,7 @@
 //! ScyllaDB's `--memory 1G` and Cassandra's `32MiB`.
 
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
 /// Parses a size; `unit_bytes` is what a bare number counts.
 pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
@@ -17,6 +18,23 @@ pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
     };
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is more than 2^64 bytes"))
 }
+
+/// Parses a time as cassandra.yaml has it: a whole number and its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text)?;
+    let of_seconds = |seconds: u64| number.checked_mul(seconds).map(Duration::from_secs);
+    let time = match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => of_seconds(1),
+        "m" => of_seconds(60),
+        "h" => of_seconds(60 * 60),
+        _ => return Err(format!("`{text}` is no time: write for example 500ms or 5s")),
+    };
+    time.filter(|time| *time <= TIME_MAX).ok_or_else(|| format!("`{text}` is more than a day"))
+}
+
+/// The longest time that can be configured.
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn split(text: &str) -> Result<(u64, &str), String> {
     let text = text.trim();

@@ -46,6 +46,30 @@ fn batches_are_measured_by_the_settings_of_cassandra() {
 }
 
 #[test]
+fn requests_have_the_time_outs_of_cassandra() {
+    let (config, warnings) = from(&[], "").unwrap();
+    let timeouts = |config: &Config| {
+        let Timeouts { read, range, write } = config.timeouts;
+        [read.as_millis(), range.as_millis(), write.as_millis()]
+    };
+    assert_eq!((timeouts(&config), warnings), ([5000, 10_000, 2000], Vec::new()));
+    let file = "read_request_timeout: 1500ms\nrange_request_timeout_in_ms: 20\n\
+                write_request_timeout: 2m\n";
+    let (config, warnings) = from(&[], file).unwrap();
+    assert_eq!((timeouts(&config), warnings), ([1500, 20, 120_000], Vec::new()));
+    for (wrong, why) in [
+        ("9ms", "at least 10ms"),
+        ("5", "is no time"),
+        ("25h", "more than a day"),
+        ("99999999999999999999s", "does not begin with a number"),
+        ("18446744073709551615h", "more than a day"),
+    ] {
+        let refused = from(&[], &format!("read_request_timeout: {wrong}\n")).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
 fn what_is_printed_can_be_read_again() {
     let flags = ["--listen", "10.1.2.3", "--shards", "3", "--commitlog-sync", "periodic"];
     let (config, warnings) = from(&flags, "").unwrap();

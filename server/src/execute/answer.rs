@@ -21,6 +21,12 @@ pub(super) enum ExecuteError {
     Read(engine::Error, Consistency),
     /// Storage refuses a write.
     Write(engine::Error, WriteKind),
+    /// A read, which was asked for at this level, was not done in time.
+    ReadTimedOut(Consistency),
+    /// A write was not durable in time. It may become so.
+    WriteTimedOut(WriteKind),
+    /// There is no memory for the answer: what to say.
+    NoSpace(String),
     /// The level needs more replicas than there are.
     Unavailable {
         /// The level asked for.
@@ -48,6 +54,9 @@ pub(super) struct WriteKind {
     /// The write type of the protocol: `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`.
     pub(super) name: &'static str,
 }
+
+/// What Cassandra says of a request whose one replica has not answered in time.
+const TIMED_OUT: &str = "Operation timed out - received only 0 responses.";
 
 /// Reason codes of a replica's failure: 0 is unknown.
 const UNKNOWN_REASON: u16 = 0;
@@ -88,6 +97,18 @@ impl ExecuteError {
                 let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
                 let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
                 put_storage(error, failed, envelope, out);
+            }
+            ExecuteError::ReadTimedOut(level) => {
+                let failure = Failure::ReadTimeout { tally: none_of(*level), data_present: false };
+                envelope.put_error(failure, TIMED_OUT, out);
+            }
+            ExecuteError::WriteTimedOut(WriteKind { level, name }) => {
+                let tally = none_of(*level);
+                let failure = Failure::WriteTimeout { tally, write_type: name, contentions: 0 };
+                envelope.put_error(failure, TIMED_OUT, out);
+            }
+            ExecuteError::NoSpace(text) => {
+                envelope.put_error(Failure::Plain(ErrorCode::Overloaded), text, out);
             }
             ExecuteError::Unavailable { level, required, alive } => {
                 let (consistency, required, alive) = (*level, *required, *alive);

@@ -25,8 +25,19 @@ use super::call::Call;
 use super::peers::{Answer, Ask};
 use super::read::{Destination, Pending, SelectRun};
 use super::statement::{Known, Target};
+use super::terms::Registered;
 use super::{ExecuteError, Executor, Run};
 use crate::prepared::StatementId;
+use crate::session::ConnectionId;
+
+/// A request that another core answers.
+pub(super) struct Forwarded {
+    call: Call,
+    owner: ShardId,
+}
+
+/// The number of questions whose answers no one waits for.
+const NOBODY: u32 = u32::MAX;
 
 impl Executor {
     /// Hands a request over to the core that owns what it reads. The call comes back if that core
@@ -42,9 +53,10 @@ impl Executor {
         let mut forwarded = self.forwarded.borrow_mut();
         let entry = forwarded.vacant_entry();
         let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
-        match self.shard.ask_later(owner, Ask::Select { frame, keyspace, result_id }, number) {
+        let select = Ask::Select { frame, keyspace, result_id, number };
+        match self.shard.ask_later(owner, select, number) {
             Ok(()) => {
-                entry.insert(call);
+                entry.insert(Forwarded { call, owner });
                 Ok(())
             }
             Err(_) => Err(call),
@@ -54,11 +66,24 @@ impl Executor {
     /// Takes the answer to a forwarded request.
     #[inline]
     pub(super) fn take_answer(&self, number: u32, answer: Answer) {
-        let call = self.forwarded.borrow_mut().remove(number as usize);
+        if number == NOBODY {
+            return;
+        }
+        let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(number as usize);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
-        self.replies.push(call.session.id, &frame);
-        self.frames.put_back(frame);
+        self.reply(call.session.id, frame);
         self.finish(call);
+    }
+
+    /// Tells the owners of what a client reads that it is gone.
+    pub(super) fn end_forwarded(&self, session: ConnectionId) {
+        for (number, Forwarded { call, owner }) in self.forwarded.borrow().iter() {
+            if call.session.id == session {
+                let number = u32::try_from(number).expect("the requests of a shard are bounded");
+                // With a full mailbox the read goes on until its deadline.
+                let _ = self.shard.ask_later(*owner, Ask::EndSelect { number }, NOBODY);
+            }
+        }
     }
 
     /// Runs the SELECT of another core's client.
@@ -68,7 +93,7 @@ impl Executor {
         asker: Asker,
         frame: &[u8],
         keyspace: Option<&str>,
-        result_id: Option<StatementId>,
+        (result_id, number): (Option<StatementId>, u32),
     ) {
         let header = Header::decode(frame, Direction::Request);
         let header = header.ok().flatten().expect("a peer forwards whole frames");
@@ -81,7 +106,10 @@ impl Executor {
             Ok(Some(pending)) => {
                 self.frames.put_back(out);
                 let answer = (header.version, header.stream);
-                let work = self.clone().finish_select(Destination::Peer(asker), answer, pending);
+                let name = (asker.peer(), number);
+                let term = Registered::for_peer(&self.peer_terms, name, pending.deadline);
+                let to = Destination::Peer(asker);
+                let work = self.clone().finish_select(to, answer, pending, term);
                 if let Some(finished) = self.suspended.start(work) {
                     self.deliver(finished);
                 }
@@ -123,7 +151,7 @@ impl Executor {
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let select = SelectRun { run, plan, bindings: &bindings };
         let bound = self.select_now(&select, envelope, None, out)?;
-        Ok(bound.map(|bound| Pending::of(run, bound)))
+        Ok(bound.map(|bound| self.pending(run, bound)))
     }
 }
 

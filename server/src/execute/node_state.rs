@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::bind::StatementTime;
 use cql::frame::request::Parameters;
@@ -19,6 +20,7 @@ use crate::prepared::PreparedCache;
 use crate::seal::Seal;
 use crate::session::{ConnectionId, Session};
 use crate::system::Node;
+use crate::timeouts::Timeouts;
 
 /// What the server was told at its start and executes by.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) prepared_bytes_max: usize,
     /// From when on batches are warned of and refused.
     pub(crate) batch: BatchThresholds,
+    /// How long requests may take.
+    pub(crate) timeouts: Timeouts,
     /// Names and values for `system_views.settings`.
     pub(crate) all: Vec<(String, String)>,
 }
@@ -112,6 +116,11 @@ impl NodeState {
     /// The wall clock of this pass, in microseconds.
     pub(super) fn now_us(&self) -> i64 {
         self.clock.wall_us()
+    }
+
+    /// The time of this pass, for what takes time.
+    pub(super) fn monotonic(&self) -> Instant {
+        self.clock.monotonic()
     }
 
     /// When a request happens: the client's word where it gave one, else the clock, and never the

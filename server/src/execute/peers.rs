@@ -40,6 +40,13 @@ pub(crate) enum Ask {
         /// The result metadata of the statement that EXECUTE names, as the asker's core has it: v3 and v4
         /// clients that skip metadata decode by that.
         result_id: Option<StatementId>,
+        /// The asker's number for the read.
+        number: u32,
+    },
+    /// No one waits any more for the `Select` that the asker has numbered so.
+    EndSelect {
+        /// The number of the read.
+        number: u32,
     },
 }
 
@@ -52,7 +59,7 @@ pub(crate) enum Answer {
     Sizes(Vec<(TableId, TableSize)>),
     /// The number of this core, and its long steps.
     Stalls(i32, Vec<Stall>),
-    /// The answer to `Prepare` and `Tell`: it is done.
+    /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
     /// To `Select`: the frame that answers the client.
     Frame(Vec<u8>),
@@ -78,11 +85,15 @@ impl Executor {
     #[inline]
     pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
         self.state.follow(&self.shard);
-        if let Ask::Select { frame, keyspace, result_id } = ask {
-            self.select_for_peer(asker, &frame, keyspace.as_deref(), result_id);
+        if let Ask::Select { frame, keyspace, result_id, number } = ask {
+            self.select_for_peer(asker, &frame, keyspace.as_deref(), (result_id, number));
             return self.frames.put_back(frame);
         }
-        let answer = self.answer_now(ask).expect("only a SELECT waits");
+        if let Ask::EndSelect { number } = ask {
+            self.peer_terms.end((asker.peer(), number));
+            return self.shard.answer(asker, Answer::Done);
+        }
+        let answer = self.answer_now(ask).expect("it was answered above");
         self.shard.answer(asker, answer);
     }
 
@@ -112,7 +123,7 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-            Ask::Select { .. } => return None,
+            Ask::Select { .. } | Ask::EndSelect { .. } => return None,
         })
     }
 

@@ -13,6 +13,7 @@
 //! here: forwarding (`forward.rs`), and which rows a statement names (`cql/src/plan`).
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
@@ -29,11 +30,15 @@ use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
+use super::metered::{InPass, Metered};
 use super::peers::Answer;
 use super::statement::{ServerStatement, Target};
+use super::terms::Registered;
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run};
+use crate::answers::Lease;
 use crate::ids::Ids;
+use crate::session::ConnectionId;
 use crate::system;
 
 /// The connection or the peer that is answered.
@@ -48,6 +53,8 @@ pub(super) enum Destination {
 pub(super) struct Finished {
     to: Destination,
     frame: Vec<u8>,
+    /// The part of the frame in the memory of answers.
+    lease: Lease,
 }
 
 /// A SELECT to run: its plan, and the values of its markers.
@@ -66,17 +73,21 @@ pub(super) struct Pending {
     parameters: OwnedParameters,
     bound: BoundRead,
     target: Target,
-}
-
-impl Pending {
-    /// What is kept of a SELECT that memory could not answer.
-    pub(super) fn of(run: Run<'_>, bound: BoundRead) -> Pending {
-        let (statement, target) = (run.statement.clone(), run.target);
-        Pending { statement, parameters: OwnedParameters::of(run), bound, target }
-    }
+    /// When it must have ended.
+    pub(super) deadline: Instant,
 }
 
 impl Executor {
+    /// What is kept of a SELECT that could not end inside the pass.
+    pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Pending {
+        let (statement, target) = (run.statement.clone(), run.target);
+        let command = bound.command.as_ref();
+        let timeouts = &self.state.settings().timeouts;
+        let timeout = command.map_or(timeouts.read, |c| timeouts.of_read(&c.partitions));
+        let deadline = self.state.monotonic() + timeout;
+        Pending { statement, parameters: OwnedParameters::of(run), bound, target, deadline }
+    }
+
     /// Runs a SELECT.
     #[inline]
     pub(super) fn select(
@@ -137,9 +148,10 @@ impl Executor {
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
         let table = bound.command.as_ref().map(|command| command.table);
-        let pending = Pending::of(run, bound);
+        let pending = self.pending(run, bound);
         let answer = (call.version, call.stream);
-        let work = self.clone().finish_select(Destination::Client(call), answer, pending);
+        let term = Registered::for_client(&call.session, pending.deadline);
+        let work = self.clone().finish_select(Destination::Client(call), answer, pending, term);
         if group != Group::Requests {
             let executor = self.clone();
             let step_of = Work { group, name: "range read", table };
@@ -150,7 +162,7 @@ impl Executor {
             return Flow::Later;
         }
         match self.suspended.start(work) {
-            Some(Finished { to: Destination::Client(call), frame }) => {
+            Some(Finished { to: Destination::Client(call), frame, .. }) => {
                 out.extend_from_slice(&frame);
                 self.frames.put_back(frame);
                 Flow::Answered(call)
@@ -167,11 +179,10 @@ impl Executor {
 
     /// Hands over the answer of a read that was suspended.
     pub(super) fn deliver(&self, finished: Finished) {
-        let Finished { to, frame } = finished;
+        let Finished { to, frame, lease } = finished;
         match to {
             Destination::Client(call) => {
-                self.replies.push(call.session.id, &frame);
-                self.frames.put_back(frame);
+                self.reply(call.session.id, frame);
                 self.finish(call);
             }
             Destination::Peer(asker) => {
@@ -179,6 +190,14 @@ impl Executor {
                 // The pass publishes; it may be asleep.
                 self.shard.wake().notify();
             }
+        }
+        drop(lease);
+    }
+
+    /// Hands over the frame of an answer to a client of this core.
+    pub(super) fn reply(&self, to: ConnectionId, frame: Vec<u8>) {
+        if let Some(frame) = self.replies.hand_over(to, frame) {
+            self.frames.put_back(frame);
         }
     }
 
@@ -188,19 +207,25 @@ impl Executor {
         to: Destination,
         (version, stream): (Version, i16),
         pending: Pending,
+        registered: Registered,
     ) -> Finished {
-        let mut frame = self.frames.take();
+        let (mut frame, mut lease) = (self.frames.take(), self.answers.lease());
+        let level = pending.parameters.level;
         let trace = match &to {
             Destination::Client(call) => call.trace.as_deref(),
             Destination::Peer(_) => None,
         };
         let mut envelope = Envelope::new(version, stream);
         envelope.trace_id = trace.map(|trace| trace.id);
-        if let Err(refusal) = self.select_later(&envelope, trace, pending, &mut frame).await {
-            frame.clear();
+        let answer = (&mut frame, &mut lease);
+        let selected = registered.term.run(self.select_later(&envelope, trace, pending, answer));
+        // Whoever is gone reads no answer; it is made all the same, for every request has one.
+        let selected = selected.await.unwrap_or(Err(ExecuteError::ReadTimedOut(level)));
+        if let Err(refusal) = selected {
+            (frame, lease) = (self.frames.take(), self.answers.lease());
             refusal.put(&envelope, self.state.node(), &mut frame);
         }
-        Finished { to, frame }
+        Finished { to, frame, lease }
     }
 
     #[inline]
@@ -258,18 +283,19 @@ impl Executor {
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let open = run.statement.open_rows(envelope, run.target, out);
         let mut encoder = plan.encoder(bindings, bound, out)?;
+        let mut sink = InPass::new(&mut encoder);
         let end = match &bound.command {
             None => ReadEnd::default(),
             Some(command) if system::is_computed(&plan.table.keyspace) => {
                 let Some(record) = self.computed_now(&plan.table) else {
                     return Err(refused(Error::WouldBlock));
                 };
-                read_record(&plan.table, &record, command, &mut encoder).map_err(refused)?
+                read_record(&plan.table, &record, command, &mut sink).map_err(refused)?
             }
-            Some(command) => self.shard.read_cached(command, &mut encoder).map_err(refused)?,
+            Some(command) => self.shard.read_cached(command, &mut sink).map_err(refused)?,
         };
-        // An aggregate over more than one page goes on elsewhere.
-        if bound.reads_all && end.more.is_some() {
+        // An aggregate over more than one page goes on elsewhere, and a long answer begins there.
+        if sink.is_long() || bound.reads_all && end.more.is_some() {
             return Err(refused(Error::WouldBlock));
         }
         let rows = encoder.finish()?;
@@ -296,9 +322,9 @@ impl Executor {
         envelope: &Envelope<'_>,
         trace: Option<&Trace>,
         pending: Pending,
-        out: &mut Vec<u8>,
+        (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, mut bound, target } = pending;
+        let Pending { statement, parameters, mut bound, target, .. } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             trace_read(trace, self.state.now_us(), plan, &bound);
@@ -315,11 +341,13 @@ impl Executor {
                 false => None,
             };
             loop {
+                let mut sink = Metered::new(&mut encoder, lease, command.resume.as_ref());
                 let read = match &computed {
-                    Some(record) => read_record(&plan.table, record, command, &mut encoder),
-                    None => self.shard.read(command, &mut encoder).await,
+                    Some(record) => read_record(&plan.table, record, command, &mut sink),
+                    None => self.shard.read(command, &mut sink).await,
                 };
-                end = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
+                let read = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
+                end = sink.end(read).map_err(ExecuteError::NoSpace)?;
                 if !bound.reads_all || end.more.is_none() {
                     break;
                 }

@@ -14,6 +14,8 @@ use shard::stalls::Work;
 
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
+mod long_reads;
+
 const VERSION: Version = Version::V4;
 
 /// A server, and one client of its first core.

@@ -4,6 +4,7 @@
 //! those who wait are the core's own and are used again.
 
 use std::cell::{RefCell, RefMut};
+use std::time::Instant;
 
 use cql::bind::Bindings;
 use cql::frame::response::Envelope;
@@ -31,9 +32,11 @@ pub(super) struct Writes {
 
 /// A write that the shard has and its client has no answer to.
 struct WaitingWrite {
-    call: Call,
+    /// `None` once its client was told that it takes too long.
+    call: Option<Call>,
     kind: WriteKind,
     warnings: Vec<String>,
+    deadline: Instant,
 }
 
 /// A write that is ready to be submitted.
@@ -144,12 +147,13 @@ impl Executor {
             trace.event(self.state.now_us(), activity);
         }
         let mut waiting = self.writes.waiting.borrow_mut();
-        let place = waiting.insert(WaitingWrite { call, kind, warnings });
+        let deadline = self.state.monotonic() + self.state.settings().timeouts.write;
+        let place = waiting.insert(WaitingWrite { call: Some(call), kind, warnings, deadline });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
         match self.shard.write(&record, Ticket::Caller(number)) {
             Ok(()) => Flow::Later,
             Err(error) => {
-                let call = waiting.remove(place).call;
+                let call = waiting.remove(place).call.expect("it was put there above");
                 self.refuse(call, ExecuteError::Write(error, kind), out)
             }
         }
@@ -166,9 +170,23 @@ impl Executor {
         self.writes.completed.replace(completed);
     }
 
+    /// Answers the writes that are not done at `now` and should be. Their entries stay until they are done.
+    pub(super) fn answer_late_writes(&self, now: Instant) {
+        for (_, write) in &mut *self.writes.waiting.borrow_mut() {
+            let call = if write.deadline <= now { write.call.take() } else { None };
+            let Some(call) = call else { continue };
+            self.replies.put(call.session.id, |out| {
+                let timed_out = ExecuteError::WriteTimedOut(write.kind);
+                timed_out.put(&call.envelope(), self.state.node(), out);
+            });
+            self.finish(call);
+        }
+    }
+
     #[inline]
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
-        let WaitingWrite { call, kind, warnings } = waiter;
+        let WaitingWrite { call, kind, warnings, .. } = waiter;
+        let Some(call) = call else { return };
         let envelope = Envelope { warnings: &warnings, ..call.envelope() };
         self.replies.put(call.session.id, |out| match result {
             Ok(()) => envelope.put_void(out),

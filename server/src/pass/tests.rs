@@ -75,6 +75,8 @@ impl Service for Echo {
         Outcome::Answered
     }
 
+    fn look(&self, _: Instant) {}
+
     fn turn(&self) -> bool {
         false
     }
@@ -120,6 +122,7 @@ impl Server {
             admin_arrivals: Rc::default(),
             connections_max: 3,
             memory_bytes,
+            answers: Answers::new(memory_bytes),
         };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, config).unwrap();

@@ -1,0 +1,134 @@
+//! The memory of one core's answers: those that are being made, and those that their clients have not read.
+//!
+//! ```text
+//! read ─► lease ─► each row: hold(bytes) ─┬─ there is space ────────► goes on
+//!                                        └─ none: the page ends ───► the next one begins here
+//!                                                 no pages ────────► OVERLOADED
+//! answer is delivered ─► the lease is over; its bytes are unsent until the client takes them
+//! ```
+//!
+//! An answer that is alone has space however large it is: the limit of one result bounds it. Not counted: what the
+//! engine holds for a read, and what is on its way between cores (`shard::limits::PIECE_BYTES` for each read).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::limits::ANSWER_MEMORY_SHARE;
+
+/// What a lease grows by, in bytes: small answers are counted once.
+const LEASE_STEP_BYTES: u64 = 1 << 10;
+
+/// The bytes of the answers of one core.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    bytes_max: u64,
+    leased_bytes: Cell<u64>,
+    unsent_bytes: Cell<u64>,
+}
+
+impl Answers {
+    /// No answers, on a core with this budget of memory.
+    pub(crate) fn new(memory_bytes: u64) -> Rc<Answers> {
+        let bytes_max = memory_bytes / ANSWER_MEMORY_SHARE;
+        Rc::new(Answers { bytes_max, leased_bytes: Cell::new(0), unsent_bytes: Cell::new(0) })
+    }
+
+    /// The bytes that clients have not read.
+    #[inline]
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        self.unsent_bytes.get()
+    }
+
+    /// The bytes of answers that are being made.
+    pub(crate) fn leased_bytes(&self) -> u64 {
+        self.leased_bytes.get()
+    }
+
+    /// The unsent answers of a connection were `before` bytes and are `now`.
+    #[inline]
+    pub(crate) fn unsent(&self, before: usize, now: usize) {
+        self.unsent_bytes.set(self.unsent_bytes.get() - before as u64 + now as u64);
+    }
+
+    /// The lease of an answer that has no bytes yet.
+    pub(crate) fn lease(self: &Rc<Self>) -> Lease {
+        Lease { answers: self.clone(), bytes: 0 }
+    }
+
+    /// What to say to a read that has no space.
+    #[cold]
+    pub(crate) fn refusal(&self) -> String {
+        format!(
+            "Result not made: the answers of this shard take {} bytes while they are made and {} until \
+             they are read, of {} that they may; ask for pages, or for fewer rows, or again later",
+            self.leased_bytes(),
+            self.unsent_bytes(),
+            self.bytes_max
+        )
+    }
+}
+
+/// The part of one answer in the memory of all.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    answers: Rc<Answers>,
+    bytes: u64,
+}
+
+impl Lease {
+    /// Whether the answer may have so many bytes now; counts them if it may.
+    #[inline]
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        bytes as u64 <= self.bytes || self.grow(bytes as u64)
+    }
+
+    fn grow(&mut self, bytes: u64) -> bool {
+        let bytes = bytes.next_multiple_of(LEASE_STEP_BYTES);
+        let Answers { bytes_max, leased_bytes, unsent_bytes } = &*self.answers;
+        let others = leased_bytes.get() - self.bytes + unsent_bytes.get();
+        if others > 0 && others + bytes > *bytes_max {
+            return false;
+        }
+        leased_bytes.set(leased_bytes.get() - self.bytes + bytes);
+        self.bytes = bytes;
+        true
+    }
+
+    /// What to say if there is no space.
+    #[cold]
+    pub(crate) fn refusal(&self) -> String {
+        self.answers.refusal()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let leased = &self.answers.leased_bytes;
+        leased.set(leased.get() - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_share_a_budget_and_one_that_is_alone_has_all_it_needs() {
+        let answers = Answers::new(8 << 20);
+        let mib = 1 << 20;
+        let (mut one, mut two) = (answers.lease(), answers.lease());
+        assert!(one.hold(mib / 2) && two.hold(mib / 2 - 1));
+        assert!(!one.hold(mib), "the other one holds the rest");
+        assert!(one.hold(mib / 2), "what it holds it keeps");
+        drop(two);
+        assert!(one.hold(100 * mib), "alone");
+        assert!(!answers.lease().hold(1));
+        assert!(one.refusal().contains("take 104857600 bytes"), "{}", one.refusal());
+        drop(one);
+        assert_eq!(answers.leased_bytes(), 0);
+        answers.unsent(0, mib);
+        assert!(!answers.lease().hold(1), "clients that do not read hold memory, too");
+        answers.unsent(mib, 0);
+        assert!(answers.lease().hold(1));
+    }
+}

@@ -1,0 +1,135 @@
+//! The sink of a read whose answer is counted against the memory of all answers (`answers.rs`).
+//!
+//! ```text
+//! row ─► encoder ─► space for it? ─yes─► goes on
+//!                        └─no─► a page with rows before it: the row is taken back, the next page begins with it
+//!                               else: the read is refused
+//! ```
+//!
+//! Invariant: where a page was cut, [`Metered::end`] says the row before the cut, whatever the engine says.
+
+use cql::rows::ResultEncoder;
+use model::read::{Flow, PartitionRef, ReadEnd, Resume, RowSink};
+use model::{RowRef, Token};
+
+use crate::answers::Lease;
+use crate::limits::PASS_ANSWER_BYTES_MAX;
+
+/// See the module.
+pub(super) struct Metered<'m, 'a> {
+    encoder: &'m mut ResultEncoder<'a>,
+    lease: &'m mut Lease,
+    last: LastRow,
+    is_refused: bool,
+}
+
+/// The last row that an answer keeps.
+struct LastRow {
+    token: Token,
+    key: Vec<u8>,
+    clustering: Vec<u8>,
+    has_clustering: bool,
+    /// Rows of its partition up to it, with those of earlier pages.
+    rows_of_partition: u64,
+}
+
+impl<'m, 'a> Metered<'m, 'a> {
+    /// A sink for a read that goes on after `before`.
+    pub(super) fn new(
+        encoder: &'m mut ResultEncoder<'a>,
+        lease: &'m mut Lease,
+        before: Option<&Resume>,
+    ) -> Metered<'m, 'a> {
+        let last = LastRow {
+            token: before.map_or(Token(0), |before| before.token),
+            key: before.map_or(Vec::new(), |before| before.key.clone()),
+            clustering: Vec::new(),
+            has_clustering: false,
+            rows_of_partition: before.map_or(0, |before| before.rows_of_partition),
+        };
+        Metered { encoder, lease, last, is_refused: false }
+    }
+
+    /// How the read ended, if the engine says that it ended so; `Err`: there was no space.
+    pub(super) fn end(self, end: ReadEnd) -> Result<ReadEnd, String> {
+        if self.is_refused {
+            return Err(self.lease.refusal());
+        }
+        if !self.encoder.is_cut() {
+            return Ok(end);
+        }
+        let LastRow { token, key, clustering, has_clustering, rows_of_partition } = self.last;
+        let clustering = has_clustering.then_some(clustering);
+        let more = Resume { token, key, clustering, partition_done: false, rows_of_partition };
+        Ok(ReadEnd { rows: end.rows - 1, more: Some(more), ..end })
+    }
+}
+
+impl LastRow {
+    fn pass(&mut self, partition: &PartitionRef<'_>, clustering: Option<&[u8]>) {
+        if self.key != partition.key {
+            self.key.clear();
+            self.key.extend_from_slice(partition.key);
+            self.rows_of_partition = 0;
+        }
+        self.token = partition.token;
+        self.rows_of_partition = self.rows_of_partition.saturating_add(1);
+        self.clustering.clear();
+        self.has_clustering = clustering.is_some();
+        self.clustering.extend_from_slice(clustering.unwrap_or_default());
+    }
+}
+
+impl RowSink for Metered<'_, '_> {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        let flow = self.encoder.row(partition, clustering, row);
+        if self.encoder.is_cut() {
+            return Flow::Enough;
+        }
+        if !self.lease.hold(self.encoder.held_bytes()) {
+            self.is_refused = !self.encoder.take_back();
+            return Flow::Enough;
+        }
+        self.last.pass(partition, clustering);
+        flow
+    }
+}
+
+/// The sink of a read inside the pass: its answer goes straight to the connection, and is short.
+pub(super) struct InPass<'m, 'a> {
+    encoder: &'m mut ResultEncoder<'a>,
+    is_long: bool,
+}
+
+impl<'m, 'a> InPass<'m, 'a> {
+    /// A sink that has no rows yet.
+    #[inline]
+    pub(super) fn new(encoder: &'m mut ResultEncoder<'a>) -> InPass<'m, 'a> {
+        InPass { encoder, is_long: false }
+    }
+
+    /// Whether the answer is too long to be made here.
+    #[inline]
+    pub(super) fn is_long(&self) -> bool {
+        self.is_long || self.encoder.is_cut()
+    }
+}
+
+impl RowSink for InPass<'_, '_> {
+    #[inline]
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        let flow = self.encoder.row(partition, clustering, row);
+        self.is_long = self.encoder.held_bytes() > PASS_ANSWER_BYTES_MAX;
+        if self.is_long { Flow::Enough } else { flow }
+    }
+}

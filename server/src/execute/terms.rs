@@ -1,0 +1,87 @@
+//! The terms of the reads that wait, by whom they are read for: a read ends with its connection.
+//!
+//! ```text
+//! client  Session::reads ◄─ Registered ─► dropped with the read        closed ─► end_of_session
+//! peer    PeerTerms ◄────── Registered ─► dropped with the read        Ask::EndSelect ─► end
+//! ```
+//!
+//! Invariant: a term is registered from before its read begins until the read is over.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use hashbrown::HashMap;
+use shard::{ShardId, Term};
+
+use crate::session::Session;
+
+/// The terms of reads for other cores, by the asker and its number for the read.
+#[derive(Default)]
+pub(super) struct PeerTerms(RefCell<HashMap<(ShardId, u32), Rc<Term>>>);
+
+impl PeerTerms {
+    /// Nobody waits any more for this read, if it goes on.
+    pub(super) fn end(&self, name: (ShardId, u32)) {
+        if let Some(term) = self.0.borrow().get(&name) {
+            term.end();
+        }
+    }
+
+    /// The number of reads that go on for other cores.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Lets reads find out that their deadlines have passed.
+    pub(super) fn look(&self, now: Instant) {
+        self.0.borrow().values().for_each(|term| term.look(now));
+    }
+}
+
+/// A term that is registered while its read goes on.
+pub(super) struct Registered {
+    /// The read's term.
+    pub(super) term: Rc<Term>,
+    place: Place,
+}
+
+enum Place {
+    Session(Rc<Session>, usize),
+    Peer(Rc<PeerTerms>, (ShardId, u32)),
+}
+
+impl Registered {
+    /// The term of a read for a client.
+    pub(super) fn for_client(session: &Rc<Session>, deadline: Instant) -> Registered {
+        let term = Term::until(Some(deadline));
+        let key = session.reads.borrow_mut().insert(term.clone());
+        Registered { term, place: Place::Session(session.clone(), key) }
+    }
+
+    /// The term of a read for another core.
+    pub(super) fn for_peer(
+        peers: &Rc<PeerTerms>,
+        name: (ShardId, u32),
+        deadline: Instant,
+    ) -> Registered {
+        let term = Term::until(Some(deadline));
+        peers.0.borrow_mut().insert(name, term.clone());
+        Registered { term, place: Place::Peer(peers.clone(), name) }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        match &self.place {
+            Place::Session(session, key) => drop(session.reads.borrow_mut().remove(*key)),
+            Place::Peer(peers, name) => drop(peers.0.borrow_mut().remove(name)),
+        }
+    }
+}
+
+/// Ends the reads of a client that is gone.
+pub(super) fn end_of_session(session: &Session) {
+    session.reads.borrow().iter().for_each(|(_, term)| term.end());
+}

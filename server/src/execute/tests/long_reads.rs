@@ -1,0 +1,160 @@
+//! What long reads hold, and when they let go of it.
+
+use super::*;
+
+/// A table whose rows hold `bytes` each.
+fn with_rows(shards: usize, rows: i32, bytes: usize) -> Bench {
+    let memory = 64 << 20;
+    let config = ManualConfig { shards, shard_memory_bytes: memory, log_segment_bytes: 32 << 20 };
+    let mut bench = Bench::with(config);
+    assert_eq!(bench.query("CREATE TABLE ks.b (k int PRIMARY KEY, v text)"), "CREATED TABLE ks b");
+    let value = vec![b'x'; bytes];
+    (0..rows).for_each(|k| bench.put(k, &value));
+    bench
+}
+
+impl Bench {
+    /// Writes a row of `ks.b`.
+    fn put(&mut self, k: i32, value: &[u8]) {
+        let text = "INSERT INTO ks.b (k, v) VALUES (?, ?)";
+        let mut list = ValueList::new();
+        list.push(Value::Bytes(&k.to_be_bytes()));
+        list.push(Value::Bytes(value));
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let parameters = Parameters { values: list.as_values(VERSION), ..plain };
+        assert_eq!(self.show(&Request::Query(Query { text, parameters })), "void");
+    }
+}
+
+/// The rows of a SELECT of `ks.b` by pages, of which each but the last has a row at least.
+fn all_pages(bench: &mut Bench, text: &str) -> (Vec<i32>, usize) {
+    let (mut keys, mut state, mut pages) = (Vec::new(), Vec::new(), 0);
+    loop {
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let before = Some(&state[..]).filter(|state| !state.is_empty());
+        let parameters = Parameters { page_rows: Some(5000), paging_state: before, ..plain };
+        let frame = bench.ask(&Request::Query(Query { text, parameters }));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        let Reply::Rows(rows) = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap().reply
+        else {
+            panic!("{}", bench.query(text));
+        };
+        let cells: Vec<_> = rows.cells().map(|cell| cell.unwrap().map(<[u8]>::to_vec)).collect();
+        let rows_here = cells.chunks(rows.metadata.column_count);
+        keys.extend(
+            rows_here.map(|row| i32::from_be_bytes(row[0].as_deref().unwrap().try_into().unwrap())),
+        );
+        pages += 1;
+        state = rows.metadata.paging_state.unwrap_or_default().to_vec();
+        if state.is_empty() {
+            return (keys, pages);
+        }
+        assert!(rows.row_count > 0, "a page that is not the last has a row");
+    }
+}
+
+/// Eight whole tables at once, beyond the memory for answers: each is given, or refused by name, and nothing stays held.
+#[test]
+fn answers_without_pages_share_their_memory() {
+    for shards in [1, 2] {
+        let mut bench = with_rows(shards, 70, 100_000);
+        let keys: Vec<String> = (0..70).map(|k| k.to_string()).collect();
+        let text = &format!("SELECT * FROM ks.b WHERE k IN ({})", keys.join(", "));
+        for _ in 0..8 {
+            bench.begin(&Request::Query(Query {
+                text,
+                parameters: Parameters::plain(Consistency::One, VERSION),
+            }));
+        }
+        let mut most = 0;
+        while bench.server.held().0 > 0 {
+            if !bench.server.turn() {
+                bench.server.advance(std::time::Duration::from_millis(1));
+            }
+            most = most.max(bench.server.held().2);
+        }
+        assert!(most <= 8 << 20, "{most} bytes of answers, and an eighth of the memory is theirs");
+        assert!(most >= 4 << 20, "{most}");
+        assert_eq!(bench.server.held(), (0, 0, 0));
+        let answers = bench.server.sent(bench.client, <[u8]>::to_vec);
+        let (mut refused, mut whole, mut rest) = (0, 0, &answers[..]);
+        while let Some(header) = Header::decode(rest, Direction::Response).unwrap() {
+            let (body, after) = rest[HEADER_BYTES..].split_at(header.body_bytes as usize);
+            match Answer::decode(&header, body).unwrap().reply {
+                Reply::Rows(rows) => {
+                    assert_eq!(rows.row_count, 70);
+                    whole += 1;
+                }
+                Reply::Error { text, .. } => {
+                    assert!(text.starts_with("Result not made: "), "{text}");
+                    refused += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(whole + refused, 8);
+        assert!(whole >= 1 && refused >= 1, "{whole} whole, {refused} refused");
+        assert!(bench.query(text).contains("xxx"), "alone it is given");
+    }
+}
+
+/// A page ends before a row that it has no space for, and the row is the first of the next.
+#[test]
+fn a_page_ends_before_a_row_that_it_has_no_space_for() {
+    for shards in [1, 2] {
+        let mut bench = with_rows(shards, 20, 10);
+        bench.put(7, &vec![b'y'; 500_000]);
+        // 100 times 500 KB fit a result, and 150 times do not.
+        for (times, fits) in [(100, true), (150, false)] {
+            let often = vec!["v"; times].join(", ");
+            let text = format!("SELECT k, {often} FROM ks.b");
+            if fits {
+                let (mut keys, pages) = all_pages(&mut bench, &text);
+                keys.sort_unstable();
+                assert_eq!(keys, (0..20).collect::<Vec<_>>());
+                assert!(pages > 1);
+            } else {
+                let alone = bench.query(&format!("SELECT k, {often} FROM ks.b WHERE k = 7"));
+                assert!(alone.starts_with("error: the result has more than"), "{alone}");
+            }
+        }
+        assert_eq!(bench.server.held(), (0, 0, 0));
+    }
+}
+
+/// A read ends with its connection, on every core that works for it.
+#[test]
+fn reads_end_with_their_connection() {
+    for shards in [1, 3] {
+        let mut bench = with_rows(shards, 0, 0);
+        let insert = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        for row in 0..3000 {
+            assert_eq!(bench.execute(&insert, &[row % 3, row, row]), "void");
+        }
+        for text in [
+            "SELECT count(*) FROM ks.t",
+            "SELECT count(*) FROM ks.t WHERE v = -1 ALLOW FILTERING",
+            "SELECT count(*) FROM ks.t WHERE k = 0",
+            "SELECT count(*) FROM ks.t WHERE k = 1",
+            "SELECT count(*) FROM ks.t WHERE k = 2",
+            "SELECT count(*) FROM ks.t WHERE k IN (0, 1, 2)",
+        ] {
+            let client = bench.server.connect(0, VERSION);
+            let (before, mut frame) = (bench.server.rows_read(), Vec::new());
+            let parameters = Parameters::plain(Consistency::One, VERSION);
+            Request::Query(Query { text, parameters }).put(VERSION, 1, Flags(0), &mut frame);
+            bench.server.take(client, &frame);
+            bench.server.disconnect(client);
+            for _ in 0..1000 {
+                bench.server.turn();
+            }
+            assert_eq!(bench.server.held(), (0, 0, 0), "{text} on {shards}");
+            let read = bench.server.rows_read() - before;
+            assert!(read < 1000, "{text} on {shards} has read {read} rows that no one waits for");
+        }
+    }
+}

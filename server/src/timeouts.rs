@@ -1,0 +1,38 @@
+//! How long requests may take: the settings of Cassandra that name it.
+
+use std::time::Duration;
+
+use model::read::Partitions;
+
+use crate::limits::{RANGE_REQUEST_TIMEOUT, READ_REQUEST_TIMEOUT, WRITE_REQUEST_TIMEOUT};
+
+/// The time that each kind of request may take, unless its statement says another by `USING TIMEOUT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// A read of partitions that are named: `read_request_timeout`.
+    pub(crate) read: Duration,
+    /// A read of a range of partitions: `range_request_timeout`.
+    pub(crate) range: Duration,
+    /// A write: `write_request_timeout`.
+    pub(crate) write: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            read: READ_REQUEST_TIMEOUT,
+            range: RANGE_REQUEST_TIMEOUT,
+            write: WRITE_REQUEST_TIMEOUT,
+        }
+    }
+}
+
+impl Timeouts {
+    /// The time that a read of these partitions may take.
+    pub(crate) fn of_read(&self, partitions: &Partitions) -> Duration {
+        match partitions {
+            Partitions::Keys(_) => self.read,
+            Partitions::Range(_) => self.range,
+        }
+    }
+}
