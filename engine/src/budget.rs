@@ -3,7 +3,9 @@
 //! ```text
 //! all ─┬─ memtables   1/2     0 ──────► flush ───► slow ──► full
 //!      ├─ blocks      1/4              from 1/2    from 3/4   writes are Overloaded
-//!      └─ the rest    1/4     log buffers, requests, filters and directories of sstables
+//!      ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and what
+//!      │                      directories take beyond it the blocks have less (`cache/blocks.rs`)
+//!      └─ the rest    1/8     log buffers, requests
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to

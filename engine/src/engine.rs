@@ -128,6 +128,7 @@ impl Engine {
         Stats {
             memtable_bytes: self.budget.memtables() as u64,
             cache_bytes: cache.bytes,
+            index_bytes: self.cache.index_bytes(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             ..self.counters.get()

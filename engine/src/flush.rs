@@ -121,8 +121,7 @@ impl FlushTarget<'_> {
         let dir = layout::table_dir(self.definition.id.0);
         self.disk.mkdir(&dir).await?;
         self.disk.sync_dir(&layout::tables_dir()).await?;
-        let partitions = layer.memtable.borrow().partition_count() as u64;
-        let config = WriterConfig::of_table(self.definition, partitions);
+        let config = WriterConfig::of_table(self.definition);
         let drops = ColumnDrops::of(self.definition);
         let mut writer = Writer::new(self.disk, &dir, self.id, config);
         if let Err(error) = fill(&mut writer, layer, &drops, pause).await {

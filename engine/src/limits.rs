@@ -46,6 +46,16 @@ pub const BLOCK_TARGET_BYTES_MIN: usize = 1 << 10;
 /// The largest block size that a table may ask for, in bytes before compression.
 pub const BLOCK_TARGET_BYTES_MAX: usize = model::limits::CHUNK_BYTES_MAX;
 
+/// A piece of a filter, before compression: with one read of it, those of some 6,500 partitions are known.
+pub const FILTER_PIECE_BYTES: usize = 8 << 10;
+
+/// Filters and directories of open files are to take this part of what the block cache may hold, beside it. A filter
+/// in pieces is loaded if it takes at most half of what is left of that; if not, its pieces come by the block cache.
+/// What directories take beyond it, the block cache has less.
+pub const INDEX_PART_OF_BLOCKS: u64 = 2;
+/// The block cache keeps this part of its bytes, whatever directories take.
+pub const BLOCKS_LEFT_PART: u64 = 4;
+
 /// A partition of fewer blocks has no row index: a binary search over its blocks takes three reads at most.
 pub const WIDE_BLOCKS_MIN: u64 = 8;
 

@@ -37,6 +37,8 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Memory held by the block cache now.
     pub cache_bytes: u64,
+    /// Memory of directories, wide tables and filters of open files now.
+    pub index_bytes: u64,
     /// Blocks found in the cache.
     pub cache_hits: u64,
     /// Blocks that had to be read.

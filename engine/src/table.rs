@@ -95,7 +95,9 @@ impl View {
         let proof = FileDigest { file_bytes, footer_checksum };
         let (id, table) = (SstableId(entry.sstable), TableId(entry.table));
         let known = SstableIdentity { id, table, proof };
-        let sstable = Sstable::open(disk, &layout::table_dir(entry.table), known, cache).await?;
+        let sstable =
+            Sstable::open(disk, &layout::table_dir(entry.table), known, cache, entry.tokens)
+                .await?;
         Ok(View { entry, sstable })
     }
 

@@ -196,7 +196,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
         codec: Codec::Lz4,
         block_bytes: 300,
         filter_fp_chance: 0.01,
-        partitions_expected: 20,
+        filter_piece_bytes: 8,
         written_forms: false,
     };
     let mut writer = Writer::new(disk, &RelPath::root(), SSTABLE, config);
@@ -225,7 +225,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
 
 async fn list(disk: &Disk, known: SstableIdentity) -> Result<Listing> {
     let cache = BlockCache::new(1 << 20);
-    let sstable = Sstable::open(disk, &RelPath::root(), known, &cache).await?;
+    let sstable = Sstable::open(disk, &RelPath::root(), known, &cache, TokenRange::ALL).await?;
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
     let mut listing = Listing::new();

@@ -21,11 +21,11 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::entries::{Entries, Queue};
+use super::entries::{Entries, Kept, Queue};
 use super::ghosts::Ghosts;
-use crate::limits::CACHED_BLOCK_BYTES_MAX;
+use crate::limits::{BLOCKS_LEFT_PART, CACHED_BLOCK_BYTES_MAX, INDEX_PART_OF_BLOCKS};
 use crate::planted::{Bug, planted};
-use crate::sstable::{Opener, Slots};
+use crate::sstable::Opener;
 
 /// The small queue has this part of the budget.
 const SMALL_PART: u64 = 10;
@@ -64,6 +64,8 @@ pub struct BlockCache {
     queues: RefCell<Queues>,
     opener: RefCell<Opener>,
     files: Cell<u32>,
+    budget_bytes: u64,
+    index_bytes: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -83,7 +85,7 @@ struct Queues {
 }
 
 impl BlockCache {
-    /// An empty cache that may hold so many bytes.
+    /// An empty cache that may hold so many bytes; indexes of files may take half as many beside it.
     pub fn new(budget_bytes: u64) -> Rc<BlockCache> {
         let entries_max = budget_bytes / ENTRY_BYTES_MIN;
         let queues = Queues {
@@ -98,13 +100,45 @@ impl BlockCache {
             steps: 0,
         };
         let opener = RefCell::default();
-        Rc::new(BlockCache { queues: RefCell::new(queues), opener, files: Cell::new(0) })
+        let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
+        Rc::new(BlockCache { queues, opener, files, budget_bytes, index_bytes })
     }
 
     /// Hits and misses since the start, and the bytes held now.
     pub fn counts(&self) -> CacheCounts {
         let queues = self.queues.borrow();
         CacheCounts { bytes: queues.bytes(), ..queues.counts }
+    }
+
+    /// Bytes that directories, wide tables and filters of open files take.
+    pub fn index_bytes(&self) -> u64 {
+        self.index_bytes.get()
+    }
+
+    /// Whether so many bytes of a filter may stay in memory: half of the space that is left for indexes, so that small
+    /// ones find some after the largest came.
+    pub(crate) fn has_space_for_index(&self, bytes: u64) -> bool {
+        let space = self.budget_bytes / INDEX_PART_OF_BLOCKS;
+        bytes <= space.saturating_sub(self.index_bytes.get()) / 2
+    }
+
+    /// A file was opened whose index takes so many bytes.
+    pub(crate) fn index_grew(&self, bytes: u64) {
+        self.set_index_bytes(self.index_bytes.get() + bytes);
+    }
+
+    /// A file was closed.
+    pub(crate) fn index_shrank(&self, bytes: u64) {
+        let left = self.index_bytes.get().checked_sub(bytes);
+        self.set_index_bytes(left.expect("what goes was counted when it came"));
+    }
+
+    /// What indexes take beyond their part, blocks have less; what is too much goes with the next inserts.
+    fn set_index_bytes(&self, bytes: u64) {
+        self.index_bytes.set(bytes);
+        let over = bytes.saturating_sub(self.budget_bytes / INDEX_PART_OF_BLOCKS);
+        let left = self.budget_bytes.saturating_sub(over).max(self.budget_bytes / BLOCKS_LEFT_PART);
+        self.queues.borrow_mut().budget_bytes = left;
     }
 
     /// A number for a file that was opened; never given twice.
@@ -124,7 +158,7 @@ impl BlockCache {
 
     /// The block, if it is here.
     #[inline]
-    pub(crate) fn get(&self, place: Place) -> Option<Rc<Slots>> {
+    pub(crate) fn get(&self, place: Place) -> Option<Kept> {
         let queues = &mut *self.queues.borrow_mut();
         let Some(slot) = queues.entries.find(place) else {
             queues.counts.misses += 1;
@@ -137,7 +171,7 @@ impl BlockCache {
     }
 
     /// Keeps a block, unless it is one of the largest; whatever the budget is, the caller has its own `Rc`.
-    pub(crate) fn insert(&self, place: Place, block: &Rc<Slots>) {
+    pub(crate) fn insert(&self, place: Place, block: &Kept) {
         self.queues.borrow_mut().insert(place, block.clone());
     }
 
@@ -154,7 +188,7 @@ impl Queues {
         self.small.bytes + self.main.bytes
     }
 
-    fn insert(&mut self, place: Place, block: Rc<Slots>) {
+    fn insert(&mut self, place: Place, block: Kept) {
         self.bury(BURIED_AT_ONCE);
         let bytes = (block.memory_bytes() as u64 + ENTRY_BYTES).max(ENTRY_BYTES_MIN);
         let bytes_max = self.budget_bytes.min(CACHED_BLOCK_BYTES_MAX);

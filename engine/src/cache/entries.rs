@@ -18,7 +18,7 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 
 use super::Place;
-use crate::sstable::Slots;
+use crate::sstable::{Filter, Slots};
 
 /// The number that names no slot.
 const NOWHERE: u32 = u32::MAX;
@@ -37,13 +37,32 @@ pub(super) struct Entries {
     hasher: FixedState,
 }
 
+/// What is kept under a place.
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    /// A data block, or a node of a row index.
+    Slots(Rc<Slots>),
+    /// A piece of a filter.
+    Filter(Rc<Filter>),
+}
+
+impl Kept {
+    /// Bytes in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Kept::Slots(slots) => slots.memory_bytes(),
+            Kept::Filter(filter) => filter.memory_bytes(),
+        }
+    }
+}
+
 /// A block and what the cache knows of it.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// What names the block.
     pub(super) place: Place,
     /// The block; `None` in a free slot.
-    pub(super) block: Option<Rc<Slots>>,
+    pub(super) block: Option<Kept>,
     /// What it counts as.
     pub(super) bytes: u32,
     /// How often it was asked for since it was last looked at, up to a number.
@@ -127,7 +146,7 @@ impl Entries {
     }
 
     /// Takes a block in, which is in no queue yet.
-    pub(super) fn add(&mut self, place: Place, block: Rc<Slots>, bytes: u32) -> u32 {
+    pub(super) fn add(&mut self, place: Place, block: Kept, bytes: u32) -> u32 {
         let after = self.files.get(&place.file).copied().unwrap_or(NOWHERE);
         let in_file = Links { before: NOWHERE, after };
         let (asked, in_main) = (0, false);

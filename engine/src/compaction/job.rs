@@ -165,7 +165,7 @@ impl Engine {
         let (epoch, definition, inputs) = (table.epoch(), table.definition(), plan.inputs());
         self.check_free_space(&inputs).await?;
         let dir = layout::table_dir(definition.id.0);
-        let config = WriterConfig::of_table(&definition, 0);
+        let config = WriterConfig::of_table(&definition);
         let (fragment_bytes, gc_before_s) = (task.fragment_bytes, plan.gc_before_s);
         let drops = table.drops();
         let row_bytes_max = self.row_limits.get().compacted_bytes_max;

@@ -40,7 +40,7 @@ pub struct Input {
 pub struct Output {
     /// Where they go.
     pub dir: RelPath,
-    /// How they are written; the count of partitions is estimated from the inputs.
+    /// How they are written.
     pub config: WriterConfig,
     /// A fragment is ended at the first partition after so many bytes.
     pub fragment_bytes: u64,
@@ -68,9 +68,7 @@ pub async fn rewrite(
     mut new_id: impl FnMut() -> SstableId,
     pause: impl AsyncFnMut(),
 ) -> Result<Vec<WrittenSstable>> {
-    let mut config = output.config.clone();
-    config.partitions_expected = partitions_expected(inputs, output.fragment_bytes);
-    let mut fragments = Fragments { disk, output, config, writer: None, finished: Vec::new() };
+    let mut fragments = Fragments { disk, output, writer: None, finished: Vec::new() };
     let merged = merge(inputs, &mut fragments, oldest_elsewhere, &mut new_id, pause).await;
     let ended = match merged {
         Ok(()) => fragments.end().await,
@@ -89,7 +87,6 @@ pub async fn rewrite(
 struct Fragments<'a> {
     disk: &'a Disk,
     output: &'a Output,
-    config: WriterConfig,
     writer: Option<(SstableId, Writer)>,
     finished: Vec<WrittenSstable>,
 }
@@ -103,7 +100,7 @@ impl Fragments<'_> {
         }
         let begin = || {
             let id = new_id();
-            (id, Writer::new(self.disk, &self.output.dir, id, self.config.clone()))
+            (id, Writer::new(self.disk, &self.output.dir, id, self.output.config.clone()))
         };
         Ok(&mut self.writer.get_or_insert_with(begin).1)
     }
@@ -256,12 +253,4 @@ impl<'t> Left<'t> {
             }
         }
     }
-}
-
-/// About how many partitions a fragment will have: those of the inputs, spread evenly over their bytes.
-fn partitions_expected(inputs: &[Input], fragment_bytes: u64) -> u64 {
-    let partitions: u64 = inputs.iter().map(|input| input.sstable.statistics().partitions).sum();
-    let bytes: u64 = inputs.iter().map(|input| input.sstable.known().proof.file_bytes).sum();
-    let fragments = bytes.div_ceil(fragment_bytes.max(1)).max(1);
-    partitions.div_ceil(fragments)
 }

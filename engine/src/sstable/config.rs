@@ -5,7 +5,7 @@ use model::options::Algorithm;
 use model::schema::{Column, ColumnKind, Table};
 
 use super::frame::Codec;
-use crate::limits::{BLOCK_TARGET_BYTES_MAX, BLOCK_TARGET_BYTES_MIN};
+use crate::limits::{BLOCK_TARGET_BYTES_MAX, BLOCK_TARGET_BYTES_MIN, FILTER_PIECE_BYTES};
 
 /// How a file is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,15 +18,15 @@ pub struct WriterConfig {
     pub block_bytes: usize,
     /// The share of absent keys for which the filter may say that they are present, above 0; 1 makes no filter.
     pub filter_fp_chance: f64,
-    /// About how many partitions will come.
-    pub partitions_expected: u64,
+    /// About how many bytes a piece of the filter has; a filter that is no longer has no pieces.
+    pub filter_piece_bytes: usize,
     /// Whether rows may hold values as they were written beside their ordered bytes.
     pub written_forms: bool,
 }
 
 impl WriterConfig {
-    /// What the table asks for, for a file of about so many partitions.
-    pub fn of_table(table: &Table, partitions_expected: u64) -> WriterConfig {
+    /// What the table asks for.
+    pub fn of_table(table: &Table) -> WriterConfig {
         let compression = &table.options.compression;
         WriterConfig {
             table: table.id,
@@ -39,7 +39,7 @@ impl WriterConfig {
                 .chunk_bytes()
                 .clamp(BLOCK_TARGET_BYTES_MIN, BLOCK_TARGET_BYTES_MAX),
             filter_fp_chance: table.options.bloom_filter_fp_chance,
-            partitions_expected,
+            filter_piece_bytes: FILTER_PIECE_BYTES,
             written_forms: table.columns().iter().any(may_hold_written_forms),
         }
     }
@@ -68,7 +68,7 @@ mod tests {
             key.partition_key("k", CqlType::Decimal)
         };
         let set = CqlType::Set { element: Arc::new(CqlType::Decimal), frozen: false };
-        let says = |table: Table| WriterConfig::of_table(&table, 0).written_forms;
+        let says = |table: Table| WriterConfig::of_table(&table).written_forms;
         let plain = table().and_then(|t| t.regular("v", CqlType::Decimal));
         assert!(!says(plain.and_then(TableBuilder::build).unwrap()));
         let clustered = table().and_then(|t| t.clustering("c", CqlType::Decimal, false));

@@ -1,22 +1,28 @@
-//! An open file: its directory, filter, wide table and statistics in memory, its blocks on disk.
+//! An open file: its directory, wide table and statistics in memory, its blocks on disk.
+//!
+//! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
+//! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
 
 use std::rc::Rc;
 
-use model::{TableId, Token};
+use model::{TableId, Token, TokenRange};
 
 use super::directory::Directory;
 use super::filter::Filter;
-use super::footer::{FOOTER_BYTES, Footer, Refusal, Section, VERSION};
+use super::filter_pieces::FilterPieces;
+use super::footer::{FOOTER_BYTES, Footer, NEEDS_FILTER_PIECES, Refusal, Section, VERSION};
 use super::frame::{HEAD_BYTES, Kind, seed_of};
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::statistics::Statistics;
 use super::wide::WideTable;
+use super::window::Window;
 use super::{FileDigest, SstableCursor, SstableId, file_name};
-use crate::cache::{BlockCache, Place};
+use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::Span;
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
+use crate::limits::FILTER_PIECE_BYTES;
 
 /// What the manifest knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,20 +56,28 @@ pub struct Sstable {
     seed: u64,
     footer: Footer,
     pub(super) directory: Directory,
-    filter: Filter,
+    filter: FileFilter,
     pub(super) wide: WideTable,
     statistics: Statistics,
     cache: Rc<BlockCache>,
     number: u32,
 }
 
+/// Which tokens a file may hold.
+#[derive(Debug)]
+enum FileFilter {
+    Whole(Filter),
+    Pieces(FilterPieces),
+}
+
 impl Sstable {
-    /// Opens the file in directory `dir` and checks that it is the one that is known.
+    /// Opens the file in directory `dir` and checks that it is the one that is known. It will be asked for `tokens`.
     pub async fn open(
         disk: &Disk,
         dir: &RelPath,
         known: SstableIdentity,
         cache: &Rc<BlockCache>,
+        tokens: TokenRange,
     ) -> Result<Rc<Sstable>> {
         let path = dir.join(&file_name(known.id));
         let file = disk.open(&path).await?;
@@ -73,9 +87,7 @@ impl Sstable {
         let directory = section.read(footer.directory, Kind::Directory).await?;
         let directory = Directory::decode(&directory, footer.data_bytes)
             .map_err(|what| corrupt(&file, footer.directory.offset, what))?;
-        let filter = section.read(footer.filter, Kind::Filter).await?;
-        let filter =
-            Filter::decode(&filter).map_err(|what| corrupt(&file, footer.filter.offset, what))?;
+        let filter = section.read_filter(&footer, tokens).await?;
         let wide = section.read(footer.wide, Kind::Wide).await?;
         let wide = WideTable::decode(&wide, directory.blocks(), footer.index_bytes)
             .map_err(|what| corrupt(&file, footer.wide.offset, what))?;
@@ -86,6 +98,7 @@ impl Sstable {
             return Err(corrupt(&file, footer.directory.offset, "count of blocks"));
         }
         let (cache, number) = (cache.clone(), cache.number_file());
+        cache.index_grew(memory_bytes(&directory, &filter, &wide) as u64);
         let open = Sstable {
             known,
             file,
@@ -118,13 +131,79 @@ impl Sstable {
 
     /// Bytes of memory it takes while it is open, blocks apart.
     pub fn memory_bytes(&self) -> usize {
-        self.directory.memory_bytes() + self.filter.memory_bytes() + self.wide.memory_bytes()
+        memory_bytes(&self.directory, &self.filter, &self.wide)
     }
 
-    /// Whether it may hold a partition with this token; mostly not wrong when it says yes.
+    /// Whether it may hold a partition with this token; mostly not wrong when it says yes. It says yes, too, when the
+    /// piece of the filter that knows is not in memory.
     #[inline]
     pub fn may_contain(&self, token: Token) -> bool {
-        self.statistics.tokens.contains(token) && self.filter.may_contain(token)
+        if !self.statistics.tokens.contains(token) {
+            return false;
+        }
+        match &self.filter {
+            FileFilter::Whole(filter) => filter.may_contain(token),
+            FileFilter::Pieces(pieces) => self.piece_says(pieces, token).unwrap_or(true),
+        }
+    }
+
+    /// What the piece of a token says, if it is in memory.
+    fn piece_says(&self, pieces: &FilterPieces, token: Token) -> Option<bool> {
+        let Some(number) = pieces.find(token) else { return Some(false) };
+        if let Some(piece) = pieces.resident(number) {
+            return Some(piece.may_contain(token));
+        }
+        match self.cache.get(self.place(pieces.frame(number).0))? {
+            Kept::Filter(piece) => Some(piece.may_contain(token)),
+            Kept::Slots(_) => None,
+        }
+    }
+
+    /// Whether its filter denies a token that [`may_contain`](Self::may_contain) did not know about: reads the piece
+    /// that knows, if it is not in memory.
+    pub(super) async fn denies(&self, token: Token) -> Result<bool> {
+        let FileFilter::Pieces(pieces) = &self.filter else { return Ok(false) };
+        if let Some(says) = self.piece_says(pieces, token) {
+            return Ok(!says);
+        }
+        let number = pieces.find(token).expect("a token that no piece can hold is denied at once");
+        let (offset, bytes) = pieces.frame(number);
+        let frame = self.file.read_exact_at(offset, bytes).await?;
+        let piece = Rc::new(self.sections().open_piece(&frame, offset)?);
+        self.cache.insert(self.place(offset), &Kept::Filter(piece.clone()));
+        Ok(!piece.may_contain(token))
+    }
+
+    /// The filter's pieces, if it has any.
+    pub(super) fn filter_pieces(&self) -> Option<&FilterPieces> {
+        match &self.filter {
+            FileFilter::Whole(_) => None,
+            FileFilter::Pieces(pieces) => Some(pieces),
+        }
+    }
+
+    /// Reads the section of the filter and checks it.
+    pub(super) async fn check_filter(&self) -> Result<()> {
+        let section = self.footer.filter;
+        let raw = self.sections().read(section, Kind::Filter).await?;
+        if self.filter_pieces().is_none() {
+            Filter::decode(&raw).map_err(|what| self.corrupt(section.offset, what))?;
+        }
+        Ok(())
+    }
+
+    /// Checks the frame of a piece of the filter.
+    pub(super) fn check_piece(&self, frame: &[u8], offset: u64) -> Result<()> {
+        self.sections().open_piece(frame, offset).map(drop)
+    }
+
+    fn sections(&self) -> Sections<'_> {
+        Sections { file: &self.file, seed: self.seed, cache: &self.cache }
+    }
+
+    #[inline]
+    fn place(&self, offset: u64) -> Place {
+        Place { file: self.number, offset }
     }
 
     /// Goes through what the span asks for. The filter is the caller's to ask, once, before.
@@ -165,7 +244,10 @@ impl Sstable {
 
     /// The block or node whose frame is at `offset`, if it is in the cache.
     pub(super) fn cached(&self, offset: u64) -> Option<Rc<Slots>> {
-        self.cache.get(Place { file: self.number, offset })
+        match self.cache.get(self.place(offset))? {
+            Kept::Slots(slots) => Some(slots),
+            Kept::Filter(_) => None,
+        }
     }
 
     /// Opens a frame that was read from `offset`.
@@ -177,7 +259,7 @@ impl Sstable {
 
     /// Offers a block to the cache.
     pub(super) fn keep(&self, offset: u64, block: &Rc<Slots>) {
-        self.cache.insert(Place { file: self.number, offset }, block);
+        self.cache.insert(self.place(offset), &Kept::Slots(block.clone()));
     }
 
     #[cold]
@@ -189,7 +271,16 @@ impl Sstable {
 impl Drop for Sstable {
     fn drop(&mut self) {
         self.cache.forget(self.number);
+        self.cache.index_shrank(self.memory_bytes() as u64);
     }
+}
+
+fn memory_bytes(directory: &Directory, filter: &FileFilter, wide: &WideTable) -> usize {
+    let filter = match filter {
+        FileFilter::Whole(filter) => filter.memory_bytes(),
+        FileFilter::Pieces(pieces) => pieces.memory_bytes(),
+    };
+    directory.memory_bytes() + filter + wide.memory_bytes()
 }
 
 #[cold]
@@ -236,6 +327,47 @@ struct Sections<'a> {
 }
 
 impl Sections<'_> {
+    /// Reads the filter, or as much of it as there is space for.
+    async fn read_filter(&self, footer: &Footer, tokens: TokenRange) -> Result<FileFilter> {
+        let section = footer.filter;
+        let is_in_pieces = footer.needs & NEEDS_FILTER_PIECES != 0;
+        let is_small = section.bytes as usize <= 2 * FILTER_PIECE_BYTES;
+        if !is_in_pieces && !is_small && !self.cache.has_space_for_index(section.bytes.into()) {
+            return Ok(FileFilter::Whole(Filter::default()));
+        }
+        let raw = self.read(section, Kind::Filter).await?;
+        let refused = |what| corrupt(self.file, section.offset, what);
+        if !is_in_pieces {
+            return Filter::decode(&raw).map(FileFilter::Whole).map_err(refused);
+        }
+        let mut pieces = FilterPieces::decode(&raw, section.offset).map_err(refused)?;
+        if pieces.begin() < footer.data_bytes {
+            return Err(corrupt(self.file, section.offset, "filter pieces among the data"));
+        }
+        let wanted = pieces.between(tokens.first, tokens.last);
+        if self.cache.has_space_for_index(pieces.bytes(wanted.clone())) {
+            let first = wanted.start;
+            let mut read = Vec::with_capacity(wanted.len());
+            let mut window = Window::new(Reading::Compaction);
+            for number in wanted {
+                let (offset, bytes) = pieces.frame(number);
+                if window.frame(offset, bytes).is_none() {
+                    window.read(self.file, offset, bytes, pieces.end()).await?;
+                }
+                let frame = window.frame(offset, bytes).expect("it was just read");
+                read.push(self.open_piece(frame, offset)?);
+            }
+            pieces.keep(first, read);
+        }
+        Ok(FileFilter::Pieces(pieces))
+    }
+
+    fn open_piece(&self, frame: &[u8], offset: u64) -> Result<Filter> {
+        let raw = self.cache.opener().open(frame, Kind::FilterPiece, self.seed, offset);
+        let piece = raw.and_then(|raw| Filter::decode(&raw));
+        piece.map_err(|what| corrupt(self.file, offset, what))
+    }
+
     async fn read(&self, section: Section, kind: Kind) -> Result<Vec<u8>> {
         let Section { offset, bytes } = section;
         let end = offset.checked_add(u64::from(bytes));

@@ -27,8 +27,10 @@ const MAGIC: &[u8; 8] = b"MSNA-SST";
 /// A `needs` bit: rows may hold clustering values and keys of elements as they were written, which a build that does not
 /// know of them takes for damage (`model/src/row.rs`, flag WRITTEN).
 pub(super) const NEEDS_WRITTEN_FORMS: u32 = 1;
+/// A `needs` bit: the filter is in pieces (`filter_pieces.rs`).
+pub(super) const NEEDS_FILTER_PIECES: u32 = 2;
 /// The `needs` bits that this build knows.
-const NEEDS_KNOWN: u32 = NEEDS_WRITTEN_FORMS;
+const NEEDS_KNOWN: u32 = NEEDS_WRITTEN_FORMS | NEEDS_FILTER_PIECES;
 const CHECKSUM_AT: usize = FOOTER_BYTES - 8;
 
 /// A frame outside the data.
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_newer_version_or_a_needed_feature_is_refused_by_name() {
         for (at, value, expected) in
-            [(8, 2, Refusal::Newer(2)), (12, 2, Refusal::Needs(2)), (12, 3, Refusal::Needs(2))]
+            [(8, 2, Refusal::Newer(2)), (12, 4, Refusal::Needs(4)), (12, 7, Refusal::Needs(4))]
         {
             let mut bytes = footer().encode(1, 0);
             bytes[at] = value;

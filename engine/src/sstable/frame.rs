@@ -42,6 +42,7 @@ pub(super) enum Kind {
     Filter = 4,
     Wide = 5,
     Statistics = 6,
+    FilterPiece = 7,
 }
 
 const NONE: u8 = 0;

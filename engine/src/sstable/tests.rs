@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ::model::row::{Cell, RowBuilder, RowHead, RowRef};
-use ::model::{ColumnId, Deletion, TableId, Token};
+use ::model::{ColumnId, Deletion, TableId, Token, TokenRange};
 
 use super::*;
 use crate::cache::BlockCache;
@@ -173,7 +173,7 @@ pub(super) fn config(block_bytes: usize, codec: Codec) -> WriterConfig {
         codec,
         block_bytes,
         filter_fp_chance: 0.01,
-        partitions_expected: 9,
+        filter_piece_bytes: 4,
         written_forms: false,
     }
 }
@@ -228,7 +228,22 @@ pub(super) async fn written(
 }
 
 pub(super) async fn open(disk: &Disk, known: SstableIdentity) -> Result<Rc<Sstable>> {
-    Sstable::open(disk, &RelPath::root(), known, &BlockCache::new(1 << 20)).await
+    open_with(disk, known, &BlockCache::new(1 << 20)).await
+}
+
+pub(super) async fn open_with(
+    disk: &Disk,
+    known: SstableIdentity,
+    cache: &Rc<BlockCache>,
+) -> Result<Rc<Sstable>> {
+    Sstable::open(disk, &RelPath::root(), known, cache, TokenRange::ALL).await
+}
+
+/// A cache in which there is no space for a filter.
+pub(super) fn cache_without_space_for_indexes() -> Rc<BlockCache> {
+    let cache = BlockCache::new(4 << 20);
+    cache.index_grew(1 << 40);
+    cache
 }
 
 /// Runs a test to its end.

@@ -1,5 +1,7 @@
 //! Reads all of a file and checks every byte that means something: after it was written, and by a scrub.
 
+use model::TokenRange;
+
 use super::file::{Reading, Sstable, SstableIdentity};
 use super::footer::digest;
 use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
@@ -11,7 +13,7 @@ use crate::io::{Disk, RelPath};
 /// Reads the file and checks it: every block in its place, in order, and the digests of the footer.
 pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Result<()> {
     let cache = BlockCache::new(0);
-    let table = Sstable::open(disk, dir, known, &cache).await?;
+    let table = Sstable::open(disk, dir, known, &cache, TokenRange::ALL).await?;
     let footer = table.footer();
     let mut window = Window::new(Reading::Compaction);
     let mut data_digest = 0;
@@ -30,23 +32,24 @@ pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Resul
     let mut sections_digest = 0;
     let (mut offset, end) = (footer.index_offset, footer.index_offset + footer.index_bytes);
     while offset < end {
-        if window.frame(offset, HEAD_BYTES).is_none() {
-            window.read(table.file(), offset, HEAD_BYTES, end).await?;
-        }
-        let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);
-        let bytes = bytes.ok_or_else(|| table.corrupt(offset, "row index"))?;
-        if bytes as u64 > end - offset {
-            return Err(table.corrupt(offset, "a row index node outside its region"));
-        }
-        if window.frame(offset, bytes).is_none() {
-            window.read(table.file(), offset, bytes, end).await?;
-        }
-        let frame = window.frame(offset, bytes).expect("it was just read");
+        let frame = next_frame(&table, &mut window, offset, end).await?;
         table.open_frame(frame, Kind::RowIndex, offset)?;
         sections_digest = digest(sections_digest, checksum_of(frame));
-        offset += bytes as u64;
+        offset += frame.len() as u64;
     }
-    for section in [footer.directory, footer.filter, footer.wide, footer.statistics] {
+    let head = table.file().read_exact_at(footer.directory.offset, HEAD_BYTES).await?;
+    sections_digest = digest(sections_digest, checksum_of(&head));
+    if let Some(pieces) = table.filter_pieces() {
+        let (mut offset, end) = (pieces.begin(), pieces.end());
+        while offset < end {
+            let frame = next_frame(&table, &mut window, offset, end).await?;
+            table.check_piece(frame, offset)?;
+            sections_digest = digest(sections_digest, checksum_of(frame));
+            offset += frame.len() as u64;
+        }
+    }
+    table.check_filter().await?;
+    for section in [footer.filter, footer.wide, footer.statistics] {
         let head = table.file().read_exact_at(section.offset, HEAD_BYTES).await?;
         sections_digest = digest(sections_digest, checksum_of(&head));
     }
@@ -54,4 +57,25 @@ pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Resul
         return Err(table.corrupt(footer.index_offset, "digest of the sections"));
     }
     table.close().await
+}
+
+/// The frame at `offset` of a region that ends at `end`.
+async fn next_frame<'w>(
+    table: &Sstable,
+    window: &'w mut Window,
+    offset: u64,
+    end: u64,
+) -> Result<&'w [u8]> {
+    if window.frame(offset, HEAD_BYTES).is_none() {
+        window.read(table.file(), offset, HEAD_BYTES, end).await?;
+    }
+    let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);
+    let bytes = bytes.ok_or_else(|| table.corrupt(offset, "a region of frames"))?;
+    if bytes as u64 > end - offset {
+        return Err(table.corrupt(offset, "a frame outside its region"));
+    }
+    if window.frame(offset, bytes).is_none() {
+        window.read(table.file(), offset, bytes, end).await?;
+    }
+    Ok(window.frame(offset, bytes).expect("it was just read"))
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! partition, fragment… ─► block ─► frame ─► staged ─► drain: aligned writes
 //!                            └─► directory, filter, row index, statistics: kept until the end
-//! finish: row index, directory, filter, wide table, statistics, footer; sync; sync the directory;
+//! finish: row index, directory, pieces of the filter, filter, wide table, statistics, footer;
+//!         sync; sync the directory;
 //!         read all of it back
 //! ```
 //!
@@ -21,8 +22,10 @@ use model::{Deletion, Token};
 
 use super::block::{BlockBuilder, Bound, Head as BlockHead, HeadRest, Row};
 use super::directory::DirectoryBuilder;
-use super::filter::Filter;
-use super::footer::{FOOTER_BYTES, Footer, NEEDS_WRITTEN_FORMS, Section, digest};
+use super::filter_pieces::FilterBuilder;
+use super::footer::{
+    FOOTER_BYTES, Footer, NEEDS_FILTER_PIECES, NEEDS_WRITTEN_FORMS, Section, digest,
+};
 use super::frame::{Framer, Kind, length_of, seal, seed_of};
 use super::output::Output;
 use super::row_index::{RowIndexBuilder, separator};
@@ -59,7 +62,7 @@ pub struct Writer {
     raw_bytes: u64,
     directory: DirectoryBuilder,
     data_digest: u64,
-    filter: Filter,
+    filter: FilterBuilder,
     observer: Observer,
     wide: WideTable,
     /// Frames of row indexes, not sealed yet.
@@ -91,7 +94,7 @@ struct Partition {
 impl Writer {
     /// Begins the file `id` in directory `dir`; nothing is on disk before the first piece is full.
     pub fn new(disk: &Disk, dir: &RelPath, id: SstableId, config: WriterConfig) -> Writer {
-        let filter = Filter::new(config.partitions_expected, config.filter_fp_chance);
+        let filter = FilterBuilder::new(config.filter_fp_chance, config.filter_piece_bytes);
         Writer {
             id,
             seed: seed_of(id),
@@ -206,7 +209,7 @@ impl Writer {
         if self.directory.blocks() == 0 {
             return Ok(None);
         }
-        let (proof, statistics) = self.put_sections();
+        let (proof, statistics) = self.put_sections().await?;
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
         let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
@@ -231,7 +234,7 @@ impl Writer {
         partition.bytes =
             partition.key.len() as u64 + static_row.map_or(0, |row| row.bytes().len() as u64);
         let (token, deletion, bytes) = (partition.token, partition.deletion, partition.bytes);
-        self.filter.insert(token);
+        self.filter.insert(token, &mut self.framer);
         self.observer.partition(token, deletion, static_row);
         if let Some(row) = static_row {
             self.observer.size(&partition.key, None, row);
@@ -331,22 +334,26 @@ impl Writer {
     }
 
     /// Stages everything after the data.
-    fn put_sections(&mut self) -> (FileDigest, Statistics) {
+    async fn put_sections(&mut self) -> Result<(FileDigest, Statistics)> {
         assert!(self.partition.is_none() && self.block.count() == 0, "all the data is in blocks");
         let data_bytes = self.output.offset();
-        let mut sections_digest = self.put_index();
+        let mut sections_digest = 0;
+        let index = std::mem::take(&mut self.index);
+        self.put_frames(index, &mut sections_digest).await?;
         let index_bytes = self.output.offset() - data_bytes;
         let directory = std::mem::take(&mut self.directory);
         let blocks = directory.blocks() as u64;
         let directory = directory.finish(data_bytes);
         let observer = std::mem::replace(&mut self.observer, Observer::new());
         let statistics = observer.finish(self.raw_bytes);
-        self.filter.fold();
         self.raw.clear();
         directory.encode(&mut self.raw);
         let directory = self.put_section(Kind::Directory, &mut sections_digest);
-        self.raw.clear();
-        self.filter.encode(&mut self.raw);
+        let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(1.0, 0));
+        let (pieces, filter) = filter.finish(&mut self.framer);
+        let pieces_needed = if pieces.is_empty() { 0 } else { NEEDS_FILTER_PIECES };
+        self.put_frames(pieces, &mut sections_digest).await?;
+        self.raw = filter;
         let filter = self.put_section(Kind::Filter, &mut sections_digest);
         self.raw.clear();
         self.wide.encode(&mut self.raw);
@@ -355,7 +362,7 @@ impl Writer {
         statistics.encode(&mut self.raw);
         let statistics_at = self.put_section(Kind::Statistics, &mut sections_digest);
         let footer = Footer {
-            needs: if self.config.written_forms { NEEDS_WRITTEN_FORMS } else { 0 },
+            needs: pieces_needed | if self.config.written_forms { NEEDS_WRITTEN_FORMS } else { 0 },
             id: self.id,
             table: self.config.table,
             data_bytes,
@@ -369,7 +376,7 @@ impl Writer {
             wide,
             statistics: statistics_at,
         };
-        (self.put_footer(&footer), statistics)
+        Ok((self.put_footer(&footer), statistics))
     }
 
     /// Stages `raw` as a section.
@@ -379,24 +386,24 @@ impl Writer {
         Section { offset, bytes: (self.output.offset() - offset) as u32 }
     }
 
-    /// Stages the row indexes, each node sealed for its place; gives the digest of their checksums.
-    fn put_index(&mut self) -> u64 {
-        let mut rest = self.index.as_mut_slice();
-        let (mut offset, mut so_far) = (self.output.offset(), 0);
+    /// Puts frames that are not sealed yet, and writes what fills pieces.
+    async fn put_frames(&mut self, frames: Vec<u8>, sections_digest: &mut u64) -> Result<()> {
+        let mut rest = frames.as_slice();
         while !rest.is_empty() {
-            let bytes = length_of(rest).expect("the region is made of frames");
-            let (frame, after) = rest.split_at_mut(bytes);
-            so_far = digest(so_far, seal(frame, self.seed, offset));
-            offset += bytes as u64;
+            let bytes = length_of(rest).expect("a region is made of frames");
+            let (frame, after) = rest.split_at(bytes);
+            let offset = self.output.offset();
+            let staged = self.output.staged();
+            let from = staged.len();
+            staged.extend_from_slice(frame);
+            let checksum = seal(&mut staged[from..], self.seed, offset);
+            *sections_digest = digest(*sections_digest, checksum);
+            if self.output.is_full() {
+                self.output.drain().await?;
+            }
             rest = after;
         }
-        assert_eq!(
-            offset - self.output.offset(),
-            self.index.len() as u64,
-            "frames fill the region"
-        );
-        self.output.staged().append(&mut self.index);
-        so_far
+        Ok(())
     }
 
     fn put_footer(&mut self, footer: &Footer) -> FileDigest {

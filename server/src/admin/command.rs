@@ -111,7 +111,7 @@ pub(super) fn refusal(why: &str) -> String {
 /// One line a shard, then one line a table.
 fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
     let mut text = "shard\twrites\treads\tflushes\tcompactions\tmemtable bytes\tcache bytes\t\
-                    log segments\n"
+                    index bytes\tlog segments\n"
         .to_owned();
     for ShardStatus { shard, stats, log_segments, .. } in statuses {
         let line = [
@@ -121,6 +121,7 @@ fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
             stats.compactions,
             stats.memtable_bytes,
             stats.cache_bytes,
+            stats.index_bytes,
             u64::from(*log_segments),
         ];
         put_line(&mut text, &shard.index().to_string(), &line);

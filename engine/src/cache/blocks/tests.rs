@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::sstable::Slots;
 
-fn block(bytes: usize) -> Rc<Slots> {
-    Rc::new(Slots::of(&[&vec![7; bytes]]))
+fn block(bytes: usize) -> Kept {
+    Kept::Slots(Rc::new(Slots::of(&[&vec![7; bytes]])))
 }
 
 fn at(offset: u64) -> Place {
@@ -88,6 +89,27 @@ fn no_call_takes_more_steps_in_a_large_cache_than_in_a_small_one() {
 }
 
 #[test]
+fn indexes_beyond_their_part_take_the_space_of_blocks() {
+    let cache = BlockCache::new(100_000);
+    assert!(cache.has_space_for_index(25_000) && !cache.has_space_for_index(25_001));
+    cache.index_grew(40_000);
+    assert!(cache.has_space_for_index(5000) && !cache.has_space_for_index(5001));
+    let fill = |from| {
+        (from..from + 400).for_each(|offset| cache.insert(at(offset), &block(1000)));
+        cache.counts().bytes
+    };
+    assert!((95_000..=100_000).contains(&fill(0)));
+    cache.index_grew(40_000);
+    assert!((65_000..=70_000).contains(&fill(1000)));
+    cache.index_grew(1 << 40);
+    assert!((20_000..=25_000).contains(&fill(2000)), "blocks keep a quarter");
+    cache.index_shrank(1 << 40);
+    cache.index_shrank(40_000);
+    assert!((95_000..=100_000).contains(&fill(3000)));
+    assert_eq!(cache.index_bytes(), 40_000);
+}
+
+#[test]
 fn one_of_the_largest_blocks_drives_out_no_others() {
     let cache = BlockCache::new(CACHED_BLOCK_BYTES_MAX * 2);
     cache.insert(at(0), &block(100));
@@ -106,10 +128,10 @@ proptest! {
                 0 => cache.forget((offset % 3) as u32),
                 1 => cache.queues.borrow_mut().budget_bytes = budget + offset * 100,
                 _ => {
-                    if let Some(found) = cache.get(at(offset)) {
+                    if let Some(Kept::Slots(found)) = cache.get(at(offset)) {
                         prop_assert_eq!(found.item(0)[0], offset as u8);
                     } else {
-                        cache.insert(at(offset), &Rc::new(Slots::of(&[&vec![offset as u8; length + 1]])));
+                        cache.insert(at(offset), &Kept::Slots(Rc::new(Slots::of(&[&vec![offset as u8; length + 1]]))));
                     }
                 }
             }

@@ -117,7 +117,7 @@ fn config() -> WriterConfig {
         codec,
         block_bytes: 100,
         filter_fp_chance: 0.01,
-        partitions_expected: 9,
+        filter_piece_bytes: 4,
         written_forms: false,
     }
 }
@@ -163,7 +163,7 @@ static PLACES: [u8; 256] = {
 
 async fn open(disk: &Disk, known: SstableIdentity) -> Rc<Sstable> {
     let cache = BlockCache::new(1 << 20);
-    Sstable::open(disk, &RelPath::root(), known, &cache).await.unwrap()
+    Sstable::open(disk, &RelPath::root(), known, &cache, TokenRange::ALL).await.unwrap()
 }
 
 async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>> {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use model::Token;
 
 use super::super::block::{Block, HeadRest};
+use super::super::file::Reading;
 use super::super::slots::Slots;
 use super::{InBlock, Run, SstableCursor, order};
 use crate::cursor::Scope;
@@ -14,6 +15,9 @@ impl SstableCursor<'_> {
     /// Finds the partition of a key.
     pub(super) async fn find_key(&mut self, token: Token, key: &[u8]) -> Result<bool> {
         let table = self.table.clone();
+        if self.reading == Reading::Point && table.denies(token).await? {
+            return Ok(false);
+        }
         if let Some(wide) = table.wide.find(token, key) {
             let first = wide.first_block as usize;
             self.run = Run { first, last: table.directory.run_end(first), root: Some(wide.root) };

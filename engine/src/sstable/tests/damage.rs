@@ -2,8 +2,6 @@
 //!
 //! `MESSINA_EVERY_BIT=1` flips all bits of each byte instead of one.
 
-use ::model::TokenRange;
-
 use super::super::footer::FOOTER_BYTES;
 use super::*;
 
@@ -28,7 +26,13 @@ fn sample() -> World {
 }
 
 async fn everything(disk: &Disk, known: SstableIdentity) -> Result<Listing> {
-    let table = open(disk, known).await?;
+    let all = everything_of(&open(disk, known).await?).await?;
+    let without_filter = open_with(disk, known, &cache_without_space_for_indexes()).await?;
+    assert_eq!(everything_of(&without_filter).await?, all);
+    Ok(all)
+}
+
+async fn everything_of(table: &Rc<Sstable>) -> Result<Listing> {
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
     let all = listed(&mut table.cursor(span, Reading::Scan)).await?;

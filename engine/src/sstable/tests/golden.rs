@@ -4,11 +4,13 @@
 
 use std::fmt::Write;
 
-use super::super::footer::FOOTER_BYTES;
+use super::super::footer::{FOOTER_BYTES, Section};
 use super::*;
 
 const START: &str = "<!-- worked example: written by the golden test -->\n```text\n";
 const END: &str = "```\n<!-- end of the worked example -->\n";
+const PIECES_START: &str = "<!-- a filter in pieces: written by the golden test -->\n```text\n";
+const PIECES_END: &str = "```\n<!-- end of the filter in pieces -->\n";
 
 fn world() -> World {
     let mut world = World::new();
@@ -90,21 +92,51 @@ async fn dump(file: &[u8], table: &Sstable) -> String {
     out
 }
 
+/// The filter of five partitions, in pieces of three tokens.
+async fn pieces(sim: &SimDisk, disk: &Disk) -> String {
+    let part = || Part { static_row: Some(row(1, b"s")), ..Part::default() };
+    let world = (1..=5i64).map(|token| ((Token(token), vec![token as u8]), part())).collect();
+    let known = written(disk, &world, config(4096, Codec::None)).await.unwrap();
+    let file = sim.bytes(&RelPath::root().join(&file_name(ID))).unwrap();
+    let table = open(disk, known).await.unwrap();
+    let mut out = String::new();
+    let pieces = table.filter_pieces().expect("more than three tokens");
+    for number in 0..2 {
+        let (offset, bytes) = pieces.frame(number);
+        let raw = frame(&mut out, &file, offset, bytes, "piece");
+        lines(&mut out, &raw, offset as usize + 18, "payload");
+    }
+    let Section { offset, bytes } = table.footer().filter;
+    let raw = frame(&mut out, &file, offset, bytes as usize, "filter");
+    lines(&mut out, &raw, offset as usize + 18, "payload");
+    let from = file.len() - FOOTER_BYTES;
+    writeln!(out, "....: up to the footer").unwrap();
+    lines(&mut out, &file[from..from + 8], from, "magic");
+    lines(&mut out, &file[from + 8..from + 24], from + 8, "version, needs, offers, zero");
+    out
+}
+
 #[test]
 fn the_bytes_are_those_of_the_specification() {
-    let given = run(async {
+    let [given, pieces] = run(async {
         let (sim, disk) = sim();
+        let pieces = pieces(&sim, &disk).await;
+        let (sim, disk) = super::sim();
         let known = written(&disk, &world(), config(4096, Codec::None)).await.unwrap();
         let bytes = sim.bytes(&RelPath::root().join(&file_name(ID))).unwrap();
-        dump(&bytes, &open(&disk, known).await.unwrap()).await
+        [dump(&bytes, &open(&disk, known).await.unwrap()).await, pieces]
     });
     let path = format!("{}/src/sstable/FORMAT.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(START).expect("the example begins");
-    let (specified, after) = rest.split_once(END).expect("the example ends");
-    if std::env::var_os("MESSINA_BLESS").is_some() {
-        std::fs::write(&path, format!("{before}{START}{given}{END}{after}")).unwrap();
-        return;
+    let mut blessed = text.clone();
+    for (start, end, given) in [(START, END, given), (PIECES_START, PIECES_END, pieces)] {
+        let (before, rest) = blessed.split_once(start).expect("the example begins");
+        let (specified, after) = rest.split_once(end).expect("the example ends");
+        let bless = std::env::var_os("MESSINA_BLESS").is_some();
+        assert!(bless || given == specified, "{given}");
+        blessed = format!("{before}{start}{given}{end}{after}");
     }
-    assert_eq!(given, specified);
+    if blessed != text {
+        std::fs::write(&path, blessed).unwrap();
+    }
 }

@@ -1,6 +1,5 @@
 //! Against a sorted map: any world, any block size, any span, every way of reading.
 
-use ::model::TokenRange;
 use proptest::prelude::*;
 
 use super::*;
@@ -88,6 +87,13 @@ async fn ask(table: &Rc<Sstable>, world: &World, (key, from, many, slices, rever
         assert!(expected.is_empty() || table.may_contain(*token));
     }
     for reading in [Reading::Scan, Reading::Compaction, Reading::Point, Reading::Cached] {
+        if let Some((token, _)) = key
+            && reading == Reading::Cached
+            && !table.may_contain(*token)
+        {
+            assert!(expected.is_empty(), "what was written is not denied");
+            continue;
+        }
         let got = listed(&mut table.cursor(span, reading)).await;
         // What was just read as a point is in the cache; the test's cache has space.
         assert!(got.as_ref() == Ok(&expected), "{reading:?} {span:?}\n{got:?}\n{expected:?}");
@@ -100,13 +106,15 @@ proptest! {
     #[test]
     fn every_cursor_gives_what_was_written(
         world in world(), questions in prop::collection::vec(question(), 1..12),
-        block_bytes in prop_oneof![30..200usize, Just(4096)], codec in codec()
+        block_bytes in prop_oneof![30..200usize, Just(4096)], codec in codec(), paged: bool
     ) {
         prop_assume!(!world.is_empty());
         run(async move {
             let (_, disk) = sim();
             let known = written(&disk, &world, config(block_bytes, codec)).await.unwrap();
-            let table = open(&disk, known).await.unwrap();
+            // With its filter in memory, and with the pieces read one by one.
+            let cache = if paged { cache_without_space_for_indexes() } else { BlockCache::new(1 << 20) };
+            let table = open_with(&disk, known, &cache).await.unwrap();
             for question in &questions {
                 ask(&table, &world, question).await;
             }
@@ -153,6 +161,65 @@ fn reads(rows: u32, question: impl Fn(&Rc<Sstable>) -> (Token, Slice, bool) + 's
         assert!(cursor.next().await.unwrap());
         sim.ops() - before
     })
+}
+
+/// Of a filter that is not in memory one piece is read, and kept for the tokens around.
+#[test]
+fn without_its_filter_in_memory_a_small_partition_costs_two_reads() {
+    run(async {
+        let (sim, disk) = sim();
+        let world = wide_world(1);
+        let known = written(&disk, &world, config(400, Codec::Lz4)).await.unwrap();
+        let table = open_with(&disk, known, &cache_without_space_for_indexes()).await.unwrap();
+        let resident = open(&disk, known).await.unwrap();
+        assert!(table.memory_bytes() + 2000 < resident.memory_bytes());
+        let reads = async |token: i64, key: &[u8]| {
+            let scope = Scope::Key(Token(token), key);
+            let span = Span { scope, slices: &[Slice::all()], reversed: false };
+            let before = sim.ops();
+            let found = listed(&mut table.cursor(span, Reading::Point)).await.unwrap().len();
+            (found, sim.ops() - before)
+        };
+        assert!(table.may_contain(Token(7)), "the piece was not read yet");
+        assert_eq!(reads(7, &[1]).await, (1, 2));
+        assert_eq!(reads(7, &[1]).await, (1, 0));
+        assert_eq!(reads(7, &[2]).await, (0, 0), "another key");
+        assert_eq!(reads(-51, &[1]).await, (0, 0), "below all of them");
+        // Tokens of other files: a piece, and then nothing.
+        let between = |token: i64| Token(token << 50);
+        let sparse: World =
+            world.into_iter().map(|((t, k), part)| ((between(t.0), k), part)).collect();
+        let (sim, disk) = super::sim();
+        let known = written(&disk, &sparse, config(400, Codec::Lz4)).await.unwrap();
+        let table = open_with(&disk, known, &cache_without_space_for_indexes()).await.unwrap();
+        let (mut denied, before) = (0, sim.ops());
+        for token in (-50..49i64).map(|token| Token((token << 50) + 5)) {
+            let scope = Scope::Key(token, &[1]);
+            let span = Span { scope, slices: &[Slice::all()], reversed: false };
+            let found = listed(&mut table.cursor(span, Reading::Point)).await.unwrap();
+            assert!(found.is_empty());
+            denied += u64::from(!table.may_contain(token));
+        }
+        // 34 pieces of three tokens; some others are not denied and read a block.
+        assert!(denied > 90 && sim.ops() - before < 50, "{denied} in {}", sim.ops() - before);
+    });
+}
+
+/// A view of a part of a file keeps that part of its filter.
+#[test]
+fn of_a_filter_only_the_pieces_of_the_view_are_loaded() {
+    run(async {
+        let (_, disk) = sim();
+        let known = written(&disk, &wide_world(1), config(400, Codec::Lz4)).await.unwrap();
+        let cache = BlockCache::new(1 << 20);
+        let all = open_with(&disk, known, &cache).await.unwrap().memory_bytes();
+        assert_eq!(cache.index_bytes(), 0, "it was closed");
+        let tokens = TokenRange { first: Token(-4), last: Token(3) };
+        let part = Sstable::open(&disk, &RelPath::root(), known, &cache, tokens).await.unwrap();
+        assert!(part.memory_bytes() + 1500 < all);
+        assert!((-4..=3).all(|token| part.may_contain(Token(token))));
+        assert_eq!(cache.index_bytes(), part.memory_bytes() as u64);
+    });
 }
 
 #[test]
