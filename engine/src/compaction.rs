@@ -6,14 +6,17 @@
 //!
 //! 1. A strategy looks at sizes, tokens and statistics and says which pieces to merge. It reads no file.
 //! 2. `rewrite` merges them into fragments that are whole, synced and read back.
-//! 3. The caller commits one manifest edit that removes the inputs and adds the outputs.
+//! 3. After each fragment one manifest edit adds it and cuts what it replaces off the inputs (`adoption.rs`): a merge
+//!    holds little more than a fragment of each run twice, and what was done when it ends early stays done.
 //!
 //! The pieces of a run share no token, so a run counts as one file, however many fragments it has.
 //!
 //! Not here: when to compact and at whose cost (the owner of the engine decides).
 
+mod adoption;
 mod job;
 mod leveled;
+mod merge_space;
 mod piece;
 mod rewrite;
 mod size_tiered;
@@ -25,5 +28,4 @@ mod unified;
 mod tests;
 
 pub use piece::{Candidate, CompactionContext};
-pub use rewrite::{Input, Output, rewrite};
 pub use strategy::{MergeTask, Strategy, Task, Why};

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::file_names::FileNames;
 use crate::garbage::Garbage;
 use crate::io::{Disk, RelPath};
+use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
 use crate::manifest::Manifest;
 use crate::read::Scratch;
@@ -69,6 +70,8 @@ pub struct Engine {
     pub(crate) row_limits: Cell<RowLimits>,
     /// A compaction is under way.
     pub(crate) compacting: Cell<bool>,
+    /// The least bytes of a fragment that is made short to save space.
+    pub(crate) fragment_bytes_min: Cell<u64>,
 }
 
 /// What a start has opened and an engine is made of.
@@ -112,6 +115,7 @@ impl Engine {
             scratch: RefCell::default(),
             row_limits: Cell::default(),
             compacting: Cell::new(false),
+            fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
         }
     }
 
@@ -158,6 +162,7 @@ impl Engine {
             size.partitions += view.sstable.statistics().partitions;
             size.resident_bytes += view.sstable.memory_bytes() as u64;
         }
+        size.runs = table.runs() as u64;
         Ok(size)
     }
 

@@ -31,8 +31,18 @@ pub const PATH_BYTES_MAX: usize = 255;
 /// An sstable is written in pieces of this.
 pub const SSTABLE_WRITE_BYTES: usize = 256 << 10;
 
-/// A compaction cuts its output at the first partition after so many bytes: the space it holds twice.
+/// A compaction cuts its output after so many bytes at the latest. What it holds twice at a time is about one fragment
+/// of each of its runs.
 pub const FRAGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Fragments are about this part of what a shard has of their table, if its strategy allows such short ones: then what
+/// a compaction holds twice is a small part of the table.
+pub const FRAGMENTS_PER_TABLE: u64 = 32;
+
+/// No fragment is made shorter than this for the sake of space: each costs a file, a sync and an edit of the manifest.
+pub const FRAGMENT_BYTES_MIN: u64 = 16 << 20;
+
+const _: () = assert!(FRAGMENT_BYTES_MIN <= FRAGMENT_BYTES_MAX);
 
 /// Density levels of the unified strategy begin here: about what one flush of a small shard writes.
 pub const UNIFIED_BASE_BYTES: u64 = 4 << 20;

@@ -31,6 +31,8 @@ pub enum Bug {
     ApplyEarly,
     /// The inputs of a compaction go before the manifest says so.
     DeleteInputsEarly,
+    /// What is left of a compaction's input begins one token too late.
+    TrimTooFar,
     /// A tombstone is purged although something outside the merge is older than it.
     PurgeEarly,
     /// A truncated table's records are replayed.
@@ -80,9 +82,10 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 6] = [
+    pub const OF_ENGINE: [Bug; 7] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
+        Bug::TrimTooFar,
         Bug::PurgeEarly,
         Bug::ReplayTruncated,
         Bug::SchemaNoSync,

@@ -106,8 +106,13 @@ impl Engine {
             let named = |view: &ViewEntry| view.sstable == entry.sstable;
             let is_named = self.manifest.state().views.values().any(named);
             let path = layout::sstable_path(entry.table, entry.sstable);
-            if !is_named && self.disk.exists(&path).await? {
-                self.disk.unlink(&path).await?;
+            if is_named {
+                continue;
+            }
+            match self.disk.unlink(&path).await {
+                // Another task was faster: a compaction may end while its table is dropped.
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -25,6 +25,8 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Compactions, and removals of files in which nothing was alive.
     pub compactions: u64,
+    /// Fragments that compactions have finished, each of which took the place of what it was made of at once.
+    pub compaction_fragments: u64,
     /// Bytes that compactions wrote.
     pub compaction_bytes: u64,
     /// Flushes and other jobs that failed and will be tried again.
@@ -58,6 +60,8 @@ pub struct TableSize {
     pub memtable_rows: u64,
     /// Parts of sstables that are this shard's.
     pub sstables: u64,
+    /// Sorted runs that these are pieces of: a partition is in at most one piece of each.
+    pub runs: u64,
     /// Memory that those files take while they are open, blocks apart.
     pub resident_bytes: u64,
 }

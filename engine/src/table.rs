@@ -11,11 +11,13 @@
 //! 4. Layers are flushed in order, so what the manifest says is flushed of a table is a prefix of its records.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::mutation::MutationRef;
 use model::schema::{self, ColumnDrops};
 use model::{TableId, Token, TokenRange};
+use uuid::Uuid;
 
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
@@ -41,6 +43,8 @@ pub(crate) struct Table {
     layers: RefCell<Vec<Layer>>,
     /// Parts of sstables, the newest data first.
     views: RefCell<Rc<[View]>>,
+    /// How many sorted runs these are pieces of.
+    runs: Cell<usize>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -132,6 +136,7 @@ impl Table {
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
+            runs: Cell::new(0),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
             flush_backoff: Backoff::default(),
@@ -211,6 +216,11 @@ impl Table {
         self.views.borrow().clone()
     }
 
+    /// How many sorted runs the views are pieces of.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.get()
+    }
+
     /// Bytes of the memtable that takes writes.
     pub(crate) fn active_bytes(&self) -> usize {
         let layers = self.layers.borrow();
@@ -272,8 +282,14 @@ impl Table {
         assert_eq!(views.len() + remove.len(), before.len(), "every view that goes was there");
         views.extend(add);
         views.sort_by_key(|view| (std::cmp::Reverse(view.newest()), view.entry.id()));
-        *self.views.borrow_mut() = views.into();
+        self.set_views(views.into());
         self.look_for_large_rows();
+    }
+
+    fn set_views(&self, views: Rc<[View]>) {
+        let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
+        self.runs.set(runs.len());
+        *self.views.borrow_mut() = views;
     }
 
     /// Whether writes must be looked at for what they make of a large row.
@@ -303,7 +319,7 @@ impl Table {
     /// Throws away these layers, and all views; how many bytes of memory that frees.
     pub(crate) fn clear(&self, dropped: &[Layer]) -> usize {
         self.epoch.set(self.epoch.get() + 1);
-        *self.views.borrow_mut() = Rc::new([]);
+        self.set_views(Rc::new([]));
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {
             let goes = dropped.iter().any(|victim| Rc::ptr_eq(&victim.memtable, &layer.memtable));

@@ -21,6 +21,8 @@ use uuid::Uuid;
 
 const TABLE: TableId = TableId(Uuid::from_u128(7));
 const KEYS: u8 = 40;
+/// Bytes of a value, which are all the same.
+const VALUE_BYTES: usize = 300;
 /// Seconds: long after every tombstone's grace.
 const LATER_S: u32 = 2_000_000_000;
 
@@ -59,7 +61,8 @@ fn record(key: u8, value: Option<u8>, timestamp: i64) -> Vec<u8> {
     match value {
         None => m.delete_partition(Deletion { timestamp, local_s: 100 }),
         Some(value) => m.row(&[], |out| {
-            let cell = Cell::live(ColumnId(1), timestamp, std::slice::from_ref(&value));
+            let value = [value; VALUE_BYTES];
+            let cell = Cell::live(ColumnId(1), timestamp, &value);
             RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
         }),
     }
@@ -364,4 +367,80 @@ fn whichever_operation_fails_readers_see_the_same_and_it_is_tried_again() {
         });
     }
     assert!(failed.get() > 20, "{} failed", failed.get());
+}
+
+/// Four runs of the same keys, of which a merge is adopted in many pieces.
+async fn four_runs(disk: &Disk, exec: &SimExec) -> Shard {
+    let mut shard = Shard::create(disk, exec).await;
+    shard.engine.set_fragment_bytes_min(50);
+    for round in 0..4 {
+        shard.round(round).await;
+    }
+    shard
+}
+
+#[test]
+fn a_power_cut_between_two_adoptions_leaves_what_was_adopted_and_the_rest_of_the_inputs() {
+    let (between, is_over) = (Rc::new(Slot::new(0)), Rc::new(Slot::new(false)));
+    for nth in (0..).step_by(9) {
+        let (between, over) = (between.clone(), is_over.clone());
+        on_sim(nth, async move |sim, disk, exec| {
+            let shard = four_runs(&disk, &exec).await;
+            sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
+            let engine = shard.engine.clone();
+            let ended = over.clone();
+            exec.spawn(async move {
+                run_jobs(&engine, 1).await;
+                ended.set(true);
+            });
+            while !over.get() && !sim.is_crashed() {
+                yield_now().await;
+            }
+            let disk = Disk::Sim(sim.crash(nth, Crash::Random));
+            let again = open(&disk, &exec, 3).await;
+            assert_eq!(all(&again).await, shard.oracle, "operation {nth}");
+            let size = again.table_size(TABLE).unwrap();
+            if over.get() {
+                assert!(size.runs == 1 && size.sstables > 4, "{size:?}");
+            }
+            let is_between = size.runs > 1 && size.sstables > size.runs;
+            between.set(between.get() + usize::from(is_between));
+            run_jobs(&again, 1).await;
+            assert_eq!(all(&again).await, shard.oracle, "operation {nth}, and compacted");
+        });
+        if is_over.get() {
+            break;
+        }
+    }
+    assert!(between.get() > 10, "{} cuts between two adoptions", between.get());
+}
+
+#[test]
+fn a_merge_of_a_run_of_fragments_never_needs_its_space_twice() {
+    on_sim(1, async |sim, disk, exec| {
+        let mut shard = four_runs(&disk, &exec).await;
+        run_jobs(&shard.engine, 1).await;
+        for round in 4..7 {
+            shard.round(round).await;
+        }
+        let dir = layout::table_dir(TABLE.0);
+        let on_disk = async || {
+            let files = disk.list(&dir).await.unwrap();
+            files.iter().filter_map(|file| Some(sim.bytes(&dir.join(&file.name))?.len())).sum()
+        };
+        let (before, mut most): (usize, usize) = (on_disk().await, 0);
+        let (engine, ended) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+        let end = ended.clone();
+        exec.spawn(async move {
+            run_jobs(&engine, 1).await;
+            end.set(true);
+        });
+        while !ended.get() {
+            most = most.max(on_disk().await);
+            yield_now().await;
+        }
+        let stats = shard.engine.stats();
+        assert!(stats.compactions == 2 && stats.compaction_fragments > 15, "{stats:?}");
+        assert!(most < before * 3 / 2, "{before} bytes before, {most} meanwhile");
+    });
 }

@@ -1,35 +1,35 @@
-//! Compaction of a shard's tables: what to merge now, and the edit that makes it so.
+//! Compaction of a shard's tables: what to merge now.
 //!
 //! ```text
-//! views ─► strategy ─► rewrite ─► open the outputs ─► manifest { remove, add } ─► swap ─► delete the inputs
+//! views ─► strategy ─► Plan ─┬─► merge: rewrite, fragment by fragment (adoption.rs)
+//!                            └─► drop: manifest { remove } ─► delete
 //! ```
 //!
-//! 1. Until the manifest names the outputs the inputs are the data; a failure before that removes the outputs.
-//!    After a failed commit they stay until the next start: the manifest may name them.
-//! 2. The swap happens without an await after the commit. Readers keep the views they took.
-//! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
-//! 4. A tombstone goes only if, when its partition is merged, no memtable and no view outside the merge holds
-//!    anything older of it. The log holds nothing of the table that is neither in memtables nor in views.
+//! 1. A plan is made of the views as they are now, without an await; what it says of a table that changes meanwhile
+//!    is looked at again when the turn is taken.
+//! 2. Inputs of a merge that would make it fail again are left alone from then on (quarantine), and the table is not
+//!    tried again for a while.
 //!
 //! One compaction at a time in a shard: it has one core and one share of it.
+//!
+//! Not here: how an output takes the place of its inputs (`adoption.rs`), how much disk that takes (`merge_space.rs`).
 
 use std::rc::Rc;
 
 use model::options::{TableOptions, TombstoneGc};
-use model::schema;
-use model::{TableId, Token, TokenRange};
-use uuid::Uuid;
+use model::{TableId, Token};
 
+use super::adoption::RunningMerge;
+use super::merge_space::space_for;
 use super::piece::{Candidate, CompactionContext};
-use super::rewrite::{Input, Output, rewrite};
+use super::rewrite::{Output, rewrite};
 use super::strategy::{MergeTask, Strategy, Task};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
 use crate::limits::JOB_QUARANTINE_FAILURES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
-use crate::planted::{Bug, planted};
-use crate::sstable::{WriterConfig, WrittenSstable};
+use crate::sstable::WriterConfig;
 use crate::table::{Table, View};
 
 /// What is to become of some views of a table.
@@ -98,23 +98,19 @@ impl Engine {
         if self.compacting.replace(true) {
             return Ok(());
         }
-        let result = match &plan.task {
+        let result = match plan.task {
             Task::Drop { .. } => self.drop_dead(table, now_s).await,
-            Task::Merge(task) => self.merge(table, &plan, task, now_s, pause).await,
+            Task::Merge(_) => self.merge(table, plan, now_s, pause).await,
         };
         assert!(self.compacting.replace(false), "one compaction at a time");
         table.compact_backoff.ended(&result, now_s);
-        result.map_err(|error| {
-            self.counters.count(|s| s.jobs_failed += 1);
-            self.part_from(table, &plan, error)
-        })
+        result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
     /// Puts those inputs of a failed merge in quarantine that would make it fail again, so that the others are merged
     /// without them; gives the error with the table's name.
-    fn part_from(&self, table: &Table, plan: &Plan, error: Error) -> Error {
+    fn part_from(&self, table: &Table, inputs: &[View], error: Error) -> Error {
         let quarantine = |holds: &dyn Fn(&View) -> bool| {
-            let inputs = plan.inputs();
             let found = inputs.iter().filter(|view| holds(view));
             let count = found.map(|view| table.put_in_quarantine(view.entry.id())).count();
             self.counters.count(|s| s.files_quarantined += count as u64);
@@ -128,7 +124,7 @@ impl Engine {
                 Error::RowTooLarge { table: name.into(), key, bytes }
             }
             Error::Corrupt { ref file, .. }
-                if table.compact_backoff.failures() >= JOB_QUARANTINE_FAILURES =>
+                if table.compact_backoff.failures() + 1 >= JOB_QUARANTINE_FAILURES =>
             {
                 quarantine(&|view| {
                     let path = layout::sstable_path(view.entry.table, view.entry.sstable);
@@ -147,152 +143,55 @@ impl Engine {
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
-        let inputs = plan.inputs();
-        match self.swap(table, table.epoch(), &inputs, Vec::new()).await? {
-            true => self.delete_inputs(&inputs).await,
-            false => Ok(()),
+        let gone: Vec<ViewEntry> = plan.inputs().iter().map(|view| view.entry).collect();
+        let remove: Vec<ViewId> = gone.iter().map(ViewEntry::id).collect();
+        let epoch = table.epoch();
+        self.manifest.commit(&Edit { remove: remove.clone(), ..Edit::default() }).await?;
+        self.counters.count(|s| s.compactions += 1);
+        if table.epoch() == epoch {
+            table.replace_views(&remove, []);
         }
+        self.delete_used(&gone).await
     }
 
     async fn merge(
         &self,
         table: &Table,
-        plan: &Plan,
-        task: &MergeTask,
+        plan: Plan,
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let (epoch, definition, inputs) = (table.epoch(), table.definition(), plan.inputs());
-        self.check_free_space(&inputs).await?;
-        let dir = layout::table_dir(definition.id.0);
-        let config = WriterConfig::of_table(&definition);
-        let (fragment_bytes, gc_before_s) = (task.fragment_bytes, plan.gc_before_s);
-        let drops = table.drops();
-        let row_bytes_max = self.row_limits.get().compacted_bytes_max;
-        let output =
-            Output { dir, config, fragment_bytes, now_s, gc_before_s, drops, row_bytes_max };
-        let merged: Vec<Input> = inputs
-            .iter()
-            .map(|view| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens })
-            .collect();
-        let oldest = |token: Token, key: &[u8]| oldest_elsewhere(table, &inputs, token, key);
-        let new_id = || self.names.next();
-        let finished =
-            rewrite(&self.disk, &merged, &output, oldest, new_id, async || pause().await).await?;
-        drop(merged);
-        let outputs = match self.open_outputs(&definition, &finished, task.level).await {
-            Ok(outputs) => outputs,
-            // Nothing names them yet.
-            Err(error) => {
-                self.unlink_outputs(&definition, &finished).await?;
-                return Err(error);
-            }
+        let inputs = plan.inputs();
+        let Plan { views, task: Task::Merge(task), gc_before_s } = plan else {
+            unreachable!("only called for a merge")
         };
-        let turn = self.turn.take().await;
-        match self.swap(table, epoch, &inputs, outputs).await {
-            // The outputs are the data now, however the deletion of the inputs ends.
-            Ok(true) => self.delete_inputs(&inputs).await,
-            // The commit has changed nothing.
-            unchanged @ (Ok(false) | Err(Error::DiskFull { .. })) => {
-                drop(turn);
-                self.unlink_outputs(&definition, &finished).await?;
-                unchanged.map(drop)
-            }
-            Err(error) => Err(error),
-        }
+        // What is used up on the way must not be held open.
+        drop(views);
+        let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
+        let space_bytes = space_for(&inputs, fragment_bytes);
+        // Before anything is awaited: the inputs are of this epoch of the table.
+        let merge = RunningMerge::new(self, table, (inputs, task.level), pause);
+        self.check_free_space(space_bytes).await?;
+        let output = Output {
+            dir: layout::table_dir(merge.definition().id.0),
+            config: WriterConfig::of_table(merge.definition()),
+            fragment_bytes,
+            now_s,
+            gc_before_s,
+            drops: table.drops(),
+            row_bytes_max: self.row_limits.get().compacted_bytes_max,
+        };
+        let result = rewrite(&self.disk, merge.to_merge(), &output, &merge).await;
+        let left = merge.into_inputs();
+        result.map_err(|error| self.part_from(table, &left, error))
     }
 
     /// Deletes the files of views that a commit has removed. After an error the rest stay until the next start.
-    async fn delete_inputs(&self, inputs: &[View]) -> Result<()> {
-        let removed: Vec<ViewEntry> = inputs.iter().map(|view| view.entry).collect();
-        let deleted = self.delete_files(&removed).await;
+    pub(super) async fn delete_used(&self, gone: &[ViewEntry]) -> Result<()> {
+        let deleted = self.delete_files(gone).await;
         self.space.freed();
         deleted
     }
-
-    async fn unlink_outputs(
-        &self,
-        definition: &schema::Table,
-        finished: &[WrittenSstable],
-    ) -> Result<()> {
-        for finished in finished {
-            let path = layout::sstable_path(definition.id.0, finished.id.0);
-            self.disk.unlink(&path).await?;
-        }
-        Ok(())
-    }
-
-    async fn open_outputs(
-        &self,
-        definition: &schema::Table,
-        finished: &[WrittenSstable],
-        level: u8,
-    ) -> Result<Vec<View>> {
-        let run = finished.first().map_or(Uuid::nil(), |first| first.id.0);
-        let mut views = Vec::new();
-        for finished in finished {
-            let entry = ViewEntry::of_written(finished, definition.id, run, level);
-            views.push(View::open(&self.disk, entry, &self.cache).await?);
-        }
-        Ok(views)
-    }
-
-    /// Commits the change of views and makes it seen; `false` if the table was emptied since `epoch`. After
-    /// `DiskFull` everything is as it was; after any other error the manifest may name the outputs.
-    async fn swap(
-        &self,
-        table: &Table,
-        epoch: u64,
-        inputs: &[View],
-        outputs: Vec<View>,
-    ) -> Result<bool> {
-        if table.epoch() != epoch {
-            return Ok(false);
-        }
-        let id = table.definition().id.0;
-        let (gone, come) = (tokens_of(inputs), tokens_of(&outputs));
-        assert!(inputs.iter().chain(&outputs).all(|view| view.entry.table == id), "of one table");
-        let inside =
-            |come: TokenRange| gone.is_some_and(|gone| gone.intersection(&come) == Some(come));
-        assert!(come.is_none_or(inside), "what comes out was in what went in");
-        let remove: Vec<ViewId> = inputs.iter().map(|view| view.entry.id()).collect();
-        let add: Vec<ViewEntry> = outputs.iter().map(|view| view.entry).collect();
-        let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
-        if planted(Bug::DeleteInputsEarly) {
-            for view in inputs.iter().filter(|view| !view.entry.shared) {
-                let path = layout::sstable_path(view.entry.table, view.entry.sstable);
-                self.disk.unlink(&path).await?;
-            }
-        }
-        self.manifest.commit(&edit).await?;
-        self.counters.count(|s| {
-            s.compactions += 1;
-            s.compaction_bytes += add.iter().map(|view| view.file_bytes).sum::<u64>();
-        });
-        if table.epoch() == epoch {
-            table.replace_views(&remove, outputs);
-        } else {
-            // Dropped during the commit.
-            self.garbage.add(table.definition().id.0, add);
-        }
-        Ok(true)
-    }
-
-    /// Refuses a merge whose output may not fit on the disk.
-    async fn check_free_space(&self, inputs: &[View]) -> Result<()> {
-        let bytes: u64 = inputs.iter().map(|view| view.entry.file_bytes).sum();
-        if self.disk.free_space().await?.free_bytes < bytes {
-            return Err(Error::DiskFull { file: "the output of a compaction".into() });
-        }
-        Ok(())
-    }
-}
-
-/// From the first to the last token of these views; `None` if there are none.
-fn tokens_of(views: &[View]) -> Option<TokenRange> {
-    let first = views.iter().map(|view| view.entry.tokens.first).min()?;
-    let last = views.iter().map(|view| view.entry.tokens.last).max()?;
-    Some(TokenRange { first, last })
 }
 
 /// What the strategy of a table proposes now.
@@ -317,16 +216,13 @@ fn plan(
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
     let context =
         CompactionContext { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
-    let piece = |view: &View| Candidate {
-        shared: view.entry.shared,
-        busy: table.is_in_quarantine(view.entry.id()),
-        ..Candidate::of_view(
-            &view.sstable,
-            view.entry.tokens,
-            view.entry.run,
-            view.entry.level,
-            &context,
-        )
+    let piece = |view: &View| {
+        let ViewEntry { tokens, run, level, file_bytes, .. } = view.entry;
+        let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context);
+        // Most of a file is of no use when its merge has ended early: then it is rewritten like one of several owners.
+        let is_remnant = piece.bytes < file_bytes / 2;
+        let busy = table.is_in_quarantine(view.entry.id());
+        Candidate { shared: view.entry.shared || is_remnant, busy, ..piece }
     };
     let pieces: Vec<Candidate> = views.iter().map(piece).collect();
     let task = ask(&strategy, &pieces, &context)?;
@@ -343,21 +239,4 @@ fn gc_before_s(options: &TableOptions, now_s: u32) -> u32 {
             now_s.saturating_sub(u32::try_from(options.gc_grace_seconds).unwrap_or(0))
         }
     }
-}
-
-/// Nothing of the partition that is outside the merge is older than this.
-fn oldest_elsewhere(table: &Table, inputs: &[View], token: Token, key: &[u8]) -> i64 {
-    if planted(Bug::PurgeEarly) {
-        return i64::MAX;
-    }
-    let layers = table.layers();
-    let in_memory = layers.iter().filter_map(|layer| {
-        let memtable = layer.memtable.borrow();
-        memtable.get(token, key).and(memtable.oldest())
-    });
-    let merged = |view: &View| inputs.iter().any(|input| input.entry.id() == view.entry.id());
-    let views = table.views();
-    let others = views.iter().filter(|view| view.may_contain(token) && !merged(view));
-    let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
-    in_memory.chain(on_disk).min().unwrap_or(i64::MAX)
 }

@@ -2,16 +2,25 @@
 //!
 //! ```text
 //! view ─┐
-//! view ─┼─► Merge ─► what is covered goes, what expired dies, old tombstones are purged ─► Writer
-//! view ─┘                                                            (a fragment ends at a partition)
+//! view ─┼─► Merge ─► what is covered goes, what expired dies, old tombstones are purged ─► Writer ─► adopt
+//! view ─┘                                     (a fragment ends between two tokens)
 //! ```
+//!
+//! 1. Partitions are merged in order into a fragment, until it is long enough and the token changes.
+//! 2. The fragment is finished (written, synced, read back) and the caller takes it over: it says that the data of
+//!    all tokens before the next one is in the fragments so far, and that what is merged begins at the next one.
+//! 3. The same again, until nothing is left to merge or the caller wants no more.
 //!
 //! Invariants
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
 //! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
 //!    can hold something it covers: the caller says so for each partition, at the time it is merged.
-//! 3. After an error no output is left, unless its deletion fails too: the next start deletes what no manifest names.
+//! 3. Partitions of one token are never in two fragments: a view can be cut between any two fragments.
+//! 4. A file that is used up is closed: once it is unlinked its space is free, however long the merge goes on.
+//! 5. After an error no output is left but what the caller has taken over, unless its deletion fails too: the next
+//!    start deletes what no manifest names.
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use model::row::{Purge, RowRef, compact};
@@ -26,113 +35,137 @@ use crate::sstable::{
     Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
 
+/// What a partition and what a row costs to merge beside its bytes, in bytes: many small ones are work, too.
+const ENTRY_COST_BYTES: usize = 64;
+
 /// A view to be merged.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// The file that is read.
-    pub sstable: Rc<Sstable>,
+    pub(crate) sstable: Rc<Sstable>,
     /// The part of it.
-    pub tokens: TokenRange,
+    pub(crate) tokens: TokenRange,
 }
 
 /// How the outputs are made.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub(crate) struct Output {
     /// Where they go.
-    pub dir: RelPath,
+    pub(crate) dir: RelPath,
     /// How they are written.
-    pub config: WriterConfig,
-    /// A fragment is ended at the first partition after so many bytes.
-    pub fragment_bytes: u64,
+    pub(crate) config: WriterConfig,
+    /// A fragment is ended at the first change of the token after so many bytes.
+    pub(crate) fragment_bytes: u64,
     /// The second at which expiry is judged.
-    pub now_s: u32,
+    pub(crate) now_s: u32,
     /// Tombstones made before this second are past `gc_grace_seconds`.
-    pub gc_before_s: u32,
+    pub(crate) gc_before_s: u32,
     /// Columns whose cells went with them.
-    pub drops: Rc<ColumnDrops>,
+    pub(crate) drops: Rc<ColumnDrops>,
     /// A longer row is [`Error::RowTooLarge`].
-    pub row_bytes_max: u64,
+    pub(crate) row_bytes_max: u64,
 }
 
-/// Merges the inputs; gives the finished fragments in token order, none if nothing is left.
-///
-/// - `oldest_elsewhere(token, key)`: nothing of this partition outside the inputs is older than this;
-///   `i64::MIN` if that is not known.
-/// - `new_id` names the outputs.
-/// - `pause` is awaited about every [`COMPACTION_STEP_BYTES`], so that others get their turn.
-pub async fn rewrite(
+/// What a merge asks of the one who runs it.
+pub(crate) trait Caller {
+    /// Nothing of this partition outside the inputs is older than this, in microseconds; `i64::MIN` if that is not
+    /// known.
+    fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64;
+
+    /// The name of one more output.
+    fn name(&self) -> SstableId;
+
+    /// Returns when others had their turn. Awaited about every [`COMPACTION_STEP_BYTES`].
+    async fn pause(&self);
+
+    /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
+    /// are merged up to the token `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
+    /// the file, also after an error, is the caller's affair.
+    async fn adopt(
+        &self,
+        fragment: Option<WrittenSstable>,
+        rest: Option<Token>,
+    ) -> Result<ControlFlow<()>>;
+}
+
+/// Merges the inputs, and gives the caller one finished fragment after another, in the order of their tokens.
+pub(crate) async fn rewrite(
     disk: &Disk,
-    inputs: &[Input],
+    inputs: Vec<Input>,
     output: &Output,
-    oldest_elsewhere: impl Fn(Token, &[u8]) -> i64,
-    mut new_id: impl FnMut() -> SstableId,
-    pause: impl AsyncFnMut(),
-) -> Result<Vec<WrittenSstable>> {
-    let mut fragments = Fragments { disk, output, writer: None, finished: Vec::new() };
-    let merged = merge(inputs, &mut fragments, oldest_elsewhere, &mut new_id, pause).await;
+    caller: &impl Caller,
+) -> Result<()> {
+    let mut fragments = Fragments { disk, output, caller, writer: None, last: None };
+    let merged = merge(inputs, &mut fragments).await;
     let ended = match merged {
-        Ok(()) => fragments.end().await,
-        error => error,
+        Ok(ControlFlow::Continue(())) => fragments.end(None).await.map(drop),
+        Ok(ControlFlow::Break(())) => Ok(()),
+        Err(error) => Err(error),
     };
-    match ended {
-        Ok(()) => Ok(fragments.finished),
-        Err(error) => {
-            fragments.abandon().await;
-            Err(error)
-        }
+    if ended.is_err() {
+        fragments.abandon().await;
     }
+    ended
 }
 
 /// The files of one rewrite: fragments of a run, not of a partition (`cursor::Fragment`).
-struct Fragments<'a> {
+struct Fragments<'a, C> {
     disk: &'a Disk,
     output: &'a Output,
+    caller: &'a C,
     writer: Option<(SstableId, Writer)>,
-    finished: Vec<WrittenSstable>,
+    /// The last token of what was adopted.
+    last: Option<Token>,
 }
 
-impl Fragments<'_> {
-    /// The writer for the next partition.
-    async fn writer(&mut self, new_id: &mut impl FnMut() -> SstableId) -> Result<&mut Writer> {
+impl<C: Caller> Fragments<'_, C> {
+    /// Whether the fragment is long enough.
+    fn is_full(&self) -> bool {
         let bytes = self.writer.as_ref().map_or(0, |(_, writer)| writer.bytes());
-        if bytes >= self.output.fragment_bytes {
-            self.end().await?;
-        }
+        bytes >= self.output.fragment_bytes
+    }
+
+    /// The writer for the next partition.
+    fn writer(&mut self) -> &mut Writer {
         let begin = || {
-            let id = new_id();
+            let id = self.caller.name();
             (id, Writer::new(self.disk, &self.output.dir, id, self.output.config.clone()))
         };
-        Ok(&mut self.writer.get_or_insert_with(begin).1)
+        &mut self.writer.get_or_insert_with(begin).1
     }
 
-    async fn end(&mut self) -> Result<()> {
-        let Some((id, writer)) = self.writer.take() else { return Ok(()) };
-        match writer.finish().await {
-            Ok(Some(finished)) => {
-                let tokens = |written: &WrittenSstable| written.statistics.tokens;
-                let first = tokens(&finished).first;
-                let follows = self.finished.last().is_none_or(|last| tokens(last).last <= first);
-                assert!(follows, "the fragments of a run follow one another");
-                self.finished.push(finished);
-                Ok(())
-            }
-            Ok(None) => Ok(()),
-            Err(error) => {
-                self.unlink(id).await;
-                Err(error)
-            }
+    /// Ends the fragment, if there is one, and gives it to the caller; what is merged begins at `rest` now.
+    async fn end(&mut self, rest: Option<Token>) -> Result<ControlFlow<()>> {
+        let finished = match self.writer.take() {
+            None => None,
+            Some((id, writer)) => match writer.finish().await {
+                Ok(finished) => finished,
+                Err(error) => {
+                    self.unlink(id).await;
+                    return Err(error);
+                }
+            },
+        };
+        if let Some(finished) = &finished {
+            let tokens = finished.statistics.tokens;
+            let follows = self.last.is_none_or(|last| last < tokens.first);
+            assert!(follows, "the fragments of a run share no token");
+            assert!(
+                rest.is_none_or(|rest| tokens.last < rest),
+                "what is merged is before the rest"
+            );
+            self.last = Some(tokens.last);
         }
+        self.caller.adopt(finished, rest).await
     }
 
-    /// Removes every output. What cannot be removed is named by no manifest, and so goes at the next start.
+    /// Removes what was not taken over. What cannot be removed is named by no manifest, and so goes at the next
+    /// start.
     async fn abandon(&mut self) {
         if let Some((id, writer)) = self.writer.take()
             && writer.abandon().await.is_err()
         {
             self.unlink(id).await;
-        }
-        for finished in std::mem::take(&mut self.finished) {
-            self.unlink(finished.id).await;
         }
     }
 
@@ -143,52 +176,95 @@ impl Fragments<'_> {
     }
 }
 
-async fn merge(
-    inputs: &[Input],
-    fragments: &mut Fragments<'_>,
-    oldest_elsewhere: impl Fn(Token, &[u8]) -> i64,
-    new_id: &mut impl FnMut() -> SstableId,
-    mut pause: impl AsyncFnMut(),
-) -> Result<()> {
+/// Merges until the inputs are used up, or the caller wants no more.
+async fn merge<C: Caller>(
+    inputs: Vec<Input>,
+    fragments: &mut Fragments<'_, C>,
+) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
-    let cursors: Vec<SstableCursor<'_>> = inputs
-        .iter()
-        .map(|input| {
-            let scope = Scope::Range(input.tokens);
-            let span = Span { scope, slices: &slices, reversed: false };
-            input.sstable.cursor(span, Reading::Compaction)
-        })
-        .collect();
-    let mut merged = Merge::new(cursors, false);
-    let output = fragments.output;
+    let lanes: Vec<Lane<'_>> = inputs.iter().map(|input| Lane::new(input, &slices)).collect();
+    // A file is closed when its lane is at its end.
+    drop(inputs);
+    let mut merged = Merge::new(lanes, false);
+    let (output, caller) = (fragments.output, fragments.caller);
     let drops = output.drops.clone();
-    let (mut left, mut bytes) = (Left::default(), 0);
+    let (mut left, mut bytes, mut last) = (Left::default(), 0, None);
     while merged.next_partition().await? {
+        let token = merged.head().token;
+        let may_cut = last.replace(token).is_some_and(|last| last < token);
+        if may_cut && fragments.is_full() && fragments.end(Some(token)).await?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         let head = merged.head();
         let purge = Purge {
-            now_s: fragments.output.now_s,
-            gc_before_s: fragments.output.gc_before_s,
-            oldest_elsewhere: oldest_elsewhere(head.token, head.key),
+            now_s: output.now_s,
+            gc_before_s: output.gc_before_s,
+            oldest_elsewhere: caller.oldest_elsewhere(head.token, head.key),
             drops: Some(&drops),
         };
         check_row(head.static_row, head.key, output)?;
-        let writer = fragments.writer(new_id).await?;
-        bytes += head.key.len();
-        left.head(&head, purge, writer);
-        while merged.next().await? {
+        let writer = fragments.writer();
+        bytes += left.head(&head, purge, writer);
+        loop {
+            if bytes >= COMPACTION_STEP_BYTES {
+                bytes = 0;
+                writer.drain().await?;
+                caller.pause().await;
+            }
+            if !merged.next().await? {
+                break;
+            }
             let fragment = merged.fragment();
             if let Fragment::Row { row, .. } = fragment {
                 check_row(Some(row), merged.head().key, output)?;
             }
             bytes += left.fragment(&fragment, writer);
-            if bytes >= COMPACTION_STEP_BYTES {
-                bytes = 0;
-                writer.drain().await?;
-                pause().await;
-            }
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
+}
+
+/// An input as a lane of the merge: it lets go of its file when it has shown everything.
+#[derive(Debug)]
+struct Lane<'c>(Option<SstableCursor<'c>>);
+
+impl<'c> Lane<'c> {
+    fn new(input: &Input, slices: &'c [Slice]) -> Lane<'c> {
+        let scope = Scope::Range(input.tokens);
+        let span = Span { scope, slices, reversed: false };
+        Lane(Some(input.sstable.cursor(span, Reading::Compaction)))
+    }
+
+    #[inline]
+    fn shown(&self) -> &SstableCursor<'c> {
+        self.0.as_ref().expect("a lane at its end is not asked what it shows")
+    }
+}
+
+impl Cursor for Lane<'_> {
+    async fn next_partition(&mut self) -> Result<bool> {
+        let Some(cursor) = &mut self.0 else { return Ok(false) };
+        let found = cursor.next_partition().await?;
+        if !found {
+            self.0 = None;
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn head(&self) -> Head<'_> {
+        self.shown().head()
+    }
+
+    async fn next(&mut self) -> Result<bool> {
+        let cursor = self.0.as_mut().expect("a lane at its end is not asked for more");
+        cursor.next().await
+    }
+
+    #[inline]
+    fn fragment(&self) -> Fragment<'_> {
+        self.shown().fragment()
+    }
 }
 
 /// Refuses a row that is too long for a file: it was merged of more writes than are taken today.
@@ -217,7 +293,8 @@ impl Default for Left<'_> {
 }
 
 impl<'t> Left<'t> {
-    fn head(&mut self, head: &Head<'_>, purge: Purge<'t>, writer: &mut Writer) {
+    /// Writes what is left of the head; gives what that cost, in bytes.
+    fn head(&mut self, head: &Head<'_>, purge: Purge<'t>, writer: &mut Writer) -> usize {
         self.purge = purge;
         self.partition = head.deletion;
         self.in_force = Deletion::NONE;
@@ -229,9 +306,11 @@ impl<'t> Left<'t> {
             static_row: has_static.then_some(RowRef::trusted(&self.row)),
             ..*head
         });
+        let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
+        ENTRY_COST_BYTES + head.key.len() + static_bytes
     }
 
-    /// Writes what is left of the fragment; gives the bytes that were looked at.
+    /// Writes what is left of the fragment; gives what that cost, in bytes.
     fn fragment(&mut self, fragment: &Fragment<'_>, writer: &mut Writer) -> usize {
         match *fragment {
             Fragment::Change { position, deletion } => {
@@ -240,7 +319,7 @@ impl<'t> Left<'t> {
                 let gone = needless || self.purge.drops(deletion);
                 let deletion = if gone { Deletion::NONE } else { deletion };
                 writer.fragment(&Fragment::Change { position, deletion });
-                position.len()
+                ENTRY_COST_BYTES + position.len()
             }
             Fragment::Row { clustering, row } => {
                 self.row.clear();
@@ -249,7 +328,7 @@ impl<'t> Left<'t> {
                     let row = RowRef::trusted(&self.row);
                     writer.fragment(&Fragment::Row { clustering, row });
                 }
-                clustering.len() + row.bytes().len()
+                ENTRY_COST_BYTES + clustering.len() + row.bytes().len()
             }
         }
     }

@@ -185,7 +185,7 @@ impl Writer {
 
     /// Bytes the file would have about now.
     pub fn bytes(&self) -> u64 {
-        self.output.offset() + self.index.len() as u64
+        self.output.offset() + (self.block.bytes() + self.index.len()) as u64
     }
 
     /// Whether [`Writer::drain`] has something to write.

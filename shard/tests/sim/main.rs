@@ -103,6 +103,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.lost,
         all.flushes,
         all.compactions,
+        all.adopted,
         all.truncated,
         all.altered,
         all.failed,

@@ -22,6 +22,9 @@ use uuid::Uuid;
 
 use crate::oracle::{Cells, Seen, short};
 
+/// What a fragment has at least here.
+const FRAGMENT_BYTES_MIN: u64 = 500;
+
 /// How a node of so many shards is opened.
 fn config(shards: usize, sync: SyncMode) -> NodeConfig {
     NodeConfig {
@@ -70,6 +73,8 @@ pub(crate) async fn open(
     let mut engines = Vec::new();
     for shard in sharder.all() {
         let engine = Rc::new(open_engine(disk, &config, &booted, shard, seed()).await?);
+        // So that compactions of little data are adopted in several pieces.
+        engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
         let driven = engine.clone();
         exec.spawn(async move {
             driven.drive_log().await;

@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) altered_late: u64,
     /// Compactions, and files removed because nothing in them was alive.
     pub(crate) compactions: u64,
+    /// Fragments that a compaction put in the place of a part of its inputs, before its last.
+    pub(crate) adopted: u64,
     /// Scans of a table of a shard that were compared with the oracle.
     pub(crate) compared: u64,
     /// Reads of a partition while it was written to.
@@ -69,6 +71,7 @@ impl Tally {
         self.altered += other.altered;
         self.altered_late += other.altered_late;
         self.compactions += other.compactions;
+        self.adopted += other.adopted;
         self.compared += other.compared;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;

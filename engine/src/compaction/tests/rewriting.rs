@@ -1,6 +1,8 @@
 //! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
 
+use std::cell::{Cell as Slot, RefCell};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use model::cell::Life;
@@ -10,11 +12,15 @@ use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::super::{Input, Output, rewrite};
+use super::super::rewrite::{Caller, Input, Output, rewrite};
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::error::Result;
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use crate::sstable::{Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
+use crate::sstable::{
+    Codec, Reading, Sstable, SstableId, SstableIdentity, Writer, WriterConfig, WrittenSstable,
+    file_name,
+};
 
 const TABLE: TableId = TableId(Uuid::from_u128(7));
 const NOW_S: u32 = 50;
@@ -229,25 +235,76 @@ fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
     }
 }
 
+/// Runs merges, and sees after each fragment what a reader sees then.
+struct Runner<'t> {
+    disk: &'t Disk,
+    inputs: &'t [Input],
+    others: &'t [Input],
+    number: Slot<u128>,
+    adopted: RefCell<Vec<Input>>,
+    /// A reader sees this at [`NOW_S`], all the time.
+    seen: Sight,
+    /// After so many fragments the merge is stopped.
+    fragments_max: usize,
+}
+
+impl<'t> Runner<'t> {
+    async fn new(disk: &'t Disk, inputs: &'t [Input], others: &'t [Input]) -> Runner<'t> {
+        let all: Vec<Input> = inputs.iter().chain(others).cloned().collect();
+        let (number, adopted) = (Slot::new(1000), RefCell::default());
+        let seen = sight(&all, NOW_S).await;
+        Runner { disk, inputs, others, number, adopted, seen, fragments_max: usize::MAX }
+    }
+
+    /// All there is when the inputs begin at `rest`.
+    fn there(&self, rest: Option<Token>) -> Vec<Input> {
+        let rest = rest.map(|first| TokenRange { first, last: TokenRange::ALL.last });
+        let left = self.inputs.iter().filter_map(|input| {
+            let tokens = input.tokens.intersection(&rest?)?;
+            Some(Input { tokens, ..input.clone() })
+        });
+        let adopted = self.adopted.borrow();
+        left.chain(adopted.iter().chain(self.others).cloned()).collect()
+    }
+}
+
+impl Caller for Runner<'_> {
+    fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
+        let holds = |o: &&Input| o.tokens.contains(token) && o.sstable.may_contain(token);
+        let may = self.others.iter().filter(holds);
+        may.map(|o| o.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
+    }
+
+    fn name(&self) -> SstableId {
+        self.number.set(self.number.get() + 1);
+        id(self.number.get())
+    }
+
+    async fn pause(&self) {}
+
+    async fn adopt(
+        &self,
+        fragment: Option<WrittenSstable>,
+        rest: Option<Token>,
+    ) -> Result<ControlFlow<()>> {
+        if let Some(fragment) = fragment {
+            let known = SstableIdentity { id: fragment.id, table: TABLE, proof: fragment.proof };
+            let opened = whole(&open(self.disk, known).await);
+            self.adopted.borrow_mut().push(opened);
+        }
+        assert_eq!(sight(&self.there(rest), NOW_S).await, self.seen, "with the rest from {rest:?}");
+        Ok(match self.adopted.borrow().len() < self.fragments_max {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    }
+}
+
 /// Rewrites the inputs while the others stay, and gives what there is afterwards.
 async fn rewritten(disk: &Disk, inputs: &[Input], others: &[Input], output: &Output) -> Vec<Input> {
-    let oldest = |token: Token, _: &[u8]| {
-        let may =
-            others.iter().filter(|o| o.tokens.contains(token) && o.sstable.may_contain(token));
-        may.map(|o| o.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
-    };
-    let mut number = 1000;
-    let new_id = || {
-        number += 1;
-        id(number)
-    };
-    let done = rewrite(disk, inputs, output, oldest, new_id, async || {}).await.unwrap();
-    let mut after = others.to_vec();
-    for finished in done {
-        let known = SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof };
-        after.push(whole(&open(disk, known).await));
-    }
-    after
+    let runner = Runner::new(disk, inputs, others).await;
+    rewrite(disk, inputs.to_vec(), output, &runner).await.unwrap();
+    runner.there(None)
 }
 
 fn on_sim<T: 'static>(main: impl AsyncFnOnce(SimDisk, Disk) -> T + 'static) -> T {
@@ -335,7 +392,7 @@ fn a_tombstone_goes_only_when_nothing_older_is_elsewhere() {
 }
 
 #[test]
-fn fragments_end_at_partitions_and_cover_all_in_order() {
+fn fragments_end_between_tokens_and_cover_all_in_order() {
     on_sim(async |_, disk| {
         let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
         let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
@@ -350,26 +407,55 @@ fn fragments_end_at_partitions_and_cover_all_in_order() {
 }
 
 #[test]
-fn whichever_operation_fails_no_output_is_left() {
-    let mut failed = 0;
+fn partitions_of_one_token_are_in_one_fragment() {
+    on_sim(async |_, disk| {
+        let mut writer = Writer::new(&disk, &RelPath::root(), id(1), config());
+        for (token, key) in (0..30u8).flat_map(|token| (0..10u8).map(move |key| (token, key))) {
+            let (token, deletion) =
+                (Token(token.into()), Deletion { timestamp: 1, local_s: NOW_S });
+            writer.partition(&Head { token, key: &[key], deletion, static_row: None });
+        }
+        let written = writer.finish().await.unwrap().unwrap();
+        let known = SstableIdentity { id: written.id, table: TABLE, proof: written.proof };
+        let inputs = [whole(&open(&disk, known).await)];
+        let after = rewritten(&disk, &inputs, &[], &output(1, 0)).await;
+        let counts = after.iter().map(|input| input.sstable.statistics().partitions);
+        assert_eq!(counts.collect::<Vec<_>>(), [10; 30]);
+    });
+}
+
+#[test]
+fn a_merge_that_is_stopped_has_done_what_was_adopted() {
+    on_sim(async |_, disk| {
+        let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
+        let inputs = [whole(&file(&disk, 1, &(0..200).map(part).collect()).await.unwrap())];
+        let mut runner = Runner::new(&disk, &inputs, &[]).await;
+        runner.fragments_max = 2;
+        rewrite(&disk, inputs.to_vec(), &output(2000, 0), &runner).await.unwrap();
+        assert_eq!(runner.adopted.borrow().len(), 2);
+        let files = disk.list(&RelPath::root()).await.unwrap();
+        assert_eq!(files.len(), 3, "what was begun behind them is gone");
+    });
+}
+
+#[test]
+fn whichever_operation_fails_no_output_is_left_but_what_was_adopted() {
+    let (mut failed, adopted) = (0, Rc::new(Slot::new(0)));
     for nth in 0.. {
+        let adopted = adopted.clone();
         let done = on_sim(async move |sim: SimDisk, disk: Disk| {
             let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
-            let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
+            let inputs = [whole(&file(&disk, 1, &(0..200).map(part).collect()).await.unwrap())];
             let before = disk.list(&RelPath::root()).await.unwrap();
+            let runner = Adopter::default();
             sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
-            let mut number = 1000;
-            let new_id = || {
-                number += 1;
-                id(number)
-            };
-            let inputs = [whole(&one)];
-            let output = output(2000, 0);
-            let done = rewrite(&disk, &inputs, &output, |_, _| 0, new_id, async || {}).await;
+            let done = rewrite(&disk, inputs.to_vec(), &output(2000, 0), &runner).await;
             sim.set_faults(Faults::default());
-            if done.is_err() {
-                assert_eq!(disk.list(&RelPath::root()).await.unwrap(), before);
-            }
+            let names = runner.adopted.take();
+            let mut found = disk.list(&RelPath::root()).await.unwrap();
+            found.retain(|file| !names.contains(&file.name));
+            assert_eq!(found, before);
+            adopted.set(adopted.get() + usize::from(done.is_err() && !names.is_empty()));
             done.is_ok()
         });
         if done {
@@ -377,5 +463,53 @@ fn whichever_operation_fails_no_output_is_left() {
         }
         failed += 1;
     }
-    assert!(failed > 10, "{failed} operations");
+    assert!(
+        failed > 10 && adopted.get() > 10,
+        "{failed} operations, {adopted:?} behind a fragment"
+    );
+}
+
+#[test]
+fn merging_partitions_without_rows_lets_others_have_their_turn() {
+    on_sim(async |_, disk| {
+        let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
+        let dead: Source =
+            (0..5000).map(|token| (token, Part { deletion, ..Part::default() })).collect();
+        let inputs = vec![whole(&file(&disk, 1, &dead).await.unwrap())];
+        let runner = Adopter::default();
+        rewrite(&disk, inputs, &output(1 << 20, 0), &runner).await.unwrap();
+        assert!(runner.pauses.get() >= 5, "{:?} pauses", runner.pauses);
+    });
+}
+
+/// Takes every fragment as it is.
+#[derive(Default)]
+struct Adopter {
+    number: Slot<u128>,
+    pauses: Slot<u32>,
+    adopted: RefCell<Vec<String>>,
+}
+
+impl Caller for Adopter {
+    fn oldest_elsewhere(&self, _: Token, _: &[u8]) -> i64 {
+        0
+    }
+
+    fn name(&self) -> SstableId {
+        self.number.set(self.number.get() + 1);
+        id(1000 + self.number.get())
+    }
+
+    async fn pause(&self) {
+        self.pauses.set(self.pauses.get() + 1);
+    }
+
+    async fn adopt(
+        &self,
+        fragment: Option<WrittenSstable>,
+        _: Option<Token>,
+    ) -> Result<ControlFlow<()>> {
+        self.adopted.borrow_mut().extend(fragment.map(|fragment| file_name(fragment.id)));
+        Ok(ControlFlow::Continue(()))
+    }
 }

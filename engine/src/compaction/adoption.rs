@@ -1,0 +1,268 @@
+//! A merge while it goes on: each finished fragment takes the place of what it was made of at once.
+//!
+//! ```text
+//! inputs    f1 [a ........ z]      f1      [n .... z]      f1 is used up: unlinked
+//!           f2 [a .. m]        ─►  (unlinked)          ─►
+//! output                           o1 [a..m]               o1 [a..m] o2 [n ... z]
+//! ```
+//!
+//! One adoption:
+//! 1. The fragment is whole, synced and read back; it is opened.
+//! 2. One edit of the manifest adds it, cuts every input at the token that comes next, and removes the inputs that
+//!    have nothing behind it. Readers see the change without an await after the commit; they keep the views they took.
+//! 3. Files that no view names any more are unlinked.
+//!
+//! A crash or an error before 2 leaves the inputs as they were cut last, and a file that no manifest names; after 2 a
+//! file that nothing names. Either way every row is in one place, and what was adopted need not be merged again.
+//!
+//! Invariants
+//! 1. A view that goes is the view that the manifest has: inputs are known here as they were cut last.
+//! 2. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+//! 3. A tombstone goes only if, when its partition is merged, no memtable and no view of another file holds
+//!    anything older of it. The log holds nothing of the table that is neither in memtables nor in views.
+//!
+//! Not here: how rows are merged (`rewrite.rs`), which files (`job.rs`).
+
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use model::{Token, TokenRange, schema};
+use uuid::Uuid;
+
+use super::rewrite::{Caller, Input};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::layout;
+use crate::manifest::{Edit, ViewEntry, ViewId};
+use crate::planted::{Bug, planted};
+use crate::sstable::{SstableId, WrittenSstable};
+use crate::table::{Table, View};
+
+/// A merge that goes on.
+pub(super) struct RunningMerge<'m, P> {
+    engine: &'m Engine,
+    table: &'m Table,
+    /// As it was when the merge began.
+    definition: Rc<schema::Table>,
+    epoch: u64,
+    /// The level of what comes out.
+    level: u8,
+    /// What is still to be merged, as the manifest has it.
+    inputs: RefCell<Vec<View>>,
+    /// All files that went in.
+    files: Vec<Uuid>,
+    /// What comes out is one run, named after its first fragment.
+    run: Cell<Option<Uuid>>,
+    pause: &'m P,
+}
+
+/// What becomes of the inputs when everything before a token is in fragments.
+#[derive(Default)]
+struct Cut {
+    /// Views that go.
+    remove: Vec<View>,
+    /// What is left of some of them.
+    add: Vec<View>,
+    /// The inputs from here on.
+    inputs: Vec<View>,
+}
+
+impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
+    /// A merge of these views of the table, into level `level`.
+    pub(super) fn new(
+        engine: &'m Engine,
+        table: &'m Table,
+        (inputs, level): (Vec<View>, u8),
+        pause: &'m P,
+    ) -> Self {
+        let files = inputs.iter().map(|view| view.entry.sstable).collect();
+        let definition = table.definition();
+        assert!(inputs.iter().all(|view| view.entry.table == definition.id.0), "of one table");
+        RunningMerge {
+            engine,
+            table,
+            definition,
+            epoch: table.epoch(),
+            level,
+            inputs: RefCell::new(inputs),
+            files,
+            run: Cell::new(None),
+            pause,
+        }
+    }
+
+    /// The table as it was when the merge began.
+    pub(super) fn definition(&self) -> &schema::Table {
+        &self.definition
+    }
+
+    /// What is still to be merged, as the rewrite takes it.
+    pub(super) fn to_merge(&self) -> Vec<Input> {
+        let input =
+            |view: &View| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens };
+        self.inputs.borrow().iter().map(input).collect()
+    }
+
+    /// What was not merged when the merge ended, as the manifest has it.
+    pub(super) fn into_inputs(self) -> Vec<View> {
+        self.inputs.into_inner()
+    }
+
+    /// Opens a finished fragment. After an error the file is gone.
+    async fn open(&self, fragment: &WrittenSstable) -> Result<View> {
+        let run = self.run.get().unwrap_or(fragment.id.0);
+        let entry = ViewEntry::of_written(fragment, self.definition.id, run, self.level);
+        let opened = View::open(&self.engine.disk, entry, &self.engine.cache).await;
+        if opened.is_err() {
+            // Nothing names it yet.
+            self.unlink(&entry).await?;
+        }
+        self.run.set(Some(run));
+        opened
+    }
+
+    async fn unlink(&self, entry: &ViewEntry) -> Result<()> {
+        self.engine.disk.unlink(&layout::sstable_path(entry.table, entry.sstable)).await
+    }
+
+    /// Commits that `output` takes the place of what it was made of, and makes it seen. Gives the views that are used
+    /// up; `None` if the table was emptied since the merge began, and then nothing has changed. After `DiskFull`
+    /// nothing has changed either; after any other error the manifest may name the output.
+    async fn commit(
+        &self,
+        output: Option<&View>,
+        rest: Option<Token>,
+    ) -> Result<Option<Vec<ViewEntry>>> {
+        if self.table.epoch() != self.epoch {
+            return Ok(None);
+        }
+        let cut = cut(&self.inputs.borrow(), rest);
+        check(output, rest, &self.inputs.borrow());
+        let remove: Vec<ViewId> = cut.remove.iter().map(|view| view.entry.id()).collect();
+        let come: Vec<View> = cut.add.iter().chain(output).cloned().collect();
+        let add: Vec<ViewEntry> = come.iter().map(|view| view.entry).collect();
+        let is_left = |view: &&View| {
+            !cut.inputs.iter().any(|input| input.entry.sstable == view.entry.sstable)
+        };
+        let used_up: Vec<ViewEntry> =
+            cut.remove.iter().filter(is_left).map(|view| view.entry).collect();
+        if planted(Bug::DeleteInputsEarly) {
+            for entry in used_up.iter().filter(|entry| !entry.shared) {
+                self.unlink(entry).await?;
+            }
+        }
+        let edit = Edit { remove: remove.clone(), add: add.clone(), ..Edit::default() };
+        self.engine.manifest.commit(&edit).await?;
+        self.engine.counters.count(|s| {
+            s.compaction_fragments += u64::from(output.is_some());
+            s.compaction_bytes += output.map_or(0, |output| output.entry.file_bytes);
+            s.compactions += u64::from(rest.is_none());
+        });
+        *self.inputs.borrow_mut() = cut.inputs;
+        if self.table.epoch() == self.epoch {
+            self.table.replace_views(&remove, come);
+        } else {
+            // Dropped during the commit.
+            self.engine.garbage.add(self.definition.id.0, add);
+        }
+        Ok(Some(used_up))
+    }
+
+    /// Whether the table is another than the one that the merge was begun for.
+    fn is_over(&self) -> bool {
+        let options = &self.table.definition().options;
+        self.table.epoch() != self.epoch || options.compaction != self.definition.options.compaction
+    }
+}
+
+impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
+    fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64 {
+        if planted(Bug::PurgeEarly) {
+            return i64::MAX;
+        }
+        let layers = self.table.layers();
+        let in_memory = layers.iter().filter_map(|layer| {
+            let memtable = layer.memtable.borrow();
+            memtable.get(token, key).and(memtable.oldest())
+        });
+        // Views of one file share no token, and an input may have been cut since: files tell what is merged.
+        let merged = |view: &View| self.files.contains(&view.entry.sstable);
+        let views = self.table.views();
+        let others = views.iter().filter(|view| view.may_contain(token) && !merged(view));
+        let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
+        in_memory.chain(on_disk).min().unwrap_or(i64::MAX)
+    }
+
+    fn name(&self) -> SstableId {
+        self.engine.names.next()
+    }
+
+    async fn pause(&self) {
+        (self.pause)().await;
+    }
+
+    async fn adopt(
+        &self,
+        fragment: Option<WrittenSstable>,
+        rest: Option<Token>,
+    ) -> Result<ControlFlow<()>> {
+        let output = match &fragment {
+            Some(fragment) => Some(self.open(fragment).await?),
+            None => None,
+        };
+        let turn = self.engine.turn.take().await;
+        let committed = self.commit(output.as_ref(), rest).await;
+        drop(turn);
+        match committed {
+            Ok(Some(used_up)) => {
+                self.engine.delete_used(&used_up).await?;
+                Ok(if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            }
+            // The commit has changed nothing.
+            unchanged @ (Ok(None) | Err(Error::DiskFull { .. })) => {
+                if let Some(output) = output {
+                    self.unlink(&output.entry).await?;
+                }
+                unchanged.map(|_| ControlFlow::Break(()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Cuts views at the token `rest`: what is before it goes. `None` is behind all tokens.
+fn cut(inputs: &[View], rest: Option<Token>) -> Cut {
+    let behind = rest.map(|first| {
+        let skipped = i64::from(planted(Bug::TrimTooFar));
+        TokenRange { first: Token(first.0 + skipped), last: TokenRange::ALL.last }
+    });
+    let before = rest.map_or(TokenRange::ALL, |first| {
+        let last = first.0.checked_sub(1).expect("something was merged before the rest");
+        TokenRange { first: TokenRange::ALL.first, last: Token(last) }
+    });
+    let mut cut = Cut::default();
+    for view in inputs {
+        if view.overlap(&before).is_none() && behind.is_some() {
+            cut.inputs.push(view.clone());
+            continue;
+        }
+        cut.remove.push(view.clone());
+        if let Some(tokens) = behind.and_then(|behind| view.overlap(&behind)) {
+            let left = View { entry: ViewEntry { tokens, ..view.entry }, ..view.clone() };
+            cut.add.push(left.clone());
+            cut.inputs.push(left);
+        }
+    }
+    cut
+}
+
+/// What comes out was in what went in, and before what is left.
+fn check(output: Option<&View>, rest: Option<Token>, inputs: &[View]) {
+    let Some(tokens) = output.map(|output| output.entry.tokens) else { return };
+    let first = inputs.iter().map(|view| view.entry.tokens.first).min();
+    let last = inputs.iter().map(|view| view.entry.tokens.last).max();
+    assert!(first.is_some_and(|first| first <= tokens.first), "it was in what went in");
+    assert!(last.is_some_and(|last| tokens.last <= last), "it was in what went in");
+    assert!(rest.is_none_or(|rest| tokens.last < rest), "it is before what is left");
+}

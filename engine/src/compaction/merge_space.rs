@@ -1,0 +1,102 @@
+//! How much disk a merge holds beside its inputs, and how long its fragments are for that.
+//!
+//! ```text
+//! run 1   [====|====|##  |    ]      = replaced and unlinked     # merged, but its file is still needed for the rest
+//! run 2   [=====|###   |      ]
+//! output  [=====|====|#       ]      held twice: the # — at most a fragment of each run, and the one being written
+//! ```
+//!
+//! A file is unlinked when all of it is merged, so the shorter the fragments of a run are, the less is held twice when
+//! it is merged. They are a small part of what the shard has of the table, and never longer than the strategy says.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::limits::FRAGMENTS_PER_TABLE;
+use crate::table::{Table, View};
+
+impl Engine {
+    /// Makes fragments of at least so many bytes where they are short to save space, instead of
+    /// [`FRAGMENT_BYTES_MIN`](crate::limits::FRAGMENT_BYTES_MIN): a test sees several of them in little data.
+    pub fn set_fragment_bytes_min(&self, bytes: u64) {
+        self.fragment_bytes_min.set(bytes);
+    }
+
+    /// How long the fragments of a merge are, in bytes, if the strategy wants none longer than `bytes_max`.
+    pub(super) fn fragment_bytes(&self, table: &Table, bytes_max: u64) -> u64 {
+        let bytes: u64 = table.views().iter().map(|view| view.entry.file_bytes).sum();
+        (bytes / FRAGMENTS_PER_TABLE).max(self.fragment_bytes_min.get()).min(bytes_max)
+    }
+
+    /// Refuses a merge that may need more space than there is.
+    pub(super) async fn check_free_space(&self, space_bytes: u64) -> Result<()> {
+        if self.disk.free_space().await?.free_bytes < space_bytes {
+            return Err(Error::DiskFull { file: "the output of a compaction".into() });
+        }
+        Ok(())
+    }
+}
+
+/// The most bytes that a merge of these views into such fragments holds at a time beside them.
+pub(super) fn space_for(inputs: &[View], fragment_bytes: u64) -> u64 {
+    let held = |view: &View| Held {
+        run: view.entry.run,
+        bytes: view.entry.file_bytes,
+        is_freed: !view.entry.shared,
+    };
+    space_bytes(inputs.iter().map(held), fragment_bytes)
+}
+
+/// A file that is merged.
+struct Held {
+    run: Uuid,
+    bytes: u64,
+    /// Its space is free when all of it is merged.
+    is_freed: bool,
+}
+
+/// The most bytes that a merge of these files holds at a time beside them, if what comes out has no more bytes than
+/// what goes in.
+fn space_bytes(inputs: impl Iterator<Item = Held>, fragment_bytes: u64) -> u64 {
+    let (mut all, mut kept) = (0, fragment_bytes);
+    let mut longest: BTreeMap<Uuid, u64> = BTreeMap::new();
+    for Held { run, bytes, is_freed } in inputs {
+        all += bytes;
+        if is_freed {
+            let longest = longest.entry(run).or_default();
+            *longest = bytes.max(*longest);
+        } else {
+            kept += bytes;
+        }
+    }
+    all.min(kept + longest.values().sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(inputs: &[(u128, u64)], fragment_bytes: u64) -> u64 {
+        let held =
+            |&(run, bytes): &(u128, u64)| Held { run: Uuid::from_u128(run), bytes, is_freed: true };
+        space_bytes(inputs.iter().map(held), fragment_bytes)
+    }
+
+    #[test]
+    fn a_merge_of_fragments_needs_one_of_each_run_and_one_of_whole_files_all() {
+        assert_eq!(space(&[(1, 100), (2, 100)], 100), 200, "never more than what goes in");
+        let runs: Vec<(u128, u64)> = (0..40).map(|n| (n % 4, 100)).collect();
+        assert_eq!(space(&runs, 100), 500);
+        assert_eq!(space(&[(1, 90), (1, 10), (1, 80)], 7), 97, "the longest of a run counts");
+    }
+
+    #[test]
+    fn a_file_that_others_still_need_is_held_to_the_end() {
+        let shared = (0..10).map(|_| Held { run: Uuid::nil(), bytes: 10, is_freed: false });
+        let own = (0..10).map(|_| Held { run: Uuid::nil(), bytes: 10, is_freed: true });
+        assert_eq!(space_bytes(shared.chain(own), 10), 120);
+    }
+}
