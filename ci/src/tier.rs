@@ -63,6 +63,17 @@ pub(crate) fn full(repository: &Repository, report: &mut Report) {
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
     everything(repository, report, &NIGHT);
+    attacks(repository, report);
+}
+
+/// What clients can do to a small node that takes tens of seconds; the rest of it is among all tests.
+fn attacks(repository: &Repository, report: &mut Report) {
+    let rerun = "cargo test --release --package messina-server --test attacks -- --ignored";
+    report.step("attacks", rerun, |log| {
+        let arguments = ["test", "--release", "--package", "messina-server", "--test", "attacks"];
+        let mut command = repository.cargo(&arguments);
+        counted(log, command.args(["--", "--ignored"]), evidence::tests)
+    });
 }
 
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {

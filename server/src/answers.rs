@@ -7,13 +7,13 @@
 //! answer is delivered ─► the lease is over; its bytes are unsent until the client takes them
 //! ```
 //!
-//! An answer that is alone has space however large it is: the limit of one result bounds it. Not counted: what the
+//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_SHARE`]. Not counted: what the
 //! engine holds for a read, and what is on its way between cores (`shard::limits::PIECE_BYTES` for each read).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::limits::ANSWER_MEMORY_SHARE;
+use crate::limits::{ANSWER_ALONE_MEMORY_SHARE, ANSWER_MEMORY_SHARE};
 
 /// What a lease grows by, in bytes: small answers are counted once.
 const LEASE_STEP_BYTES: u64 = 1 << 10;
@@ -22,6 +22,8 @@ const LEASE_STEP_BYTES: u64 = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Answers {
     bytes_max: u64,
+    /// Of an answer that is alone.
+    alone_bytes_max: u64,
     leased_bytes: Cell<u64>,
     unsent_bytes: Cell<u64>,
 }
@@ -30,7 +32,9 @@ impl Answers {
     /// No answers, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64) -> Rc<Answers> {
         let bytes_max = memory_bytes / ANSWER_MEMORY_SHARE;
-        Rc::new(Answers { bytes_max, leased_bytes: Cell::new(0), unsent_bytes: Cell::new(0) })
+        let alone_bytes_max = memory_bytes / ANSWER_ALONE_MEMORY_SHARE;
+        let (leased_bytes, unsent_bytes) = Default::default();
+        Rc::new(Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes })
     }
 
     /// The bytes that clients have not read.
@@ -84,14 +88,27 @@ impl Lease {
 
     fn grow(&mut self, bytes: u64) -> bool {
         let bytes = bytes.next_multiple_of(LEASE_STEP_BYTES);
-        let Answers { bytes_max, leased_bytes, unsent_bytes } = &*self.answers;
-        let others = leased_bytes.get() - self.bytes + unsent_bytes.get();
-        if others > 0 && others + bytes > *bytes_max {
+        if bytes > self.most() {
             return false;
         }
-        leased_bytes.set(leased_bytes.get() - self.bytes + bytes);
+        let leased = &self.answers.leased_bytes;
+        leased.set(leased.get() - self.bytes + bytes);
         self.bytes = bytes;
         true
+    }
+
+    fn most(&self) -> u64 {
+        let Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes } = &*self.answers;
+        match leased_bytes.get() - self.bytes + unsent_bytes.get() {
+            0 => *alone_bytes_max,
+            others => bytes_max.saturating_sub(others).max(self.bytes),
+        }
+    }
+
+    /// The bytes that the answer may have now.
+    #[inline]
+    pub(crate) fn bytes_most(&self) -> usize {
+        usize::try_from(self.most()).unwrap_or(usize::MAX)
     }
 
     /// What to say if there is no space.
@@ -121,9 +138,9 @@ mod tests {
         assert!(!one.hold(mib), "the other one holds the rest");
         assert!(one.hold(mib / 2), "what it holds it keeps");
         drop(two);
-        assert!(one.hold(100 * mib), "alone");
+        assert!(one.hold(5 * mib / 4) && !one.hold(2 * mib), "alone");
         assert!(!answers.lease().hold(1));
-        assert!(one.refusal().contains("take 104857600 bytes"), "{}", one.refusal());
+        assert!(one.refusal().contains("take 1310720 bytes"), "{}", one.refusal());
         drop(one);
         assert_eq!(answers.leased_bytes(), 0);
         answers.unsent(0, mib);

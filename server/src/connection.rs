@@ -30,7 +30,7 @@ use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
 
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAMES_PER_CLOCK_READ, FRAMES_PER_STEP, HANDSHAKE_TIMEOUT,
-    LINGER_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+    LINGER_TIMEOUT, PRESSED_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::{Outcome, Service};
@@ -54,6 +54,8 @@ pub(crate) struct Connection {
     waiting: Vec<(i16, u32)>,
     /// Something was flushed since the last [`trim`](Connection::trim).
     touched: bool,
+    /// What its frame that is not whole counts against the shard's memory.
+    partial_bytes: usize,
     /// What its unsent answers count against the shard's memory.
     unsent_bytes: usize,
     state: State,
@@ -91,6 +93,7 @@ impl Connection {
             unread: true,
             waiting: Vec::new(),
             touched: true,
+            partial_bytes: 0,
             unsent_bytes: 0,
             state: State::Open,
             opened: now,
@@ -121,6 +124,20 @@ impl Connection {
         load: &mut Load,
         turn: Turn,
     ) -> Fate {
+        // What becomes whole counts as a request.
+        load.partial(std::mem::take(&mut self.partial_bytes), 0);
+        let fate = self.read_and_serve(scratch, service, load, turn);
+        self.count_partial(load);
+        fate
+    }
+
+    fn read_and_serve(
+        &mut self,
+        scratch: &mut [u8],
+        service: &impl Service,
+        load: &mut Load,
+        turn: Turn,
+    ) -> Fate {
         match self.state {
             State::Lingering(_) => return self.read_away(scratch),
             State::Ending => return Fate::Keep,
@@ -142,6 +159,28 @@ impl Connection {
             self.take_input(service, load, turn);
         }
         Fate::Keep
+    }
+
+    /// Counts what has arrived of a frame. If there is no memory for it, the frame is refused before its end.
+    #[inline]
+    fn count_partial(&mut self, load: &mut Load) {
+        let held = self.input.len() + self.reader.parts_bytes();
+        if held > 0 {
+            self.partial_bytes = held;
+            if !load.partial(0, held) && !self.backlog {
+                self.refuse_partial(load);
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse_partial(&mut self, load: &mut Load) {
+        let Some((header, used)) = self.reader.pass_over(&self.input) else { return };
+        refuse(&mut self.writer, &header, ErrorCode::Overloaded, &load.refusal());
+        self.input.drain(..used);
+        self.input.shrink_to_fit();
+        let held = self.input.len() + self.reader.parts_bytes();
+        load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
     }
 
     fn take_input(&mut self, service: &impl Service, load: &mut Load, turn: Turn) {
@@ -349,11 +388,12 @@ impl Connection {
     }
 
     /// Whether time is up for it.
-    pub(crate) fn expired(&self, now: Instant) -> bool {
+    pub(crate) fn expired(&self, now: Instant, load: &Load) -> bool {
         let beyond = |start, limit| now.saturating_duration_since(start) > limit;
+        let stalled = if load.is_pressed() { PRESSED_TIMEOUT } else { STALLED_TIMEOUT };
         match self.state {
             State::Lingering(since) => beyond(since, LINGER_TIMEOUT),
-            _ if self.writer.waiting_bytes() > 0 && beyond(self.progress, STALLED_TIMEOUT) => true,
+            _ if self.writer.waiting_bytes() > 0 && beyond(self.progress, stalled) => true,
             _ => {
                 let unfinished = self.session.stage.get() != Stage::Ready;
                 unfinished && beyond(self.opened, HANDSHAKE_TIMEOUT)
@@ -367,6 +407,7 @@ impl Connection {
             load.release(bytes);
         }
         load.unsent(self.unsent_bytes, 0);
+        load.partial(self.partial_bytes, 0);
     }
 }
 
@@ -395,7 +436,11 @@ impl Serve<'_> {
                 return None;
             }
         };
-        if !load.admits(header.body_bytes) {
+        // As it is held: a compressed frame is longer than it says.
+        let body_bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        // A handshake takes little, and its client is to hear why requests are not taken.
+        let is_work = stage == Stage::Ready && !matches!(request, Request::Register(_));
+        if is_work && !load.admits(body_bytes) {
             refuse(writer, header, ErrorCode::Overloaded, &load.refusal());
             return None;
         }
@@ -409,8 +454,8 @@ impl Serve<'_> {
         match writer.frame(|out| service.request(session, header, &request, out)) {
             Outcome::Answered => {}
             Outcome::Later => {
-                load.take(header.body_bytes);
-                waiting.push((header.stream, header.body_bytes));
+                load.take(body_bytes);
+                waiting.push((header.stream, body_bytes));
             }
         }
         chosen.filter(|_| session.stage.get() == Stage::Ready)

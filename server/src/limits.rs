@@ -31,6 +31,8 @@ pub(crate) const ACCEPTS_PER_PASS: usize = 64;
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may leave its answers unread once they are too many.
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same while such answers take more than half of the memory for requests: others wait for it.
+pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection that is over may take to say goodbye.
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long requests in flight have to end when the server stops.
@@ -64,9 +66,17 @@ pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
 /// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
 
+/// So many bytes of a frame that is not whole yet may wait for the rest of it, however much is in flight.
+pub(crate) const PARTIAL_BYTES_FREE: usize = 1 << 10;
+
 /// The part of a shard's memory that answers take while they are made and until they are read. When it is used up,
 /// pages end earlier, and a read that has no pages is answered OVERLOADED.
 pub(crate) const ANSWER_MEMORY_SHARE: u64 = 8;
+/// The part of it that one answer takes at most, while there is no other.
+pub(crate) const ANSWER_ALONE_MEMORY_SHARE: u64 = 6;
+/// The part of a shard's memory that one row may have, if that is less than `engine::limits::ROW_BYTES_MAX`: merging,
+/// flushing and reading hold some copies of it.
+pub(crate) const ROW_MEMORY_SHARE: u64 = 10;
 /// The longest answer that is made inside a pass, straight into its connection's buffer, in bytes.
 pub(crate) const PASS_ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -89,6 +99,9 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 const _: () = assert!(SPARE_FRAMES_MAX * SPARE_FRAME_BYTES_MAX <= RECORD_BYTES_KEPT);
+const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ANSWER_MEMORY_SHARE);
+// A row that may be stored can be read.
+const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ROW_MEMORY_SHARE);
 const _: () = assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_SHARE);
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use crate::answers::Answers;
-use crate::limits::{REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX};
+use crate::limits::{PARTIAL_BYTES_FREE, REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX};
 
 /// What a waiting request takes beside its bytes.
 const REQUEST_OVERHEAD_BYTES: u64 = 1024;
@@ -17,6 +17,8 @@ const REQUEST_OVERHEAD_BYTES: u64 = 1024;
 pub(crate) struct Load {
     requests: usize,
     request_bytes: u64,
+    /// Of frames that are not whole.
+    partial_bytes: u64,
     answers: Rc<Answers>,
     bytes_max: u64,
 }
@@ -25,15 +27,32 @@ impl Load {
     /// Nothing in flight, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64, answers: Rc<Answers>) -> Load {
         let bytes_max = memory_bytes / REQUEST_MEMORY_SHARE;
-        Load { requests: 0, request_bytes: 0, answers, bytes_max }
+        Load { requests: 0, request_bytes: 0, partial_bytes: 0, answers, bytes_max }
     }
 
     /// Whether another request may wait. One that is alone may, however large: else a core with little memory would
     /// never take it.
     #[inline]
     pub(crate) fn admits(&self, body_bytes: u32) -> bool {
-        let bytes = self.request_bytes + self.answers.unsent_bytes() + held(body_bytes);
+        let bytes = self.bytes() + held(body_bytes);
         self.requests < SHARD_REQUESTS_MAX && (bytes <= self.bytes_max || self.is_idle())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.request_bytes + self.partial_bytes + self.answers.unsent_bytes()
+    }
+
+    /// The bytes of a connection's frame that is not whole were `before` and are `now`. Whether they may stay: one that
+    /// is alone may.
+    #[inline]
+    pub(crate) fn partial(&mut self, before: usize, now: usize) -> bool {
+        self.partial_bytes = self.partial_bytes - before as u64 + now as u64;
+        now <= PARTIAL_BYTES_FREE || self.bytes() <= self.bytes_max || self.bytes() == now as u64
+    }
+
+    /// Whether clients that do not read hold so much that it is time to part from them.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.answers.unsent_bytes() > self.bytes_max / 2
     }
 
     fn is_idle(&self) -> bool {
@@ -69,10 +88,12 @@ impl Load {
     #[cold]
     pub(crate) fn refusal(&self) -> String {
         format!(
-            "Request not taken: {} requests with {} bytes are in flight on this shard and {} bytes \
-             of answers unsent; at most {SHARD_REQUESTS_MAX} and {} bytes may be",
+            "Request not taken: {} requests with {} bytes are in flight on this shard, {} bytes of \
+             requests have begun to arrive and {} bytes of answers are unsent; at most \
+             {SHARD_REQUESTS_MAX} and {} bytes may be",
             self.requests,
             self.request_bytes,
+            self.partial_bytes,
             self.answers.unsent_bytes(),
             self.bytes_max
         )
@@ -112,6 +133,13 @@ mod tests {
         assert!(small.admits(9 << 20), "alone");
         small.unsent(0, 1);
         assert!(!small.admits(9 << 20));
+        let mut parts = load_of(10 << 20);
+        assert!(parts.partial(0, 15 << 20), "alone");
+        assert!(parts.partial(0, PARTIAL_BYTES_FREE), "few");
+        assert!(!parts.partial(15 << 20, 16 << 20), "not alone");
+        parts.take(0);
+        assert!(!parts.admits(0));
+        assert!(parts.partial(16 << 20, 0) && parts.admits(1 << 19));
         let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0));

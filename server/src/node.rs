@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use engine::commitlog;
+use engine::{RowLimits, commitlog};
 use shard::clock::Clock;
 use shard::node::{Core, NodeConfig, StartError, start};
 use shard::notify::Notify;
@@ -25,7 +25,7 @@ use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
 use crate::execute::{Executor, NodeState, Peering, Settings};
-use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE};
+use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
 use crate::seal::Seal;
@@ -127,6 +127,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
     let seal = Seal::new(&opened.booted.layout.secret);
     let state = NodeState::new(node, seal, settings(&plan), clock.clone());
+    let memory_bytes = plan.config.shard_memory_bytes();
+    opened.shard.engine().set_row_limits(row_limits(memory_bytes));
     let answers = Answers::new(plan.config.shard_memory_bytes());
     let executor = Executor::new(opened.shard.clone(), state, answers.clone());
     let idle = opened.idle(&poller).expect("an eventfd can be read");
@@ -145,6 +147,12 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
     opened.tell_ready();
     pass.run(&runtime, &idle).await
+}
+
+/// The limits of one row on a shard with so much memory.
+fn row_limits(memory_bytes: u64) -> RowLimits {
+    let default = RowLimits::default();
+    RowLimits { bytes_max: default.bytes_max.min(memory_bytes / ROW_MEMORY_SHARE), ..default }
 }
 
 fn settings(plan: &Plan) -> Settings {

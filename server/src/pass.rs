@@ -358,7 +358,7 @@ impl<S: Service> Pass<S> {
         self.service.look(now);
         for id in self.connections.ids() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.expired(now) {
+            if connection.expired(now, &self.load) {
                 self.close(id);
             } else {
                 connection.trim();

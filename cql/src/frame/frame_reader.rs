@@ -132,6 +132,29 @@ impl FrameReader {
         self.parts.shrink_to_fit();
     }
 
+    /// Bytes of a frame that comes in parts, beside the input.
+    #[inline]
+    pub fn parts_bytes(&self) -> usize {
+        if self.parts_done { 0 } else { self.parts.len() }
+    }
+
+    /// Gives up the frame that has begun to arrive: what is there of it goes, and the rest is passed over. Says which,
+    /// and how many bytes of the input are used up. `None` if none has begun, or its header is not whole.
+    pub fn pass_over(&mut self, input: &[u8]) -> Option<(Header, usize)> {
+        if self.skip_bytes > 0 || self.window != Window::Empty {
+            return None;
+        }
+        if self.segments.is_some() {
+            let header = self.header(&self.parts).ok().flatten().filter(|_| !self.parts_done)?;
+            self.skip_bytes = (header.frame_bytes() - self.parts.len()) as u64;
+            release(&mut self.parts);
+            return Some((header, 0));
+        }
+        let header = self.header(input).ok().flatten()?;
+        self.skip_bytes = header.frame_bytes() as u64;
+        Some((header, self.skip(input.len())))
+    }
+
     /// Bytes of memory this reader holds beside the input.
     #[cfg(test)]
     fn held_bytes(&self) -> usize {

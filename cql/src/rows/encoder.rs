@@ -11,7 +11,7 @@
 //! 3. `finish` ends the last group, and brings rows of several partitions into their order.
 //!
 //! Invariants: all that is written stands behind `start`; a result has no more than `RESULT_BYTES_MAX`
-//! bytes; the first error is kept, and nothing is taken after it. Not here: which rows are read and where
+//! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is taken after it. Not here: which rows are read and where
 //! a page ends (`engine`), the frame around the rows (`frame/response/result.rs`).
 
 use std::ops::Range;
@@ -27,6 +27,7 @@ use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
 use crate::expr::{Env, Selection, check_result_bytes};
+use crate::limits::RESULT_BYTES_MAX;
 
 /// By which clustering columns rows of several partitions are brought into one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,10 @@ pub struct ResultEncoder<'a> {
     rows: u64,
     limit: u64,
     page_answer_bytes: usize,
+    /// Bytes that the rows may have for now.
+    bytes_max: usize,
+    /// A row did not fit these, and there was none before it.
+    is_over: bool,
     /// Where the last row begins.
     row_at: usize,
     /// The last row was taken back: it is the first of the next page.
@@ -164,6 +169,8 @@ impl<'a> ResultEncoder<'a> {
             rows: 0,
             limit: shape.limit,
             page_answer_bytes: shape.page_answer_bytes,
+            bytes_max: RESULT_BYTES_MAX,
+            is_over: false,
             row_at: 0,
             is_cut: false,
             group_bytes: 0,
@@ -202,6 +209,32 @@ impl<'a> ResultEncoder<'a> {
     pub fn held_bytes(&self) -> usize {
         let copies = if self.ordered.is_some() { 2 } else { 1 };
         copies * (self.out.len() - self.start) + self.group_bytes
+    }
+
+    /// From here on the rows may have so many bytes, if a result may.
+    #[inline]
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max.min(RESULT_BYTES_MAX);
+    }
+
+    /// Whether there was no space for a row, and none before it at which a page could end.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The row that is being written has no space: the page ends before it, if it has a row.
+    #[cold]
+    fn end_before_row(&mut self) -> Result<Flow> {
+        self.rows += 1;
+        if !self.take_back() {
+            check_result_bytes(self.out.len() - self.start)?;
+            self.is_over = true;
+            self.rows -= 1;
+            self.out.truncate(self.row_at);
+            self.out.shrink_to(2 * self.row_at);
+        }
+        Ok(Flow::Enough)
     }
 
     /// Takes the last row back: the page has no space for it and ends before it. False if there is no page, or no row
@@ -262,9 +295,9 @@ impl<'a> ResultEncoder<'a> {
         self.row_at = start;
         for output in &self.selection.outputs {
             output.put(&view, self.out)?;
-            let Err(error) = check_result_bytes(self.out.len() - self.start) else { continue };
-            self.rows += 1;
-            return if self.take_back() { Ok(Flow::Enough) } else { Err(error) };
+            if self.out.len() - self.start > self.bytes_max {
+                return self.end_before_row();
+            }
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {

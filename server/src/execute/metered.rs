@@ -87,8 +87,10 @@ impl RowSink for Metered<'_, '_> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow {
+        self.encoder.set_bytes_max(self.lease.bytes_most());
         let flow = self.encoder.row(partition, clustering, row);
-        if self.encoder.is_cut() {
+        self.is_refused = self.encoder.is_over();
+        if self.is_refused || self.encoder.is_cut() {
             return Flow::Enough;
         }
         if !self.lease.hold(self.encoder.held_bytes()) {
@@ -110,13 +112,14 @@ impl<'m, 'a> InPass<'m, 'a> {
     /// A sink that has no rows yet.
     #[inline]
     pub(super) fn new(encoder: &'m mut ResultEncoder<'a>) -> InPass<'m, 'a> {
+        encoder.set_bytes_max(PASS_ANSWER_BYTES_MAX);
         InPass { encoder, is_long: false }
     }
 
     /// Whether the answer is too long to be made here.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
-        self.is_long || self.encoder.is_cut()
+        self.is_long || self.encoder.is_cut() || self.encoder.is_over()
     }
 }
 

@@ -489,8 +489,9 @@ fn a_handshake_that_never_comes_is_ended() {
     let now = Instant::now() + crate::limits::HANDSHAKE_TIMEOUT + Duration::from_secs(1);
     let expired = |server: &mut Server| {
         let ids = server.pass.connections.ids();
-        let expired =
-            |id: &ConnectionId| server.pass.connections.get_mut(*id).unwrap().expired(now);
+        let expired = |id: &ConnectionId| {
+            server.pass.connections.get_mut(*id).unwrap().expired(now, &server.pass.load)
+        };
         ids.into_iter().filter(expired).count()
     };
     assert_eq!(expired(&mut server), 1);

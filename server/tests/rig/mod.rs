@@ -12,8 +12,8 @@ use std::time::Duration;
 use cql::frame::client::{Answer, Reply};
 use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::header::{Direction, Flags, Header, Version};
-use cql::frame::request::{Parameters, Query, Request, Startup};
-use cql::frame::{Consistency, Reader, writer};
+use cql::frame::request::{Parameters, Query, Request, Startup, ValueList};
+use cql::frame::{Consistency, Reader, Value, writer};
 
 /// A running server.
 pub(crate) struct Server {
@@ -70,6 +70,13 @@ impl Server {
         Server { child, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
+    /// The most that the process has had in memory, in bytes.
+    pub(crate) fn resident_bytes_max(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Asks to stop and tells the status.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
@@ -97,7 +104,7 @@ impl Client {
     pub(crate) fn connect(server: &Server) -> Client {
         let socket = TcpStream::connect(server.address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let reader = FrameReader::new(Direction::Response, 16 << 20);
+        let reader = FrameReader::new(Direction::Response, 256 << 20);
         Client { socket, reader, input: Vec::new() }
     }
 
@@ -118,6 +125,15 @@ impl Client {
 
     pub(crate) fn query(&mut self, text: &str) -> String {
         let parameters = Parameters::plain(Consistency::One, Version::V4);
+        self.ask(&Request::Query(Query { text, parameters }))
+    }
+
+    /// Runs a statement with values.
+    pub(crate) fn bound(&mut self, text: &str, values: &[&[u8]]) -> String {
+        let mut list = ValueList::new();
+        values.iter().for_each(|value| list.push(Value::Bytes(value)));
+        let plain = Parameters::plain(Consistency::One, Version::V4);
+        let parameters = Parameters { values: list.as_values(Version::V4), ..plain };
         self.ask(&Request::Query(Query { text, parameters }))
     }
 

@@ -1,0 +1,376 @@
+//! What a client can do to a node with 256 MB: it lives, stays within its memory, and answers by an error or rows.
+//!
+//! Each test ends with [`survived`]: a new client is answered, and the process has never had more than
+//! [`RESIDENT_BYTES_MAX`]. Those that take more than seconds are ignored here, and run in `night`.
+#![expect(clippy::unwrap_used, reason = "a failed check is what a test is for")]
+
+mod rig;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use cql::frame::Consistency;
+use cql::frame::compress::Compression;
+use cql::frame::frame_writer::FrameWriter;
+use cql::frame::header::{Flags, Version};
+use cql::frame::request::{Parameters, Query, Request};
+use rig::{Client, Server, data_dir};
+
+/// What a node with `--memory 256M` may have in memory, in bytes: a tenth more.
+const RESIDENT_BYTES_MAX: u64 = 295_000_000;
+
+/// The stored row of the attacks: 100 KB.
+const ROW_BYTES: usize = 100_000;
+
+/// A server with a table `ks.t` of one row of 100 KB, and `ks.m` with a map.
+fn server(folder: &tempfile::TempDir) -> (Server, Client) {
+    let server = Server::start(folder.path());
+    let mut client = Client::ready(&server);
+    let keyspace = "CREATE KEYSPACE ks WITH replication = \
+                    {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    assert_eq!(client.query(keyspace), "RESULT");
+    assert_eq!(client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v blob)"), "RESULT");
+    assert_eq!(client.query("CREATE TABLE ks.m (k int PRIMARY KEY, m map<int, blob>)"), "RESULT");
+    let insert = "INSERT INTO ks.t (k, v) VALUES (?, ?)";
+    assert_eq!(client.bound(insert, &[&0i32.to_be_bytes(), &vec![7; ROW_BYTES]]), "RESULT");
+    (server, client)
+}
+
+/// A new client is served, and memory was never beyond the limit.
+fn survived(server: Server) {
+    let mut client = Client::ready(&server);
+    // Those who do not read are parted from after some seconds.
+    let mut answers = (0..100).map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        client.query("SELECT v FROM ks.t WHERE k = 0")
+    });
+    assert!(answers.any(|answer| answer == "1 rows"), "it is not served");
+    let resident = server.resident_bytes_max();
+    assert!(resident <= RESIDENT_BYTES_MAX, "{resident} bytes resident");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A frame of v4.
+fn frame(opcode: u8, body: &[u8]) -> Vec<u8> {
+    [&[4, 0, 0, 1, opcode][..], &u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat()
+}
+
+/// STARTUP with these options.
+fn startup(version: u8, options: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = u16::try_from(options.len()).unwrap().to_be_bytes().to_vec();
+    for (name, value) in options {
+        for text in [name, value] {
+            body.extend_from_slice(&u16::try_from(text.len()).unwrap().to_be_bytes());
+            body.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut frame = frame(1, &body);
+    frame[0] = version;
+    frame
+}
+
+/// A connection that sends bytes and need not read.
+fn socket(server: &Server) -> TcpStream {
+    let socket = TcpStream::connect(server.address).unwrap();
+    let patience = Some(Duration::from_secs(2));
+    socket.set_write_timeout(patience).unwrap();
+    socket.set_read_timeout(patience).unwrap();
+    socket
+}
+
+/// A connection whose STARTUP with these options was answered.
+fn started(server: &Server, version: u8, options: &[(&str, &str)]) -> TcpStream {
+    let mut socket = socket(server);
+    socket.write_all(&startup(version, options)).unwrap();
+    let mut header = [0; 9];
+    socket.read_exact(&mut header).unwrap();
+    assert_eq!(header[4], 2, "READY");
+    socket
+}
+
+const PLAIN: [(&str, &str); 1] = [("CQL_VERSION", "3.0.0")];
+
+/// Numbers that are the same in each run (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+#[test]
+fn frames_that_never_end_take_no_more_than_their_share() {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    let mut held = Vec::new();
+    // 60 times 5 MB of 16; the server need not read them.
+    let large = [&[4, 0, 0, 1, 7, 0, 0xF0, 0, 0][..], &vec![0; 5 << 20]].concat();
+    for _ in 0..60 {
+        let mut socket = started(&server, 4, &PLAIN);
+        let _ = socket.write_all(&large);
+        held.push(socket);
+    }
+    // 500 times 60 KB before the handshake.
+    let early = [&[4, 0, 0, 1, 1, 0, 0, 0xFF, 0][..], &vec![0; 60_000]].concat();
+    for _ in 0..500 {
+        let mut socket = socket(&server);
+        let _ = socket.write_all(&early);
+        held.push(socket);
+    }
+    // One frame over many segments of v5, of which the last never comes.
+    let mut parts = frame(7, &vec![0; 5 << 20]);
+    parts[0] = 5;
+    let parts = sent_as(Version::V5, Compression::None, &parts);
+    for _ in 0..30 {
+        let mut socket = started(&server, 5, &PLAIN);
+        let _ = socket.write_all(&parts[..parts.len() - 1000]);
+        held.push(socket);
+    }
+    survived(server);
+    drop(held);
+}
+
+/// A frame as a client of this version sends it: in segments, or compressed.
+fn sent_as(version: Version, compression: Compression, frame: &[u8]) -> Vec<u8> {
+    let mut writer = FrameWriter::new();
+    writer.establish(version, compression);
+    writer.frame(|out| out.extend_from_slice(frame));
+    writer.seal();
+    writer.unsent().to_vec()
+}
+
+#[test]
+fn lengths_that_lie_and_bytes_that_mean_nothing_are_refused() {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    for length in [u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 28, (16 << 20) + 1] {
+        let mut early = socket(&server);
+        let header = [&[4, 0, 0, 1, 7][..], &length.to_be_bytes()].concat();
+        early.write_all(&header).unwrap();
+        started(&server, 4, &PLAIN).write_all(&header).unwrap();
+        // Lengths inside a body: of a statement, of a value, of a list of values.
+        let mut inside = started(&server, 4, &PLAIN);
+        inside.write_all(&frame(7, &length.to_be_bytes())).unwrap();
+        let query = b"SELECT * FROM ks.t WHERE k = ?";
+        let text = [&(query.len() as u32).to_be_bytes(), &query[..]].concat();
+        let value = [&text[..], &[0, 1, 1, 0, 1], &length.to_be_bytes()].concat();
+        inside.write_all(&frame(7, &value)).unwrap();
+        inside.write_all(&frame(7, &[&text[..], &[0, 1, 1, 0xFF, 0xFF]].concat())).unwrap();
+    }
+    let mut numbers = Numbers(1);
+    for round in 0..200 {
+        let mut socket = match round % 3 {
+            0 => socket(&server),
+            1 => started(&server, 4, &PLAIN),
+            _ => started(&server, 5, &PLAIN),
+        };
+        let bytes: Vec<u8> = (0..500).flat_map(|_| numbers.next().to_le_bytes()).collect();
+        let _ = socket.write_all(&bytes);
+        let mut framed = frame(numbers.next() as u8 % 17, &bytes);
+        framed[0] = if round % 3 == 2 { 5 } else { 4 };
+        let _ = socket.write_all(&framed);
+        let mut segment = sent_as(Version::V5, Compression::None, &framed);
+        let at = numbers.next() as usize % segment.len();
+        segment[at] ^= 1 << (round % 8);
+        let _ = socket.write_all(&segment);
+    }
+    let many: Vec<(String, String)> =
+        (0..250).map(|n| (format!("O{n}"), "x".repeat(200))).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let mut large = socket(&server);
+    large.write_all(&startup(4, &many)).unwrap();
+    survived(server);
+}
+
+/// A compressed frame with this body.
+fn bomb(body: &[u8]) -> Vec<u8> {
+    let mut frame = frame(7, body);
+    frame[1] = 1;
+    frame
+}
+
+#[test]
+fn what_expands_is_counted_as_it_is_held() {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    let mut held = Vec::new();
+    let zeros = frame(7, &vec![0; 15 << 20]);
+    for (name, by) in [("lz4", Compression::Lz4), ("snappy", Compression::Snappy)] {
+        let expands = sent_as(Version::V4, by, &zeros);
+        let lies = match by {
+            Compression::Lz4 => bomb(&[&[0xFF; 4][..], &[0; 100]].concat()),
+            _ => bomb(&[&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..], &[0; 100]].concat()),
+        };
+        for _ in 0..10 {
+            let mut socket = started(&server, 4, &[PLAIN[0], ("COMPRESSION", name)]);
+            let _ = socket.write_all(&[&expands[..], &lies, &expands, &lies].concat());
+            held.push(socket);
+        }
+    }
+    survived(server);
+    drop(held);
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_more_than_their_share() {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    let select = "SELECT v, v, v, v, v, v, v, v, v, v FROM ks.t WHERE k = 0";
+    let mut one = Vec::new();
+    let parameters = Parameters::plain(Consistency::One, Version::V4);
+    Request::Query(Query { text: select, parameters }).put(Version::V4, 1, Flags(0), &mut one);
+    let mut held = Vec::new();
+    for _ in 0..60 {
+        let mut socket = started(&server, 4, &PLAIN);
+        // 50 answers of 1 MB.
+        let _ = socket.write_all(&one.repeat(50));
+        held.push(socket);
+    }
+    survived(server);
+    drop(held);
+}
+
+#[test]
+fn statements_that_are_deep_long_or_many_are_refused_or_answered() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    let deep = |open: &str, close: &str, depth: usize| {
+        let (open, close) = (open.repeat(depth), close.repeat(depth));
+        format!("SELECT * FROM ks.t WHERE k = {open}1{close}")
+    };
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("{", "}"), ("{1: ", "}"), ("-", ""), ("(int)", "")]
+    {
+        let answer = client.query(&deep(open, close, 100_000));
+        assert!(answer.starts_with("0x2"), "{open}: {answer}");
+    }
+    let types = format!("{}int{}", "frozen<list<".repeat(5000), ">>".repeat(5000));
+    let answer = client.query(&format!("CREATE TABLE ks.deep (k int PRIMARY KEY, v {types})"));
+    assert!(answer.starts_with("0x2"), "{answer}");
+    let tuple = format!("({})", vec!["1"; 100_000].join(", "));
+    for text in [
+        format!("SELECT * FROM ks.t WHERE k IN {tuple}"),
+        format!("SELECT * FROM ks.t WHERE (k, v) = {tuple}"),
+        format!("INSERT INTO ks.t (k, v) VALUES ({tuple}, 0x00)"),
+        format!("SELECT {} FROM ks.t", vec!["v"; 100_000].join(", ")),
+        format!("SELECT {} FROM ks.t", vec!["k + 1"; 60_000].join(" + ")),
+    ] {
+        let answer = client.query(&text);
+        assert!(answer.starts_with("0x"), "{}: {answer}", &text[..40]);
+    }
+    let values = vec![&[0u8; 4][..]; 60_000];
+    let answer = client.bound("SELECT * FROM ks.t WHERE k = ?", &values);
+    assert!(answer.starts_with("0x2"), "{answer}");
+    for number in 0..3000 {
+        let text = format!("SELECT k AS a{number} FROM ks.t WHERE k = {}", "0".repeat(3000));
+        let body = [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
+        assert_eq!(client.send(&frame(9, &body)), "RESULT", "{number}");
+    }
+    survived(server);
+}
+
+/// 2,000 keys with one value of 1 MB took 3 GB and the process with it.
+#[test]
+fn an_update_of_many_keys_with_a_long_value_is_refused_before_it_is_made() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    let keys: Vec<String> = (1..=2000).map(|k| k.to_string()).collect();
+    let value = vec![1; 1 << 20];
+    let update = format!("UPDATE ks.t SET v = ? WHERE k IN ({})", keys.join(", "));
+    let answer = client.bound(&update, &[&value]);
+    assert!(answer.contains("is too large for the maximum size of 16777216"), "{answer}");
+    let batch = format!(
+        "BEGIN UNLOGGED BATCH {} APPLY BATCH",
+        "UPDATE ks.t SET v = ? WHERE k = 1; ".repeat(14)
+    );
+    let answer = client.bound(&batch, &vec![&value[..]; 14]);
+    assert!(answer == "RESULT" || answer.starts_with("0x"), "{answer}");
+    assert_eq!(client.query("SELECT k FROM ks.t WHERE k = 2000"), "0 rows");
+    survived(server);
+}
+
+/// Writes rows of 1 MB to `ks.t` from 1 on.
+fn fill(client: &mut Client, rows: i32) {
+    let value = vec![3; 1 << 20];
+    let mut retried = 0;
+    for k in 1..=rows {
+        let row: [&[u8]; 2] = [&k.to_be_bytes(), &value];
+        while client.bound("INSERT INTO ks.t (k, v) VALUES (?, ?)", &row) != "RESULT" {
+            retried += 1;
+            assert!(retried < 10_000, "the writes are refused for ever");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Eight unpaged SELECTs at once, of `rows` rows of 1 MB: each is answered.
+fn read_all_at_once(server: &Server, rows: i32) {
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Client::ready(server).query("SELECT * FROM ks.t")))
+            .collect();
+        for client in clients {
+            let answer = client.join().unwrap();
+            let whole = answer == format!("{} rows", rows + 1);
+            let refused = answer.starts_with("0x1001 Result not made")
+                || answer.starts_with("0x2200 the result has more than")
+                || answer.starts_with("0x1200 ");
+            assert!(whole || refused, "{answer}");
+        }
+    });
+}
+
+/// They took 2.9 GB over 200 MB.
+#[test]
+fn unpaged_reads_at_once_share_the_memory_of_answers() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    fill(&mut client, 40);
+    read_all_at_once(&server, 40);
+    survived(server);
+}
+
+#[test]
+#[ignore = "tens of seconds: night"]
+fn unpaged_reads_of_more_than_a_result_at_once() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    fill(&mut client, 200);
+    read_all_at_once(&server, 200);
+    survived(server);
+}
+
+/// 90 elements of 8 MB in one row: all were taken, with 2.5 GB resident.
+fn grow_a_row(elements: i32) {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    let value = vec![5; 8 << 20];
+    let mut refused = 0;
+    for element in 0..elements {
+        let text = "UPDATE ks.m SET m[?] = ? WHERE k = 1";
+        let answer = client.bound(text, &[&element.to_be_bytes(), &value]);
+        assert!(answer == "RESULT" || answer.starts_with("0x"), "{answer}");
+        refused += i32::from(answer != "RESULT");
+    }
+    assert!(elements < 20 || refused > 0, "a row has a limit");
+    let read = client.query("SELECT m FROM ks.m WHERE k = 1");
+    assert!(read == "1 rows" || read.starts_with("0x"), "{read}");
+    survived(server);
+}
+
+#[test]
+fn a_row_that_grows_by_long_elements_has_a_limit() {
+    grow_a_row(24);
+}
+
+#[test]
+#[ignore = "tens of seconds: night"]
+fn a_row_that_would_grow_to_many_times_its_limit() {
+    grow_a_row(90);
+}
