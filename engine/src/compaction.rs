@@ -14,12 +14,14 @@
 //! Not here: when to compact and at whose cost (the owner of the engine decides).
 
 mod adoption;
+mod incremental;
 mod job;
 mod leveled;
 mod merge_space;
 mod piece;
 mod rewrite;
 mod size_tiered;
+mod space;
 mod strategy;
 mod time_window;
 mod unified;

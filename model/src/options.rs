@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 
 pub use caching::{CACHING, CachedRows, Caching};
 pub use compaction::{
-    COMMON, Class, Compaction, Leveled, OVERLAPPING, Scaling, SizeTiered, Strategy, TimeWindow,
-    Unified,
+    COMMON, Class, Compaction, FragmentSizes, Inclusion, Incremental, Leveled, OVERLAPPING,
+    Scaling, SizeTiered, Strategy, TimeWindow, Unified,
 };
 pub use compression::{Algorithm, COMPRESSION, Compression};
 pub use effect::{Effect, SubOption};

@@ -107,7 +107,7 @@ fn a_change_of_a_type_reaches_the_columns_made_of_it() {
 #[test]
 fn what_is_kept_without_effect_is_said() {
     let ddl = planned(
-        "ALTER TABLE ee.t WITH cdc = true AND compaction = {'class': 'IncrementalCompactionStrategy'}",
+        "ALTER TABLE ee.t WITH cdc = true AND compaction = {'class': 'SizeTieredCompactionStrategy', 'log_all': 'true'}",
         &schema(),
     );
     let warnings = ddl.expect("known options").warnings;

@@ -214,8 +214,11 @@ fn plan(
     let gc_before_s = gc_before_s(&definition.options, now_s);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
-    let context =
-        CompactionContext { gc_before_s, oldest_unflushed: unflushed.min().unwrap_or(i64::MAX) };
+    let context = CompactionContext {
+        gc_before_s,
+        now_s,
+        oldest_unflushed: unflushed.min().unwrap_or(i64::MAX),
+    };
     let piece = |view: &View| {
         let ViewEntry { tokens, run, level, file_bytes, .. } = view.entry;
         let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context);

@@ -1,15 +1,33 @@
 //! Levels: from level 1 on the pieces of a level share no token, and each level is `fanout_size` times the
 //! last, so that a read looks into one file a level.
 //!
-//! 1. The deepest level that is too large gives one piece to the next: the one that meets the fewest bytes
-//!    there for its own.
-//! 2. Else, when level 0 has four runs, they are merged with what they meet in level 1.
-//! 3. A piece that cannot be merged counts for no level, and what comes out may overlap it: a read looks into
-//!    one more file there, and the others are merged as if it were not.
+//! ```text
+//! level 0   ▒▒ ▒▒ ▒▒ ▒▒          runs as they were flushed; they overlap
+//! level 1   ███                  1/100 of the last level
+//! level 2   ██████████████       1/10
+//! level 3   █████████████████████████████████████████ …   the last: what there is
+//! ```
+//!
+//! 1. What each level may hold follows from what the last one holds (RocksDB's dynamic levels), so that the levels
+//!    above add a ninth to it at most, whatever the size of the table. There are as many levels as Cassandra has for
+//!    as many bytes.
+//! 2. The level that is most over what it may hold goes first; level 0 counts its runs. So neither end starves.
+//! 3. A level gives one piece to the next: the one that meets the fewest bytes there for its own.
+//! 4. Level 0 goes, with all that it meets, to the first level that may hold as much: level 1 as a rule. While that
+//!    waits for merges that are under way no other touches level 1. Level 0 is merged by size tiers within itself
+//!    while level 1 would be rewritten for little, and when it has more than 32 runs and must wait.
+//! 5. A piece that cannot be merged counts for no level, and what comes out may overlap it: a read looks into
+//!    one more file there, and the others are merged as if it were not. A piece of a level that overlaps one before it
+//!    counts for level 0.
+//!
+//! A pass over the pieces costs a sort: `O(n log n)`.
+
+use std::collections::BTreeSet;
 
 use model::{TokenRange, options};
 
-use super::piece::{Candidate, free_runs};
+use super::piece::{Candidate, Run, free_runs};
+use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
 
@@ -23,6 +41,15 @@ const LEVELS_MAX: u8 = 9;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leveled<'o>(pub(super) &'o options::Leveled);
 
+/// The pieces of each level, in the order of their tokens.
+struct Levels<'p> {
+    pieces: &'p [Candidate],
+    /// Level 1 is the first. Those that can be merged or are being merged, and overlap none before them.
+    sorted: Vec<Vec<usize>>,
+    /// Runs of level 0, and pieces that overlap another of their level; smallest first.
+    level_0: Vec<Run>,
+}
+
 impl Leveled<'_> {
     pub(super) fn fragment_bytes(&self) -> u64 {
         self.0.sstable_bytes.min(FRAGMENT_BYTES_MAX)
@@ -34,56 +61,177 @@ impl Leveled<'_> {
     }
 
     fn level_bytes_max(&self, level: u8) -> u64 {
-        self.0.sstable_bytes.saturating_mul(self.0.fanout.saturating_pow(level.into()))
+        self.fragment_bytes().saturating_mul(self.0.fanout.saturating_pow(level.into()))
     }
 
     pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
-        let deep = (1..LEVELS_MAX).rev().find_map(|level| self.propose_level(pieces, level));
-        deep.or_else(|| self.propose_level_0(pieces))
+        let levels = Levels::of(pieces);
+        let bytes_max = self.bytes_max(&levels);
+        let mut due: Vec<(f64, usize)> = (1..bytes_max.len())
+            .map(|level| (levels.free_bytes(level) as f64 / bytes_max[level - 1] as f64, level))
+            .collect();
+        due.push((self.level_0_score(&levels, bytes_max[0]), 0));
+        due.retain(|(score, _)| *score > 1.0);
+        due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let level_0_to = levels.level_0_to(&bytes_max);
+        let level_0_waits = due.iter().any(|(_, level)| *level == 0)
+            && (1..=level_0_to).any(|level| levels.is_merging(level));
+        let task = due.into_iter().find_map(|(_, level)| match level {
+            0 => self.level_0_down(&levels, level_0_to),
+            level if level_0_waits && level <= level_0_to => None,
+            level => self.down(&levels, level),
+        });
+        task.or_else(|| self.within_level_0(&levels))
     }
 
-    fn propose_level(&self, pieces: &[Candidate], level: u8) -> Option<Task> {
-        let of_level = |&index: &usize| pieces[index].level == level && !pieces[index].busy;
-        let bytes: u64 = (0..pieces.len()).filter(of_level).map(|index| pieces[index].bytes).sum();
-        if bytes <= self.level_bytes_max(level) {
-            return None;
+    /// What levels 1 and deeper may hold; the last may hold everything.
+    fn bytes_max(&self, levels: &Levels<'_>) -> Vec<u64> {
+        let all: u64 = levels.pieces.iter().map(|piece| piece.bytes).sum();
+        let occupied = levels.sorted.iter().rposition(|level| !level.is_empty());
+        let last = (self.level_of(all) as usize).max(occupied.map_or(1, |index| index + 1));
+        let mut bytes = levels.bytes(last).max(1);
+        if levels.bytes(last) == 0 {
+            bytes = all;
         }
-        let candidates = (0..pieces.len()).filter(of_level);
-        let candidates = candidates.filter_map(|index| with_next_level(pieces, vec![index], level));
-        // What is rewritten for each byte that moves.
-        let cost = |inputs: &Vec<usize>| {
-            let all: u64 = inputs.iter().map(|&index| pieces[index].bytes).sum();
-            let own = inputs.iter().find(|index| of_level(index));
-            u128::from(all) * 1000 / u128::from(own.map_or(1, |&index| pieces[index].bytes.max(1)))
+        let mut bytes_max = vec![u64::MAX; last];
+        for level in (0..last - 1).rev() {
+            bytes = (bytes / self.0.fanout).max(self.fragment_bytes());
+            bytes_max[level] = bytes;
+        }
+        bytes_max
+    }
+
+    /// Over 1 if level 0 should go down.
+    fn level_0_score(&self, levels: &Levels<'_>, level_1_bytes_max: u64) -> f64 {
+        if self.level_0_is_small(levels) {
+            return 0.0;
+        }
+        let bytes = levels.level_0_bytes();
+        let by_runs = (levels.level_0.len() + 1) as f64 / LEVEL_0_RUNS as f64;
+        by_runs.max(bytes as f64 / level_1_bytes_max as f64)
+    }
+
+    /// Whether level 1 would be rewritten for little.
+    fn level_0_is_small(&self, levels: &Levels<'_>) -> bool {
+        let bytes = levels.level_0_bytes();
+        bytes <= self.fragment_bytes() && bytes.saturating_mul(self.0.fanout) < levels.bytes(1)
+    }
+
+    /// Level 0 and what it meets in the levels down to this one.
+    fn level_0_down(&self, levels: &Levels<'_>, level: usize) -> Option<Task> {
+        let runs = levels.level_0_chosen().iter();
+        let mut inputs: Vec<usize> = runs.flat_map(|run| run.pieces.iter().copied()).collect();
+        for met in 1..=level {
+            // What was met above makes the output reach further here.
+            inputs.extend(levels.met(&levels.reach(&inputs)?, met)?);
+        }
+        Some(merge(inputs, level as u8, self.fragment_bytes(), Why::Shape))
+    }
+
+    /// One piece of the level and what it meets in the next: the least for its own bytes.
+    fn down(&self, levels: &Levels<'_>, level: usize) -> Option<Task> {
+        let cost = |&index: &usize| {
+            let met = levels.met(&levels.pieces[index].tokens, level + 1)?;
+            let bytes: u64 = met.iter().map(|&index| levels.pieces[index].bytes).sum();
+            Some((bytes as f64 / levels.pieces[index].bytes.max(1) as f64, index, met))
         };
-        let inputs = candidates.min_by_key(cost)?;
-        Some(merge(inputs, level + 1, self.0.sstable_bytes, Why::Shape))
+        let free = levels.sorted[level - 1].iter().filter(|index| !levels.pieces[**index].busy);
+        let best = free.filter_map(cost).min_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, index, mut inputs) = best?;
+        inputs.push(index);
+        Some(merge(inputs, level as u8 + 1, self.fragment_bytes(), Why::Shape))
     }
 
-    fn propose_level_0(&self, pieces: &[Candidate]) -> Option<Task> {
-        let in_level_0 = |index: &usize| pieces[*index].level == 0;
-        let mut runs = free_runs(pieces);
-        runs.retain(|run| run.pieces.iter().all(in_level_0));
-        if runs.len() < LEVEL_0_RUNS {
+    /// Level 0 by size tiers, while it is small or must wait.
+    fn within_level_0(&self, levels: &Levels<'_>) -> Option<Task> {
+        let runs = &levels.level_0;
+        if !self.level_0_is_small(levels) && runs.len() <= LEVEL_0_RUNS_MAX {
             return None;
         }
-        let chosen = runs.iter().take(LEVEL_0_RUNS_MAX);
-        let chosen = chosen.flat_map(|run| run.pieces.iter().copied()).collect();
-        Some(merge(with_next_level(pieces, chosen, 0)?, 1, self.0.sstable_bytes, Why::Shape))
+        let inputs = SizeTiered(&self.0.level_0).bucket(runs)?;
+        Some(merge(inputs, 0, self.fragment_bytes(), Why::Shape))
     }
 }
 
-/// The chosen pieces and all that can be merged and lies between their ends one level deeper; `None` if none is
-/// chosen.
-fn with_next_level(pieces: &[Candidate], chosen: Vec<usize>, level: u8) -> Option<Vec<usize>> {
-    // A fragment that comes out may span a gap between the chosen, so the gap counts too.
-    let first = chosen.iter().map(|&index| pieces[index].tokens.first).min()?;
-    let last = chosen.iter().map(|&index| pieces[index].tokens.last).max()?;
-    let reach = TokenRange { first, last };
-    let meets = |&index: &usize| {
-        let piece = &pieces[index];
-        !piece.busy && piece.level == level + 1 && piece.tokens.intersection(&reach).is_some()
-    };
-    let met = (0..pieces.len()).filter(meets);
-    Some(chosen.iter().copied().chain(met).collect())
+impl<'p> Levels<'p> {
+    fn of(pieces: &'p [Candidate]) -> Levels<'p> {
+        let deepest = pieces.iter().map(|piece| piece.level).max().unwrap_or(0);
+        let mut sorted: Vec<Vec<usize>> = vec![Vec::new(); deepest.into()];
+        for (index, piece) in pieces.iter().enumerate() {
+            if piece.level > 0 && (!piece.busy || piece.merging) {
+                sorted[usize::from(piece.level) - 1].push(index);
+            }
+        }
+        let mut strays = BTreeSet::new();
+        for level in &mut sorted {
+            level.sort_by_key(|&index| (pieces[index].tokens.first, index));
+            let mut last = None;
+            level.retain(|&index| {
+                let tokens = pieces[index].tokens;
+                let is_apart = last.is_none_or(|last| last < tokens.first);
+                if is_apart {
+                    last = Some(tokens.last);
+                } else if !pieces[index].busy {
+                    strays.insert(index);
+                }
+                is_apart
+            });
+        }
+        let mut level_0 = free_runs(pieces);
+        level_0.retain_mut(|run| {
+            run.pieces.retain(|index| pieces[*index].level == 0 || strays.contains(index));
+            run.bytes = run.pieces.iter().map(|&index| pieces[index].bytes).sum();
+            !run.pieces.is_empty()
+        });
+        level_0.sort_by_key(|run| (run.bytes, run.pieces[0]));
+        Levels { pieces, sorted, level_0 }
+    }
+
+    fn level_0_bytes(&self) -> u64 {
+        self.level_0.iter().map(|run| run.bytes).sum()
+    }
+
+    /// What is merged of level 0 at once.
+    fn level_0_chosen(&self) -> &[Run] {
+        &self.level_0[..self.level_0.len().min(LEVEL_0_RUNS_MAX)]
+    }
+
+    /// The first level that may hold what level 0 gives.
+    fn level_0_to(&self, bytes_max: &[u64]) -> usize {
+        let bytes: u64 = self.level_0_chosen().iter().map(|run| run.bytes).sum();
+        bytes_max.iter().position(|&max| bytes <= max).map_or(bytes_max.len(), |index| index + 1)
+    }
+
+    fn level(&self, level: usize) -> &[usize] {
+        self.sorted.get(level - 1).map_or(&[], Vec::as_slice)
+    }
+
+    fn bytes(&self, level: usize) -> u64 {
+        self.level(level).iter().map(|&index| self.pieces[index].bytes).sum()
+    }
+
+    fn free_bytes(&self, level: usize) -> u64 {
+        let free = self.level(level).iter().filter(|index| !self.pieces[**index].busy);
+        free.map(|&index| self.pieces[index].bytes).sum()
+    }
+
+    fn is_merging(&self, level: usize) -> bool {
+        self.level(level).iter().any(|&index| self.pieces[index].merging)
+    }
+
+    /// From the first to the last token of these: a fragment that comes out may span a gap between them.
+    fn reach(&self, inputs: &[usize]) -> Option<TokenRange> {
+        let first = inputs.iter().map(|&index| self.pieces[index].tokens.first).min()?;
+        let last = inputs.iter().map(|&index| self.pieces[index].tokens.last).max()?;
+        Some(TokenRange { first, last })
+    }
+
+    /// The pieces of a level that lie within `reach`; `None` if one of them is being merged.
+    fn met(&self, reach: &TokenRange, level: usize) -> Option<Vec<usize>> {
+        let sorted = self.level(level);
+        let from = sorted.partition_point(|&index| self.pieces[index].tokens.last < reach.first);
+        let to = sorted.partition_point(|&index| self.pieces[index].tokens.first <= reach.last);
+        let met = &sorted[from..to.max(from)];
+        (!met.iter().any(|&index| self.pieces[index].busy)).then(|| met.to_vec())
+    }
 }

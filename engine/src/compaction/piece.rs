@@ -28,8 +28,10 @@ pub struct Candidate {
     pub dead_part: f64,
     /// The file has tokens of other owners too.
     pub shared: bool,
-    /// It cannot be merged (it is in quarantine), and is here for what it overlaps.
+    /// It cannot be merged (it is in quarantine or goes into a merge), and is here for what it overlaps.
     pub busy: bool,
+    /// It goes into a merge that is under way, or has come out of it: other pieces will stand in its place soon.
+    pub merging: bool,
 }
 
 /// What a strategy must know beside the candidates.
@@ -37,6 +39,8 @@ pub struct Candidate {
 pub struct CompactionContext {
     /// Tombstones made before this second are past `gc_grace_seconds`.
     pub gc_before_s: u32,
+    /// The time, in seconds since 1970.
+    pub now_s: u32,
     /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
     pub oldest_unflushed: i64,
 }
@@ -70,6 +74,7 @@ impl Candidate {
             dead_part: like.dead_part(context.gc_before_s),
             shared: part != Some(like.tokens),
             busy: false,
+            merging: false,
         }
     }
 
@@ -84,27 +89,46 @@ fn width(range: &TokenRange) -> u128 {
     u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
 }
 
-/// Pieces of one run, all of which can be merged.
+/// Pieces of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Indices of its pieces.
     pub(super) pieces: Vec<usize>,
     pub(super) bytes: u64,
     pub(super) newest_timestamp: i64,
+    /// From its first to its last token.
+    pub(super) tokens: TokenRange,
+    /// Tokens of its pieces.
+    pub(super) width: u128,
 }
 
 /// The runs of which no piece is busy, smallest first.
 pub(super) fn free_runs(pieces: &[Candidate]) -> Vec<Run> {
+    let mut runs = all_runs(pieces);
+    runs.retain(|run| run.pieces.iter().all(|&index| !pieces[index].busy));
+    runs
+}
+
+/// All runs, smallest first.
+pub(super) fn all_runs(pieces: &[Candidate]) -> Vec<Run> {
     let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
     for (index, piece) in pieces.iter().enumerate() {
-        let empty = || Run { pieces: Vec::new(), bytes: 0, newest_timestamp: i64::MIN };
+        let empty = || Run {
+            pieces: Vec::new(),
+            bytes: 0,
+            newest_timestamp: i64::MIN,
+            tokens: piece.tokens,
+            width: 0,
+        };
         let run = runs.entry(piece.run).or_insert_with(empty);
+        run.tokens.first = run.tokens.first.min(piece.tokens.first);
+        run.tokens.last = run.tokens.last.max(piece.tokens.last);
+        run.width += width(&piece.tokens);
         run.pieces.push(index);
         run.bytes += piece.bytes;
         run.newest_timestamp = run.newest_timestamp.max(piece.newest_timestamp);
     }
-    let free = |run: &Run| run.pieces.iter().all(|&index| !pieces[index].busy);
-    let mut runs: Vec<Run> = runs.into_values().filter(free).collect();
+    let mut runs: Vec<Run> = runs.into_values().collect();
     runs.sort_by_key(|run| (run.bytes, run.pieces[0]));
     runs
 }

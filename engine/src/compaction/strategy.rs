@@ -6,6 +6,7 @@
 
 use model::options::{Compaction, Strategy as Shape};
 
+use super::incremental::Incremental;
 use super::leveled::Leveled;
 use super::piece::{Candidate, CompactionContext, free_runs};
 use super::size_tiered::SizeTiered;
@@ -32,7 +33,7 @@ pub struct MergeTask {
     pub pieces: Vec<usize>,
     /// The level of what comes out.
     pub level: u8,
-    /// A fragment is ended at the first partition after so many bytes.
+    /// A fragment has so many bytes at most; the job makes it shorter where the table is small.
     pub fragment_bytes: u64,
     /// Why the strategy proposes it.
     pub why: Why,
@@ -73,9 +74,10 @@ impl<'o> Strategy<'o> {
         }
         let shaped = match self.options.strategy() {
             Shape::SizeTiered(shape) => SizeTiered(shape).propose(pieces),
-            Shape::TimeWindow(shape) => TimeWindow(shape).propose(pieces),
+            Shape::TimeWindow(shape) => TimeWindow(shape).propose(pieces, context),
             Shape::Leveled(shape) => Leveled(shape).propose(pieces),
             Shape::Unified(shape) => Unified(shape).propose(pieces),
+            Shape::Incremental(shape) => Incremental(shape).propose(pieces),
         };
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
@@ -83,22 +85,26 @@ impl<'o> Strategy<'o> {
     /// Merges everything into one run, as an operator asks; `None` if there is nothing to merge.
     pub fn major(&self, pieces: &[Candidate]) -> Option<Task> {
         let runs = free_runs(pieces);
-        let pieces: Vec<usize> = runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
+        let pieces_of_runs: Vec<usize> =
+            runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
         let level = match self.options.strategy() {
             Shape::Leveled(shape) => {
                 Leveled(shape).level_of(runs.iter().map(|run| run.bytes).sum())
             }
             _ => 0,
         };
-        (!pieces.is_empty()).then(|| merge(pieces, level, self.fragment_bytes(), Why::Shape))
+        (!pieces_of_runs.is_empty()).then(|| self.merge(pieces, pieces_of_runs, level, Why::Shape))
     }
 
-    fn fragment_bytes(&self) -> u64 {
-        match self.options.strategy() {
+    /// A task to merge these pieces into fragments of the strategy's size.
+    fn merge(&self, pieces: &[Candidate], inputs: Vec<usize>, level: u8, why: Why) -> Task {
+        let fragment_bytes = match self.options.strategy() {
             Shape::Leveled(shape) => Leveled(shape).fragment_bytes(),
-            Shape::Unified(shape) => Unified(shape).fragment_bytes(),
+            Shape::Unified(shape) => return Unified(shape).merge(pieces, inputs, why),
+            Shape::Incremental(shape) => Incremental(shape).fragment_bytes(),
             Shape::SizeTiered(_) | Shape::TimeWindow(_) => FRAGMENT_BYTES_MAX,
-        }
+        };
+        merge(inputs, level, fragment_bytes, why)
     }
 
     /// The piece with the most to purge, if all of that is certain to go: so it is done once.
@@ -111,13 +117,13 @@ impl<'o> Strategy<'o> {
         };
         let by_part = |a: &usize, b: &usize| pieces[*a].dead_part.total_cmp(&pieces[*b].dead_part);
         let index = (0..pieces.len()).filter(worth).max_by(by_part)?;
-        Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Tombstones))
+        Some(self.merge(pieces, vec![index], pieces[index].level, Why::Tombstones))
     }
 
     fn owners(&self, pieces: &[Candidate]) -> Option<Task> {
         let free = |&index: &usize| pieces[index].shared && !pieces[index].busy;
         let index = (0..pieces.len()).filter(free).min_by_key(|&index| pieces[index].bytes)?;
-        Some(merge(vec![index], pieces[index].level, self.fragment_bytes(), Why::Owners))
+        Some(self.merge(pieces, vec![index], pieces[index].level, Why::Owners))
     }
 }
 

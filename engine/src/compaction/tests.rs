@@ -1,4 +1,6 @@
-//! Strategies against drawn worlds, the rewrite against what a reader sees.
+//! Strategies against drawn worlds, and over a long time; the rewrite against what a reader sees.
 
 mod deciding;
+mod flow;
 mod rewriting;
+mod steady;

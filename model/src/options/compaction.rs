@@ -7,6 +7,7 @@
 //! The one place that knows the names of classes and sub-options: the engine is given numbers. The map is kept as it
 //! was given, with the thresholds filled in as Cassandra does, for DESCRIBE and `system_schema`.
 
+mod incremental;
 mod leveled;
 mod size_tiered;
 mod time_window;
@@ -14,10 +15,11 @@ mod unified;
 
 use std::collections::BTreeMap;
 
+pub use incremental::Incremental;
 pub use leveled::Leveled;
 pub use size_tiered::SizeTiered;
 pub use time_window::TimeWindow;
-pub use unified::{Scaling, Unified};
+pub use unified::{FragmentSizes, Inclusion, Scaling, Unified};
 
 use super::effect::{Effect, SubOption};
 use super::refusal::{Refusal, Result};
@@ -57,7 +59,7 @@ pub enum Class {
     TimeWindow,
     /// `UnifiedCompactionStrategy`: levels by density, tiered or leveled.
     Unified,
-    /// `IncrementalCompactionStrategy`, which is ScyllaDB's
+    /// `IncrementalCompactionStrategy`, which is ScyllaDB's: tiers, and a goal for space.
     Incremental,
 }
 
@@ -84,7 +86,7 @@ impl Class {
             Class::Leveled => &leveled::SUB_OPTIONS,
             Class::TimeWindow => &time_window::SUB_OPTIONS,
             Class::Unified => &unified::SUB_OPTIONS,
-            Class::Incremental => &size_tiered::INCREMENTAL_SUB_OPTIONS,
+            Class::Incremental => &incremental::SUB_OPTIONS,
         }
     }
 }
@@ -100,6 +102,8 @@ pub enum Strategy {
     TimeWindow(TimeWindow),
     /// Levels by density.
     Unified(Unified),
+    /// Runs of similar size are merged, within a goal for space.
+    Incremental(Incremental),
 }
 
 /// How a table is compacted.
@@ -165,7 +169,7 @@ impl Compaction {
         }
         let mut strategy = match class {
             Class::SizeTiered => Strategy::SizeTiered(SizeTiered::read(&mut left)?),
-            Class::Incremental => Strategy::SizeTiered(SizeTiered::read_incremental(&mut left)?),
+            Class::Incremental => Strategy::Incremental(Incremental::read(&mut left)?),
             Class::Leveled => Strategy::Leveled(Leveled::read(&mut left)?),
             Class::TimeWindow => Strategy::TimeWindow(TimeWindow::read(&mut left)?),
             Class::Unified => Strategy::Unified(Unified::read(&mut left)?),
@@ -176,7 +180,9 @@ impl Compaction {
         if has_thresholds {
             let (min, max) = thresholds(min_text, max_text)?;
             if let Strategy::SizeTiered(tiers)
-            | Strategy::TimeWindow(TimeWindow { by_size: tiers, .. }) = &mut strategy
+            | Strategy::TimeWindow(TimeWindow { by_size: tiers, .. })
+            | Strategy::Leveled(Leveled { level_0: tiers, .. })
+            | Strategy::Incremental(Incremental { by_size: tiers, .. }) = &mut strategy
             {
                 (tiers.min_threshold, tiers.max_threshold) = (min, max);
             }
@@ -216,11 +222,6 @@ impl Compaction {
     pub(super) fn warnings(&self) -> Vec<String> {
         let class = class_of(&self.given).unwrap_or(Class::SizeTiered);
         let mut warnings = Vec::new();
-        if class == Class::Incremental {
-            let name = class.name();
-            warnings
-                .push(format!("{name} is kept with the table, which is compacted by size tiers"));
-        }
         let all = COMMON.iter().chain([&OVERLAPPING]).chain(class.sub_options());
         warnings.extend(
             all.filter_map(|option| option.warning("compaction", self.given.get(option.name)?)),

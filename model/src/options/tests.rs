@@ -84,12 +84,6 @@ fn what_does_nothing_is_said() {
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'only_purge_repaired_tombstones': 'true'}",
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'provide_overlapping_tombstones': 'ROW'}",
         "compaction = {'class': 'LeveledCompactionStrategy', 'single_sstable_uplevel': 'false'}",
-        "compaction = {'class': 'UnifiedCompactionStrategy', 'base_shard_count': '8'}",
-        "compaction = {'class': 'UnifiedCompactionStrategy', 'sstable_growth': '0.5'}",
-        "compaction = {'class': 'UnifiedCompactionStrategy', 'min_sstable_size': '50MiB'}",
-        "compaction = {'class': 'UnifiedCompactionStrategy', 'overlap_inclusion_method': 'SINGLE'}",
-        "compaction = {'class': 'UnifiedCompactionStrategy', 'flush_size_override': '50MiB'}",
-        "compaction = {'class': 'IncrementalCompactionStrategy'}",
         "in_memory = true",
         "paxos_grace_seconds = 10",
         "tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '60'}",
@@ -224,10 +218,8 @@ fn tables() -> String {
     let common = subs(&COMMON).chain([(OVERLAPPING.name, OVERLAPPING.effect)]);
     out += &table("In `compaction`, of every strategy", common);
     for class in Class::ALL {
-        let tiers = Effect::Kept("the table is compacted by size tiers");
-        let own = (class == Class::Incremental).then_some(("class", tiers));
-        let rows = own.into_iter().chain(subs(class.sub_options()));
-        out += &table(&format!("In `compaction`, of `{}`", class.name()), rows);
+        out +=
+            &table(&format!("In `compaction`, of `{}`", class.name()), subs(class.sub_options()));
     }
     out
 }

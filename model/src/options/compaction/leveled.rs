@@ -5,7 +5,6 @@ use crate::options::effect::SubOption;
 use crate::options::refusal::{Refusal, Result};
 use crate::options::sub_options::SubOptions;
 
-const LEVEL_0: &str = "level 0 is merged into level 1 when it has four runs";
 pub(super) const SUB_OPTIONS: [SubOption; 8] = [
     SubOption::works("sstable_size_in_mb"),
     SubOption::works("fanout_size"),
@@ -14,22 +13,24 @@ pub(super) const SUB_OPTIONS: [SubOption; 8] = [
         "true",
         "a file moves by being merged, which also purges",
     ),
-    SubOption::kept("min_threshold", "4", LEVEL_0),
-    SubOption::kept("max_threshold", "32", LEVEL_0),
-    SubOption::kept("bucket_low", "0.5", LEVEL_0),
-    SubOption::kept("bucket_high", "1.5", LEVEL_0),
-    SubOption::kept("min_sstable_size", "52428800", LEVEL_0),
+    SubOption::works("min_threshold"),
+    SubOption::works("max_threshold"),
+    SubOption::works("bucket_low"),
+    SubOption::works("bucket_high"),
+    SubOption::works("min_sstable_size"),
 ];
 /// Levels above level 0 in Cassandra's arithmetic of the largest.
 const LEVELS: u32 = 8;
 
 /// How large files and levels are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leveled {
     /// Where a file is cut.
     pub sstable_bytes: u64,
     /// How many times larger than the level before a level is.
     pub fanout: u64,
+    /// How runs of level 0 are merged that wait for level 1.
+    pub level_0: SizeTiered,
 }
 
 impl Leveled {
@@ -44,8 +45,6 @@ impl Leveled {
                 i64::MAX
             ));
         }
-        // Cassandra tiers an overfull level 0 by these.
-        SizeTiered::read(left)?;
-        Ok(Leveled { sstable_bytes, fanout })
+        Ok(Leveled { sstable_bytes, fanout, level_0: SizeTiered::read(left)? })
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers of size tiers, and of the incremental strategy, which is done as size tiers.
+//! The numbers of size tiers.
 
 use crate::options::effect::SubOption;
 use crate::options::refusal::{Refusal, Result};
@@ -11,17 +11,6 @@ pub(super) const SUB_OPTIONS: [SubOption; 5] = [
     SubOption::works("bucket_high"),
     SubOption::works("min_sstable_size"),
 ];
-const BY_TIERS: &str = "the table is compacted by size tiers";
-pub(super) const INCREMENTAL_SUB_OPTIONS: [SubOption; 7] = [
-    SubOption::works("min_threshold"),
-    SubOption::works("max_threshold"),
-    SubOption::works("bucket_low"),
-    SubOption::works("bucket_high"),
-    SubOption::works("min_sstable_size"),
-    SubOption::kept("space_amplification_goal", "", BY_TIERS),
-    SubOption::kept("sstable_size_in_mb", "1000", BY_TIERS),
-];
-
 /// Which runs are of similar size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizeTiered {
@@ -53,12 +42,5 @@ impl SizeTiered {
         }
         let (min_threshold, max_threshold) = (4, 32);
         Ok(SizeTiered { min_threshold, max_threshold, bucket_low, bucket_high, small_bytes })
-    }
-
-    /// ScyllaDB's incremental strategy, of which the tiers are done.
-    pub(super) fn read_incremental(left: &mut SubOptions<'_>) -> Result<SizeTiered> {
-        left.float("space_amplification_goal", 1.5)?;
-        left.positive("sstable_size_in_mb", 1000)?;
-        SizeTiered::read(left)
     }
 }

@@ -31,6 +31,8 @@ pub(super) const SUB_OPTIONS: [SubOption; 10] = [
 pub struct TimeWindow {
     /// In units of the table's timestamps.
     pub window: i64,
+    /// Units of the table's timestamps in a second.
+    pub units_per_second: i64,
     /// Within the newest window.
     pub by_size: SizeTiered,
 }
@@ -71,6 +73,6 @@ impl TimeWindow {
         })?;
         // A window beyond the range of timestamps is the one that holds them all.
         let window = (seconds * per_second).saturating_mul(count.into());
-        Ok(TimeWindow { window, by_size: SizeTiered::read(left)? })
+        Ok(TimeWindow { window, units_per_second: per_second, by_size: SizeTiered::read(left)? })
     }
 }

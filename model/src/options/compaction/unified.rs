@@ -1,25 +1,20 @@
 //! The numbers of density levels.
 
+use super::incremental::SPACE_GOAL;
 use super::no_aggressive_expiration;
 use crate::options::effect::{Effect, SubOption};
 use crate::options::refusal::{Refusal, Result};
 use crate::options::sub_options::{SubOptions, pretty, size};
 
-const OWN_RANGE: &str =
-    "a core owns its range alone and cuts files by size, so there are no shards to count";
 pub(super) const SUB_OPTIONS: [SubOption; 10] = [
     SubOption::works("scaling_parameters"),
     SubOption::works("target_sstable_size"),
     SubOption::works("max_sstables_to_compact"),
-    SubOption::kept("min_sstable_size", "100MiB", OWN_RANGE),
-    SubOption::kept("base_shard_count", "4", OWN_RANGE),
-    SubOption::kept("sstable_growth", "0.333", OWN_RANGE),
-    SubOption::kept("flush_size_override", "", "a flush is as large as the memory it frees"),
-    SubOption::kept(
-        "overlap_inclusion_method",
-        "TRANSITIVE",
-        "all runs of a level are merged together",
-    ),
+    SubOption::works("min_sstable_size"),
+    SubOption::works("base_shard_count"),
+    SubOption::works("sstable_growth"),
+    SubOption::works("flush_size_override"),
+    SubOption::works("overlap_inclusion_method"),
     SubOption::kept(
         "expired_sstable_check_frequency_seconds",
         "600",
@@ -33,18 +28,70 @@ pub(super) const SUB_OPTIONS: [SubOption; 10] = [
 ];
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const TARGET_BYTES: f64 = 1024.0 * MEBIBYTE;
+const MIN_BYTES: f64 = 100.0 * MEBIBYTE;
 /// Part of the target that the smallest size may be: Cassandra's √½.
 const MIN_SIZE_PART_MAX: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// How runs are merged, level by level.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Unified {
     /// A parameter for each level; the last holds for all deeper ones.
     pub levels: Vec<Scaling>,
     /// Where a file is cut.
-    pub target_bytes: u64,
+    pub sizes: FragmentSizes,
+    /// Which runs of a level are merged together.
+    pub inclusion: Inclusion,
+    /// The first level begins here, if the table says; in bytes.
+    pub flush_bytes: Option<u64>,
+    /// All runs are merged when all take so many times the bytes of the largest.
+    pub space_goal: f64,
     /// So many runs are merged at once, at most, if the table says.
     pub runs_max: Option<u32>,
+}
+
+/// Which runs of a level are merged with those that overlap most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inclusion {
+    /// None but those that hold one token.
+    None,
+    /// Those that overlap one of them.
+    Single,
+    /// Those that overlap one of them, directly or by others.
+    Transitive,
+}
+
+/// How large the files of a run are: Cassandra cuts a run into shards, and counts them by these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FragmentSizes {
+    /// `target_sstable_size`, in bytes.
+    target_bytes: f64,
+    /// `min_sstable_size`, in bytes.
+    min_bytes: f64,
+    /// `base_shard_count`: a run that is not small is cut into so many at least.
+    base: u32,
+    /// `sstable_growth`: the part of the growth of a run that its files take, from 0 to 1.
+    growth: f64,
+}
+
+impl FragmentSizes {
+    /// Where a run of so many bytes is cut; `u64::MAX` if it is not.
+    pub fn fragment_bytes(&self, run_bytes: u64) -> u64 {
+        let bytes = run_bytes as f64;
+        let shards = self.shards(bytes);
+        if shards > 1.0 { (bytes / shards).ceil() as u64 } else { u64::MAX }
+    }
+
+    /// Into how many files a run is cut (`Controller.getNumShards` of Cassandra).
+    fn shards(&self, bytes: f64) -> f64 {
+        let base = f64::from(self.base);
+        if self.min_bytes > 0.0 && bytes / self.min_bytes < base {
+            // A power of two that divides the base, so that borders stay where they are.
+            let count = ((bytes / self.min_bytes) as u32 | 1).ilog2();
+            return f64::from((1 << count).min(self.base & self.base.wrapping_neg()));
+        }
+        let count = bytes / (self.target_bytes * base);
+        base * (count.log2() * (1.0 - self.growth)).round().clamp(0.0, 20.0).exp2()
+    }
 }
 
 /// One scaling parameter.
@@ -62,21 +109,26 @@ impl Unified {
         let levels =
             scales.split(',').map(|text| Scaling::parse(text.trim())).collect::<Result<_>>()?;
         let target = bytes(left, "target_sstable_size")?.unwrap_or(TARGET_BYTES);
-        bytes(left, "flush_size_override")?;
-        min_size(left, target)?;
-        let shards: i32 = left.integer("base_shard_count", 4)?;
-        if shards <= 0 {
+        let flush_bytes = bytes(left, "flush_size_override")?.map(|bytes| bytes as u64);
+        let min_bytes = min_size(left, target)?;
+        let base: i32 = left.integer("base_shard_count", 4)?;
+        let (1.., Ok(base)) = (base, u32::try_from(base)) else {
             return Refusal::config(format!(
-                "Invalid configuration, base_shard_count should be positive: {shards}"
+                "Invalid configuration, base_shard_count should be positive: {base}"
             ));
-        }
-        growth(left.text("sstable_growth").unwrap_or("0.333"))?;
-        let overlap = left.text("overlap_inclusion_method").unwrap_or("NONE");
-        if !["NONE", "SINGLE", "TRANSITIVE"].contains(&overlap.to_ascii_uppercase().as_str()) {
-            return Refusal::config(format!(
-                "Invalid overlap inclusion method {overlap}. The valid options are [NONE, SINGLE, TRANSITIVE]."
-            ));
-        }
+        };
+        let growth = growth(left.text("sstable_growth").unwrap_or("0.333"))?;
+        let overlap = left.text("overlap_inclusion_method").unwrap_or("TRANSITIVE");
+        let inclusion = match overlap.to_ascii_uppercase().as_str() {
+            "NONE" => Inclusion::None,
+            "SINGLE" => Inclusion::Single,
+            "TRANSITIVE" => Inclusion::Transitive,
+            _ => {
+                return Refusal::config(format!(
+                    "Invalid overlap inclusion method {overlap}. The valid options are [NONE, SINGLE, TRANSITIVE]."
+                ));
+            }
+        };
         let frequency: i64 =
             left.number("expired_sstable_check_frequency_seconds", 600, "long (base10)")?;
         if frequency <= 0 {
@@ -91,7 +143,9 @@ impl Unified {
         })?;
         let runs_max: i32 = left.integer("max_sstables_to_compact", 0)?;
         let runs_max = u32::try_from(runs_max).ok().filter(|&count| count > 0);
-        Ok(Unified { levels, target_bytes: target as u64, runs_max })
+        let sizes = FragmentSizes { target_bytes: target, min_bytes, base, growth };
+        let space_goal = SPACE_GOAL;
+        Ok(Unified { levels, sizes, inclusion, flush_bytes, space_goal, runs_max })
     }
 }
 
@@ -109,8 +163,11 @@ fn bytes(left: &mut SubOptions<'_>, name: &str) -> Result<Option<f64>> {
     Ok(Some(bytes))
 }
 
-fn min_size(left: &mut SubOptions<'_>, target: f64) -> Result<()> {
-    let Some(text) = left.text("min_sstable_size") else { return Ok(()) };
+fn min_size(left: &mut SubOptions<'_>, target: f64) -> Result<f64> {
+    // Cassandra's default is the smaller of 100 MiB and what would be refused.
+    let Some(text) = left.text("min_sstable_size") else {
+        return Ok(MIN_BYTES.min(target * MIN_SIZE_PART_MAX));
+    };
     let Ok(bytes) = size(text) else {
         return Refusal::config(format!(
             "{text} is not a valid size in bytes for min_sstable_size"
@@ -128,17 +185,17 @@ fn min_size(left: &mut SubOptions<'_>, target: f64) -> Result<()> {
             pretty(target)
         ));
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// A part of one, or a percentage.
-fn growth(text: &str) -> Result<()> {
+fn growth(text: &str) -> Result<f64> {
     let (digits, scale) = match text.strip_suffix('%') {
         Some(digits) => (digits, 100.0),
         None => (text, 1.0),
     };
     match digits.trim().parse::<f64>() {
-        Ok(part) if (0.0..=1.0).contains(&(part / scale)) => Ok(()),
+        Ok(part) if (0.0..=1.0).contains(&(part / scale)) => Ok(part / scale),
         Ok(_) => Refusal::config(format!("sstable_growth {text} must be between 0 and 1")),
         Err(_) => Refusal::config(format!(
             "sstable_growth is not a valid number between 0 and 1: For input string: \"{text}\""
