@@ -175,6 +175,10 @@ pub const ARENA_CHUNK_BYTES_MAX: usize = 1 << 20;
 /// make the upper level longer.
 pub const LEAF_ENTRIES_MAX: usize = 64;
 
+/// From here on a write to a row of a memtable is put beside the row and not merged with all of it. Tests have no rows
+/// of that size.
+pub const ROW_IN_PARTS_BYTES_MIN: usize = if cfg!(test) { 24 } else { 4 << 10 };
+
 /// Rows that one range or partition tombstone takes out of the memtable at once, so that an insert
 /// stays short. The rest stay, covered.
 pub const COVERED_ROWS_MAX: usize = 1024;

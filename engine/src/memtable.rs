@@ -11,7 +11,7 @@
 //! 3. A row here is never wholly under a tombstone of its own partition here, apart from the rows
 //!    that a wide tombstone was too busy to take out: a read applies the tombstones anyway.
 //! 4. A row is overwritten in place if the new bytes fit, so updating the same rows again and again
-//!    does not grow the memtable.
+//!    does not grow the memtable. What is written to a large row lies beside it for a while (`parts.rs`).
 //!
 //! Not here: when to flush (`budget.rs`), which memtable is the active one (`table.rs`).
 
@@ -19,6 +19,7 @@ mod arena;
 mod cursor;
 mod leaves;
 mod partition;
+mod parts;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,10 @@ use model::mutation::{MutationRef, RangeTombstone};
 use model::row::{Purge, RowRef, compact, merge};
 use model::{Deletion, Token};
 use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
+pub(crate) use parts::{RowBound, unite};
+use parts::{Taken, cells_of};
 
-use crate::limits::COVERED_ROWS_MAX;
+use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;
@@ -53,12 +56,15 @@ pub struct Memtable {
     oldest: Option<i64>,
     newest: Option<i64>,
     scratch: Scratch,
+    /// Bytes of rows that were put together so far.
+    merged_bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Scratch {
     uncovered: Vec<u8>,
     merged: Vec<u8>,
+    spare: Vec<u8>,
 }
 
 /// Where a partition is.
@@ -217,7 +223,13 @@ impl Memtable {
                 break;
             }
             let newest = entry.row(&self.arena).timestamps().map(|(newest, _)| newest);
-            if newest.is_none_or(|newest| range.deletion.covers(newest)) {
+            let clustering = entry.clustering(&self.arena);
+            let parts = partition.rare.as_deref_mut().map(|rare| &mut rare.parts);
+            let of_parts = parts.as_ref().and_then(|parts| parts.of(Some(clustering))?.newest());
+            if newest.max(of_parts).is_none_or(|newest| range.deletion.covers(newest)) {
+                if let Some(parts) = parts {
+                    parts.remove(Some(clustering));
+                }
                 partition.rows.remove(place);
                 self.rows -= 1;
             } else {
@@ -229,7 +241,7 @@ impl Memtable {
     fn put_static(&mut self, index: u32, row: RowRef<'_>) {
         self.saw_row(row);
         let partition = Self::partition_mut(&mut self.slabs, index);
-        let Scratch { uncovered, merged } = &mut self.scratch;
+        let Scratch { uncovered, merged, spare } = &mut self.scratch;
         let Some(row) = uncover(row, partition.deletion(), uncovered) else { return };
         let rare = partition.rare.get_or_insert_default();
         match &mut rare.static_row {
@@ -238,10 +250,21 @@ impl Memtable {
                 rare.static_row = Some(Slot::put(&mut self.arena, [&[], row.bytes()]));
             }
             Some(slot) => {
+                let base = RowRef::trusted(slot.get(&self.arena));
+                let taken = rare.parts.take(None, base, row);
+                let parts = rare.parts.of(None);
+                if taken == Taken::AsPart {
+                    let bound = parts.map_or(0, |parts| parts.bound(base.bytes().len()).bytes);
+                    self.largest_row = self.largest_row.max(bound as usize);
+                    return;
+                }
                 merged.clear();
-                merge(RowRef::trusted(slot.get(&self.arena)), row, merged);
+                let parts = parts.into_iter().flat_map(|parts| parts.rows());
+                unite(merged, [row].into_iter().chain(parts).chain([base]), spare);
                 self.largest_row = self.largest_row.max(merged.len());
+                self.merged_bytes += merged.len() as u64;
                 slot.set(&mut self.arena, [&[], merged]);
+                rare.parts.remove(None);
             }
         }
     }
@@ -249,14 +272,31 @@ impl Memtable {
     fn put_row(&mut self, index: u32, clustering: &[u8], row: RowRef<'_>) {
         self.saw_row(row);
         let partition = Self::partition_mut(&mut self.slabs, index);
-        let Scratch { uncovered, merged } = &mut self.scratch;
+        let Scratch { uncovered, merged, spare } = &mut self.scratch;
         let Some(row) = uncover(row, partition.covering(clustering), uncovered) else { return };
         let (place, found) = partition.rows.find(&self.arena, clustering);
         if found {
             let entry = partition.rows.get_mut(place).expect("it was found");
+            let base = entry.row(&self.arena);
+            let base_bytes = base.bytes().len();
             merged.clear();
-            merge(entry.row(&self.arena), row, merged);
+            if base_bytes < ROW_IN_PARTS_BYTES_MIN {
+                merge(base, row, merged);
+            } else {
+                let parts = &mut partition.rare.get_or_insert_default().parts;
+                let taken = parts.take(Some(clustering), base, row);
+                let beside = parts.of(Some(clustering));
+                if taken == Taken::AsPart {
+                    let bound = beside.map_or(0, |beside| beside.bound(base_bytes).bytes);
+                    self.largest_row = self.largest_row.max(bound as usize);
+                    return;
+                }
+                let beside = beside.into_iter().flat_map(|beside| beside.rows());
+                unite(merged, [row].into_iter().chain(beside).chain([base]), spare);
+                parts.remove(Some(clustering));
+            }
             self.largest_row = self.largest_row.max(merged.len());
+            self.merged_bytes += merged.len() as u64;
             entry.set_row(&mut self.arena, clustering, merged);
         } else {
             self.largest_row = self.largest_row.max(row.bytes().len());
@@ -292,8 +332,17 @@ fn uncover<'r>(row: RowRef<'r>, covering: Deletion, out: &'r mut Vec<u8>) -> Opt
 
 impl Partition {
     fn heap_bytes(&self) -> usize {
-        let rare = |rare: &Rare| size_of::<Rare>() + rare.ranges.bytes();
+        let rare = |rare: &Rare| size_of::<Rare>() + rare.ranges.bytes() + rare.parts.bytes();
         self.rows.bytes() + self.rare.as_deref().map_or(0, rare)
+    }
+
+    /// The parts of a row beside its base, the shortest first.
+    fn beside<'a>(
+        &'a self,
+        clustering: Option<&[u8]>,
+    ) -> impl Iterator<Item = RowRef<'a>> + use<'a> {
+        let parts = self.rare.as_ref().and_then(|rare| rare.parts.of(clustering));
+        parts.into_iter().flat_map(|parts| parts.rows())
     }
 
     #[inline]
@@ -323,6 +372,13 @@ impl<'a> PartitionView<'a> {
         self.partition.deletion()
     }
 
+    /// Whether a row here is in parts: then what [`static_row`](Self::static_row) and [`row`](Self::row) give may not be
+    /// all of it.
+    #[inline]
+    pub fn has_parts(&self) -> bool {
+        self.partition.rare.as_ref().is_some_and(|rare| !rare.parts.is_empty())
+    }
+
     /// The static row, as stored.
     #[inline]
     pub fn static_row(&self) -> Option<RowRef<'a>> {
@@ -336,6 +392,29 @@ impl<'a> PartitionView<'a> {
         let (place, found) = self.partition.rows.find(&self.memtable.arena, clustering);
         let entry = self.partition.rows.get(place).filter(|_| found)?;
         Some(entry.row(&self.memtable.arena))
+    }
+
+    /// What the row with this clustering key is made of, `None` for the static one: to be merged, in this order.
+    pub fn parts(&self, clustering: Option<&[u8]>) -> impl Iterator<Item = RowRef<'a>> + use<'a> {
+        let base = match clustering {
+            None => self.static_row(),
+            Some(clustering) => self.row(clustering),
+        };
+        self.partition.beside(clustering).chain(base)
+    }
+
+    /// How large the row is at most; without parts its cells are counted.
+    pub fn bound(&self, clustering: Option<&[u8]>) -> RowBound {
+        let base = match clustering {
+            None => self.static_row(),
+            Some(clustering) => self.row(clustering),
+        };
+        let Some(base) = base else { return RowBound::default() };
+        let parts = self.partition.rare.as_ref().and_then(|rare| rare.parts.of(clustering));
+        match parts {
+            Some(parts) => parts.bound(base.bytes().len()),
+            None => RowBound { bytes: base.bytes().len() as u64, cells: cells_of(base) },
+        }
     }
 
     /// What covers a row of this clustering key from outside it.

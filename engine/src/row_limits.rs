@@ -73,6 +73,10 @@ impl Table {
             {
                 return Ok(());
             }
+            let bound = self.bound_with(mutation, clustering, row);
+            if bound.bytes <= limits.bytes_max && bound.cells <= limits.cells_max {
+                return Ok(());
+            }
             let size = self.size_with(mutation, clustering, row);
             let deletes = row.cells().all(|cell| matches!(cell.life, Life::Dead { .. }));
             let times = if deletes { 2 } else { 1 };
@@ -100,6 +104,24 @@ impl Table {
     fn bytes_before(&self, mutation: &MutationRef<'_>, clustering: Option<&[u8]>) -> u64 {
         let in_memory = self.rows_in_memory(mutation, clustering, |row| row.bytes().len() as u64);
         in_memory.into_iter().sum::<u64>() + self.in_files(mutation, clustering, LargeRow::bytes)
+    }
+
+    /// What the row would hold at most with `new`: known without merging a row that is in parts.
+    fn bound_with(
+        &self,
+        mutation: &MutationRef<'_>,
+        clustering: Option<&[u8]>,
+        new: RowRef<'_>,
+    ) -> RowSize {
+        let bytes = new.bytes().len() as u64 + self.in_files(mutation, clustering, LargeRow::bytes);
+        let of_file = |row: &LargeRow| row.columns.iter().map(|column| column.cells).sum();
+        let cells = new.cells().count() as u64 + self.in_files(mutation, clustering, of_file);
+        self.layers().iter().fold(RowSize { bytes, cells }, |size, layer| {
+            let memtable = layer.memtable.borrow();
+            let partition = memtable.get(mutation.token, mutation.key);
+            let bound = partition.map(|partition| partition.bound(clustering)).unwrap_or_default();
+            RowSize { bytes: size.bytes + bound.bytes, cells: size.cells + bound.cells }
+        })
     }
 
     /// What the row would hold with `new`, column by column.
@@ -146,13 +168,9 @@ impl Table {
         let rows = layers.iter().filter_map(|layer| {
             let memtable = layer.memtable.borrow();
             let partition = memtable.get(mutation.token, mutation.key)?;
-            let row = match clustering {
-                None => partition.static_row(),
-                Some(clustering) => partition.row(clustering),
-            };
-            row.map(&take)
+            Some(partition.parts(clustering).map(&take).collect::<Vec<T>>())
         });
-        rows.collect()
+        rows.flatten().collect()
     }
 
     fn in_files(

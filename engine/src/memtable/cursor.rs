@@ -14,10 +14,10 @@ use std::rc::Rc;
 use model::row::RowRef;
 use model::{Deletion, Token};
 
-use super::Memtable;
 use super::leaves::Place;
 use super::partition::Partition;
 use super::ranges::Hold;
+use super::{Memtable, unite};
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
@@ -52,6 +52,7 @@ struct Inside {
     /// The row shown last, while the version stands.
     row_place: Option<Place>,
     row: Vec<u8>,
+    spare: Vec<u8>,
     shows_row: bool,
 }
 
@@ -76,6 +77,7 @@ impl<'c> MemtableCursor<'c> {
                 in_force: Deletion::NONE,
                 row_place: None,
                 row: Vec::new(),
+                spare: Vec::new(),
                 shows_row: false,
             },
         }
@@ -125,7 +127,12 @@ impl<'c> MemtableCursor<'c> {
         self.key.extend_from_slice(key);
         self.deletion = partition.deletion();
         let static_row = partition.rare.as_ref().and_then(|rare| rare.static_row.as_ref());
-        self.static_row = static_row.map(|slot| slot.get(&memtable.arena).to_vec());
+        let base = static_row.map(|slot| RowRef::trusted(slot.get(&memtable.arena)));
+        self.static_row = base.map(|base| {
+            let mut whole = Vec::new();
+            unite(&mut whole, partition.beside(None).chain([base]), &mut Vec::new());
+            whole
+        });
         self.inside.slices_done = 0;
         self.inside.enter_slice(&self.span);
         true
@@ -284,7 +291,12 @@ impl Inside {
         let place = source.partition.rows.normalize(place);
         let entry = source.partition.rows.get(place).expect("a row that was found");
         self.row.clear();
-        self.row.extend_from_slice(entry.row(&source.memtable.arena).bytes());
+        let base = entry.row(&source.memtable.arena);
+        unite(
+            &mut self.row,
+            source.partition.beside(Some(clustering)).chain([base]),
+            &mut self.spare,
+        );
         self.row_place = Some(place);
         self.shows_row = true;
         ControlFlow::Break(())

@@ -1,7 +1,7 @@
 //! One partition of a memtable: its tombstones, its static row, its rows in clustering order.
 //!
 //! A partition of one row, which is every partition of a table without clustering columns, holds that
-//! row inline. What is rare (tombstones over more than a row, static rows) is in a box of its own.
+//! row inline. What is rare (tombstones over more than a row, static rows, large rows in parts) is in a box of its own.
 
 use std::cmp::Ordering;
 
@@ -10,6 +10,7 @@ use model::{Deletion, Token};
 
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves, Place};
+use super::parts::RowParts;
 use super::ranges::Ranges;
 
 /// One partition of a memtable: its deletions, its static row and its rows.
@@ -34,11 +35,13 @@ pub(super) struct Rare {
     pub(super) deletion: Deletion,
     pub(super) static_row: Option<Slot>,
     pub(super) ranges: Ranges,
+    pub(super) parts: RowParts,
 }
 
 impl Default for Rare {
     fn default() -> Self {
-        Rare { deletion: Deletion::NONE, static_row: None, ranges: Ranges::default() }
+        let (static_row, ranges, parts) = Default::default();
+        Rare { deletion: Deletion::NONE, static_row, ranges, parts }
     }
 }
 

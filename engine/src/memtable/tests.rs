@@ -260,8 +260,11 @@ proptest! {
             let view = memtable.get(token(key), &[key]).expect("it is there");
             for (at, covering, row) in said.2 {
                 prop_assert_eq!(view.covering(&[at]), covering);
-                let stored = view.row(&[at]).expect("it is there");
-                prop_assert_eq!(seen(stored.bytes(), covering), row);
+                let mut stored = Vec::new();
+                unite(&mut stored, view.parts(Some(&[at])), &mut Vec::new());
+                prop_assert_eq!(seen(&stored, covering), row);
+                prop_assert!(view.bound(Some(&[at])).bytes >= stored.len() as u64);
+                prop_assert!(view.bound(Some(&[at])).cells >= cells_of(RowRef::trusted(&stored)));
             }
         }
     }
@@ -347,5 +350,46 @@ fn a_tombstone_that_comes_behind_the_cursor_is_shown() {
             assert!(block_on(cursor.next()).unwrap());
             assert!(matches!(cursor.fragment(), Fragment::Row { .. }));
         }
+    }
+}
+
+/// One element after the other appended to a map: each used to cost the whole row, 5 GB for these.
+#[test]
+fn an_element_costs_the_element_and_not_the_row() {
+    const ELEMENTS: u32 = 30_000;
+    let mut memtable = Memtable::default();
+    let (mut record, table) = (Vec::new(), TableId(Uuid::nil()));
+    let element = |path: &[u8], value: &[u8], out: &mut Vec<u8>| {
+        let mut row = RowBuilder::begin(out, &RowHead::bare(7));
+        row.cell(&Cell { path: Some(path), ..Cell::live(ColumnId(1), 7, value) });
+    };
+    for i in 0..ELEMENTS {
+        record.clear();
+        // In no order.
+        let path = i.wrapping_mul(0x9E37_79B9).to_be_bytes();
+        let mut m = MutationBuilder::begin(&mut record, table, Token(1), b"k");
+        if i < ELEMENTS / 50 {
+            m.static_row(|out| element(&path, &path, out));
+        }
+        m.row(b"@c", |out| element(&path, &path, out));
+        m.finish();
+        let mutation = MutationRef::of_record(&record).next().unwrap().unwrap();
+        memtable.insert(&mutation);
+    }
+    let row_bytes = memtable.largest_row() as u64;
+    assert!(row_bytes > u64::from(ELEMENTS) * 8);
+    // Some 4 for the bases, of which each is a quarter longer than the last, and 15 for the parts.
+    let parts = &memtable.slabs[0][0].rare.as_ref().unwrap().parts;
+    let merged = (memtable.merged_bytes + parts.merged_bytes) / row_bytes;
+    assert!(merged < 30, "each byte was merged {merged} times");
+    assert!(memtable.bytes() < row_bytes as usize * 8, "{} of {row_bytes}", memtable.bytes());
+    let view = memtable.get(Token(1), b"k").unwrap();
+    for (at, elements) in [(None, ELEMENTS / 50), (Some(&b"@c"[..]), ELEMENTS)] {
+        let mut whole = Vec::new();
+        unite(&mut whole, view.parts(at), &mut Vec::new());
+        assert_eq!(cells_of(RowRef::trusted(&whole)), u64::from(elements));
+        assert!(view.parts(at).count() < 20);
+        let bound = view.bound(at);
+        assert!(bound.cells <= u64::from(elements) * 5 / 4 && bound.bytes >= whole.len() as u64);
     }
 }

@@ -7,15 +7,14 @@
 //! Most reads end at the first step or after one sstable. A row that is whole (every column has a value newer than
 //! anything in the files that are left) cannot change any more, so those files are not touched.
 
-use std::mem;
-
 use model::read::{PartitionRef, RowSink};
-use model::row::{RowRef, merge, tombstones, visible};
+use model::row::{RowRef, tombstones, visible};
 use model::{Deletion, Token};
 
 use super::{Read, Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::Result;
+use crate::memtable::unite;
 use crate::planted::{Bug, planted};
 use crate::read::page::Page;
 use crate::sstable::Reading;
@@ -56,6 +55,10 @@ impl Read<'_> {
                 // The common case: straight from the memtable, nothing copied.
                 let memtable = layer.memtable.borrow();
                 let Some(view) = memtable.get(wanted.token, wanted.key) else { return Ok(()) };
+                if view.has_parts() {
+                    drop(memtable);
+                    return self.merge_layers(wanted, page, scratch);
+                }
                 let found = Found {
                     deletion: view.deletion(),
                     covering: view.covering(wanted.clustering),
@@ -64,14 +67,22 @@ impl Read<'_> {
                 };
                 self.give(wanted, &found, page, [&mut scratch.stat, &mut scratch.row])
             }
-            layers => {
-                let mut gathered = Gathered::begin(scratch);
-                gathered.memtables(wanted, layers);
-                let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
-                let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
-                self.give(wanted, &found, page, [stat, row])
-            }
+            _ => self.merge_layers(wanted, page, scratch),
         }
+    }
+
+    /// Gives one row of which memtables alone hold something, in several pieces.
+    fn merge_layers<S: RowSink, P: AsyncFn()>(
+        &self,
+        wanted: RowWanted<'_>,
+        page: &mut Page<'_, S, P>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut gathered = Gathered::begin(scratch);
+        gathered.memtables(wanted, &self.table.layers());
+        let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
+        let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
+        self.give(wanted, &found, page, [stat, row])
     }
 
     /// Gives one row of which sstables may hold something.
@@ -165,8 +176,8 @@ impl<'s> Gathered<'s> {
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
             self.deletion = self.deletion.max(view.deletion());
             self.covering = self.covering.max(view.covering(wanted.clustering));
-            unite(self.all_stat, view.static_row(), self.spare);
-            unite(self.all_row, view.row(wanted.clustering), self.spare);
+            unite(self.all_stat, view.parts(None), self.spare);
+            unite(self.all_row, view.parts(Some(wanted.clustering)), self.spare);
         }
     }
 
@@ -180,7 +191,7 @@ impl<'s> Gathered<'s> {
         unite(self.all_stat, head.static_row, self.spare);
         while cursor.next().await? {
             match cursor.fragment() {
-                Fragment::Row { row, .. } => unite(self.all_row, Some(row), self.spare),
+                Fragment::Row { row, .. } => unite(self.all_row, [row], self.spare),
                 Fragment::Change { position, deletion } if position <= wanted.clustering => {
                     self.covering = self.covering.max(deletion);
                 }
@@ -234,16 +245,4 @@ impl Read<'_> {
 
 fn some(bytes: &[u8]) -> Option<RowRef<'_>> {
     (!bytes.is_empty()).then(|| RowRef::trusted(bytes))
-}
-
-/// Merges a row into the one in `all`, which is empty before the first.
-fn unite(all: &mut Vec<u8>, row: Option<RowRef<'_>>, spare: &mut Vec<u8>) {
-    let Some(row) = row else { return };
-    if all.is_empty() {
-        all.extend_from_slice(row.bytes());
-        return;
-    }
-    spare.clear();
-    merge(RowRef::trusted(all), row, spare);
-    mem::swap(all, spare);
 }
