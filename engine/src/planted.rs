@@ -35,6 +35,8 @@ pub enum Bug {
     TrimTooFar,
     /// A tombstone is purged although something outside the merge is older than it.
     PurgeEarly,
+    /// A file of tombstones is dropped although something that they hide is older.
+    DropNeeded,
     /// A truncated table's records are replayed.
     ReplayTruncated,
     /// Of several versions of a row a merge shows the first it meets.
@@ -82,11 +84,12 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 7] = [
+    pub const OF_ENGINE: [Bug; 8] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::TrimTooFar,
         Bug::PurgeEarly,
+        Bug::DropNeeded,
         Bug::ReplayTruncated,
         Bug::SchemaNoSync,
         Bug::TruncateTakesLater,

@@ -71,7 +71,8 @@ impl Engine {
         self.compact_alone(table, plan, now_s, pause).await
     }
 
-    /// Merges all files of a table into one run, as an operator asks; `false` if the shard is compacting: ask again.
+    /// Merges all files of a table into one run, or those of a window of time, as an operator asks; `false` if the shard
+    /// is compacting, or another window is left: ask again.
     pub async fn compact_all(
         &self,
         id: TableId,
@@ -83,8 +84,14 @@ impl Engine {
         }
         // A table that was dropped has nothing to merge.
         let Ok(table) = self.table(id) else { return Ok(true) };
-        let plan = plan(&table, now_s, |strategy, pieces, _| strategy.major(pieces));
-        self.compact_alone(&table, plan, now_s, &pause).await.map(|()| true)
+        let mut is_last = true;
+        let plan = plan(&table, now_s, |strategy, pieces, _| {
+            let mut tasks = strategy.major(pieces).into_iter();
+            let task = tasks.next();
+            is_last = tasks.next().is_none();
+            task
+        });
+        self.compact_alone(&table, plan, now_s, &pause).await.map(|()| is_last)
     }
 
     async fn compact_alone(
@@ -203,7 +210,7 @@ fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
 fn plan(
     table: &Table,
     now_s: u32,
-    ask: impl Fn(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
+    ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
 ) -> Option<Plan> {
     let views = table.views();
     if views.is_empty() {

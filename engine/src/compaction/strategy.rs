@@ -13,6 +13,7 @@ use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
 use crate::limits::FRAGMENT_BYTES_MAX;
+use crate::planted::{Bug, planted};
 
 /// What to do with some pieces, by their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,18 +83,23 @@ impl<'o> Strategy<'o> {
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
 
-    /// Merges everything into one run, as an operator asks; `None` if there is nothing to merge.
-    pub fn major(&self, pieces: &[Candidate]) -> Option<Task> {
+    /// The merges that an operator asks for: of everything into one run, or of each window of time that has several.
+    pub fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
+        if let Shape::TimeWindow(shape) = self.options.strategy() {
+            return TimeWindow(shape).major(pieces);
+        }
         let runs = free_runs(pieces);
-        let pieces_of_runs: Vec<usize> =
-            runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
+        let inputs: Vec<usize> = runs.iter().flat_map(|run| run.pieces.iter().copied()).collect();
         let level = match self.options.strategy() {
             Shape::Leveled(shape) => {
                 Leveled(shape).level_of(runs.iter().map(|run| run.bytes).sum())
             }
             _ => 0,
         };
-        (!pieces_of_runs.is_empty()).then(|| self.merge(pieces, pieces_of_runs, level, Why::Shape))
+        if inputs.is_empty() {
+            return Vec::new();
+        }
+        vec![self.merge(pieces, inputs, level, Why::Shape)]
     }
 
     /// A task to merge these pieces into fragments of the strategy's size.
@@ -138,7 +144,8 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
 /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
 fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
     let piece = &pieces[index];
-    !piece.busy && piece.last_death_s < context.gc_before_s && nothing_older(pieces, index, context)
+    let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
+    is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, index, context))
 }
 
 /// Whether everything that may share a partition with the piece is newer than all of it.

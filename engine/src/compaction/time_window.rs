@@ -28,10 +28,7 @@ impl TimeWindow<'_> {
         let newest = pieces.iter().map(|piece| self.window_of(piece.newest_timestamp)).max()?;
         let now = i64::from(context.now_s).saturating_mul(self.0.units_per_second);
         let current = newest.min(self.window_of(now));
-        let mut windows: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
-        for run in free_runs(pieces) {
-            windows.entry(self.window_of(run.newest_timestamp)).or_default().push(run);
-        }
+        let windows = self.windows(pieces);
         let inputs = windows.iter().rev().find_map(|(window, runs)| {
             let by_size = SizeTiered(&self.0.by_size).bucket(runs);
             if by_size.is_some() || *window >= current {
@@ -41,6 +38,23 @@ impl TimeWindow<'_> {
             (runs.len() > 1).then(|| chosen.flat_map(|run| run.pieces.iter().copied()).collect())
         })?;
         Some(merge(inputs, 0, FRAGMENT_BYTES_MAX, Why::Shape))
+    }
+
+    /// One merge of each window that has several runs.
+    pub(super) fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
+        let windows = self.windows(pieces).into_values().filter(|runs| runs.len() > 1);
+        let inputs =
+            |runs: Vec<Run>| runs.into_iter().flat_map(|run| run.pieces).collect::<Vec<usize>>();
+        windows.map(|runs| merge(inputs(runs), 0, FRAGMENT_BYTES_MAX, Why::Shape)).collect()
+    }
+
+    /// The runs that can be merged, by their windows.
+    fn windows(&self, pieces: &[Candidate]) -> BTreeMap<i64, Vec<Run>> {
+        let mut windows: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
+        for run in free_runs(pieces) {
+            windows.entry(self.window_of(run.newest_timestamp)).or_default().push(run);
+        }
+        windows
     }
 
     fn window_of(&self, timestamp: i64) -> i64 {

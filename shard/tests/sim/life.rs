@@ -351,9 +351,17 @@ impl Life {
         });
     }
 
-    /// Does what the engines would like to be done.
+    /// Does what the engines would like to be done, and now and then what an operator asks for.
     fn work(&mut self) {
         let now_s = self.world.borrow().workload.now_s;
+        if self.rng.one_in(4) {
+            let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
+            let id = self.world.borrow().workload.id(self.rng.index(TABLES));
+            self.exec.spawn(async move {
+                // A failure shows in what comes after, and another time does what is left.
+                let _ = engine.compact_all(id, now_s, async || yield_now().await).await;
+            });
+        }
         for engine in self.node.engines.clone() {
             self.exec.spawn(async move {
                 while let Some(job) = engine.next_job(now_s) {

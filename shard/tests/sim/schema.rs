@@ -84,6 +84,34 @@ pub(crate) fn missing(schema: &Schema, rng: &mut Rng, gc_grace_s: i32) -> Option
 const CLASSES: [Class; TABLES] =
     [Class::SizeTiered, Class::Leveled, Class::Unified, Class::TimeWindow];
 
+/// How tables may be compacted later: each strategy as it is, and with numbers that make it work much.
+const WAYS: [&[(&str, &str)]; 11] = [
+    &[("class", "SizeTieredCompactionStrategy")],
+    &[("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")],
+    &[("class", "SizeTieredCompactionStrategy"), ("tombstone_threshold", "0.01")],
+    &[("class", "LeveledCompactionStrategy")],
+    &[("class", "LeveledCompactionStrategy"), ("sstable_size_in_mb", "1"), ("fanout_size", "2")],
+    &[("class", "TimeWindowCompactionStrategy")],
+    &[
+        ("class", "TimeWindowCompactionStrategy"),
+        ("compaction_window_unit", "MINUTES"),
+        ("timestamp_resolution", "SECONDS"),
+    ],
+    &[("class", "UnifiedCompactionStrategy")],
+    &[("class", "UnifiedCompactionStrategy"), ("scaling_parameters", "N, L3, T2")],
+    &[
+        ("class", "UnifiedCompactionStrategy"),
+        ("scaling_parameters", "L10"),
+        ("overlap_inclusion_method", "NONE"),
+    ],
+    &[("class", "IncrementalCompactionStrategy"), ("min_threshold", "2")],
+];
+
+fn compaction(way: &[(&str, &str)]) -> Compaction {
+    let pairs = way.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Compaction::parse(&pairs.collect()).expect("sound options")
+}
+
 /// Table 2 is not compressed; table 3 has small blocks, so that its partitions have a row index.
 fn compression(number: usize) -> Compression {
     match number {
@@ -134,7 +162,7 @@ pub(crate) fn alteration(schema: &Schema, rng: &mut Rng, at: i64) -> (SchemaChan
         3..6 => add_column(number, &mut table, rng),
         6 => return (add_field(schema), Effect::Nothing),
         _ => {
-            table.options.compaction = Compaction::of_class(CLASSES[rng.index(CLASSES.len())]);
+            table.options.compaction = compaction(WAYS[rng.index(WAYS.len())]);
             table.options.compression = compression(1 + rng.index(3));
             Effect::Nothing
         }

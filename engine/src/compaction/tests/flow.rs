@@ -193,12 +193,14 @@ impl Flow {
         panic!("it never rests: {:?}", self.compaction.pairs());
     }
 
-    /// Does this task, and nothing beside it.
+    /// Does what an operator asks for.
     pub(super) fn major(&mut self) {
         assert!(self.jobs.is_empty(), "nothing is under way");
         let (numbers, pieces) = self.candidates();
-        let Some(Task::Merge(task)) = Strategy::of(&self.compaction).major(&pieces) else { return };
-        self.begin(&numbers, task);
+        for task in Strategy::of(&self.compaction).major(&pieces) {
+            let Task::Merge(task) = task else { panic!("{task:?}") };
+            self.begin(&numbers, task);
+        }
         while !self.jobs.is_empty() {
             self.advance(0, f64::INFINITY);
         }

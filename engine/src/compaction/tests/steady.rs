@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use model::options::Compaction;
+use model::options::{Compaction, Strategy};
 
 use super::flow::{Flow, Seen, Writes};
 
@@ -100,8 +100,10 @@ fn each_strategy_takes_over_from_each_other() {
             flow.rest();
             flow.major();
             let depth = flow.depth();
-            assert!(depth == 1, "{what}: {depth} files hold a token after a major compaction");
-            assert!(flow.space() <= 1.0, "{what}: {}", flow.space());
+            // A minute has sixty flushes.
+            let windows = if matches!(after.strategy(), Strategy::TimeWindow(_)) { 3 } else { 1 };
+            assert!(depth <= windows, "{what}: {depth} files hold a token");
+            assert!(windows > 1 || flow.space() <= 1.0, "{what}: {}", flow.space());
             assert!(flow.rest() <= 1, "{what}: what a major compaction made is left alone");
         }
     }
