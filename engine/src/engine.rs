@@ -56,6 +56,8 @@ pub struct Engine {
     pub(crate) manifest: Manifest,
     /// Held from looking at the tables over a commit to the manifest to changing them.
     pub(crate) turn: AsyncMutex,
+    /// Held while files are deleted, and while one that may be among them comes back.
+    pub(crate) deleting: AsyncMutex,
     pub(crate) cache: Rc<BlockCache>,
     pub(crate) tables: Tables,
     /// Records between the log and the memtables.
@@ -104,6 +106,7 @@ impl Engine {
             log,
             manifest,
             turn: AsyncMutex::default(),
+            deleting: AsyncMutex::default(),
             cache,
             tables,
             writes,
@@ -192,6 +195,16 @@ impl Engine {
     pub async fn measure_space(&self) -> Result<()> {
         self.space.measured(self.disk.free_space().await?);
         Ok(())
+    }
+
+    /// The data directory.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Whether the disk is so full that writes are refused.
+    pub fn is_disk_full(&self) -> bool {
+        self.space.is_disk_full()
     }
 
     /// The table of that id; `Invalid` if there is none.

@@ -125,6 +125,15 @@ impl Disk {
         }
     }
 
+    /// Gives a file a second name (a hard link), which is durable after a sync of its directory. One that is there
+    /// already is an error (`EEXIST`).
+    pub async fn link(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        match self {
+            Disk::Dma(d) => d.link(from, to).await,
+            Disk::Sim(d) => d.link(from, to).await,
+        }
+    }
+
     /// Removes a file's name. Open handles keep working.
     pub async fn unlink(&self, path: &RelPath) -> Result<()> {
         match self {

@@ -5,6 +5,7 @@
 //!        layout                                 this: version, generation, shards, host id, clock
 //!        schema                                 the schema's journal
 //!        tables/<table uuid>/<sstable uuid>.sst files belong to tables, never to cores
+//!        snapshots/<tag>/                       files of tables under other names (`snapshot.rs`)
 //!        gen-<G>/shard-<N>/manifest             what shard N of generation G reads of them
 //!                          log/NNNNNN.log       and what it has not flushed yet
 //! ```

@@ -31,6 +31,7 @@ mod recovery;
 mod remove;
 mod reshard;
 mod row_limits;
+pub mod snapshot;
 pub mod sstable;
 mod stats;
 mod table;

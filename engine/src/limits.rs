@@ -165,6 +165,13 @@ pub const MANIFEST_VIEWS_PER_ENTRY: usize = 1000;
 /// The space a new schema journal has at least: 14 changes.
 pub const SCHEMA_BYTES_MIN: u64 = 64 << 10;
 
+/// The tag of a snapshot is at most so long: its files' paths are within [`PATH_BYTES_MAX`].
+pub const SNAPSHOT_TAG_BYTES_MAX: usize = 128;
+/// The longest manifest of a snapshot: a million files. A longer one is not read, and not written.
+pub const SNAPSHOT_MANIFEST_BYTES_MAX: u64 = 256 << 20;
+
+const _: () = assert!(SNAPSHOT_TAG_BYTES_MAX + 10 + 2 * 42 <= PATH_BYTES_MAX);
+
 /// The first chunk of a memtable's arena: what the first row of a table costs.
 pub const ARENA_CHUNK_BYTES_MIN: usize = 4 << 10;
 

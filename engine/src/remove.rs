@@ -102,6 +102,7 @@ impl Engine {
     /// Deletes the files of views that are gone. One that other shards may still read stays until the next start; so
     /// does one of which this shard has another part, until that goes.
     pub(crate) async fn delete_files(&self, entries: &[ViewEntry]) -> Result<()> {
+        let _deleting = self.deleting.take().await;
         for entry in entries.iter().filter(|entry| !entry.shared) {
             let named = |view: &ViewEntry| view.sstable == entry.sstable;
             let is_named = self.manifest.state().views.values().any(named);

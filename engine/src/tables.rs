@@ -34,6 +34,11 @@ impl Tables {
         self.owned.iter().zip(0..).find(|(range, _)| range.contains(token)).map(|(_, index)| index)
     }
 
+    /// The tokens that are the shard's.
+    pub(crate) fn owned(&self) -> &[TokenRange] {
+        &self.owned
+    }
+
     /// The table of that id; `Invalid` if there is none.
     pub(crate) fn get(&self, id: TableId) -> Result<Rc<Table>> {
         let table = self.by_id.borrow().get(&id).cloned();

@@ -28,6 +28,7 @@ use std::rc::Rc;
 use command::Command;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use glommio::timer::timeout;
+use shard::clock::Clock;
 use shard::notify::Notify;
 use shard::runtime::using_executor;
 use shard::{Group, Shard};
@@ -127,7 +128,7 @@ impl Socket {
     async fn answer(&self, mut stream: Stream) -> io::Result<()> {
         let answer = match receive(&mut stream).await? {
             Some(line) => match Command::parse(&line) {
-                Ok(command) => command.run(&self.shard).await,
+                Ok(command) => command.run(&self.shard, Clock::new().wall_us()).await,
                 Err(why) => command::refusal(&why),
             },
             None => command::refusal(&format!(

@@ -52,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) batch: BatchThresholds,
     /// How long requests may take.
     pub(crate) timeouts: Timeouts,
+    /// Whether TRUNCATE and DROP take a snapshot first.
+    pub(crate) auto_snapshot: bool,
 }
 
 /// What a source said; `None` leaves it to the next.
@@ -76,6 +78,7 @@ struct Choices {
     read_timeout: Option<Duration>,
     range_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
+    auto_snapshot: Option<bool>,
 }
 
 /// A configuration, and what its owner should know about it.
@@ -165,6 +168,7 @@ fn with_defaults(
         connections_max: choices.connections_max.unwrap_or(CONNECTIONS_MAX),
         batch,
         timeouts,
+        auto_snapshot: choices.auto_snapshot.unwrap_or(true),
     };
     config.validate(machine)?;
     if !listen.is_loopback() {
@@ -263,6 +267,7 @@ impl Config {
 /// One setting a line, by the name the file has for it.
 impl Display for Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "auto_snapshot: {}", self.auto_snapshot)?;
         writeln!(f, "batch_size_fail_threshold: {}B", self.batch.fail_bytes)?;
         writeln!(f, "batch_size_warn_threshold: {}B", self.batch.warn_bytes)?;
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;

@@ -29,6 +29,7 @@ mod node_state;
 mod peers;
 mod read;
 mod schema;
+pub(crate) mod snapshots;
 mod statement;
 mod terms;
 #[cfg(test)]

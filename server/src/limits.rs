@@ -91,8 +91,8 @@ pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 
 /// Admin connections at a time; one more is refused.
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 8;
-/// Bytes of an admin request: a command and two names.
-pub(crate) const ADMIN_REQUEST_BYTES_MAX: usize = 256;
+/// Bytes of an admin request: a command, a tag and two names.
+pub(crate) const ADMIN_REQUEST_BYTES_MAX: usize = 1024;
 /// How long an admin request may take to come.
 pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.

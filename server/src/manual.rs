@@ -190,6 +190,29 @@ impl ManualServer {
         self.cores[shard].executor.stalls().note(work, took);
     }
 
+    /// Turns and moves the time until `work` on the first core is over: what it gives, or `None` when the power is cut.
+    #[cfg(test)]
+    pub(crate) fn on_first_core<T: 'static>(
+        &mut self,
+        work: impl AsyncFnOnce(Rc<shard::Shard<Peering>>) -> T + 'static,
+    ) -> Option<T> {
+        let shard = self.node.shards()[0].clone();
+        let done = Rc::new(std::cell::RefCell::new(None));
+        let result = done.clone();
+        shard.runtime().clone().spawn(shard::Group::Background, async move {
+            let given = work(shard).await;
+            result.replace(Some(given));
+        });
+        for _ in 0..1000 {
+            while self.turn() {}
+            if done.borrow().is_some() {
+                break;
+            }
+            self.advance(Duration::from_millis(1));
+        }
+        done.take()
+    }
+
     /// The number of buffers for frames that all cores have made.
     #[cfg(test)]
     pub(crate) fn frames_made(&self) -> usize {
@@ -271,6 +294,7 @@ fn settings() -> Settings {
         prepared_bytes_max: PREPARED_BYTES_MAX,
         batch,
         timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
+        auto_snapshot: true,
         all: Vec::new(),
     }
 }

@@ -164,6 +164,7 @@ fn settings(plan: &Plan) -> Settings {
         prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
         batch: config.batch,
         timeouts: config.timeouts,
+        auto_snapshot: config.auto_snapshot,
         all: all.lines().filter_map(pair).collect(),
     }
 }

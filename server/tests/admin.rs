@@ -57,10 +57,44 @@ fn an_operator_flushes_compacts_and_asks() {
 }
 
 #[test]
+fn a_snapshot_is_taken_shown_restored_and_removed() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    client.query("INSERT INTO k.t (p, v) VALUES (1, 2)");
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    assert_eq!(ask("listsnapshots\n"), "There are no snapshots\nok\n");
+    assert_eq!(ask("snapshot one k t\n"), "Snapshot directory: one\nok\n");
+    assert_eq!(ask("snapshot one\n"), "error: Snapshot one already exists.\n");
+    let listed = ask("listsnapshots\n");
+    assert!(listed.contains("\none\tk\tt\t0\t"), "linked, it takes no space: {listed}");
+    let folder = dir.path().join("snapshots/one");
+    let schema = std::fs::read_to_string(folder.join("schema.cql")).unwrap();
+    assert!(schema.contains("CREATE KEYSPACE k") && schema.contains("CREATE TABLE k.t ("));
+    client.query("DROP TABLE k.t");
+    assert_eq!(ask("restore one k\n"), "files given back: 1\nok\n");
+    assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
+    assert_eq!(ask("clearsnapshot one\n"), "removed one\nok\n");
+    assert!(!folder.exists());
+    for bad in ["../x", "a/b", ".hidden"] {
+        let refused = ask(&format!("snapshot {bad}\n"));
+        assert!(refused.contains("cannot be the tag"), "{refused}");
+        assert!(ask(&format!("clearsnapshot {bad}\n")).starts_with("error: "));
+    }
+    assert!(ask("restore one\n").starts_with("error: There is no snapshot one"));
+    assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn hostile_admin_requests_are_refused_and_harm_nobody() {
     let dir = data_dir();
     let server = Server::start(dir.path());
-    let unread = "error: a request is one line of at most 256 bytes\n";
+    let unread = "error: a request is one line of at most 1024 bytes\n";
     for request in [&[b'x'; 100_000][..], &[0xff; 20], b"flush k", b"\xff\xfe\n"] {
         let mut socket = UnixStream::connect(dir.path().join("admin.sock")).unwrap();
         let _ = socket.write_all(request);
@@ -68,7 +102,7 @@ fn hostile_admin_requests_are_refused_and_harm_nobody() {
         let mut answer = String::new();
         let _ = socket.read_to_string(&mut answer);
         // The answer to a flood may be lost with the flood.
-        assert!(answer == unread || (answer.is_empty() && request.len() > 256), "{answer:?}");
+        assert!(answer == unread || (answer.is_empty() && request.len() > 1024), "{answer:?}");
     }
     for request in [&b"\n"[..], b"drop k\n", b"status of you\n", b"flush a b c\nstatus\n"] {
         assert!(ask_admin(dir.path(), request).starts_with("error: "), "{request:?}");

@@ -101,6 +101,7 @@ pub async fn boot(
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
     engine::sweep(disk, &layout).await?;
+    engine::snapshot::sweep(disk).await?;
     let noted_us = layout.timestamp_high;
     layout.timestamp_high = noted_us.max(config.wall_us);
     if layout.secret == Secret::NONE {

@@ -11,7 +11,7 @@
 //! contention ► whether others want this core          yielder ──► long work in short turns
 //! scatter  ──► reads over many owners, as one page    clock   ──► the time, once a pass
 //! background ► log, flushes, compactions              notify  ──► wake-ups inside a core
-//! upkeep   ──► what an operator asks of all cores
+//! upkeep   ──► what an operator asks of all cores     snapshots ► taken, listed, given back
 //! backpressure ► answers held back as memory fills    mailbox ──► N × N rings, and a bell
 //! message, page, protocol ─► what travels             os      ──► epoll, eventfd, affinity
 //! manual   ──► a node driven by hand, without sockets      suspended ─► what waits, in a slab
@@ -52,6 +52,7 @@ pub mod scatter;
 mod schema;
 pub mod schema_changes;
 pub mod shard;
+pub mod snapshots;
 pub mod stalls;
 pub mod suspended;
 pub mod term;

@@ -56,6 +56,8 @@ pub struct Shard<P: Protocol> {
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
+    /// A snapshot is being taken or given back from this core.
+    pub(crate) snapshotting: Cell<bool>,
 }
 
 /// The parts that a shard is made of.
@@ -87,6 +89,7 @@ impl<P: Protocol> Shard<P> {
             wake: parts.wake,
             reads: Rc::default(),
             peer_reads: RefCell::default(),
+            snapshotting: Cell::default(),
         })
     }
 

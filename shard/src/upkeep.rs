@@ -3,6 +3,7 @@
 //! ```text
 //! upkeep(Flush(tables)) ─► every shard: seal, write its memtables ──┐
 //! upkeep(Compact(tables)) ─► every shard: merge its sstables ───────┼─► its status afterwards
+//! upkeep(Link, Forget, Adopt) ─► every shard: its part of a snapshot (`snapshots.rs`)
 //! upkeep(Status) ─► every shard ────────────────────────────────────┘
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 use std::sync::Arc;
 
+use engine::manifest::ViewEntry;
 use engine::{Result, Stats, TableSize};
 use model::TableId;
 
@@ -29,6 +31,24 @@ pub enum Upkeep {
     Flush(Arc<[TableId]>),
     /// Merge all sstables of each of these tables into one.
     Compact(Arc<[TableId]>),
+    /// Write what these tables hold in memory to sstables, and link these into the snapshot of this tag.
+    Link {
+        /// The snapshot's tag; its directories are there.
+        tag: Arc<str>,
+        /// The tables in it.
+        tables: Arc<[TableId]>,
+    },
+    /// Forget what the logs hold of these tables, which are gone: they are to come back.
+    Forget(Arc<[TableId]>),
+    /// Take these views of a snapshot's files back.
+    Adopt {
+        /// The snapshot's tag.
+        tag: Arc<str>,
+        /// The table that gets them.
+        table: TableId,
+        /// Views of files, as the snapshot has them.
+        views: Arc<[ViewEntry]>,
+    },
     /// Nothing but the status.
     Status,
 }
@@ -44,6 +64,8 @@ pub struct ShardStatus {
     pub log_segments: u32,
     /// What each table of its schema holds.
     pub tables: Vec<(TableId, TableSize)>,
+    /// The views whose files it has just linked into a snapshot.
+    pub linked: Vec<ViewEntry>,
 }
 
 impl<P: Protocol> Shard<P> {
@@ -63,6 +85,12 @@ impl<P: Protocol> Shard<P> {
         match upkeep {
             Upkeep::Flush(tables) => self.background.flush_tables(tables).await?,
             Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
+            Upkeep::Link { tag, tables } => {
+                let linked = self.link_here(tag, tables).await?;
+                return Ok(ShardStatus { linked, ..self.status() });
+            }
+            Upkeep::Forget(tables) => self.forget_here(tables).await?,
+            Upkeep::Adopt { tag, table, views } => self.adopt_here(tag, *table, views).await?,
             Upkeep::Status => {}
         }
         Ok(self.status())
@@ -76,6 +104,7 @@ impl<P: Protocol> Shard<P> {
             stats: self.engine.stats(),
             log_segments: self.engine.log_segments(),
             tables: schema.tables().filter_map(|table| size(table.id)).collect(),
+            linked: Vec::new(),
         }
     }
 }

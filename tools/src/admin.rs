@@ -4,6 +4,10 @@
 //! messina-admin --data-dir DIR flush [KEYSPACE [TABLE]]
 //! messina-admin --data-dir DIR compact [KEYSPACE [TABLE]]
 //! messina-admin --data-dir DIR status
+//! messina-admin --data-dir DIR snapshot [-t TAG] [KEYSPACE[.TABLE]]
+//! messina-admin --data-dir DIR listsnapshots
+//! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
+//! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
 //! ```
 //!
 //! One line goes, lines come back, the last of them is `ok` or begins with `error: `. An answer
@@ -16,6 +20,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
 
@@ -45,6 +50,37 @@ pub enum Command {
     Compact(Scope),
     /// Show the shards and the tables
     Status,
+    /// Keep the files of tables as they are now, memory included, without using space for them
+    Snapshot {
+        /// Its name; the time in milliseconds if there is none
+        #[arg(short, long)]
+        tag: Option<String>,
+        /// Only this keyspace, or table of one
+        #[arg(value_name = "KEYSPACE[.TABLE]")]
+        of: Option<String>,
+    },
+    /// Show the snapshots
+    #[command(name = "listsnapshots")]
+    ListSnapshots,
+    /// Remove a snapshot, or all
+    #[command(name = "clearsnapshot")]
+    ClearSnapshot {
+        /// The snapshot to remove
+        #[arg(short, long, required_unless_present = "all", conflicts_with = "all")]
+        tag: Option<String>,
+        /// Remove every snapshot
+        #[arg(long)]
+        all: bool,
+    },
+    /// Give tables back what a snapshot has of them; those that were dropped are made again
+    Restore {
+        /// The snapshot to take from
+        #[arg(short, long)]
+        tag: String,
+        /// Only this keyspace, or table of one
+        #[arg(value_name = "KEYSPACE[.TABLE]")]
+        of: Option<String>,
+    },
 }
 
 /// Which tables: all, those of a keyspace, or one.
@@ -58,14 +94,33 @@ pub struct Scope {
 
 impl Command {
     fn line(&self) -> Result<String> {
-        let (name, scope) = match self {
-            Command::Flush(scope) => ("flush", Some(scope)),
-            Command::Compact(scope) => ("compact", Some(scope)),
-            Command::Status => ("status", None),
+        let of_scope = |s: &Scope| s.keyspace.iter().chain(&s.table).cloned().collect();
+        let of_both = |of: &Option<String>| -> Vec<String> {
+            of.iter().flat_map(|of| of.splitn(2, '.')).map(str::to_owned).collect()
         };
-        let names = scope.into_iter().flat_map(|s| s.keyspace.iter().chain(&s.table));
+        let (name, tag, names): (_, _, Vec<String>) = match self {
+            Command::Flush(scope) => ("flush", None, of_scope(scope)),
+            Command::Compact(scope) => ("compact", None, of_scope(scope)),
+            Command::Status => ("status", None, Vec::new()),
+            Command::Snapshot { tag, of } => {
+                let tag = tag.clone().unwrap_or_else(now_ms);
+                ("snapshot", Some(tag), of_both(of))
+            }
+            Command::ListSnapshots => ("listsnapshots", None, Vec::new()),
+            Command::ClearSnapshot { tag, .. } => {
+                let tag = tag.clone().unwrap_or_else(|| "*".to_owned());
+                ("clearsnapshot", Some(tag), Vec::new())
+            }
+            Command::Restore { tag, of } => ("restore", Some(tag.clone()), of_both(of)),
+        };
         let mut line = name.to_owned();
-        for name in names {
+        if let Some(tag) = tag {
+            if tag.is_empty() || !tag.chars().all(|c| c.is_ascii_graphic()) {
+                return Err(Error::Invalid(format!("{tag:?} cannot be a tag")));
+            }
+            line.extend([" ", &tag]);
+        }
+        for name in &names {
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
                 return Err(Error::Invalid(format!("{name:?} is not the name of a table")));
             }
@@ -74,6 +129,12 @@ impl Command {
         line.push('\n');
         Ok(line)
     }
+}
+
+/// The milliseconds since 1970.
+fn now_ms() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().to_string()
 }
 
 /// Asks, and returns what is to be printed.
@@ -155,6 +216,14 @@ mod tests {
     fn a_name_cannot_bring_a_second_line() {
         let scope = |name: &str| Scope { keyspace: Some(name.to_owned()), table: None };
         assert_eq!(Command::Flush(scope("Ks_1")).line().unwrap(), "flush Ks_1\n");
+        let tagged = |tag: &str, of: &str| {
+            let (tag, of) = (tag.to_owned(), Some(of.to_owned()));
+            Command::Restore { tag, of }.line()
+        };
+        assert_eq!(tagged("a-1", "ks.t").unwrap(), "restore a-1 ks t\n");
+        for (tag, of) in [("", "ks"), ("a b", "ks"), ("a\n", "ks"), ("a", "ks.t.u"), ("a", ".")] {
+            assert!(tagged(tag, of).is_err(), "{tag:?} {of:?}");
+        }
         for bad in ["", "a b", "a\nflush", "k.t"] {
             assert!(Command::Compact(scope(bad)).line().is_err(), "{bad:?}");
         }

@@ -150,6 +150,11 @@ impl DmaDisk {
         done.map_err(|error| failed("rename", from, &error))
     }
 
+    pub(super) async fn link(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let new = self.full(to);
+        self.blocking("link", from, move |full| std::fs::hard_link(full, new)).await
+    }
+
     pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
         let _counted = Counted::begin();
         glommio::io::remove(self.full(path)).await.map_err(|error| failed("unlink", path, &error))

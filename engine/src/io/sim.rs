@@ -258,6 +258,15 @@ impl SimDisk {
         self.change("rename", from, |world| world.rename(from, to, node)).await
     }
 
+    pub(super) async fn link(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let node = self.world().find(from);
+        let Some(node @ Node::File(_)) = node else {
+            return Err(Error::io("link", from.as_str(), libc::ENOENT));
+        };
+        self.check_new("link", to)?;
+        self.change("link", to, |world| world.add(to, node)).await
+    }
+
     pub(super) async fn unlink(&self, path: &RelPath) -> Result<()> {
         let node = self.world().find(path);
         match node {

@@ -87,7 +87,7 @@ pub const OPTIONS: [TableOption; 19] = [
     },
     TableOption {
         name: "allow_auto_snapshot",
-        effect: Effect::Kept("no snapshots are taken when a table is truncated or dropped"),
+        effect: Effect::Works,
         read: |o, g| put(&mut o.allow_auto_snapshot, flag("allow_auto_snapshot", g)),
         show: |o| Value::Boolean(o.allow_auto_snapshot),
         map: None,

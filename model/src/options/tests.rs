@@ -71,7 +71,6 @@ fn what_does_nothing_is_said() {
         "crc_check_chance = 0.5",
         "read_repair = NONE",
         "memtable_flush_period_in_ms = 1000",
-        "allow_auto_snapshot = false",
         "extensions = {'a': 'b'}",
         "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': '1.5'}",
         "compression = {'class': 'LZ4Compressor', 'lz4_compressor_type': 'high'}",

@@ -170,6 +170,8 @@ impl Schema {
             let (keyspace, table) = (table.keyspace.clone(), table.name.clone());
             return Err(Error::AlreadyExists { keyspace, table });
         }
+        // One that a snapshot brings back: what logs still hold of it has been forgotten.
+        self.dropped.remove(table.id);
         self.insert_table(table)
     }
 

@@ -34,6 +34,13 @@ impl DroppedTables {
         assert_eq!(self.ids.len(), self.order.len(), "each id is in both");
     }
 
+    /// A table of this id is there again.
+    pub(super) fn remove(&mut self, id: TableId) {
+        if self.ids.remove(&id) {
+            self.order.retain(|other| *other != id);
+        }
+    }
+
     /// Notes that some were dropped whose ids are not known.
     pub(super) fn forget_some(&mut self) {
         self.has_forgotten = true;

@@ -164,6 +164,8 @@ mod tests {
             create(table("ks", "gone", 2)),
             drop_table(named("gone")),
             create(table("ks", "gone", 3)),
+            drop_table(named("gone")),
+            create(table("ks", "back", 3)),
             drop_type(named("unused")),
             SchemaChange::AlterType { definition: user_type(3), tables: Vec::new() },
             SchemaChange::AlterKeyspace { name: "system".to_owned(), options: no_writes },

@@ -4,6 +4,10 @@
 //! flush [KEYSPACE [TABLE]]      write what is in memory to sstables
 //! compact [KEYSPACE [TABLE]]    merge the sstables of each table into one
 //! status                        shards and tables, in two blocks of lines with tabs
+//! snapshot TAG [KEYSPACE [TABLE]]   link what the tables have on disk, memory included
+//! listsnapshots                 a line for each table of each snapshot
+//! clearsnapshot TAG|*           remove one snapshot, or all
+//! restore TAG [KEYSPACE [TABLE]]    give tables back what a snapshot has of them
 //! ```
 //!
 //! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
@@ -12,11 +16,13 @@
 use std::fmt::Write;
 
 use engine::TableSize;
+use model::schema::Table;
 use model::{Schema, TableId};
 use shard::Shard;
+use shard::snapshots::Snapshot;
 use shard::upkeep::{ShardStatus, Upkeep};
 
-use crate::execute::Peering;
+use crate::execute::{Peering, snapshots};
 use crate::system;
 
 /// One request of `messina-admin`.
@@ -28,6 +34,14 @@ pub(super) enum Command {
     Compact(Scope),
     /// Show the state of shards and tables.
     Status,
+    /// Take a snapshot of this tag.
+    Snapshot(String, Scope),
+    /// Show the snapshots.
+    ListSnapshots,
+    /// Remove the snapshot of this tag, or all.
+    ClearSnapshot(String),
+    /// Give tables back what the snapshot of this tag has of them.
+    Restore(String, Scope),
 }
 
 /// Which tables: those of all keyspaces, of one, or one table.
@@ -43,13 +57,23 @@ impl Command {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
         let mut word = || words.next().map(str::to_owned);
+        let tag = match name {
+            "snapshot" | "clearsnapshot" | "restore" => Some(word().ok_or("a tag is wanted")?),
+            _ => None,
+        };
         let scope = Scope { keyspace: word(), table: word() };
         let command = match name {
             "flush" => Command::Flush(scope),
             "compact" => Command::Compact(scope),
-            "status" if scope == Scope::default() => Command::Status,
-            "status" => return Err("status takes no arguments".to_owned()),
-            _ => return Err("flush, compact and status are the commands".to_owned()),
+            "snapshot" => Command::Snapshot(tag.expect("it was asked for"), scope),
+            "restore" => Command::Restore(tag.expect("it was asked for"), scope),
+            "status" | "listsnapshots" | "clearsnapshot" if scope != Scope::default() => {
+                return Err(format!("{name} takes no keyspace"));
+            }
+            "clearsnapshot" => Command::ClearSnapshot(tag.expect("it was asked for")),
+            "listsnapshots" => Command::ListSnapshots,
+            "status" => Command::Status,
+            _ => return Err(format!("{name:?} is not a command: see messina-admin --help")),
         };
         match words.next() {
             None => Ok(command),
@@ -58,12 +82,16 @@ impl Command {
     }
 
     /// Asks all shards; the whole answer.
-    pub(super) async fn run(self, shard: &Shard<Peering>) -> String {
+    pub(super) async fn run(self, shard: &Shard<Peering>, now_us: i64) -> String {
         let schema = shard.schema();
         let upkeep = match &self {
             Command::Flush(scope) => scope.tables(&schema).map(|t| Upkeep::Flush(t.into())),
             Command::Compact(scope) => scope.tables(&schema).map(|t| Upkeep::Compact(t.into())),
             Command::Status => Ok(Upkeep::Status),
+            _ => {
+                let done = self.run_on_snapshots(shard, now_us).await;
+                return done.map_or_else(|why| refusal(&why), |lines| lines + "ok\n");
+            }
         };
         let upkeep = match upkeep {
             Ok(upkeep) => upkeep,
@@ -77,10 +105,61 @@ impl Command {
     }
 }
 
+impl Command {
+    /// Does what is asked of snapshots; the lines of the answer.
+    async fn run_on_snapshots(
+        &self,
+        shard: &Shard<Peering>,
+        now_us: i64,
+    ) -> Result<String, String> {
+        let said = |error: engine::Error| error.to_string();
+        match self {
+            Command::Snapshot(tag, scope) => {
+                let tables = scope.tables(&shard.schema())?;
+                snapshots::take(shard, tag.clone(), &tables, now_us).await.map_err(said)?;
+                Ok(format!("Snapshot directory: {tag}\n"))
+            }
+            Command::ListSnapshots => Ok(list(&shard.list_snapshots().await.map_err(said)?)),
+            Command::ClearSnapshot(tag) => {
+                let tag = Some(tag.as_str()).filter(|tag| *tag != "*");
+                let cleared = shard.clear_snapshots(tag).await.map_err(said)?;
+                Ok(cleared.iter().map(|tag| format!("removed {tag}\n")).collect())
+            }
+            Command::Restore(tag, scope) => {
+                let restored = shard.restore_snapshot(tag, |table| scope.means(table)).await;
+                Ok(format!("files given back: {}\n", restored.map_err(said)?))
+            }
+            Command::Flush(_) | Command::Compact(_) | Command::Status => {
+                unreachable!("these are no commands of snapshots")
+            }
+        }
+    }
+}
+
+/// A line for each table of each snapshot.
+fn list(all: &[Snapshot]) -> String {
+    if all.is_empty() {
+        return "There are no snapshots\n".to_owned();
+    }
+    let mut text = "snapshot\tkeyspace\ttable\ttrue size\tsize on disk\tcreated\n".to_owned();
+    for Snapshot { tag, created_at, tables } in all {
+        for (keyspace, table, size) in tables {
+            let (own, bytes) = (size.own_bytes, size.bytes);
+            writeln!(text, "{tag}\t{keyspace}\t{table}\t{own}\t{bytes}\t{created_at}")
+                .expect("a string takes all that is written");
+        }
+    }
+    text
+}
+
 impl Scope {
+    fn means(&self, table: &Table) -> bool {
+        let means = |of: &Option<String>, name: &str| of.as_deref().is_none_or(|of| of == name);
+        means(&self.keyspace, &table.keyspace) && means(&self.table, &table.name)
+    }
+
     /// The tables that hold data on disk, of those that are meant.
     fn tables(&self, schema: &Schema) -> Result<Vec<TableId>, String> {
-        let means = |of: &Option<String>, name: &str| of.as_deref().is_none_or(|of| of == name);
         if let Some(name) = &self.keyspace
             && !schema.tables().any(|table| table.keyspace == *name)
             && schema.keyspace(name).is_none()
@@ -89,8 +168,7 @@ impl Scope {
         }
         let meant: Vec<TableId> = schema
             .tables()
-            .filter(|table| means(&self.keyspace, &table.keyspace))
-            .filter(|table| means(&self.table, &table.name))
+            .filter(|table| self.means(table))
             .filter(|table| !system::is_computed(&table.keyspace))
             .map(|table| table.id)
             .collect();
@@ -175,7 +253,25 @@ mod tests {
         assert_eq!(Command::parse(" flush  ks "), Ok(Command::Flush(scope(Some("ks"), None))));
         let both = scope(Some("Ks"), Some("t"));
         assert_eq!(Command::parse("compact Ks t"), Ok(Command::Compact(both)));
-        for bad in ["", "  ", "FLUSH", "stop", "flush a b c", "status ks", "\0", "flush\0"] {
+        let all = Scope::default();
+        assert_eq!(Command::parse("snapshot a"), Ok(Command::Snapshot("a".to_owned(), all)));
+        let one = scope(Some("ks"), None);
+        assert_eq!(Command::parse("restore a ks"), Ok(Command::Restore("a".to_owned(), one)));
+        assert_eq!(Command::parse("clearsnapshot *"), Ok(Command::ClearSnapshot("*".to_owned())));
+        for bad in [
+            "snapshot",
+            "clearsnapshot",
+            "clearsnapshot a b",
+            "listsnapshots a",
+            "",
+            "  ",
+            "FLUSH",
+            "stop",
+            "flush a b c",
+            "status ks",
+            "\0",
+            "flush\0",
+        ] {
             assert!(Command::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -38,6 +38,7 @@ type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
 
 /// The settings that have an effect, by every name they go by.
 const SETTINGS: &[(&str, Apply)] = &[
+    ("auto_snapshot", |v, c| put(&mut c.auto_snapshot, truth(v))),
     ("batch_size_fail_threshold", |v, c| put(&mut c.batch_fail_bytes, size(v, 1))),
     ("batch_size_fail_threshold_in_kb", |v, c| put(&mut c.batch_fail_bytes, size(v, KIB))),
     ("batch_size_warn_threshold", |v, c| put(&mut c.batch_warn_bytes, size(v, 1))),
@@ -135,6 +136,13 @@ pub(super) fn text(value: &Yaml) -> Result<String, String> {
         Yaml::Text(text) if !text.is_empty() => Ok(text.clone()),
         Yaml::Whole(number) => Ok(number.to_string()),
         _ => Err("a text is wanted".to_owned()),
+    }
+}
+
+fn truth(value: &Yaml) -> Result<bool, String> {
+    match value {
+        Yaml::Truth(truth) => Ok(*truth),
+        _ => Err("true or false is wanted".to_owned()),
     }
 }
 

@@ -90,14 +90,13 @@ const NO_TIMEOUT: &str = "reads and writes have read_request_timeout, range_requ
      asked is answered when it is done";
 const LEAVES: &str = "a disk that fails ends the process";
 /// Settings with a warning of their own: names or, with a star, their ends.
-pub(super) const WARNED: [(&str, &str); 8] = [
+pub(super) const WARNED: [(&str, &str); 7] = [
     ("*_request_timeout", NO_TIMEOUT),
     ("*_request_timeout_in_ms", NO_TIMEOUT),
     ("request_timeout", NO_TIMEOUT),
     ("request_timeout_in_ms", NO_TIMEOUT),
     ("commit_failure_policy", LEAVES),
     ("disk_failure_policy", LEAVES),
-    ("auto_snapshot", "no snapshots are taken when a table is truncated or dropped"),
     ("*_fail_threshold", "limits are named in the documents, and are not set"),
 ];
 

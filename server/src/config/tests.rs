@@ -35,6 +35,13 @@ fn flags_win_over_the_file() {
 }
 
 #[test]
+fn snapshots_before_a_drop_are_taken_unless_the_file_says_no() {
+    assert!(from(&[], "").unwrap().0.auto_snapshot);
+    assert!(!from(&[], "auto_snapshot: false\n").unwrap().0.auto_snapshot);
+    assert!(from(&[], "auto_snapshot: 1\n").unwrap_err().contains("true or false"));
+}
+
+#[test]
 fn batches_are_measured_by_the_settings_of_cassandra() {
     let file = "batch_size_warn_threshold: 64KiB\nbatch_size_fail_threshold_in_kb: 640\n\
                 unlogged_batch_across_partitions_warn_threshold: 3\n";

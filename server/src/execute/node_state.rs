@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) batch: BatchThresholds,
     /// How long requests may take.
     pub(crate) timeouts: Timeouts,
+    /// Whether TRUNCATE and DROP take a snapshot first.
+    pub(crate) auto_snapshot: bool,
     /// Names and values for `system_views.settings`.
     pub(crate) all: Vec<(String, String)>,
 }

@@ -10,6 +10,7 @@ use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::lang::ast::SchemaStatement;
 use model::schema::{Table, TableId};
+use model::{Schema, SchemaChange};
 use shard::Group;
 use shard::message::AlterError;
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::peers::Ask;
+use super::snapshots;
 use super::write::check_writable;
 use super::{ExecuteError, Executor};
 use crate::system;
@@ -52,11 +54,13 @@ impl Executor {
                 now_us: self.state.now_us(),
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;
-            let envelope = Envelope { warnings: &warnings, ..call.envelope() };
             let Some((change, event)) = step else {
-                envelope.put_void(out);
+                Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
                 return Ok(());
             };
+            let mut warnings = warnings;
+            warnings.extend(self.snapshot_before_drop(&schema, &change).await?);
+            let envelope = Envelope { warnings: &warnings, ..call.envelope() };
             match self.shard.alter(change, schema.number).await {
                 Ok(_) => {
                     self.ask_all(|| Ask::Tell(Box::new(event.clone()))).await;
@@ -70,17 +74,47 @@ impl Executor {
         Err(ExecuteError::Schema(AlterError::Conflict))
     }
 
+    /// Takes the snapshot that comes before a DROP; what the client is to be warned of.
+    async fn snapshot_before_drop(
+        &self,
+        schema: &Schema,
+        change: &SchemaChange,
+    ) -> Result<Option<String>, ExecuteError> {
+        let (name, tables): (_, Vec<&Table>) = match change {
+            SchemaChange::DropTable { keyspace, name } => {
+                (name, schema.table(keyspace, name).map(|table| &**table).into_iter().collect())
+            }
+            SchemaChange::DropKeyspace { name } => {
+                let tables = schema.keyspace(name).into_iter().flat_map(|k| k.tables.values());
+                (name, tables.map(|table| &**table).collect())
+            }
+            _ => return Ok(None),
+        };
+        if !self.state.settings().auto_snapshot {
+            return Ok(None);
+        }
+        let taken = snapshots::before(&self.shard, "dropped", name, &tables, self.state.now_us());
+        taken.await.map_err(|error| ExecuteError::Schema(AlterError::Store(error)))
+    }
+
     /// Runs TRUNCATE on all shards.
     pub(super) fn truncate(self: &Rc<Self>, call: Call, table: &Table, out: &mut Vec<u8>) -> Flow {
         if let Err(refusal) = check_writable(&table.keyspace) {
             return self.refuse(call, refusal, out);
         }
-        let (executor, table) = (self.clone(), table.id);
+        let (executor, table) = (self.clone(), Rc::new(table.clone()));
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
             let refused = |error| ExecuteError::Write(error, kind);
-            executor.shard.truncate(table).await.map_err(refused)?;
-            call.envelope().put_void(out);
+            let mut warnings = Vec::new();
+            if executor.state.settings().auto_snapshot {
+                let (shard, now_us) = (&executor.shard, executor.state.now_us());
+                let (name, tables) = (&table.name, [&*table]);
+                let taken = snapshots::before(shard, "truncated", name, &tables, now_us).await;
+                warnings.extend(taken.map_err(refused)?);
+            }
+            executor.shard.truncate(table.id).await.map_err(refused)?;
+            Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             Ok(())
         });
         Flow::Later

@@ -1,0 +1,237 @@
+//! Snapshots: the files of tables under other names, and back.
+//!
+//! ```text
+//! DATA/snapshots/<tag>/<table uuid>/<sstable uuid>.sst    hard links: they cost no space while the table has the file
+//!                      schema.cql                         for people
+//!                      manifest.json                      what is in it; with this it is a snapshot
+//! ```
+//!
+//! 1. What is linked is durable before the manifest has its name: a crash leaves a snapshot that is whole, or one
+//!    without a manifest, which the next start removes.
+//! 2. A table's files are linked while no other change of its views is made: they are the table at one instant.
+//! 3. Files that come back get views of the tokens that are this shard's; a file that is still read is passed over.
+//!
+//! Not here: which tables, what the manifest says (`shard`).
+
+use std::collections::BTreeSet;
+
+use model::TableId;
+use uuid::Uuid;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::io::{Disk, RelPath};
+use crate::layout;
+use crate::limits::{SNAPSHOT_MANIFEST_BYTES_MAX, SNAPSHOT_TAG_BYTES_MAX, WRITE_ALIGN_BYTES};
+use crate::manifest::{Edit, ViewEntry};
+use crate::table::View;
+
+/// The file that makes a directory a snapshot.
+pub const MANIFEST: &str = "manifest.json";
+
+/// Where all snapshots are.
+pub fn snapshots_dir() -> RelPath {
+    RelPath::root().join("snapshots")
+}
+
+/// Where the snapshot of this tag is; `Invalid` if no directory can be called so.
+pub fn snapshot_dir(tag: &str) -> Result<RelPath> {
+    let dir = RelPath::new(&format!("{}/{tag}", snapshots_dir())).ok();
+    let dir = dir.filter(|dir| dir.name() == tag && tag.len() <= SNAPSHOT_TAG_BYTES_MAX);
+    dir.ok_or_else(|| {
+        Error::invalid(format!(
+            "{tag:?} cannot be the tag of a snapshot: letters, digits, '_', '-' and '.' can, and no '.' in front"
+        ))
+    })
+}
+
+/// Where a snapshot has the files of a table.
+pub fn table_dir(snapshot: &RelPath, table: Uuid) -> RelPath {
+    snapshot.join(&table.as_hyphenated().to_string())
+}
+
+fn file_path(dir: &RelPath, sstable: Uuid) -> RelPath {
+    dir.join(&format!("{}.sst", sstable.as_hyphenated()))
+}
+
+impl Engine {
+    /// Links the files that a table has now into `dir`, durably; gives their views. What is in memory only is not in it.
+    pub async fn link_files(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
+        let table = self.table(id)?;
+        let _turn = self.turn.take().await;
+        let mut linked = Vec::new();
+        for view in table.views().iter() {
+            let entry = view.entry;
+            let from = layout::sstable_path(entry.table, entry.sstable);
+            link(&self.disk, &from, &file_path(dir, entry.sstable)).await?;
+            linked.push(entry);
+        }
+        self.disk.sync_dir(dir).await?;
+        Ok(linked)
+    }
+
+    /// Forgets what the log still holds of a table that is not in the schema: after this it may be there again.
+    pub async fn forget_dropped(&self, id: TableId) -> Result<()> {
+        if self.table(id).is_ok() {
+            return Ok(());
+        }
+        self.remove_garbage().await?;
+        self.until_applied(self.log.positions().appended).await?;
+        let _turn = self.turn.take().await;
+        let end = self.writes.applied();
+        self.until_durable(end).await?;
+        let edit = Edit { replayed_from: vec![(id.0, end)], ..Edit::default() };
+        self.manifest.commit(&edit).await
+    }
+
+    /// Takes files back from `dir`: the parts of `views`, all of the table's, that are this shard's. How many files.
+    pub async fn adopt_files(
+        &self,
+        id: TableId,
+        dir: &RelPath,
+        views: &[ViewEntry],
+    ) -> Result<u64> {
+        let table = self.table(id)?;
+        let table_dir = layout::table_dir(id.0);
+        self.disk.mkdir(&table_dir).await?;
+        self.disk.sync_dir(&layout::tables_dir()).await?;
+        let _turn = self.turn.take().await;
+        // A compaction may be about to delete a file of the snapshot: it looks again once the file has a view.
+        let _deleting = self.deleting.take().await;
+        let read: BTreeSet<Uuid> =
+            self.manifest.state().views.values().map(|view| view.sstable).collect();
+        let epoch = table.epoch();
+        let mut adopted = Vec::new();
+        for mut entry in self.parts(views) {
+            if read.contains(&entry.sstable) {
+                continue;
+            }
+            entry.table = id.0;
+            let path = layout::sstable_path(id.0, entry.sstable);
+            link(&self.disk, &file_path(dir, entry.sstable), &path).await?;
+            adopted.push(View::open(&self.disk, entry, &self.cache).await?);
+        }
+        self.disk.sync_dir(&table_dir).await?;
+        let add: Vec<ViewEntry> = adopted.iter().map(|view| view.entry).collect();
+        let files: BTreeSet<Uuid> = add.iter().map(|view| view.sstable).collect();
+        if add.is_empty() || table.epoch() != epoch {
+            return Ok(0);
+        }
+        self.manifest.commit(&Edit { add: add.clone(), ..Edit::default() }).await?;
+        if table.epoch() == epoch {
+            table.replace_views(&[], adopted);
+        } else {
+            self.garbage.add(id.0, add);
+        }
+        Ok(files.len() as u64)
+    }
+
+    /// The parts of views that are this shard's, each on the lowest level: what was beside it there may be gone.
+    fn parts(&self, views: &[ViewEntry]) -> Vec<ViewEntry> {
+        let mut parts = Vec::new();
+        for view in views {
+            for owned in self.tables.owned() {
+                let Some(tokens) = view.tokens.intersection(owned) else { continue };
+                let inside =
+                    |other: &ViewEntry| owned.intersection(&other.tokens) == Some(other.tokens);
+                let shared =
+                    views.iter().any(|other| other.sstable == view.sstable && !inside(other));
+                parts.push(ViewEntry { tokens, level: 0, run: view.sstable, shared, ..*view });
+            }
+        }
+        parts
+    }
+}
+
+/// Gives a file a second name. One that is there already is the same file: names of sstables are never given twice.
+async fn link(disk: &Disk, from: &RelPath, to: &RelPath) -> Result<()> {
+    match disk.link(from, to).await {
+        Err(Error::Io { errno: libc::EEXIST, .. }) => Ok(()),
+        linked => linked,
+    }
+}
+
+/// Puts a whole small file in place, durably: a crash leaves none, or all of it.
+pub async fn store_file(disk: &Disk, path: &RelPath, bytes: &[u8]) -> Result<()> {
+    let temporary = path.parent().join(&format!("{}.new", path.name()));
+    if disk.exists(&temporary).await? {
+        disk.unlink(&temporary).await?;
+    }
+    let file = disk.create(&temporary).await?;
+    let written = async {
+        if !bytes.is_empty() {
+            let mut buf = file.buf(bytes.len());
+            buf.put(bytes);
+            buf.pad_to(WRITE_ALIGN_BYTES);
+            file.write_at(buf, 0).await?;
+            file.set_len(bytes.len() as u64).await?;
+        }
+        file.sync().await
+    };
+    let written = written.await;
+    file.close().await?;
+    if let Err(error) = written {
+        disk.unlink(&temporary).await?;
+        return Err(error);
+    }
+    disk.rename(&temporary, path).await?;
+    disk.sync_dir(&path.parent()).await
+}
+
+/// A whole small file; `Corrupt` if it is longer than the manifest of a snapshot may be.
+pub async fn read_file(disk: &Disk, path: &RelPath) -> Result<Vec<u8>> {
+    let file = disk.open(path).await?;
+    if file.len() > SNAPSHOT_MANIFEST_BYTES_MAX {
+        file.close().await?;
+        return Err(Error::corrupt(path.as_str(), 0, "it is longer than any may be"));
+    }
+    let bytes = file.read_exact_at(0, file.len() as usize).await?;
+    let bytes = bytes.to_vec();
+    file.close().await?;
+    Ok(bytes)
+}
+
+/// The tags of all snapshots, whole or not.
+pub async fn tags(disk: &Disk) -> Result<Vec<String>> {
+    if !disk.exists(&snapshots_dir()).await? {
+        return Ok(Vec::new());
+    }
+    let entries = disk.list(&snapshots_dir()).await?;
+    Ok(entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect())
+}
+
+/// Whether the snapshot in this directory is whole.
+pub async fn is_whole(disk: &Disk, snapshot: &RelPath) -> Result<bool> {
+    disk.exists(&snapshot.join(MANIFEST)).await
+}
+
+/// Removes a snapshot, its manifest first.
+pub async fn remove(disk: &Disk, snapshot: &RelPath) -> Result<()> {
+    if is_whole(disk, snapshot).await? {
+        disk.unlink(&snapshot.join(MANIFEST)).await?;
+        disk.sync_dir(snapshot).await?;
+    }
+    for entry in disk.list(snapshot).await? {
+        let path = snapshot.join(&entry.name);
+        if !entry.is_dir {
+            disk.unlink(&path).await?;
+            continue;
+        }
+        for file in disk.list(&path).await? {
+            disk.unlink(&path.join(&file.name)).await?;
+        }
+        disk.rmdir(&path).await?;
+    }
+    disk.rmdir(snapshot).await
+}
+
+/// Removes the snapshots that a crash has left without a manifest. With no engine open.
+pub async fn sweep(disk: &Disk) -> Result<()> {
+    for tag in tags(disk).await? {
+        let Ok(dir) = snapshot_dir(&tag) else { continue };
+        if !is_whole(disk, &dir).await? {
+            remove(disk, &dir).await?;
+        }
+    }
+    Ok(())
+}

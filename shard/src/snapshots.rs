@@ -1,0 +1,283 @@
+//! Snapshots of tables over all shards: taken, listed, removed, and given back.
+//!
+//! ```text
+//! take     directory ─► every shard: flush, link its files ─► schema.cql ─► manifest.json: now it is one
+//! restore  manifest ─► every shard: forget the log of what was dropped ─► the schema ─► every shard: its files
+//! ```
+//!
+//! 1. Each table is whole as of one instant on each shard; what was acknowledged before the call is in it.
+//! 2. A failure removes what was made. A crash leaves a directory without a manifest, which the next start removes.
+//! 3. A table that comes back has the id, the columns and the timestamps that it had: newer deletions stay in force.
+//!
+//! Not here: the files (`engine/src/snapshot.rs`), who asks (the server's admin socket, DROP and TRUNCATE).
+
+mod manifest;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::io::{Disk, RelPath};
+use engine::manifest::ViewEntry;
+use engine::snapshot::{self, MANIFEST};
+use engine::{Error, Result};
+use manifest::Manifest;
+use model::schema::Table;
+use model::{SchemaChange, TableId};
+use uuid::Uuid;
+
+use crate::limits::JOB_WAIT;
+use crate::message::AlterError;
+use crate::protocol::Protocol;
+use crate::shard::Shard;
+use crate::upkeep::Upkeep;
+
+/// How often a restore makes a change of the schema again when others change it at the same time.
+const ATTEMPTS_MAX: usize = 64;
+
+/// What a snapshot is to be.
+#[derive(Clone, Debug)]
+pub struct SnapshotOrder {
+    /// Its name; no other snapshot has it.
+    pub tag: String,
+    /// The tables that are in it.
+    pub tables: Arc<[TableId]>,
+    /// The statements that make them, for people.
+    pub schema_cql: String,
+    /// The time, as it is to be shown.
+    pub created_at: String,
+}
+
+/// A snapshot that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The name of the snapshot.
+    pub tag: String,
+    /// When it was taken, as its manifest shows it.
+    pub created_at: String,
+    /// Keyspace and name of each table, and what the snapshot has of it.
+    pub tables: Vec<(String, String, SnapshotSize)>,
+}
+
+/// What a snapshot has of one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotSize {
+    /// The number of files.
+    pub files: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes of those that the table has no more: what removing the snapshot frees.
+    pub own_bytes: u64,
+}
+
+impl<P: Protocol> Shard<P> {
+    /// Takes a snapshot: when this returns it is durable. `Invalid`: there is one of that tag, or no such table.
+    pub async fn take_snapshot(&self, order: &SnapshotOrder) -> Result<()> {
+        let dir = snapshot::snapshot_dir(&order.tag)?;
+        let _turn = self.snapshot_turn().await;
+        let disk = self.engine().disk();
+        if disk.exists(&dir).await? {
+            return Err(Error::invalid(format!("Snapshot {} already exists.", order.tag)));
+        }
+        let taken = self.take_into(disk, &dir, order).await;
+        if taken.is_err() && disk.exists(&dir).await? {
+            snapshot::remove(disk, &dir).await?;
+        }
+        taken
+    }
+
+    async fn take_into(&self, disk: &Disk, dir: &RelPath, order: &SnapshotOrder) -> Result<()> {
+        let schema = self.schema();
+        disk.mkdir(&snapshot::snapshots_dir()).await?;
+        disk.sync_dir(&RelPath::root()).await?;
+        disk.mkdir(dir).await?;
+        disk.sync_dir(&snapshot::snapshots_dir()).await?;
+        for table in order.tables.iter() {
+            disk.mkdir(&snapshot::table_dir(dir, table.0)).await?;
+        }
+        disk.sync_dir(dir).await?;
+        let link = Upkeep::Link { tag: order.tag.as_str().into(), tables: order.tables.clone() };
+        let statuses = self.upkeep(&link).await?;
+        let views = statuses.into_iter().flat_map(|status| status.linked).collect();
+        let manifest = Manifest::of(&schema, &order.tables, views, order.created_at.clone());
+        let manifest = manifest.ok_or_else(|| Error::invalid("a table was dropped meanwhile"))?;
+        snapshot::store_file(disk, &dir.join("schema.cql"), order.schema_cql.as_bytes()).await?;
+        snapshot::store_file(disk, &dir.join(MANIFEST), &manifest.encode()).await
+    }
+
+    /// All snapshots, by their tags.
+    pub async fn list_snapshots(&self) -> Result<Vec<Snapshot>> {
+        let disk = self.engine().disk();
+        let mut all = Vec::new();
+        for tag in snapshot::tags(disk).await? {
+            let Ok(dir) = snapshot::snapshot_dir(&tag) else { continue };
+            if !snapshot::is_whole(disk, &dir).await? {
+                continue;
+            }
+            let manifest = read(disk, &dir).await?;
+            let mut tables = Vec::new();
+            for table in manifest.tables() {
+                let size = size_of(disk, &manifest, table.id).await?;
+                tables.push((table.keyspace.clone(), table.name.clone(), size));
+            }
+            all.push(Snapshot { tag, created_at: manifest.created_at.clone(), tables });
+        }
+        Ok(all)
+    }
+
+    /// Removes the snapshot of a tag, or all; their tags.
+    pub async fn clear_snapshots(&self, tag: Option<&str>) -> Result<Vec<String>> {
+        let _turn = self.snapshot_turn().await;
+        let disk = self.engine().disk();
+        let tags = match tag {
+            Some(tag) => vec![tag.to_owned()],
+            None => snapshot::tags(disk).await?,
+        };
+        for tag in &tags {
+            let dir = snapshot::snapshot_dir(tag)?;
+            if !disk.exists(&dir).await? {
+                return Err(Error::invalid(format!("There is no snapshot {tag}.")));
+            }
+            snapshot::remove(disk, &dir).await?;
+        }
+        Ok(tags)
+    }
+
+    /// Gives the tables of a snapshot that are `meant` back what they had; how many files that were. A table that was
+    /// dropped is made again. `Invalid`: there is another table of its name.
+    pub async fn restore_snapshot(&self, tag: &str, meant: impl Fn(&Table) -> bool) -> Result<u64> {
+        let _turn = self.snapshot_turn().await;
+        let (disk, dir) = (self.engine().disk(), snapshot::snapshot_dir(tag)?);
+        if !disk.exists(&dir).await? || !snapshot::is_whole(disk, &dir).await? {
+            return Err(Error::invalid(format!("There is no snapshot {tag}.")));
+        }
+        let manifest = read(disk, &dir).await?;
+        let tables: Vec<&Table> = manifest.tables().filter(|table| meant(table)).collect();
+        if tables.is_empty() {
+            return Err(Error::invalid(format!("The snapshot {tag} has no such table.")));
+        }
+        self.refuse_others(&tables)?;
+        let missing = |table: &&&Table| self.schema().table_by_id(table.id).is_none();
+        let gone: Vec<TableId> = tables.iter().filter(missing).map(|table| table.id).collect();
+        self.upkeep(&Upkeep::Forget(gone.into())).await?;
+        for change in manifest.changes_for(&tables) {
+            self.make_missing(change).await?;
+        }
+        let mut files = BTreeSet::new();
+        for table in tables {
+            let views: Arc<[ViewEntry]> = manifest.views_of(table.id).copied().collect();
+            files.extend(views.iter().map(|view| view.sstable));
+            let adopt = Upkeep::Adopt { tag: tag.into(), table: table.id, views };
+            self.upkeep(&adopt).await?;
+        }
+        Ok(files.len() as u64)
+    }
+
+    /// A table that has the name of another one now cannot come back.
+    fn refuse_others(&self, tables: &[&Table]) -> Result<()> {
+        let schema = self.schema();
+        let is_other = |table: &&&Table| {
+            schema.table(&table.keyspace, &table.name).is_some_and(|there| there.id != table.id)
+        };
+        match tables.iter().find(is_other) {
+            None => Ok(()),
+            Some(Table { keyspace, name, .. }) => Err(Error::invalid(format!(
+                "{keyspace}.{name} is another table now, made after the one in the snapshot: drop it first"
+            ))),
+        }
+    }
+
+    /// Makes a change of the schema, unless what it makes is there.
+    async fn make_missing(&self, change: &SchemaChange) -> Result<()> {
+        for _ in 0..ATTEMPTS_MAX {
+            let schema = self.schema();
+            let is_there = match change {
+                SchemaChange::CreateKeyspace { name, .. } => schema.keyspace(name).is_some(),
+                SchemaChange::CreateType(ty) => schema
+                    .keyspace(&ty.keyspace)
+                    .is_some_and(|keyspace| keyspace.types.contains_key(&ty.name)),
+                SchemaChange::CreateTable(table) => schema.table_by_id(table.id).is_some(),
+                _ => return Err(Error::invalid("a snapshot's schema only makes things")),
+            };
+            if is_there {
+                return Ok(());
+            }
+            match self.alter(change.clone(), schema.number).await {
+                Ok(_) => return Ok(()),
+                Err(AlterError::Conflict) => {}
+                Err(AlterError::Store(error)) => return Err(error),
+                Err(refused) => return Err(Error::invalid(refused.to_string())),
+            }
+        }
+        Err(Error::Overloaded("changes of the schema at the same time"))
+    }
+
+    /// Links the files of some tables on this shard, with what it holds of them in memory.
+    pub(crate) async fn link_here(&self, tag: &str, tables: &[TableId]) -> Result<Vec<ViewEntry>> {
+        let dir = snapshot::snapshot_dir(tag)?;
+        self.background.flush_tables(tables).await?;
+        let mut linked = Vec::new();
+        for table in tables {
+            let dir = snapshot::table_dir(&dir, table.0);
+            linked.extend(self.engine().link_files(*table, &dir).await?);
+        }
+        Ok(linked)
+    }
+
+    /// Forgets what this shard's log holds of tables that are gone.
+    pub(crate) async fn forget_here(&self, tables: &[TableId]) -> Result<()> {
+        for table in tables {
+            let forgotten = self.engine().forget_dropped(*table).await;
+            forgotten.inspect_err(|error| self.background.leave_if_poisoned(error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes this shard's parts of a snapshot's files back.
+    pub(crate) async fn adopt_here(
+        &self,
+        tag: &str,
+        table: TableId,
+        views: &[ViewEntry],
+    ) -> Result<()> {
+        let dir = snapshot::table_dir(&snapshot::snapshot_dir(tag)?, table.0);
+        let adopted = self.engine().adopt_files(table, &dir, views).await;
+        adopted.inspect_err(|error| self.background.leave_if_poisoned(error)).map(drop)
+    }
+
+    /// One snapshot after the other on a core.
+    async fn snapshot_turn(&self) -> Turn<'_> {
+        while self.snapshotting.replace(true) {
+            self.runtime.sleep(JOB_WAIT).await;
+        }
+        Turn(&self.snapshotting)
+    }
+}
+
+/// A turn; dropping it lets the next begin.
+struct Turn<'t>(&'t std::cell::Cell<bool>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+async fn read(disk: &Disk, dir: &RelPath) -> Result<Manifest> {
+    let path = dir.join(MANIFEST);
+    let bytes = snapshot::read_file(disk, &path).await?;
+    Manifest::decode(&bytes).map_err(|what| Error::corrupt(path.as_str(), 0, what))
+}
+
+async fn size_of(disk: &Disk, manifest: &Manifest, table: TableId) -> Result<SnapshotSize> {
+    let mut size = SnapshotSize::default();
+    let mut seen: BTreeSet<Uuid> = BTreeSet::new();
+    for view in manifest.views_of(table).filter(|view| seen.insert(view.sstable)) {
+        size.files += 1;
+        size.bytes += view.file_bytes;
+        let live = engine::layout::sstable_path(table.0, view.sstable);
+        if !disk.exists(&live).await? {
+            size.own_bytes += view.file_bytes;
+        }
+    }
+    Ok(size)
+}

@@ -1,0 +1,239 @@
+//! What a snapshot says about itself: `manifest.json`.
+//!
+//! `files`, `created_at`, `expires_at` and `ephemeral` are as Cassandra's manifest has them; `schema` has entries as the
+//! schema's log (`model/src/schema/FORMAT.md`), `views` what the manifests of the shards said (`engine/src/journal/FORMAT.md`).
+//!
+//! Invariants: a table in `schema` is made after its keyspace and types; a view is of one of the tables. Not here: the
+//! file on the disk.
+
+use engine::manifest::ViewEntry;
+use model::schema::{self, SchemaEntry, Table};
+use model::{Schema, SchemaChange, TableId, Token, TokenRange};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// The form that this build writes, and the newest it reads.
+const FORMAT: u32 = 1;
+
+/// A snapshot's manifest.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    /// When it was taken, as it is shown.
+    pub(super) created_at: String,
+    /// What makes keyspaces, types and tables, in this order.
+    changes: Vec<SchemaChange>,
+    /// The entry of each in the schema's log.
+    entries: Vec<Value>,
+    views: Vec<ViewEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form {
+    format: u32,
+    created_at: String,
+    expires_at: Option<String>,
+    ephemeral: bool,
+    files: Vec<String>,
+    schema: Vec<Value>,
+    views: Vec<ViewForm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ViewForm {
+    table: Uuid,
+    sstable: Uuid,
+    first_token: i64,
+    last_token: i64,
+    bytes: u64,
+    footer_checksum: String,
+}
+
+impl Manifest {
+    /// Of these tables; `None` if one of them is not there.
+    pub(super) fn of(
+        schema: &Schema,
+        tables: &[TableId],
+        views: Vec<ViewEntry>,
+        created_at: String,
+    ) -> Option<Manifest> {
+        let tables: Vec<&Table> = tables
+            .iter()
+            .map(|id| schema.table_by_id(*id).map(|table| &**table))
+            .collect::<Option<_>>()?;
+        let mut changes = Vec::new();
+        for keyspace in schema.keyspaces() {
+            if !tables.iter().any(|table| table.keyspace == keyspace.name) {
+                continue;
+            }
+            let (name, options) = (keyspace.name.clone(), keyspace.options.clone());
+            changes.push(SchemaChange::CreateKeyspace { name, options });
+            let types = keyspace.types.values();
+            changes.extend(types.map(|ty| SchemaChange::CreateType((**ty).clone())));
+        }
+        let create = |table: &&Table| SchemaChange::CreateTable(Box::new((*table).clone()));
+        changes.extend(tables.iter().map(create));
+        let entry = |change: &SchemaChange| {
+            let (number, version) = (schema.number, schema.version);
+            let entry = SchemaEntry { number, version, change: change.clone() };
+            serde_json::from_slice(&schema::encode(&entry)).expect("an entry is JSON")
+        };
+        let entries = changes.iter().map(entry).collect();
+        Some(Manifest { created_at, changes, entries, views })
+    }
+
+    /// The bytes of the file.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let view = |view: &ViewEntry| ViewForm {
+            table: view.table,
+            sstable: view.sstable,
+            first_token: view.tokens.first.0,
+            last_token: view.tokens.last.0,
+            bytes: view.file_bytes,
+            footer_checksum: format!("{:016x}", view.footer_checksum),
+        };
+        let mut files: Vec<String> =
+            self.views.iter().map(|view| format!("{}/{}.sst", view.table, view.sstable)).collect();
+        files.sort();
+        files.dedup();
+        let form = Form {
+            format: FORMAT,
+            created_at: self.created_at.clone(),
+            expires_at: None,
+            ephemeral: false,
+            files,
+            schema: self.entries.clone(),
+            views: self.views.iter().map(view).collect(),
+        };
+        let mut bytes = serde_json::to_vec_pretty(&form).expect("its keys are strings");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Reads the bytes of the file; the error says what is wrong with them.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
+        let form: Form = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if form.format > FORMAT {
+            return Err(format!("it has format {}, this build knows up to {FORMAT}", form.format));
+        }
+        let mut changes = Vec::new();
+        for entry in &form.schema {
+            let bytes = serde_json::to_vec(entry).map_err(|error| error.to_string())?;
+            let entry = schema::decode(&bytes, &mut Vec::new());
+            changes.push(entry.map_err(|error| error.to_string())?.change);
+        }
+        let views = form.views.into_iter().map(ViewForm::view).collect::<Result<_, _>>()?;
+        Ok(Manifest { created_at: form.created_at, changes, entries: form.schema, views })
+    }
+
+    /// The tables that are in it.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.changes.iter().filter_map(|change| match change {
+            SchemaChange::CreateTable(table) => Some(&**table),
+            _ => None,
+        })
+    }
+
+    /// What must be there before these tables can be, and they, in order.
+    pub(super) fn changes_for(&self, tables: &[&Table]) -> impl Iterator<Item = &SchemaChange> {
+        self.changes.iter().filter(|change| match change {
+            SchemaChange::CreateKeyspace { name, .. } => {
+                tables.iter().any(|table| table.keyspace == *name)
+            }
+            SchemaChange::CreateType(ty) => {
+                tables.iter().any(|table| table.keyspace == ty.keyspace)
+            }
+            SchemaChange::CreateTable(made) => tables.iter().any(|table| table.id == made.id),
+            _ => true,
+        })
+    }
+
+    /// The views of a table.
+    pub(super) fn views_of(&self, table: TableId) -> impl Iterator<Item = &ViewEntry> {
+        self.views.iter().filter(move |view| view.table == table.0)
+    }
+}
+
+impl ViewForm {
+    fn view(self) -> Result<ViewEntry, String> {
+        let tokens = TokenRange { first: Token(self.first_token), last: Token(self.last_token) };
+        let checksum = u64::from_str_radix(&self.footer_checksum, 16);
+        let footer_checksum = checksum.map_err(|_| "a checksum is 16 hexadecimal digits")?;
+        if tokens.is_empty() {
+            return Err("a view holds no token".to_owned());
+        }
+        Ok(ViewEntry {
+            sstable: self.sstable,
+            table: self.table,
+            run: self.sstable,
+            tokens,
+            file_bytes: self.bytes,
+            footer_checksum,
+            level: 0,
+            shared: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::options::KeyspaceOptions;
+    use model::schema::TableBuilder;
+    use model::types::CqlType;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let id = TableId(Uuid::from_u128(7));
+        let table = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int).unwrap();
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+        let table = SchemaChange::CreateTable(Box::new(table.build().unwrap()));
+        let schema = Schema::of_changes([keyspace, table]).unwrap();
+        let view = ViewEntry {
+            sstable: Uuid::from_u128(9),
+            table: id.0,
+            run: Uuid::from_u128(9),
+            tokens: TokenRange { first: Token(-5), last: Token(i64::MAX) },
+            file_bytes: 4096,
+            footer_checksum: u64::MAX,
+            level: 0,
+            shared: false,
+        };
+        let made = Manifest::of(&schema, &[id], vec![view], "2026-11-22".to_owned());
+        assert!(
+            Manifest::of(&schema, &[TableId(Uuid::nil())], Vec::new(), String::new()).is_none()
+        );
+        made.unwrap()
+    }
+
+    #[test]
+    fn a_manifest_comes_back() {
+        let made = manifest();
+        let back = Manifest::decode(&made.encode()).unwrap();
+        assert_eq!((&back.changes, &back.views), (&made.changes, &made.views));
+        assert_eq!(back.encode(), made.encode());
+        let text = String::from_utf8(made.encode()).unwrap();
+        let file = "00000000-0000-0000-0000-000000000007/00000000-0000-0000-0000-000000000009.sst";
+        assert!(text.contains(&format!("\"files\": [\n    \"{file}\"\n  ]")), "{text}");
+    }
+
+    #[test]
+    fn a_damaged_manifest_is_an_error() {
+        let text = String::from_utf8(manifest().encode()).unwrap();
+        for (from, to) in [
+            ("\"format\": 1,", "\"format\": 2,"),
+            ("ffffffffffffffff", "fffffffffffffffff"),
+            ("\"last_token\": 9223372036854775807", "\"last_token\": -6"),
+            ("\"CreateTable\"", "\"CreateView\""),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let damaged = text.replacen(from, to, 1);
+            let decoded = Manifest::decode(damaged.as_bytes());
+            assert!(decoded.is_err(), "{to}");
+        }
+        for cut in 0..text.len() - 1 {
+            assert!(Manifest::decode(&text.as_bytes()[..cut]).is_err(), "{cut}");
+        }
+    }
+}
