@@ -1,7 +1,7 @@
 //! The arrows between the crates, read from `cargo metadata`, and where two worlds may meet.
 //!
 //! ```text
-//!      bench ─► server              tools, ci ─► cql: the tops, nothing else depends on them
+//!      bench ─► server              tools, ci ─► cql: the tops, nothing else depends on them; tools ─► engine
 //!            ╱      ╲
 //!          cql      shard           cql and shard do not know each other
 //!            ╲        │
@@ -28,7 +28,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("messina-shard", &["messina-engine", "messina-model"]),
     ("messina-cql", &["messina-model"]),
     ("messina-server", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
-    ("messina-tools", &["messina-cql", "messina-model"]),
+    ("messina-tools", &["messina-cql", "messina-engine", "messina-model"]),
     (
         "messina-bench",
         &["messina-server", "messina-cql", "messina-shard", "messina-engine", "messina-model"],

@@ -25,7 +25,7 @@ const CAN_BE_PLANTED: &str = "messina-engine/planted,messina-shard/planted";
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
 const KILLS_A_POWER_CUT_MIN: u64 = 10;
 /// What is run from a release build.
-const PROGRAMS: [&str; 3] = ["messina", "messina-admin", "messina-load"];
+const PROGRAMS: [&str; 4] = ["messina", "messina-admin", "messina-load", "messina-sst"];
 /// Seconds of each fuzz target in `full`.
 pub(crate) const FUZZ_SECONDS: u64 = 5;
 

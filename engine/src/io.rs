@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   engine ──► Disk / File ──┬──► Dma   the real one: O_DIRECT files on the core's ring and glommio's
-//!                            └──► Sim   the seeded one: tears, drops, delays, fails, runs out of space
+//!                            ├──► Sim   the seeded one: tears, drops, delays, fails, runs out of space
+//!                            └──► Plain one that is only read, without an executor: for tools
 //! ```
 //!
-//! Promises, of both implementations:
+//! Promises, of all that write:
 //! 1. A write is durable when it returns on a file from [`Disk::open_log`], else after [`File::sync`].
 //! 2. A name (create, rename, unlink, mkdir) is durable after [`Disk::sync_dir`] of its directory.
 //! 3. Nothing is retried and no count is ignored: a short write is an error.
@@ -17,6 +18,7 @@
 mod buf;
 mod dma;
 mod path;
+mod plain;
 mod ring;
 mod rng;
 mod sim;
@@ -28,6 +30,7 @@ use std::path::Path;
 pub use buf::{Buf, View};
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
+pub use plain::{PlainDisk, PlainFile};
 pub use ring::{Flushed, flush, hold, open_ring, take_done};
 pub use rng::Rng;
 pub use sim::{SimDisk, SimFile, SimLock};
@@ -62,6 +65,8 @@ pub enum Disk {
     Dma(DmaDisk),
     /// A simulated one.
     Sim(SimDisk),
+    /// One that is only read, outside an executor too.
+    Plain(PlainDisk),
 }
 
 /// An open file. Cloning shares the descriptor.
@@ -71,6 +76,8 @@ pub enum File {
     Dma(DmaFile),
     /// A simulated one.
     Sim(SimFile),
+    /// A file that is only read.
+    Plain(PlainFile),
 }
 
 /// The lock that keeps other processes out of the data directory; dropping it lets them in.
@@ -93,6 +100,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.create(path).await.map(File::Dma),
             Disk::Sim(d) => d.create(path).await.map(File::Sim),
+            Disk::Plain(_) => plain::refused("create", path),
         }
     }
 
@@ -101,6 +109,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.open(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::Read).await.map(File::Sim),
+            Disk::Plain(d) => d.open(path).map(File::Plain),
         }
     }
 
@@ -109,6 +118,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.open_log(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::WriteDurably).await.map(File::Sim),
+            Disk::Plain(_) => plain::refused("open", path),
         }
     }
 
@@ -122,6 +132,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.rename(from, to).await,
             Disk::Sim(d) => d.rename(from, to).await,
+            Disk::Plain(_) => plain::refused("rename", from),
         }
     }
 
@@ -131,6 +142,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.link(from, to).await,
             Disk::Sim(d) => d.link(from, to).await,
+            Disk::Plain(_) => plain::refused("link", to),
         }
     }
 
@@ -139,6 +151,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.unlink(path).await,
             Disk::Sim(d) => d.unlink(path).await,
+            Disk::Plain(_) => plain::refused("unlink", path),
         }
     }
 
@@ -147,6 +160,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.mkdir(path).await,
             Disk::Sim(d) => d.mkdir(path).await,
+            Disk::Plain(_) => plain::refused("mkdir", path),
         }
     }
 
@@ -155,6 +169,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.rmdir(path).await,
             Disk::Sim(d) => d.rmdir(path).await,
+            Disk::Plain(_) => plain::refused("rmdir", path),
         }
     }
 
@@ -163,6 +178,7 @@ impl Disk {
         let mut entries = match self {
             Disk::Dma(d) => d.list(dir).await?,
             Disk::Sim(d) => d.list(dir).await?,
+            Disk::Plain(d) => d.list(dir)?,
         };
         entries.sort();
         Ok(entries)
@@ -173,6 +189,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.exists(path).await,
             Disk::Sim(d) => d.exists(path).await,
+            Disk::Plain(d) => d.exists(path),
         }
     }
 
@@ -181,6 +198,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.sync_dir(dir).await,
             Disk::Sim(d) => d.sync_dir(dir).await,
+            Disk::Plain(_) => Ok(()),
         }
     }
 
@@ -189,6 +207,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.lock(path).await.map(DirLock::Dma),
             Disk::Sim(d) => d.lock(path).await.map(DirLock::Sim),
+            Disk::Plain(_) => plain::refused("lock", path),
         }
     }
 
@@ -197,6 +216,7 @@ impl Disk {
         match self {
             Disk::Dma(d) => d.free_space().await,
             Disk::Sim(d) => d.free_space().await,
+            Disk::Plain(_) => plain::refused("statvfs", &RelPath::root()),
         }
     }
 }
@@ -207,6 +227,7 @@ impl File {
         match self {
             File::Dma(f) => f.path(),
             File::Sim(f) => f.path(),
+            File::Plain(f) => f.path(),
         }
     }
 
@@ -215,6 +236,7 @@ impl File {
         match self {
             File::Dma(f) => f.len(),
             File::Sim(f) => f.len(),
+            File::Plain(f) => f.len(),
         }
     }
 
@@ -227,7 +249,7 @@ impl File {
     pub fn buf(&self, capacity: usize) -> Buf {
         match self {
             File::Dma(f) => f.buf(capacity),
-            File::Sim(_) => Buf::heap(capacity),
+            File::Sim(_) | File::Plain(_) => Buf::heap(capacity),
         }
     }
 
@@ -236,6 +258,7 @@ impl File {
         let view = match self {
             File::Dma(f) => f.read_at(offset, len).await?,
             File::Sim(f) => f.read_at(offset, len).await?,
+            File::Plain(f) => f.read_at(offset, len)?,
         };
         assert!(view.len() <= len, "a read brings no more than was asked for");
         Ok(view)
@@ -260,6 +283,7 @@ impl File {
         let written = match self {
             File::Dma(f) => f.write_at(buf, offset).await?,
             File::Sim(f) => f.write_at(&buf, offset).await?,
+            File::Plain(f) => plain::refused("write", f.path())?,
         };
         assert!(written <= wanted, "a write writes no more than it was given");
         if written < wanted {
@@ -273,6 +297,7 @@ impl File {
         match self {
             File::Dma(f) => f.sync().await,
             File::Sim(f) => f.sync().await,
+            File::Plain(_) => Ok(()),
         }
     }
 
@@ -281,6 +306,7 @@ impl File {
         match self {
             File::Dma(f) => f.allocate(len).await,
             File::Sim(f) => f.allocate(len).await,
+            File::Plain(f) => plain::refused("allocate", f.path()),
         }
     }
 
@@ -289,6 +315,7 @@ impl File {
         match self {
             File::Dma(f) => f.set_len(len).await,
             File::Sim(f) => f.set_len(len).await,
+            File::Plain(f) => plain::refused("truncate", f.path()),
         }
     }
 
@@ -296,7 +323,7 @@ impl File {
     pub async fn close(self) -> Result<()> {
         match self {
             File::Dma(f) => f.close().await,
-            File::Sim(_) => Ok(()),
+            File::Sim(_) | File::Plain(_) => Ok(()),
         }
     }
 }

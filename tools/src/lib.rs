@@ -6,6 +6,7 @@
 //! client       connections, the loop      journal  what was acknowledged, on disk
 //! measure      latencies, CPU             report   JSON and one offline page
 //! admin        asks a running server over its admin socket
+//! sst          looks into files of tables, without a server
 //! ```
 //!
 //! Deciding (`popularity`, `workload`, `proof`) has no I/O and no clock; `client` has both.
@@ -23,6 +24,7 @@ pub mod measure;
 pub mod popularity;
 pub mod proof;
 pub mod report;
+pub mod sst;
 pub mod value;
 pub mod wire;
 pub mod workload;
