@@ -2,19 +2,21 @@
 //!
 //! ```text
 //! all ─┬─ memtables   1/2     0 ──────► flush ───► slow ──► full
-//!      ├─ blocks      1/4              from 1/2    from 3/4   writes are Overloaded
+//!      ├─ blocks      1/4              from 1/2    from 3/4   writes wait
 //!      ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and what
 //!      │                      directories take beyond it the blocks have less (`cache/blocks.rs`)
-//!      └─ the rest    1/8     log buffers, requests
+//!      └─ the rest    1/8     log buffers, requests, writes that wait
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
-//! [`WRITE_DELAY_US_MAX`], so that flushing catches up and clients see latency rise before they see errors.
+//! [`WRITE_DELAY_US_MAX`], so that flushing catches up. The delay rises with the square of what is filled: many
+//! writers are slowed as much as they must be, and few hardly. What comes all the same waits for space in a queue
+//! (`deferred_writes.rs`).
 
 use std::cell::Cell;
 
 use crate::error::{Error, Result};
-use crate::limits::{MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
+use crate::limits::{DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
 use crate::table::Grown;
 
 /// One shard's memory.
@@ -44,6 +46,11 @@ impl Budget {
         self.bytes / 4
     }
 
+    /// What writes may hold that wait for space.
+    pub(crate) fn deferred_max(&self) -> usize {
+        self.bytes / DEFERRED_MEMORY_SHARE
+    }
+
     /// What memtables hold.
     pub(crate) fn memtables(&self) -> usize {
         self.memtables.get()
@@ -67,9 +74,11 @@ impl Budget {
         self.memtables() - leaving > self.memtables_max() / 2
     }
 
-    /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no space for it.
+    /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no space for it. One that finds all of
+    /// the space free is taken, however large: else it would never be.
     pub(crate) fn admit(&self, bytes: usize, waiting: usize) -> Result<()> {
-        if self.memtables() + waiting + bytes > self.memtables_max() {
+        let held = self.memtables() + waiting;
+        if held + bytes > self.memtables_max() && held > 0 {
             return Err(Error::Overloaded("memory of memtables"));
         }
         Ok(())
@@ -78,8 +87,9 @@ impl Budget {
     /// How long a writer should be kept waiting now, in microseconds.
     pub(crate) fn delay_us(&self) -> u32 {
         let (slow, full) = (self.memtables_max() / 4 * 3, self.memtables_max());
-        let over = self.memtables().saturating_sub(slow).min(full - slow);
-        (over as u64 * u64::from(WRITE_DELAY_US_MAX) / (full - slow) as u64) as u32
+        let over = self.memtables().saturating_sub(slow).min(full - slow) as u128;
+        let most = (full - slow) as u128;
+        (over * over * u128::from(WRITE_DELAY_US_MAX) / (most * most)) as u32
     }
 }
 
@@ -103,5 +113,7 @@ mod tests {
         budget.memtables_shrank(full / 2);
         assert_eq!((budget.delay_us(), budget.admit(1000, 0)), (0, Ok(())));
         assert_eq!(budget.admit(1000, full), Err(Error::Overloaded("memory of memtables")));
+        let empty = Budget::new(MEMORY_BYTES_MIN).unwrap();
+        assert_eq!(empty.admit(full + 1, 0), Ok(()), "alone, however large");
     }
 }

@@ -21,6 +21,7 @@ use crate::async_mutex::AsyncMutex;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log};
+use crate::deferred_writes::DeferredWrites;
 use crate::error::{Error, Result};
 use crate::file_names::FileNames;
 use crate::garbage::Garbage;
@@ -62,6 +63,8 @@ pub struct Engine {
     pub(crate) tables: Tables,
     /// Records between the log and the memtables.
     pub(crate) writes: WriteQueue,
+    /// Writes that wait for space.
+    pub(crate) deferred: DeferredWrites,
     pub(crate) space: LogSpace,
     pub(crate) garbage: Garbage,
     pub(crate) names: FileNames,
@@ -101,6 +104,7 @@ impl Engine {
         );
         // What the log holds was replayed: it is in the memtables.
         let writes = WriteQueue::new(positions.appended);
+        let deferred = DeferredWrites::new(budget.deferred_max());
         Engine {
             disk,
             log,
@@ -110,6 +114,7 @@ impl Engine {
             cache,
             tables,
             writes,
+            deferred,
             space: LogSpace::default(),
             garbage,
             names,
@@ -134,6 +139,8 @@ impl Engine {
         let cache = self.cache.counts();
         Stats {
             memtable_bytes: self.budget.memtables() as u64,
+            writes_deferred: self.deferred.count(),
+            deferred_bytes: self.deferred.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
             cache_hits: cache.hits,
@@ -194,6 +201,7 @@ impl Engine {
     /// Asks how full the disk is: from 97 % on writes are refused, reads and deletions go on. Call it every second.
     pub async fn measure_space(&self) -> Result<()> {
         self.space.measured(self.disk.free_space().await?);
+        self.refuse_deferred_if_full();
         Ok(())
     }
 
@@ -214,9 +222,15 @@ impl Engine {
 
     /// Refuses a write of `bytes` if a limit is reached.
     pub(crate) fn admit(&self, bytes: usize) -> Result<()> {
-        if self.space.is_disk_full() {
-            return Err(Error::DiskFull { file: "new writes".into() });
-        }
+        self.admit_disk()?;
         self.budget.admit(bytes, self.writes.bytes())
+    }
+
+    /// Refuses every write while the disk is full.
+    pub(crate) fn admit_disk(&self) -> Result<()> {
+        match self.space.is_disk_full() {
+            true => Err(Error::DiskFull { file: "new writes".into() }),
+            false => Ok(()),
+        }
     }
 }

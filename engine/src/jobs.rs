@@ -114,6 +114,12 @@ impl Engine {
         result
     }
 
+    /// Whether a write waits for the memory that memtables hold.
+    fn is_starved(&self) -> bool {
+        let first = self.deferred.first();
+        first.is_some_and(|first| self.admit(first.record.len()).is_err())
+    }
+
     /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the
     /// log back.
     fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
@@ -128,7 +134,7 @@ impl Engine {
         }
         // What is being flushed will be free soon.
         let leaving: usize = tables.values().map(|t| t.memtable_bytes() - t.active_bytes()).sum();
-        if self.budget.wants_flush(leaving) {
+        if self.budget.wants_flush(leaving) || (leaving == 0 && self.is_starved()) {
             let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), **id));
             return largest.map(|(id, _)| *id);
         }

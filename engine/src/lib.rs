@@ -12,6 +12,7 @@ pub mod codec;
 pub mod commitlog;
 pub mod compaction;
 pub mod cursor;
+mod deferred_writes;
 mod engine;
 pub mod error;
 mod file_names;

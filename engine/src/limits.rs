@@ -122,16 +122,20 @@ pub const SEGMENT_BYTES_MIN: u32 = 32 << 10;
 /// How often a block is read that does not verify, before it is taken for the end of the log.
 pub const LOG_TAIL_READS: u32 = 3;
 
-/// All segments of a shard's log. When it is reached, writes are `Overloaded` until a flush frees one.
+/// All segments of a shard's log. When it is reached, writes wait until a flush frees one.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// The largest write of the log: beyond this a device gains no more.
 pub const LOG_BLOCK_BYTES_MAX: usize = 256 << 10;
 
+/// Segments of a log in use that are filled with zeros before they are needed, so that a load that is faster than the
+/// filling of one does not wait for it.
+pub const SEGMENTS_AHEAD: usize = 2;
+
 /// New segments are filled with zeros in writes of this size.
 pub const LOG_ZERO_BYTES: usize = 1 << 20;
 
-/// What may wait in memory for the log's writes; more is `Overloaded`.
+/// What may wait in memory for the log's writes; more waits before the log.
 pub const LOG_PENDING_BYTES_MAX: usize = 32 << 20;
 
 /// The longest record of the log: a mutation that is longer is `Invalid`.
@@ -197,7 +201,17 @@ const _: () = assert!(LEAF_ENTRIES_MAX >= 2, "a full leaf can be split");
 pub const MEMORY_BYTES_MIN: usize = 4 << 20;
 
 /// How long a writer is kept waiting when memtables are nearly full.
-pub const WRITE_DELAY_US_MAX: u32 = 5_000;
+pub const WRITE_DELAY_US_MAX: u32 = 50_000;
+
+/// The part of a shard's memory that writes may take which wait for space in the memtables or in the log; more
+/// are `Overloaded`.
+pub const DEFERRED_MEMORY_SHARE: usize = 16;
+
+/// What a write that waits for space takes beside its bytes.
+pub const DEFERRED_OVERHEAD_BYTES: usize = 64;
+
+/// Writes that waited for space are taken so many at once: about half a millisecond.
+pub const DEFERRED_AT_ONCE_MAX: usize = 128;
 
 /// What the queue between log and memtables keeps when it is empty.
 pub const QUEUE_IDLE_BYTES_MAX: usize = 1 << 20;

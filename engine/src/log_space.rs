@@ -20,6 +20,8 @@ pub(crate) struct LogSpace {
     /// How often something was flushed or deleted.
     freed: Cell<u64>,
     waiter: RefCell<Option<Waker>>,
+    /// The task that takes writes which wait for space.
+    watcher: RefCell<Option<Waker>>,
 }
 
 impl LogSpace {
@@ -54,6 +56,21 @@ impl LogSpace {
         if let Some(waker) = self.waiter.borrow_mut().take() {
             waker.wake();
         }
+        self.wake_watcher();
+    }
+
+    /// Has this task woken whenever something is freed, and by [`wake_watcher`](Self::wake_watcher).
+    pub(crate) fn watch(&self, waker: &Waker) {
+        let mut watcher = self.watcher.borrow_mut();
+        match &mut *watcher {
+            Some(known) => known.clone_from(waker),
+            None => *watcher = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the task that takes writes which wait for space.
+    pub(crate) fn wake_watcher(&self) {
+        self.watcher.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
     /// Waits until space was made since the count was `before`. One task waits at a time.

@@ -65,6 +65,7 @@ impl Engine {
         let entries = table.views().iter().map(|view| view.entry).collect();
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
+        self.space.freed();
         self.garbage.add(table.definition().id.0, entries);
     }
 

@@ -11,6 +11,10 @@ pub struct Stats {
     pub write_bytes: u64,
     /// Records refused because a limit was reached.
     pub writes_refused: u64,
+    /// Records that waited for space before they were taken or refused.
+    pub writes_deferred: u64,
+    /// Memory held by records that wait for space now.
+    pub deferred_bytes: u64,
     /// Reads that were answered.
     pub reads: u64,
     /// Reads that had to wait for the disk, or were too long for one go.

@@ -2,19 +2,22 @@
 //!
 //! ```text
 //! write ─► admit ─► log buffer ─► (one commit for all that came meanwhile) ─► memtable ─► completed ticket
+//!            └─ no space ─► deferred ─(space)─► log buffer
 //! ```
 //!
-//! 1. [`Engine::write`] checks, admits and appends. It neither waits nor allocates.
-//! 2. [`Engine::drive_log`], one task, writes what was appended and applies what that made durable.
+//! 1. [`Engine::write`] checks, admits and appends. It neither waits nor allocates, unless there is no space: then the
+//!    record is kept, and taken or refused later.
+//! 2. [`Engine::drive_log`], one task, writes what was appended, applies what that made durable, and takes what waits
+//!    for space.
 //! 3. The caller asks for finished tickets, or is woken when there are some.
 //!
 //! Invariants
 //! 1. A memtable holds only what the log holds durably, so nothing undurable is ever read, and a failed log leaves
 //!    nothing to undo. (With periodic sync: what was appended, so that a writer reads what it was told is done.)
-//! 2. Records are applied in the order in which they were appended.
+//! 2. Records are appended in the order in which they came, and applied in that order.
 //! 3. After a failed log write every waiting ticket fails and every later write is refused.
 //!
-//! Not here: what waits between log and memtables (`write_queue.rs`).
+//! Not here: what waits before the log (`deferred_writes.rs`) and between log and memtables (`write_queue.rs`).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -25,6 +28,7 @@ use model::mutation::MutationRef;
 use crate::commitlog::Position;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::limits::DEFERRED_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
 use crate::write_queue::Entry;
 
@@ -32,13 +36,26 @@ impl Engine {
     /// Takes a record: one or more mutations, all of this shard's. `ticket` comes back from
     /// [`take_completed`](Engine::take_completed) when it is durable and readable, or has failed.
     ///
-    /// An error here is final: nothing was taken.
+    /// An error here is final: nothing was taken. A record for which there is no space yet waits for it; its ticket
+    /// comes back with `Overloaded` if the owner [gives it up](Engine::give_up_deferred).
     pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
         let range = self.check_record(record)?;
+        let taken = match self.deferred.is_empty() {
+            true => self.take(range, record, ticket),
+            false => Err(Error::Overloaded("writes that came before")),
+        };
+        match taken {
+            Err(Error::Overloaded(_)) => self.defer(record, ticket),
+            taken => taken,
+        }
+        .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
+    }
+
+    /// Appends a checked record, if there is space for it.
+    fn take(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
         let start = self.log.positions().appended;
-        let admitted = self.admit(record.len());
-        let appended = admitted.and_then(|()| self.log.append(range, start.to_bits(), record));
-        let end = appended.inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))?;
+        self.admit(record.len())?;
+        let end = self.log.append(range, start.to_bits(), record)?;
         let entry = Entry { ticket, start, end };
         self.writes.push(record, entry);
         self.counters.count(|s| {
@@ -52,6 +69,74 @@ impl Engine {
             self.apply_logged();
         }
         Ok(())
+    }
+
+    /// Keeps a record until there is space for it.
+    #[cold]
+    fn defer(&self, record: &[u8], ticket: u64) -> Result<()> {
+        self.admit_disk()?;
+        let waits_alone = self.deferred.is_empty();
+        self.deferred.push(record, ticket)?;
+        if waits_alone {
+            self.space.wake_watcher();
+        }
+        Ok(())
+    }
+
+    /// Takes records that wait, as long as there is space. Says whether there may be more to take at once.
+    fn take_deferred(&self) -> bool {
+        for _ in 0..DEFERRED_AT_ONCE_MAX {
+            let Some(first) = self.deferred.first() else { return false };
+            // The table may be gone by now, and its rows may have grown.
+            let checked = self.check_record(&first.record);
+            let taken = checked.and_then(|range| self.take(range, &first.record, first.ticket));
+            drop(first);
+            match taken {
+                Err(Error::Overloaded(_)) => return false,
+                Err(error) => self.refuse_first(&error),
+                Ok(()) => drop(self.deferred.pop()),
+            }
+        }
+        true
+    }
+
+    fn refuse_first(&self, error: &Error) {
+        let first = self.deferred.pop().expect("only what waits is refused");
+        self.refuse(first.ticket, error);
+    }
+
+    fn refuse(&self, ticket: u64, error: &Error) {
+        self.counters.count(|s| s.writes_refused += 1);
+        self.writes.complete_refused(ticket, error.clone());
+    }
+
+    /// Refuses the records that still wait for space of the first `until` that ever did
+    /// ([`Stats::writes_deferred`](crate::Stats::writes_deferred)): they have waited too long.
+    pub fn give_up_deferred(&self, until: u64) {
+        while let Some(given_up) = self.deferred.pop_of_first(until) {
+            self.refuse(given_up.ticket, &Error::Overloaded("no space came in time"));
+            self.space.wake_watcher();
+        }
+    }
+
+    /// On a full disk no write waits: each is refused by name.
+    pub(crate) fn refuse_deferred_if_full(&self) {
+        if let Err(full) = self.admit_disk() {
+            while !self.deferred.is_empty() {
+                self.refuse_first(&full);
+                self.space.wake_watcher();
+            }
+        }
+    }
+
+    /// How often a record had to wait for space while no other did: then there may be something to flush.
+    pub fn deferrals(&self) -> u64 {
+        self.deferred.times()
+    }
+
+    /// How many records wait for space.
+    pub fn writes_deferred(&self) -> usize {
+        self.deferred.len()
     }
 
     /// Every mutation is of a table that is there, of a token that is ours, and makes no row too large. Says which
@@ -77,13 +162,29 @@ impl Engine {
         let mut writing = pin!(self.write_log());
         let mut preparing = pin!(self.prepare_log());
         // Zero-filling the next segment takes long; commits go on meanwhile.
-        let failed = poll_fn(|cx| match writing.as_mut().poll(cx) {
-            Poll::Ready(e) => Poll::Ready(e),
-            Poll::Pending => preparing.as_mut().poll(cx),
+        let mut filling = pin!(self.fill_segments());
+        let failed = poll_fn(|cx| {
+            self.space.watch(cx.waker());
+            if let Poll::Ready(error) = writing.as_mut().poll(cx) {
+                return Poll::Ready(error);
+            }
+            if let Poll::Ready(error) = preparing.as_mut().poll(cx) {
+                return Poll::Ready(error);
+            }
+            if let Poll::Ready(error) = filling.as_mut().poll(cx) {
+                return Poll::Ready(error);
+            }
+            if self.take_deferred() {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
         });
-        let e = failed.await;
-        self.writes.fail(&e);
-        e
+        let error = failed.await;
+        self.writes.fail(&error);
+        while !self.deferred.is_empty() {
+            self.refuse_first(&Error::poisoned(&error));
+        }
+        error
     }
 
     async fn write_log(&self) -> Error {
@@ -105,7 +206,27 @@ impl Engine {
             let before = self.space.freed_count();
             match self.log.prepare().await {
                 Ok(()) => {}
-                // Until a flush frees a segment or something is deleted: writes are refused, reads go on.
+                // Until a flush frees a segment: writes wait.
+                Err(Error::Overloaded(_)) => self.space.until_freed(before).await,
+                // Until something is flushed or deleted: writes are refused, reads go on.
+                Err(Error::DiskFull { .. }) => {
+                    self.space.disk_is_full();
+                    self.refuse_deferred_if_full();
+                    self.space.until_freed(before).await
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Fills segments with zeros before they are needed.
+    async fn fill_segments(&self) -> Error {
+        loop {
+            self.log.until_filling_pays().await;
+            let before = self.space.freed_count();
+            match self.log.fill_ahead().await {
+                Ok(()) => {}
+                // It will be tried again, or done when it must be.
                 Err(Error::DiskFull { .. } | Error::Overloaded(_)) => {
                     self.space.until_freed(before).await
                 }
@@ -169,6 +290,6 @@ impl Engine {
 
     /// Records that are not answered yet.
     pub fn writes_in_flight(&self) -> usize {
-        self.writes.len()
+        self.writes.len() + self.deferred.len()
     }
 }

@@ -7,6 +7,7 @@
 //! 1. Records leave in the order in which they came, which is the order of the log.
 //! 2. Every record that ends at or before `applied` is in the memtables, or was.
 //! 3. Each ticket that was pushed comes back once: with success when it is applied, with an error when the log fails.
+//!    Tickets of records that the log never took come back from here, too, refused.
 //!
 //! The bytes of a record wait in a queue of our own until the log has them: what the log writes is cut into its
 //! blocks, and a copy of a kilobyte costs less than to put it together again.
@@ -133,6 +134,12 @@ impl WriteQueue {
         assert!(entry.end > self.applied.get(), "records are applied once");
         self.applied.set(entry.end);
         self.completions.borrow_mut().push((entry.ticket, Ok(())));
+    }
+
+    /// A record that the log has not taken is refused.
+    #[cold]
+    pub(crate) fn complete_refused(&self, ticket: u64, error: Error) {
+        self.completions.borrow_mut().push((ticket, Err(error)));
     }
 
     /// The log has failed: answers everything that waits.

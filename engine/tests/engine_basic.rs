@@ -81,7 +81,7 @@ fn command(partitions: Partitions) -> ReadCommand {
         static_alone: false,
         distinct: false,
         filters: Vec::new(),
-        limits: Limits::none(1 << 20),
+        limits: Limits::none(16 << 20),
         resume: None,
         now_s: 1,
     }
@@ -282,6 +282,79 @@ fn a_power_cut_in_a_truncation_leaves_all_or_nothing_of_what_was_there() {
 }
 
 /// A shard with one record in its log, which then has been idle or has not.
+/// Writes 160 records of 24 KiB, more than the memtables hold, and flushes nothing.
+fn flood(test: impl AsyncFnOnce(Rc<Engine>) + 'static) {
+    let sim = SimDisk::new(1, Faults::default());
+    let exec = SimExec::new(1);
+    let (disk, spawner) = (Disk::Sim(sim), exec.clone());
+    exec.run(async move {
+        let engine = create(&disk, &spawner).await;
+        for ticket in 0..160_u8 {
+            let record = record(ticket, &[ticket; 24 << 10], ticket.into());
+            assert_eq!(engine.write(&record, ticket.into()), Ok(()));
+            for _ in 0..100 {
+                yield_now().await;
+            }
+        }
+        test(engine).await;
+    })
+    .done();
+}
+
+/// Lets the log go on until nothing moves without a flush.
+async fn settle() {
+    for _ in 0..5000 {
+        yield_now().await;
+    }
+}
+
+#[test]
+fn writes_faster_than_flushes_wait_in_order_and_none_is_refused() {
+    flood(async |engine| {
+        settle().await;
+        let mut done = Vec::new();
+        engine.take_completed(&mut done);
+        let deferred = engine.writes_deferred();
+        assert!(deferred > 12 && done.len() + deferred == 160, "{deferred} of 160 wait");
+        assert!(engine.write_delay_us() > 0, "and writers are slowed");
+        assert_eq!(read(&engine, by_key(0)).len(), 1, "reads go on");
+        while engine.writes_in_flight() > 0 {
+            let job = engine.next_job(1).expect("a write that waits for memory asks for a flush");
+            engine.run(job, 1, yield_now).await.unwrap();
+            settle().await;
+        }
+        engine.take_completed(&mut done);
+        let expected: Vec<_> = (0..160).map(|ticket| (ticket, Ok(()))).collect();
+        assert_eq!(done, expected, "each is answered, in the order in which they came");
+        assert_eq!(engine.stats().writes_refused, 0);
+        assert_eq!(keys(&engine).await, (0..160).collect::<Vec<u8>>());
+    });
+}
+
+#[test]
+fn a_write_that_has_waited_too_long_is_refused_and_never_there() {
+    flood(async |engine| {
+        settle().await;
+        let (mut before, mut done) = (Vec::new(), Vec::new());
+        engine.take_completed(&mut before);
+        let waiting = engine.writes_deferred() as u64;
+        let ever = engine.stats().writes_deferred;
+        engine.give_up_deferred(ever - 10);
+        engine.take_completed(&mut done);
+        let refused = Err(engine::Error::Overloaded("no space came in time"));
+        let first = 160 - waiting;
+        let expected: Vec<_> = (first..150).map(|ticket| (ticket, refused.clone())).collect();
+        assert_eq!((done, engine.writes_deferred()), (expected, 10));
+        assert_eq!(engine.stats().writes_refused, waiting - 10);
+        engine.run(engine.next_job(1).unwrap(), 1, yield_now).await.unwrap();
+        settle().await;
+        let last: Vec<_> = answered(&engine, 10).await;
+        assert_eq!(last, (150..160).map(|ticket| (ticket, Ok(()))).collect::<Vec<_>>());
+        let there: Vec<u8> = (0..first as u8).chain(150..160).collect();
+        assert_eq!(keys(&engine).await, there);
+    });
+}
+
 fn log_of_one_record(claims: bool) -> SimDisk {
     let sim = SimDisk::new(3, Faults::default());
     let disk = Disk::Sim(sim.clone());

@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! 1. Every frame taken is answered exactly once, now or when it leaves `waiting`.
-//! 2. While too much is unsent or unanswered nothing is read: the client feels it by TCP.
+//! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 
 use std::io::{ErrorKind, Read, Write};
@@ -107,9 +107,9 @@ impl Connection {
     }
 
     /// Whether a step would find something to do that no event will tell of.
-    pub(crate) fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self, load: &Load) -> bool {
         match self.state {
-            State::Open => !self.is_held_back() && (self.unread || self.backlog),
+            State::Open => !self.is_held_back(load) && (self.unread || self.backlog),
             State::Ending => false,
             State::Lingering(_) => self.unread,
         }
@@ -144,7 +144,7 @@ impl Connection {
             State::Open if self.backlog => self.take_input(service, load, turn),
             State::Open => {}
         }
-        if self.state != State::Open || self.is_held_back() || self.backlog || !self.unread {
+        if self.state != State::Open || self.is_held_back(load) || self.backlog || !self.unread {
             return Fate::Keep;
         }
         let count = match self.read(scratch) {
@@ -240,7 +240,7 @@ impl Connection {
         self.backlog = true;
         for taken in 0..FRAMES_PER_STEP {
             let looks = taken > 0 && taken % FRAMES_PER_CLOCK_READ == 0;
-            if self.state != State::Open || self.is_held_back() || looks && turn.is_over() {
+            if self.state != State::Open || self.is_held_back(load) || looks && turn.is_over() {
                 break;
             }
             let step = match self.reader.next(&bytes[used..]) {
@@ -371,10 +371,12 @@ impl Connection {
         self.waiting.is_empty() && self.writer.waiting_bytes() == 0
     }
 
-    /// Whether the client has to read, or wait, before it may ask more.
-    fn is_held_back(&self) -> bool {
+    /// Whether the client has to read, or wait, before it may ask more. While the core has taken on much, a client
+    /// waits that has an answer to come: with that answer it gets its next turn.
+    fn is_held_back(&self, load: &Load) -> bool {
         self.writer.waiting_bytes() >= UNSENT_BYTES_MAX
             || self.waiting.len() >= CONNECTION_REQUESTS_MAX
+            || load.holds_back() && !self.waiting.is_empty()
     }
 
     /// Gives back memory, if nothing happened since the last time this was asked.

@@ -62,6 +62,8 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
+/// From this part of these two limits on, nothing is read from connections that wait for an answer.
+pub(crate) const HELD_BACK_PERCENT: usize = 75;
 /// The part of a shard's memory that requests in flight and answers not yet sent may take; more
 /// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;

@@ -1,13 +1,21 @@
 //! How much one core has taken on: requests that wait for an answer, answers that wait for their
 //! readers, and the memory both hold.
 //!
-//! A request over the limit is answered OVERLOADED at once; its bytes are already read, and the
-//! connection stays in step.
+//! ```text
+//! little ─► much: clients that wait for an answer are not read ─► full: OVERLOADED
+//!          from 3/4
+//! ```
+//!
+//! So a few clients that ask for much are slowed, and only as many as fill the rest with their first
+//! requests are refused. A request over the limit is answered OVERLOADED at once; its bytes are already
+//! read, and the connection stays in step.
 
 use std::rc::Rc;
 
 use crate::answers::Answers;
-use crate::limits::{PARTIAL_BYTES_FREE, REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX};
+use crate::limits::{
+    HELD_BACK_PERCENT, PARTIAL_BYTES_FREE, REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX,
+};
 
 /// What a waiting request takes beside its bytes.
 const REQUEST_OVERHEAD_BYTES: u64 = 1024;
@@ -48,6 +56,13 @@ impl Load {
     pub(crate) fn partial(&mut self, before: usize, now: usize) -> bool {
         self.partial_bytes = self.partial_bytes - before as u64 + now as u64;
         now <= PARTIAL_BYTES_FREE || self.bytes() <= self.bytes_max || self.bytes() == now as u64
+    }
+
+    /// Whether so much is taken on that clients with requests in flight must wait.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.requests * 100 >= SHARD_REQUESTS_MAX * HELD_BACK_PERCENT
+            || self.bytes() * 100 >= self.bytes_max * HELD_BACK_PERCENT as u64
     }
 
     /// Whether clients that do not read hold so much that it is time to part from them.
@@ -143,5 +158,22 @@ mod tests {
         let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0));
+    }
+
+    #[test]
+    fn clients_are_slowed_before_they_are_refused() {
+        let mut load = load_of(100 << 20);
+        let mut held_from = None;
+        for taken in 0.. {
+            if load.holds_back() {
+                held_from.get_or_insert(taken);
+            }
+            if !load.admits(100 << 10) {
+                let first = held_from.expect("slowed before it is full");
+                assert!(first * 4 / 3 >= taken - 1 && first < taken, "{first} of {taken}");
+                return;
+            }
+            load.take(100 << 10);
+        }
     }
 }

@@ -342,7 +342,7 @@ impl<S: Service> Pass<S> {
                 Fate::Drop => self.close(id),
                 Fate::Keep => {
                     // Space was made: what was held back may go on, in the next pass.
-                    if connection.has_more() {
+                    if connection.has_more(&self.load) {
                         self.connections.serve(id);
                     }
                 }

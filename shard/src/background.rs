@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! Log         one commit after the other ──► completions ──► wake the pass
-//!                                        └─► enough was written ──┐
-//! Background  every second: claim an idle log; how full is the disk ─────────────────┴─► ask the engine for jobs
+//!                                        ├─► enough was written ─┐
+//!                                        └─► a write must wait ──┤
+//! Background  every second: claim an idle log; how full is the    │
+//!             disk; which writes have waited too long ────────┴─► ask the engine for jobs
 //! Flush,
 //! Compaction  one job each at a time, in turns of half a millisecond (`yielder.rs`)
 //! ```
@@ -18,13 +20,14 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use engine::{Engine, Error, Job, Result};
 use model::TableId;
 
+use crate::backpressure::Patience;
 use crate::groups::Group;
-use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT};
+use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, WRITE_WAIT_MAX};
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
@@ -68,7 +71,7 @@ impl Background {
     }
 
     async fn drive_log(self: Rc<Self>, wake: Arc<Notify>) {
-        let mut checked_bytes = 0;
+        let (mut checked_bytes, mut checked_deferred) = (0, 0);
         let mut driving = pin!(self.engine.drive_log());
         let error = poll_fn(|context| {
             let state = driving.as_mut().poll(context);
@@ -80,6 +83,10 @@ impl Background {
                     self.look.notify();
                 }
             }
+            let deferred = self.engine.deferrals();
+            if std::mem::replace(&mut checked_deferred, deferred) != deferred {
+                self.look.notify();
+            }
             state
         })
         .await;
@@ -87,7 +94,7 @@ impl Background {
     }
 
     async fn run_housekeeping(self: Rc<Self>) {
-        let mut writes = 0;
+        let (mut writes, mut patience) = (0, Patience::default());
         loop {
             let writes_now = self.engine.stats().writes;
             if std::mem::replace(&mut writes, writes_now) == writes_now {
@@ -96,6 +103,8 @@ impl Background {
             if let Err(error) = self.engine.measure_space().await {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
+            let deferred = self.engine.stats().writes_deferred;
+            self.engine.give_up_deferred(patience.ended(Instant::now(), deferred, WRITE_WAIT_MAX));
             self.look.notify();
             self.runtime.sleep(HOUSEKEEPING_INTERVAL).await;
         }

@@ -1,9 +1,12 @@
-//! Writes that are done and not answered yet: how a shard slows its writers down.
+//! How a shard slows its writers down: writes that are done and not answered yet, and how long one may wait for space.
 //!
 //! As memtables fill, the engine asks for a delay that rises smoothly from nothing. The answers of
 //! writes are held back for that long, in order, so that clients with a bounded number of requests
 //! in flight send no faster than is flushed, and see latency rise before they see errors. While no
 //! delay is asked, nothing here is touched.
+//!
+//! What comes faster all the same waits in the engine until there is space, which has no clock:
+//! [`Patience`] says which of those writes have waited too long.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -52,9 +55,44 @@ impl DelayedAnswers {
     }
 }
 
+/// When writes began to wait for space: what came before a time is told by how many had ever waited.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    counts: VecDeque<(Instant, u64)>,
+}
+
+impl Patience {
+    /// Of the writes that ever waited, of which there are `count` by `now`, how many have waited for `most`, or do so no
+    /// more. Asked now and then: a write waits that much longer.
+    pub(crate) fn ended(&mut self, now: Instant, count: u64, most: Duration) -> u64 {
+        if self.counts.back().is_none_or(|(_, last)| *last < count) {
+            self.counts.push_back((now, count));
+        }
+        let waited = |since: Instant| now.saturating_duration_since(since) >= most;
+        let long = self.counts.iter().take_while(|(since, _)| waited(*since)).count();
+        let ended = long.checked_sub(1).map_or(0, |last| self.counts[last].1);
+        // The last of them tells later calls that none came since.
+        self.counts.drain(..long.saturating_sub(1));
+        ended
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_waits_as_long_as_it_may_and_no_longer() {
+        let (start, most, s) = (Instant::now(), Duration::from_secs(5), Duration::from_secs);
+        let mut patience = Patience::default();
+        assert_eq!(patience.ended(start, 10, most), 0);
+        assert_eq!(patience.ended(start + s(1), 25, most), 0);
+        assert_eq!(patience.ended(start + s(2), 25, most), 0, "none came since");
+        assert_eq!(patience.ended(start + s(5), 25, most), 10);
+        assert_eq!(patience.ended(start + s(6), 25, most), 25);
+        assert_eq!(patience.ended(start + s(60), 30, most), 25, "five are new");
+        assert_eq!(patience.ended(start + s(65), 30, most), 30);
+    }
 
     fn tickets(held: &mut DelayedAnswers, now: Instant) -> Vec<u64> {
         std::iter::from_fn(|| held.next(now)).map(|(ticket, _)| ticket).collect()

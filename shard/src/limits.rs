@@ -29,6 +29,12 @@ pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// half of it ahead, which is looked at every [`HOUSEKEEPING_INTERVAL`].
 pub const TIMESTAMP_SLACK_US: i64 = 10_000_000;
 
+/// How long a write may wait for space in the memtables or the log; then it is answered `Overloaded`. Longer than a
+/// flush takes that a slow disk makes slow, shorter than drivers wait.
+pub const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+const _: () = assert!(HOUSEKEEPING_INTERVAL.as_millis() * 5 <= WRITE_WAIT_MAX.as_millis());
+
 /// How long a core looks for work before it sleeps, while looking pays (`gaps.rs`). Longer spins
 /// turn into the latency of others who share the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(50);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   filling ──full or asked for──► full (a queue) ──► being written     blocks
-//!   free ──► next ──► active ──► used ──► free                         segments
+//!   free ──► next ──► active ──► used ──► free                         segments: at first made, a few ahead
 //! ```
 //!
 //! Invariant: a segment's last unit is not filled before the next segment is ready. No I/O here.
@@ -14,7 +14,7 @@ use super::segment::{FIRST_BLOCK, HEADER_BYTES, Segment, UNIT};
 use super::{Position, Positions};
 use crate::error::{Error, Result};
 use crate::io::Buf;
-use crate::limits::LOG_BLOCK_BYTES_MAX;
+use crate::limits::{LOG_BLOCK_BYTES_MAX, SEGMENTS_AHEAD};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -40,8 +40,13 @@ pub(super) struct State {
     /// The segment of the block that is being written.
     pub(super) writing: Option<u32>,
     pub(super) preparing: bool,
+    /// A segment is being filled before it is needed.
+    pub(super) filling_ahead: bool,
+    /// The segment that was active when the log was opened.
+    pub(super) first_active: u32,
     pub(super) writer: Option<Waker>,
     pub(super) preparer: Option<Waker>,
+    pub(super) filler: Option<Waker>,
 }
 
 /// A block in memory.
@@ -57,6 +62,7 @@ pub(super) struct Block {
 impl State {
     /// Nothing waits, and blocks start at the beginning of the active segment.
     pub(super) fn new(active: Segment, end: Position, positions: Positions) -> State {
+        let first_active = active.header.number;
         State {
             active,
             offset: FIRST_BLOCK,
@@ -74,8 +80,11 @@ impl State {
             claim_asked: false,
             writing: None,
             preparing: false,
+            filling_ahead: false,
+            first_active,
             writer: None,
             preparer: None,
+            filler: None,
         }
     }
 
@@ -88,19 +97,30 @@ impl State {
         Error::poisoned(self.poison.get_or_insert_with(|| e.clone()))
     }
 
+    /// Wakes those who prepare and fill segments.
     pub(super) fn wake_preparer(&mut self) {
-        if let Some(waker) = self.preparer.take() {
-            waker.wake();
-        }
+        self.preparer.take().into_iter().for_each(Waker::wake);
+        self.filler.take().into_iter().for_each(Waker::wake);
     }
 
     /// Whether the next segment is to be prepared. Not while blocks of an earlier one than the active are unwritten:
-    /// so a replay finds at most one prepared segment after the tail, and anything else is damage.
+    /// so a replay finds at most one prepared segment after the tail, and anything else is damage. Nor while one is
+    /// being made: it will soon be there.
     pub(super) fn needs_segment(&self) -> bool {
         let waiting = self.full.front().or(self.filling.as_ref());
         let oldest = self.writing.or(waiting.map(|block| block.segment.header.number));
         let caught_up = oldest.is_none_or(|number| number == self.active.header.number);
-        self.next.is_none() && !self.preparing && self.poison.is_none() && caught_up
+        let idle = !self.preparing && !self.filling_ahead && self.poison.is_none();
+        self.next.is_none() && idle && caught_up
+    }
+
+    /// Whether one more segment is to be made now, before it is needed, if the log may have so many: once it goes
+    /// through segments, and while nothing more urgent is to be done.
+    pub(super) fn wants_filled(&self, segments_max: u64) -> bool {
+        let idle = !self.preparing && !self.filling_ahead && self.poison.is_none();
+        let in_use = self.active.header.number > self.first_active && self.next.is_some();
+        let segments = 2 + self.used.len() + self.free.len();
+        idle && in_use && self.free.len() < SEGMENTS_AHEAD && (segments as u64) < segments_max
     }
 
     /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a

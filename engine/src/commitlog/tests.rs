@@ -154,6 +154,39 @@ fn limits_have_answers() {
 }
 
 #[test]
+fn segments_are_filled_before_they_are_needed_and_deleted_if_they_never_were() {
+    run(async |sim| {
+        let (disk, log) = fresh(&sim).await;
+        let files = async || disk.list(&dir()).await.unwrap().len();
+        log.fill_ahead().await.unwrap();
+        assert_eq!(files().await, 1, "a log without writers takes no more");
+        log.prepare().await.unwrap();
+        for sequence in 0..3 {
+            log.append(0, sequence, &[1; 16000]).unwrap();
+            while log.pending_bytes() > 0 {
+                log.write_pending().await.unwrap();
+            }
+        }
+        log.fill_ahead().await.unwrap();
+        assert_eq!(files().await, 2, "what is needed next comes first");
+        for _ in 0..3 {
+            log.prepare().await.unwrap();
+            log.fill_ahead().await.unwrap();
+        }
+        assert_eq!(files().await, 4, "two are in use, one is next, and no more are allowed");
+        let zeros = sim.bytes(&dir().join("000004.log")).unwrap();
+        assert!(zeros.len() == 32 << 10 && zeros.iter().all(|byte| *byte == 0));
+        drop(log);
+        let (records, tail) = read_all(&disk, Position::ZERO).await;
+        assert_eq!(records.len(), 3);
+        let log = Log::resume(&disk, &dir(), small(), tail).await.unwrap();
+        assert_eq!(files().await, 3, "a file without a header held nothing");
+        log.prepare().await.unwrap();
+        log.append(0, 4, b"more").unwrap();
+    });
+}
+
+#[test]
 fn a_failed_write_ends_the_trust() {
     run(async |sim| {
         let (_, log) = fresh(&sim).await;

@@ -2,8 +2,8 @@
 //!
 //! Steps of a commit: 1. `append` copies the record into the filling block; 2. `write_pending` closes the
 //! oldest block, writes it, and moves `durable`; 3. every writer that waits for a position at or before that is answered.
-//! Steps of a segment: made (zero-filled) or free ─► prepared (header with a new number) ─► active ─► used
-//! ─► free again, once all of it is flushed.
+//! Steps of a segment: made (zero-filled, a few ahead) ─► free ─► prepared (header with a new number) ─► active ─► used
+//! ─► free again, once all of it is flushed. A file that has no header yet is deleted at the next start.
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
@@ -330,6 +330,7 @@ impl Log {
         let prepared = self.prepared(number, free).await;
         let mut state = self.state.borrow_mut();
         state.preparing = false;
+        state.wake_preparer();
         match prepared {
             Ok(segment) => {
                 assert!(state.next.is_none(), "one segment is prepared at a time");
@@ -344,27 +345,71 @@ impl Log {
     }
 
     async fn prepared(&self, number: u32, free: Option<Segment>) -> Result<Segment> {
-        let (mut header, file) = match free {
-            Some(segment) if segment.header.segment_bytes == self.config.segment_bytes => {
-                (segment.header, segment.file)
-            }
+        let Segment { mut header, file } = match free {
+            Some(segment) if segment.header.segment_bytes == self.config.segment_bytes => segment,
             other => {
                 if let Some(misfit) = other {
                     // The configured size has changed since this one was made.
                     self.disk.unlink(misfit.file.path()).await?;
                     misfit.file.close().await?;
                 }
-                let segment_bytes = self.config.segment_bytes;
-                let path = self.new_path().await?;
-                let file = make_file(&self.disk, &path, segment_bytes).await?;
-                sync_names(&self.disk, &self.dir).await?;
-                (SegmentHeader { uuid: Uuid::nil(), number, segment_bytes }, file)
+                self.made().await?
             }
         };
         header.uuid = uuid_of(&self.config, number, header.uuid);
         header.number = number;
         header.write(&file).await?;
         Ok(Segment { header, file })
+    }
+
+    /// A new file of zeros: a segment without a number.
+    async fn made(&self) -> Result<Segment> {
+        let segment_bytes = self.config.segment_bytes;
+        let path = self.new_path().await?;
+        let file = make_file(&self.disk, &path, segment_bytes).await?;
+        sync_names(&self.disk, &self.dir).await?;
+        Ok(Segment { header: SegmentHeader { uuid: Uuid::nil(), number: 0, segment_bytes }, file })
+    }
+
+    /// Waits until it pays to fill a segment before it is needed. One task waits at a time.
+    pub async fn until_filling_pays(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            if state.wants_filled(self.segments_max()) {
+                return Poll::Ready(());
+            }
+            state.filler = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Fills a segment before it is needed, if that pays. One call at a time; errors as of [`prepare`](Self::prepare).
+    pub async fn fill_ahead(&self) -> Result<()> {
+        {
+            let mut state = self.state.borrow_mut();
+            state.check_poison()?;
+            if !state.wants_filled(self.segments_max()) {
+                return Ok(());
+            }
+            state.filling_ahead = true;
+        }
+        let made = self.made().await;
+        let mut state = self.state.borrow_mut();
+        state.filling_ahead = false;
+        state.wake_preparer();
+        match made {
+            Ok(segment) => {
+                state.free.push(segment);
+                Ok(())
+            }
+            Err(error @ (Error::DiskFull { .. } | Error::Overloaded(_))) => Err(error),
+            Err(error) => Err(state.poison(&error)),
+        }
+    }
+
+    fn segments_max(&self) -> u64 {
+        self.config.log_bytes_max / u64::from(self.config.segment_bytes)
     }
 
     /// A name for one more file, if the log may have one.

@@ -459,26 +459,52 @@ fn a_burst_is_taken_in_turns_and_in_order() {
     }
 }
 
+fn pass_often(server: &mut Server, client: &mut Client) {
+    for _ in 0..50 {
+        server.pass.pass();
+        client.flush();
+    }
+}
+
 #[test]
-fn more_requests_than_memory_are_overloaded() {
+fn more_requests_of_one_client_than_memory_wait_in_its_socket() {
     let mut server = Server::start();
     let mut client = Client::ready(&mut server, Version::V4, Compression::None);
     let text = "later ".repeat(200_000);
     for stream in 0..8 {
         client.query(stream, &text);
-        for _ in 0..50 {
-            server.pass.pass();
-            client.flush();
-        }
+        pass_often(&mut server, &mut client);
     }
-    let answers = client.answers();
-    assert_eq!(answers.len(), 3, "five of 1.2 MB fit a tenth of 64 MiB");
-    assert!(answers[0].starts_with("5 Overloaded: Request not taken: 5 requests"), "{answers:?}");
-    server.let_go();
-    assert_eq!(client.answers().len(), 5);
+    assert!(client.answers().is_empty(), "none is refused");
+    let mut answers = Vec::new();
+    for _ in 0..8 {
+        server.let_go();
+        pass_often(&mut server, &mut client);
+        answers.extend(client.answers());
+    }
+    assert_eq!(answers.len(), 8);
+    assert!(answers.iter().all(|answer| answer.contains(" later")), "all are answered");
     client.query(9, "now");
     server.run_until_idle();
     assert_eq!(client.answers(), ["9 now"]);
+}
+
+#[test]
+fn more_requests_of_many_clients_than_memory_are_overloaded() {
+    let mut server = Server::start();
+    let text = "later ".repeat(450_000);
+    let mut client = || Client::ready(&mut server, Version::V4, Compression::None);
+    let mut clients: Vec<Client> = (0..3).map(|_| client()).collect();
+    for client in &mut clients {
+        client.query(5, &text);
+        pass_often(&mut server, client);
+    }
+    let answers: Vec<String> = clients.iter_mut().flat_map(|client| client.answers()).collect();
+    assert_eq!(answers.len(), 1, "two of 2.7 MB fit a tenth of 64 MiB");
+    assert!(answers[0].starts_with("5 Overloaded: Request not taken: 2 requests"), "{answers:?}");
+    server.let_go();
+    let answers: Vec<String> = clients.iter_mut().flat_map(|client| client.answers()).collect();
+    assert_eq!(answers.len(), 2);
 }
 
 #[test]

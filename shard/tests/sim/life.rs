@@ -304,6 +304,14 @@ impl Life {
         if let Some(truncation) = &mut self.world.borrow_mut().truncating {
             truncation.raced.push((shard, record));
         }
+        if self.node.engines[shard].writes_deferred() > 0 {
+            self.world.borrow_mut().tally.deferred += 1;
+            match self.rng.below(20) {
+                0 => self.give_up(),
+                1..6 => self.work(),
+                _ => {}
+            }
+        }
         self.take_answers()
     }
 
@@ -314,7 +322,10 @@ impl Life {
             let mut done = Vec::new();
             engine.take_completed(&mut done);
             for (ticket, result) in done {
-                result?;
+                if let Err(error) = result {
+                    w.refused_late(shard, ticket, error)?;
+                    continue;
+                }
                 w.tally.answered += 1;
                 if w.sync == SyncMode::Periodic {
                     assert!(w.unsure[shard].iter().any(|record| record.number == ticket));
@@ -329,14 +340,29 @@ impl Life {
         Ok(())
     }
 
-    /// Waits until everything is answered.
+    /// Waits until everything is answered. What waits for space gets it by a flush, or has waited long enough.
     pub(crate) async fn answered(&self) -> Lived {
-        loop {
+        for round in 1u32.. {
             self.take_answers()?;
             if self.node.engines.iter().all(|engine| engine.writes_in_flight() == 0) {
-                return Ok(());
+                break;
+            }
+            let deferred = self.node.engines.iter().any(|engine| engine.writes_deferred() > 0);
+            if deferred && round.is_multiple_of(100) {
+                self.do_jobs();
+            }
+            if deferred && round.is_multiple_of(2000) {
+                self.give_up();
             }
             yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Refuses what has waited for space until now.
+    fn give_up(&self) {
+        for engine in &self.node.engines {
+            engine.give_up_deferred(engine.stats().writes_deferred);
         }
     }
 
@@ -362,6 +388,11 @@ impl Life {
                 let _ = engine.compact_all(id, now_s, async || yield_now().await).await;
             });
         }
+        self.do_jobs();
+    }
+
+    fn do_jobs(&self) {
+        let now_s = self.world.borrow().workload.now_s;
         for engine in self.node.engines.clone() {
             self.exec.spawn(async move {
                 while let Some(job) = engine.next_job(now_s) {

@@ -110,6 +110,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.kills,
         all.raced,
         all.raced_truncates,
+        all.deferred,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

@@ -35,6 +35,8 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     /// Writes that were refused.
     pub(crate) refused: u64,
+    /// Writes that waited for space, or behind those that did.
+    pub(crate) deferred: u64,
     /// Memtables that were written out.
     pub(crate) flushes: u64,
     /// Tables that were emptied.
@@ -66,6 +68,7 @@ impl Tally {
         self.survived += other.survived;
         self.lost += other.lost;
         self.refused += other.refused;
+        self.deferred += other.deferred;
         self.flushes += other.flushes;
         self.truncated += other.truncated;
         self.altered += other.altered;
@@ -171,6 +174,22 @@ impl World {
         let mut all = self.sure.clone();
         self.unsure.iter().flatten().for_each(|record| all.add(record));
         all
+    }
+
+    /// A write that waited for space was refused: none of it is there, nor will be.
+    pub(crate) fn refused_late(&mut self, shard: usize, number: u64, error: Error) -> Lived {
+        let is_gone = error.to_string().starts_with("there is no table");
+        if !matches!(error, Error::Overloaded(_) | Error::DiskFull { .. }) && !is_gone {
+            return Err(End::Failed(error));
+        }
+        let place = self.unsure[shard].iter().position(|record| record.number == number);
+        self.unsure[shard].remove(place.expect("it was not answered before"));
+        if let Some(truncation) = &mut self.truncating {
+            truncation.raced.retain(|(_, record)| record.number != number);
+        }
+        self.lost.insert(number);
+        self.tally.refused += 1;
+        Ok(())
     }
 
     /// The faults of the next life.
