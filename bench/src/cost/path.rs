@@ -1,6 +1,7 @@
 //! The paths whose cost is counted.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use engine::Engine;
 use engine::limits::{LOG_BLOCK_BYTES_MAX, WRITE_ALIGN_BYTES};
@@ -10,7 +11,7 @@ use model::row::RowRef;
 use super::allocations;
 use super::frame::Desk;
 use super::measured_region;
-use super::shard::{Shape, at_once, with_engine, with_log_file};
+use super::shard::{Driver, Shape, TABLE, at_once, with_engine, with_log_file};
 
 /// Records that are there before anything is counted. Tests only look whether each path runs.
 const LOADED: u64 = if cfg!(test) { LOAD_BATCH } else { 10_000 };
@@ -28,6 +29,10 @@ pub enum Path {
     EngineWriteAlone,
     /// The same with 16 writes in each commit.
     EngineWriteTogether,
+    /// A record's way from a memtable to an sstable, the proof that the file can be read included.
+    EngineFlush,
+    /// A record's way through a merge of four sstables that share no key, into one.
+    EngineMerge,
     /// A prepared point read of a row that is in memory, from frame to frame.
     StatementRead,
     /// The same for rows of another core, 16 in a batch: what both cores spend.
@@ -41,6 +46,9 @@ pub enum Path {
     /// The same for `EngineWriteTogether`.
     DiskTogether,
 }
+
+/// The second at which flushes and merges run: nothing expires.
+const NOW_S: u32 = 1;
 
 /// Writes of one commit, or reads of another core's rows, when they are together.
 const TOGETHER: u64 = 16;
@@ -56,7 +64,7 @@ pub struct Counted {
 
 impl Path {
     /// All paths, in the order of the table.
-    pub const ALL: [Path; 7] = [
+    pub const ALL: [Path; 9] = [
         Path::StatementRead,
         Path::StatementReadAcross,
         Path::StatementWriteAlone,
@@ -64,6 +72,8 @@ impl Path {
         Path::EngineRead,
         Path::EngineWriteAlone,
         Path::EngineWriteTogether,
+        Path::EngineFlush,
+        Path::EngineMerge,
     ];
 
     /// The path called `name`, those that are no paths included.
@@ -87,6 +97,8 @@ impl Path {
             Path::EngineRead => "engine-read",
             Path::EngineWriteAlone => "engine-write-alone",
             Path::EngineWriteTogether => "engine-write-together",
+            Path::EngineFlush => "engine-flush",
+            Path::EngineMerge => "engine-merge",
             Path::StatementRead => "statement-read",
             Path::StatementReadAcross => "statement-read-across",
             Path::StatementWriteAlone => "statement-write-alone",
@@ -108,6 +120,12 @@ impl Path {
             Path::EngineRead => "of which the engine: cached point read",
             Path::EngineWriteAlone => "of which the engine: durable write, alone in its commit",
             Path::EngineWriteTogether => "of which the engine: durable write, 16 in a commit",
+            Path::EngineFlush => {
+                "flush of a record that does not compress, simulated disk included"
+            }
+            Path::EngineMerge => {
+                "merge of such records, four sstables into one, simulated disk included"
+            }
             Path::DiskAlone | Path::DiskTogether => "the simulated disk",
         }
     }
@@ -118,6 +136,8 @@ impl Path {
             Path::EngineRead => engine_read(shape, operations),
             Path::EngineWriteAlone => engine_write(shape, operations, 1),
             Path::EngineWriteTogether => engine_write(shape, operations, TOGETHER),
+            Path::EngineFlush => engine_flush(shape, operations),
+            Path::EngineMerge => engine_merge(shape, operations),
             Path::StatementRead => statement_read(shape, operations),
             Path::StatementReadAcross => statement_read_across(shape, operations),
             Path::StatementWriteAlone => statement_write(shape, operations, 1),
@@ -150,7 +170,7 @@ impl RowSink for Reply {
     }
 }
 
-fn load(engine: &Engine, driver: &mut super::shard::Driver<'_>, shape: &Shape) {
+fn load(engine: &Engine, driver: &mut Driver<'_>, shape: &Shape) {
     for batch in 0..LOADED / LOAD_BATCH {
         for number in batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH {
             engine.write(&shape.record(number, 1), number).expect("there is space");
@@ -200,6 +220,46 @@ fn engine_write(shape: &Shape, operations: u64, together: u64) -> Counted {
         counted(operations, || batches(WARMUP, all))
     })
 }
+
+/// Writes so many records, from `first` on, into the memtable.
+fn fill(engine: &Engine, driver: &mut Driver<'_>, shape: &Shape, numbers: Range<u64>) {
+    let count = (numbers.end - numbers.start) as usize;
+    for number in numbers {
+        engine.write(&shape.noise_record(number, 1), number).expect("there is space");
+    }
+    driver.commit(engine, count);
+}
+
+fn engine_flush(shape: &Shape, operations: u64) -> Counted {
+    with_engine(shape, |engine, driver| {
+        fill(engine, driver, shape, 0..operations);
+        counted(operations, || flush(engine))
+    })
+}
+
+fn engine_merge(shape: &Shape, operations: u64) -> Counted {
+    const FILES: u64 = 4;
+    with_engine(shape, |engine, driver| {
+        let quarter = operations / FILES;
+        for file in 0..FILES {
+            fill(engine, driver, shape, file * quarter..(file + 1) * quarter);
+            flush(engine);
+        }
+        let merged = counted(quarter * FILES, || {
+            let done = at_once(engine.compact_all(TABLE, NOW_S, no_pause));
+            assert!(done.expect("the simulated disk has no faults"), "nothing else compacts");
+        });
+        let sstables = engine.table_size(TABLE).expect("the table is there").sstables;
+        assert!(sstables == 1, "four files became one");
+        merged
+    })
+}
+
+fn flush(engine: &Engine) {
+    at_once(engine.flush_all(NOW_S, no_pause)).expect("the simulated disk has no faults");
+}
+
+async fn no_pause() {}
 
 fn statement_read(shape: &Shape, operations: u64) -> Counted {
     let mut desk = loaded(shape, 1);

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use engine::commitlog;
-use engine::io::{Disk, Faults, File, RelPath, SimDisk};
+use engine::io::{Disk, Faults, File, RelPath, Rng, SimDisk};
 use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Error};
 use model::mutation::MutationBuilder;
@@ -64,13 +64,34 @@ impl Shape {
 
     /// The record that writes the whole row of key `number`.
     pub fn record(&self, number: u64, timestamp: i64) -> Vec<u8> {
-        let (key, value) = (self.key(number), self.value(number));
+        let value = self.value(number);
+        self.record_of(number, timestamp, |_| &value)
+    }
+
+    /// The same with values that do not compress, as those of load tools.
+    pub fn noise_record(&self, number: u64, timestamp: i64) -> Vec<u8> {
+        let mut rng = Rng::new(number);
+        let bytes = self.record_bytes();
+        let noise: Vec<u8> =
+            (0..bytes.div_ceil(8)).flat_map(|_| rng.roll().to_le_bytes()).collect();
+        self.record_of(number, timestamp, |column| {
+            &noise[usize::from(column) * self.column_bytes..][..self.column_bytes]
+        })
+    }
+
+    fn record_of<'v>(
+        &self,
+        number: u64,
+        timestamp: i64,
+        value: impl Fn(u16) -> &'v [u8],
+    ) -> Vec<u8> {
+        let key = self.key(number);
         let mut out = Vec::new();
         let mut mutation = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&key), &key);
         mutation.row(&[], |out| {
             let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
             for column in 1..=self.columns {
-                row.cell(&Cell::live(ColumnId(column), timestamp, &value));
+                row.cell(&Cell::live(ColumnId(column), timestamp, value(column - 1)));
             }
         });
         mutation.finish();
