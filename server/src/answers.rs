@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::limits::{ANSWER_ALONE_MEMORY_SHARE, ANSWER_MEMORY_SHARE};
+use crate::limits::{ANSWER_ALONE_MEMORY_SHARE, ANSWER_BYTES_SMALL, ANSWER_MEMORY_SHARE};
 
 /// What a lease grows by, in bytes: small answers are counted once.
 const LEASE_STEP_BYTES: u64 = 1 << 10;
@@ -101,7 +101,11 @@ impl Lease {
         let Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes } = &*self.answers;
         match leased_bytes.get() - self.bytes + unsent_bytes.get() {
             0 => *alone_bytes_max,
-            others => bytes_max.saturating_sub(others).max(self.bytes),
+            // A point read is not refused for somebody's large answer.
+            others if others < 2 * bytes_max => {
+                bytes_max.saturating_sub(others).max(self.bytes).max(ANSWER_BYTES_SMALL)
+            }
+            _ => self.bytes,
         }
     }
 
@@ -139,13 +143,16 @@ mod tests {
         assert!(one.hold(mib / 2), "what it holds it keeps");
         drop(two);
         assert!(one.hold(5 * mib / 4) && !one.hold(2 * mib), "alone");
-        assert!(!answers.lease().hold(1));
+        let small = ANSWER_BYTES_SMALL as usize;
+        assert!(answers.lease().hold(small) && !answers.lease().hold(small + 1));
         assert!(one.refusal().contains("take 1310720 bytes"), "{}", one.refusal());
         drop(one);
         assert_eq!(answers.leased_bytes(), 0);
         answers.unsent(0, mib);
-        assert!(!answers.lease().hold(1), "clients that do not read hold memory, too");
-        answers.unsent(mib, 0);
+        assert!(!answers.lease().hold(small + 1), "clients that do not read hold memory, too");
+        answers.unsent(mib, 2 * mib);
+        assert!(!answers.lease().hold(1), "small answers end somewhere, too");
+        answers.unsent(2 * mib, 0);
         assert!(answers.lease().hold(1));
     }
 }

@@ -149,7 +149,12 @@ impl Connection {
         }
         let count = match self.read(scratch) {
             Ok(count) => count,
-            Err(fate) => return fate,
+            Err(fate) => {
+                if self.state == State::Ending {
+                    service.fell_silent(&self.session);
+                }
+                return fate;
+            }
         };
         if self.input.is_empty() {
             let used = self.take_frames(&scratch[..count], service, load, turn);
@@ -197,7 +202,7 @@ impl Connection {
         match self.socket.read(scratch) {
             Ok(0) => {
                 self.unread = false;
-                // What was asked before the client closed its half is still answered.
+                // The client is gone, or closed its half: what it wrote is still answered.
                 self.end();
                 Err(Fate::Keep)
             }

@@ -333,6 +333,10 @@ impl Service for Rc<Executor> {
 
     fn closed(&self, session: &Rc<Session>) {
         self.state.sessions().borrow_mut().remove(&session.id);
+        self.fell_silent(session);
+    }
+
+    fn fell_silent(&self, session: &Rc<Session>) {
         end_of_session(session);
         self.end_forwarded(session.id);
     }

@@ -76,6 +76,8 @@ pub(crate) const PARTIAL_BYTES_FREE: usize = 1 << 10;
 pub(crate) const ANSWER_MEMORY_SHARE: u64 = 8;
 /// The part of it that one answer takes at most, while there is no other.
 pub(crate) const ANSWER_ALONE_MEMORY_SHARE: u64 = 6;
+/// An answer of so many bytes is made while larger ones hold all that answers may, until they hold twice as much.
+pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
 /// The part of a shard's memory that one row may have, if that is less than `engine::limits::ROW_BYTES_MAX`: merging,
 /// flushing and reading hold some copies of it.
 pub(crate) const ROW_MEMORY_SHARE: u64 = 10;

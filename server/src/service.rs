@@ -37,6 +37,9 @@ pub(crate) trait Service {
     /// A connection is gone. What it still reads ends; what else it waits for is dropped when it comes.
     fn closed(&self, session: &Rc<Session>);
 
+    /// A client sends nothing more: what it reads ends, what it writes is answered if it still listens.
+    fn fell_silent(&self, session: &Rc<Session>);
+
     /// Begins a request, and ends it if that takes no waiting: then one frame was appended.
     fn request(
         &self,

@@ -29,6 +29,8 @@ use crate::message::AlterError;
 pub struct SchemaChanges {
     log: SchemaLog,
     base: Arc<Schema>,
+    /// All entries, if one says what this build refuses: a snapshot would say something else.
+    kept: Option<SchemaEntries>,
 }
 
 impl SchemaChanges {
@@ -44,12 +46,13 @@ impl SchemaChanges {
             tracing::warn!("{warning}");
         }
         // What was refused has its default for now: the build that knows it again finds it as it was.
-        let instead = match warnings.is_empty() && is_mostly_dead(&found, &schema, base) {
+        let kept = (!warnings.is_empty()).then(|| found.to_entries());
+        let instead = match kept.is_none() && is_mostly_dead(&found, &schema, base) {
             true => Some(snapshot(&schema, base, || async {}).await?),
             false => None,
         };
         let log = found.open(disk, seed, instead).await?;
-        Ok((SchemaChanges { log, base: base.clone() }, schema))
+        Ok((SchemaChanges { log, base: base.clone(), kept }, schema))
     }
 
     /// Makes a change of `schema` durable under the name `version`; the schema after it. `pause` returns when there is
@@ -65,9 +68,20 @@ impl SchemaChanges {
         let next = schema.apply(&entry).map_err(AlterError::Refused)?;
         let payload = schema::encode(&entry);
         check_length(payload.len())?;
-        if self.log.append(&payload).await.map_err(refused)? == Appended::Full {
-            let entries = snapshot(&next, &self.base, pause).await.map_err(refused)?;
-            self.log.replace(&entries).await.map_err(refused)?;
+        let is_full = self.log.append(&payload).await.map_err(refused)? == Appended::Full;
+        match &mut self.kept {
+            Some(kept) => {
+                kept.payloads.push(payload);
+                if is_full && let Err(error) = self.log.replace(kept).await {
+                    kept.payloads.pop();
+                    return Err(refused(error));
+                }
+            }
+            None if is_full => {
+                let entries = snapshot(&next, &self.base, pause).await.map_err(refused)?;
+                self.log.replace(&entries).await.map_err(refused)?;
+            }
+            None => {}
         }
         assert_eq!(self.log.version(), next.number, "the log and the schema count alike");
         Ok(Arc::new(next))
@@ -136,107 +150,4 @@ fn check_length(bytes: usize) -> std::result::Result<(), AlterError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use engine::io::{Disk, Faults, SimDisk, SimExec};
-    use model::options::{KeyspaceOptions, TableOptions};
-    use model::schema::{TableBuilder, TableId};
-    use model::types::CqlType;
-
-    use super::*;
-
-    fn keyspace() -> SchemaChange {
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() }
-    }
-
-    async fn made(disk: &Disk, base: &Arc<Schema>) -> SchemaChanges {
-        SchemaLog::create(disk, 1).await.unwrap();
-        SchemaChanges::open(disk, 1, base).await.unwrap().0
-    }
-
-    fn table(comment: String) -> SchemaChange {
-        let options = TableOptions { comment, ..TableOptions::default() };
-        let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1))).options(options);
-        let table = table.partition_key("k", CqlType::Int).unwrap();
-        SchemaChange::CreateTable(Box::new(table.build().unwrap()))
-    }
-
-    #[test]
-    fn a_change_too_long_for_the_log_is_refused_and_the_next_is_made() {
-        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-        let done = async move {
-            let base = Arc::new(Schema::empty());
-            let mut log = made(&disk, &base).await;
-            let schema = log.append(&base, keyspace(), Uuid::nil(), async || {}).await.unwrap();
-            // In JSON such a byte takes six.
-            let long = table("\u{1}".repeat(11 << 20));
-            let refused = log.append(&schema, long, Uuid::nil(), async || {}).await.unwrap_err();
-            let AlterError::Refused(error) = refused else { panic!("{refused}") };
-            let text = error.to_string();
-            assert!(text.contains("at most 16777216") && text.contains("comment"), "{text}");
-            let short = table("short".to_owned());
-            let made = log.append(&schema, short, Uuid::nil(), async || {}).await;
-            assert_eq!(made.unwrap().number, 2);
-            let (_, found) = SchemaChanges::open(&disk, 2, &base).await.unwrap();
-            assert_eq!(found.number, 2);
-        };
-        SimExec::new(1).run(done).done();
-    }
-
-    /// The client's core leaves the process on `Poisoned`: what is durable is not known.
-    #[test]
-    fn whichever_write_of_a_change_fails_the_log_is_poisoned() {
-        let mut poisoned = 0;
-        for nth in 0..12 {
-            let sim = SimDisk::new(1, Faults::default());
-            let disk = Disk::Sim(sim.clone());
-            let done = async move {
-                let base = Arc::new(Schema::empty());
-                let mut log = made(&disk, &base).await;
-                sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
-                let first = log.append(&base, keyspace(), Uuid::nil(), async || {}).await;
-                match first {
-                    Ok(_) => false,
-                    Err(AlterError::Store(Error::Poisoned(_))) => true,
-                    Err(error) => panic!("operation {nth}: {error:?}"),
-                }
-            };
-            poisoned += usize::from(SimExec::new(1).run(done).done());
-        }
-        assert_eq!(poisoned, 2, "the entry and the claim after it");
-    }
-
-    fn drop_table() -> SchemaChange {
-        SchemaChange::DropTable { keyspace: "ks".into(), name: "t".into() }
-    }
-
-    /// The log kept every change for ever: after 131,072 of them the node did not start.
-    #[test]
-    fn a_table_that_is_made_and_dropped_for_ever_leaves_a_short_log() {
-        let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-        let done = async move {
-            let base = Arc::new(Schema::empty());
-            let mut log = made(&disk, &base).await;
-            let mut schema = log.append(&base, keyspace(), Uuid::nil(), async || {}).await.unwrap();
-            for number in 1..100u64 {
-                let version = Uuid::from_u128(number.into());
-                let mut create = table(String::new());
-                let SchemaChange::CreateTable(table) = &mut create else { unreachable!() };
-                table.id = TableId(version);
-                for change in [create, drop_table()] {
-                    schema = log.append(&schema, change, version, async || {}).await.unwrap();
-                }
-                if number % 10 == 0 {
-                    let (opened, found) = SchemaChanges::open(&disk, number, &base).await.unwrap();
-                    assert_eq!((found.number, found.version), (schema.number, schema.version));
-                    assert_eq!(found.dropped_tables(), schema.dropped_tables());
-                    let entries = SchemaLog::find(&disk).await.unwrap().entries().len();
-                    assert!(entries < 20, "{entries} entries");
-                    log = opened;
-                }
-            }
-            assert_eq!(schema.number, 199);
-            assert_eq!(schema.dropped_tables().ids().count(), 99);
-        };
-        SimExec::new(1).run(done).done();
-    }
-}
+mod tests;

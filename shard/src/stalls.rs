@@ -67,9 +67,10 @@ pub struct Stalls {
     wait: WaitCounter,
     /// What the kernel had counted when it was last asked.
     waited: Cell<Duration>,
-    logged: Cell<Option<Instant>>,
-    /// Long steps since the last line of the log.
-    unlogged: Cell<u64>,
+    /// When the operator was last told of one.
+    told: Cell<Option<Instant>>,
+    /// Steps of [`STALL_WARN`] and more that the operator was not told of.
+    untold: Cell<u64>,
 }
 
 impl Stalls {
@@ -77,8 +78,8 @@ impl Stalls {
     pub(crate) fn new() -> Rc<Stalls> {
         let wait = WaitCounter::of_this_thread();
         let waited = Cell::new(wait.waited());
-        let (kinds, logged, unlogged) = Default::default();
-        Rc::new(Stalls { kinds, wait, waited, logged, unlogged })
+        let (kinds, told, untold) = Default::default();
+        Rc::new(Stalls { kinds, wait, waited, told, untold })
     }
 
     /// What was counted so far.
@@ -105,36 +106,22 @@ impl Stalls {
         let waited = self.wait.waited();
         let waited = waited.saturating_sub(self.waited.replace(waited)).min(took);
         self.count(work, took, waited);
-        self.unlogged.set(self.unlogged.get() + 1);
-        let now = Instant::now();
-        let logged = self.logged.get();
-        if logged.is_none_or(|logged| now - logged >= STALL_LOG_INTERVAL) {
-            self.logged.set(Some(now));
-            let steps = self.unlogged.take();
-            let Work { group, name, table } = work;
-            let table = table.map(|table| table.to_string());
-            if took >= STALL_WARN {
-                tracing::warn!(
-                    group = group.name(),
-                    name,
-                    table,
-                    ?took,
-                    ?waited,
-                    steps,
-                    "a long step"
-                );
-            } else {
-                tracing::debug!(
-                    group = group.name(),
-                    name,
-                    table,
-                    ?took,
-                    ?waited,
-                    steps,
-                    "a long step"
-                );
-            }
+        if took >= STALL_WARN {
+            self.tell(work, took, waited);
         }
+    }
+
+    /// Tells the operator of a step, now and then.
+    fn tell(&self, Work { group, name, table }: Work, took: Duration, waited: Duration) {
+        self.untold.set(self.untold.get() + 1);
+        let now = Instant::now();
+        if self.told.get().is_some_and(|told| now - told < STALL_LOG_INTERVAL) {
+            return;
+        }
+        self.told.set(Some(now));
+        let (steps, group) = (self.untold.take(), group.name());
+        let table = table.map(|table| table.to_string());
+        tracing::warn!(group, name, table, ?took, ?waited, steps, "a long step");
     }
 
     fn count(&self, work: Work, took: Duration, waited: Duration) {

@@ -46,6 +46,11 @@ impl FoundSchema {
         entries.map(move |(at, payload)| (number(at), payload.as_slice()))
     }
 
+    /// A copy of the entries.
+    pub fn to_entries(&self) -> SchemaEntries {
+        SchemaEntries { first: self.contents.first, payloads: self.contents.entries.clone() }
+    }
+
     /// Opens it for writing: as it is, or with `instead` in place of its entries. A crash leaves the one or the other.
     pub async fn open(
         self,

@@ -37,7 +37,8 @@ impl Schema {
         Ok((before + 1..).zip(self.changes_since(base)).map(entry))
     }
 
-    /// The changes from `base` to this schema, each when it is asked for.
+    /// The changes from `base` to this schema, each when it is asked for: one at least if there were any, since the
+    /// last entry says how many there were.
     fn changes_since<'s>(&'s self, base: &'s Schema) -> impl Iterator<Item = SchemaChange> + 's {
         let gone = base.keyspaces().filter(|old| self.keyspace(&old.name).is_none());
         let gone = gone.map(|old| SchemaChange::DropKeyspace { name: old.name.clone() });
@@ -46,11 +47,19 @@ impl Schema {
             let is_same = old.is_some_and(|old| Arc::ptr_eq(old, new) || old == new);
             (!is_same).then(|| changes_of_keyspace(old, new)).into_iter().flatten()
         });
-        let dropped = (self.dropped != base.dropped).then(|| SchemaChange::DroppedTables {
+        let dropped = || SchemaChange::DroppedTables {
             ids: self.dropped.ids().collect(),
             has_forgotten: self.dropped.has_forgotten(),
-        });
-        gone.chain(changed).chain(dropped)
+        };
+        let others = gone.chain(changed);
+        let mut last = (self.dropped != base.dropped).then(dropped);
+        let (mut is_empty, mut others) = (self.number > base.number && last.is_none(), others);
+        std::iter::from_fn(move || {
+            let next = others.next().or_else(|| last.take());
+            let next = next.or_else(|| is_empty.then(dropped));
+            is_empty = false;
+            next
+        })
     }
 }
 
@@ -193,6 +202,21 @@ mod tests {
         }
         assert_eq!(schema.number, changes as u64);
         assert_eq!(schema.snapshot(&base).expect("a true schema").count(), 5, "what is left of it");
+    }
+
+    /// The log of a schema that is the built-in one again was empty, and the next start counted from nothing.
+    #[test]
+    fn a_schema_that_came_back_to_nothing_keeps_its_number_and_version() {
+        let base = base();
+        let mut schema = base.clone();
+        for change in [keyspace("ks"), SchemaChange::DropKeyspace { name: "ks".to_owned() }] {
+            schema = apply(schema, change);
+        }
+        let entries: Vec<_> = schema.snapshot(&base).expect("a true schema").collect();
+        assert_eq!(entries.len(), 1);
+        let again = base.apply(&entries[0]).expect("what it says fits");
+        assert_eq!((again.number, again.version), (schema.number, schema.version));
+        assert_eq!(base.snapshot(&base).expect("a true schema").count(), 0);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => of_seconds(1),
         "m" => of_seconds(60),
         "h" => of_seconds(60 * 60),
+        "d" => of_seconds(24 * 60 * 60),
         _ => return Err(format!("`{text}` is no time: write for example 500ms or 5s")),
     };
     time.filter(|time| *time <= TIME_MAX).ok_or_else(|| format!("`{text}` is more than a day"))

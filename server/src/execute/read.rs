@@ -348,7 +348,7 @@ impl Executor {
                 };
                 let read = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
                 end = sink.end(read).map_err(ExecuteError::NoSpace)?;
-                if !bound.reads_all || end.more.is_none() {
+                if !bound.reads_all || end.more.is_none() || encoder.is_full() {
                     break;
                 }
                 command.resume = end.more.clone();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,11 +33,17 @@ struct Echo {
     replies: Replies,
     held: RefCell<Vec<(ConnectionId, Vec<u8>)>>,
     open: Cell<usize>,
+    /// Who sends nothing more.
+    silent: RefCell<Vec<ConnectionId>>,
 }
 
 impl Service for Echo {
     fn opened(&self, _: &Rc<Session>) {
         self.open.set(self.open.get() + 1);
+    }
+
+    fn fell_silent(&self, session: &Rc<Session>) {
+        self.silent.borrow_mut().push(session.id);
     }
 
     fn closed(&self, _: &Rc<Session>) {
@@ -112,6 +118,7 @@ impl Server {
             replies: Replies::new(Arc::new(Notify::new())),
             held: RefCell::default(),
             open: Cell::new(0),
+            silent: RefCell::default(),
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
@@ -537,5 +544,20 @@ fn a_stop_waits_for_what_is_in_flight() {
     assert!(TcpStream::connect(server.address).is_err(), "no client is let in");
     server.let_go();
     assert!(server.pass.is_over());
+    assert_eq!(client.answers(), ["1 later", "closed"]);
+}
+
+/// Whoever ends a connection in the usual way is gone, though no error says so: its reads end.
+#[test]
+fn the_end_of_a_client_is_told_when_it_comes_and_what_it_asked_is_answered() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.query(1, "later");
+    server.run_until_idle();
+    assert_eq!(server.pass.service.silent.borrow().len(), 0);
+    client.socket.shutdown(Shutdown::Write).unwrap();
+    server.run_until_idle();
+    assert_eq!(server.pass.service.silent.borrow().len(), 1);
+    server.let_go();
     assert_eq!(client.answers(), ["1 later", "closed"]);
 }

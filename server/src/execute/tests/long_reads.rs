@@ -158,3 +158,20 @@ fn reads_end_with_their_connection() {
         }
     }
 }
+
+/// An aggregate with a limit read on to the end of the table, one row at a time.
+#[test]
+fn an_aggregate_that_has_its_groups_reads_no_further() {
+    for shards in [1, 3] {
+        let mut bench = with_rows(shards, 0, 0);
+        let insert = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        for row in 0..3000 {
+            assert_eq!(bench.execute(&insert, &[1, row, row]), "void");
+        }
+        let before = bench.server.rows_read();
+        let groups = "SELECT c, count(*) FROM ks.t WHERE k = 1 GROUP BY k, c LIMIT 2";
+        assert_eq!(bench.query(groups), "0 1, 1 1");
+        let read = bench.server.rows_read() - before;
+        assert!(read < 1000, "{read} rows for two groups");
+    }
+}
