@@ -8,6 +8,12 @@
 /// device met so far. A write that is not is our bug.
 pub const WRITE_ALIGN_BYTES: usize = 4096;
 
+/// So many moves of one merge wait for the device side by side; the next ones come after them.
+pub const MOVES_AT_ONCE_MAX: usize = 32;
+
+/// A merge walks over so many rows of a lane that one deletion covers, before it seeks the lane to the deletion's end.
+pub const COVERED_ROWS_BEFORE_SEEK: u32 = 4;
+
 /// A longer read is split: with polled completions one request larger than the device's
 /// `max_sectors_kb` has hung (glommio issue 633).
 pub const READ_PART_BYTES_MAX: usize = 128 << 10;

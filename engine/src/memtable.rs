@@ -189,7 +189,7 @@ impl Memtable {
         let in_last = slab.len();
         let partitions = in_last + (self.slabs.len() - 1) * SLAB_PARTITIONS;
         assert_eq!(partitions, index as usize + 1, "a partition lies where its index says");
-        self.directory.insert(place, Locator { position: token.biased(), index });
+        self.directory.insert(place, Locator { position: token.biased(), index }, i64::MAX);
         self.version += 1;
         index
     }
@@ -270,12 +270,13 @@ impl Memtable {
     }
 
     fn put_row(&mut self, index: u32, clustering: &[u8], row: RowRef<'_>) {
-        self.saw_row(row);
+        let newest = self.saw_row(row);
         let partition = Self::partition_mut(&mut self.slabs, index);
         let Scratch { uncovered, merged, spare } = &mut self.scratch;
         let Some(row) = uncover(row, partition.covering(clustering), uncovered) else { return };
         let (place, found) = partition.rows.find(&self.arena, clustering);
         if found {
+            partition.rows.saw(place, newest);
             let entry = partition.rows.get_mut(place).expect("it was found");
             let base = entry.row(&self.arena);
             let base_bytes = base.bytes().len();
@@ -301,16 +302,17 @@ impl Memtable {
         } else {
             self.largest_row = self.largest_row.max(row.bytes().len());
             let entry = RowEntry::put(&mut self.arena, clustering, row.bytes());
-            partition.rows.insert(place, entry);
+            partition.rows.insert(&self.arena, place, entry, newest);
             self.version += 1;
             self.rows += 1;
         }
     }
 
-    fn saw_row(&mut self, row: RowRef<'_>) {
-        if let Some((newest, oldest)) = row.timestamps() {
-            self.saw(newest, oldest);
-        }
+    /// Takes a row's timestamps into those of all; its newest.
+    fn saw_row(&mut self, row: RowRef<'_>) -> i64 {
+        let Some((newest, oldest)) = row.timestamps() else { return i64::MIN };
+        self.saw(newest, oldest);
+        newest
     }
 
     fn saw(&mut self, newest: i64, oldest: i64) {

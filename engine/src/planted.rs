@@ -65,6 +65,15 @@ pub enum Bug {
     PageSkipsSealed,
     /// A cursor that waited goes on at its old place in a memtable, where other rows are now.
     CursorKeepsPlace,
+    /// A scan passes over every second part of a run.
+    RunSkipsPiece,
+    /// Behind a deleted stretch one row too many is passed over.
+    SeekSkipsRow,
+    /// A file is left out if its first and last place are outside of the slice, though a range deletion of it may reach
+    /// over the slice.
+    SkipReachingFile,
+    /// Rows of a memtable that are newer than a deletion are passed over with those that it covers.
+    SkipNewerLeaf,
 }
 
 impl Bug {
@@ -96,7 +105,7 @@ impl Bug {
     ];
 
     /// Those of reads: merge, cursors, pages, cache.
-    pub const OF_READS: [Bug; 11] = [
+    pub const OF_READS: [Bug; 15] = [
         Bug::MergeTakesOneRow,
         Bug::MergeForgetsDeletions,
         Bug::EnterUndeleted,
@@ -108,6 +117,10 @@ impl Bug {
         Bug::ReadErrorEndsFile,
         Bug::PageSkipsSealed,
         Bug::CursorKeepsPlace,
+        Bug::RunSkipsPiece,
+        Bug::SeekSkipsRow,
+        Bug::SkipReachingFile,
+        Bug::SkipNewerLeaf,
     ];
 }
 

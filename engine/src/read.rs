@@ -8,7 +8,8 @@
 //! 1. [`Engine::read_cached`] answers at once or says `WouldBlock`; [`Engine::read`] is the same algorithm with
 //!    waiting. Both give the same rows.
 //! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
-//! 3. A read sees every write that was answered before it began. What is written while it waits it may see or not,
+//! 3. A range of tokens opens the files of a run as it comes to them; a slice leaves out files by their clusterings.
+//! 4. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
 mod page;
@@ -29,7 +30,7 @@ use model::{Token, TokenRange};
 use page::Page;
 use row::RowWanted;
 
-use crate::cursor::{Cursor, Merge, Scope, Slice, Source, Span};
+use crate::cursor::{Cursor, Deferred, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableCursor};
@@ -287,24 +288,42 @@ impl Read<'_> {
 
     /// All sources of a span as one.
     fn cursor<'c>(&self, span: Span<'c>) -> Merge<Source<'c>> {
-        let memtable =
-            |layer: &Layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span));
-        let sstable = |view: &View| {
-            let (scope, reading) = match span.scope {
-                Scope::Key(token, _) if !view.may_contain(token) => return None,
-                Scope::Key(..) => (span.scope, Reading::Point),
-                Scope::Range(range) => (Scope::Range(view.overlap(&range)?), Reading::Scan),
-            };
-            let reading =
-                if self.wait_policy == WaitPolicy::None { Reading::Cached } else { reading };
-            Some(Source::Sstable(view.sstable.cursor(Span { scope, ..span }, reading)))
-        };
-        let (layers, views) = (self.table.layers(), self.table.views());
+        let layers = self.table.layers();
         let is_page = self.command.resume.is_some();
-        let skips = |layer: &Layer| planted(Bug::PageSkipsSealed) && is_page && layer.sealed;
-        let layers = layers.iter().filter(|layer| !skips(layer));
-        let sources = layers.map(memtable).chain(views.iter().filter_map(sstable));
+        let skips = |layer: &&Layer| planted(Bug::PageSkipsSealed) && is_page && layer.sealed;
+        let memtables = layers.iter().filter(|layer| !skips(layer));
+        let mut sources: Vec<Source<'c>> = memtables
+            .map(|layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span)))
+            .collect();
+        match span.scope {
+            Scope::Key(token, _) => {
+                let views = self.table.views();
+                let holds =
+                    |view: &&View| view.may_contain(token) && view.sstable.may_hold(span.slices);
+                let reading = self.reading(Reading::Point);
+                sources.extend(views.iter().filter(holds).map(|view| {
+                    let cursor = view.sstable.cursor(span, reading);
+                    match view.sstable.is_plain() {
+                        true => Source::Deferred(Deferred::new(cursor)),
+                        false => Source::Sstable(cursor),
+                    }
+                }));
+            }
+            Scope::Range(_) => {
+                let (lanes, reading) = (self.table.lanes(), self.reading(Reading::Scan));
+                let lanes = lanes.iter().filter_map(|lane| RunCursor::new(lane, span, reading));
+                sources.extend(lanes.map(Source::Run));
+            }
+        }
         Merge::new(sources, span.reversed)
+    }
+
+    /// How blocks are read: as wanted, or not at all.
+    fn reading(&self, wanted: Reading) -> Reading {
+        match self.wait_policy {
+            WaitPolicy::None => Reading::Cached,
+            WaitPolicy::Endless => wanted,
+        }
     }
 
     /// The clustering key of the only row that the slices can hold.

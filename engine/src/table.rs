@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::commitlog::Position;
+use crate::cursor::{FilePart, lanes_of};
 use crate::error::Result;
 use crate::io::Disk;
 use crate::layout;
@@ -31,6 +32,9 @@ use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
+
+/// Lanes of disjoint parts of files.
+pub(crate) type Lanes = Rc<[Rc<[FilePart]>]>;
 
 /// One table's data.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(crate) struct Table {
     views: RefCell<Rc<[View]>>,
     /// How many sorted runs these are pieces of.
     runs: Cell<usize>,
+    /// The same as few lanes, for who goes through a range of tokens; made when it is asked for.
+    lanes: RefCell<Option<Lanes>>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -137,6 +143,7 @@ impl Table {
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
             runs: Cell::new(0),
+            lanes: RefCell::default(),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
             flush_backoff: Backoff::default(),
@@ -221,6 +228,19 @@ impl Table {
         self.runs.get()
     }
 
+    /// All views in as few lanes as can be.
+    pub(crate) fn lanes(&self) -> Lanes {
+        let make = || {
+            let views = self.views();
+            let part = |view: &View| {
+                let tokens = view.overlap(&TokenRange::ALL)?;
+                Some(FilePart { sstable: view.sstable.clone(), tokens })
+            };
+            lanes_of(views.iter().filter_map(part)).into_iter().map(Rc::from).collect()
+        };
+        self.lanes.borrow_mut().get_or_insert_with(make).clone()
+    }
+
     /// Bytes of the memtable that takes writes.
     pub(crate) fn active_bytes(&self) -> usize {
         let layers = self.layers.borrow();
@@ -290,6 +310,7 @@ impl Table {
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
         *self.views.borrow_mut() = views;
+        *self.lanes.borrow_mut() = None;
     }
 
     /// Whether writes must be looked at for what they make of a large row.

@@ -27,12 +27,12 @@ use model::row::{Purge, RowRef, compact};
 use model::schema::ColumnDrops;
 use model::{Deletion, Token, TokenRange};
 
-use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::cursor::{Cursor, FilePart, Fragment, Head, Merge, RunCursor, Slice, lanes_of};
 use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::limits::COMPACTION_STEP_BYTES;
 use crate::sstable::{
-    Reading, Sstable, SstableCursor, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
+    Reading, Sstable, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
 
 /// What a partition and what a row costs to merge beside its bytes, in bytes: many small ones are work, too.
@@ -182,10 +182,14 @@ async fn merge<C: Caller>(
     fragments: &mut Fragments<'_, C>,
 ) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
-    let lanes: Vec<Lane<'_>> = inputs.iter().map(|input| Lane::new(input, &slices)).collect();
-    // A file is closed when its lane is at its end.
-    drop(inputs);
-    let mut merged = Merge::new(lanes, false);
+    let part = |input: Input| {
+        let tokens = input.tokens.intersection(&input.sstable.statistics().tokens)?;
+        Some(FilePart { sstable: input.sstable, tokens })
+    };
+    // A lane closes a file when it has come to its end.
+    let lanes = lanes_of(inputs.into_iter().filter_map(part)).into_iter();
+    let lane = |parts| RunCursor::owning(parts, &slices, Reading::Compaction);
+    let mut merged = Merge::new(lanes.filter_map(lane), false);
     let (output, caller) = (fragments.output, fragments.caller);
     let drops = output.drops.clone();
     let (mut left, mut bytes, mut last) = (Left::default(), 0, None);
@@ -222,49 +226,6 @@ async fn merge<C: Caller>(
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// An input as a lane of the merge: it lets go of its file when it has shown everything.
-#[derive(Debug)]
-struct Lane<'c>(Option<SstableCursor<'c>>);
-
-impl<'c> Lane<'c> {
-    fn new(input: &Input, slices: &'c [Slice]) -> Lane<'c> {
-        let scope = Scope::Range(input.tokens);
-        let span = Span { scope, slices, reversed: false };
-        Lane(Some(input.sstable.cursor(span, Reading::Compaction)))
-    }
-
-    #[inline]
-    fn shown(&self) -> &SstableCursor<'c> {
-        self.0.as_ref().expect("a lane at its end is not asked what it shows")
-    }
-}
-
-impl Cursor for Lane<'_> {
-    async fn next_partition(&mut self) -> Result<bool> {
-        let Some(cursor) = &mut self.0 else { return Ok(false) };
-        let found = cursor.next_partition().await?;
-        if !found {
-            self.0 = None;
-        }
-        Ok(found)
-    }
-
-    #[inline]
-    fn head(&self) -> Head<'_> {
-        self.shown().head()
-    }
-
-    async fn next(&mut self) -> Result<bool> {
-        let cursor = self.0.as_mut().expect("a lane at its end is not asked for more");
-        cursor.next().await
-    }
-
-    #[inline]
-    fn fragment(&self) -> Fragment<'_> {
-        self.shown().fragment()
-    }
 }
 
 /// Refuses a row that is too long for a file: it was merged of more writes than are taken today.

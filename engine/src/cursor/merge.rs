@@ -9,9 +9,14 @@
 //! 1. A lane moves only when what it shows has been used, at the next call: what one lane alone has
 //!    is shown straight from it, uncopied.
 //! 2. The deletion in force is the strongest of all lanes'; a change is shown when that changes.
+//! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
+//!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
+//! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there.
 //!
-//! The number of lanes is small (sstables that may hold the key, or runs of a compaction), so the
+//! The number of lanes is small (files that may hold the key, or as many runs as lie over each other), so the
 //! smallest is found by looking at each: a heap was not worth its moves.
+
+mod moves;
 
 use std::cmp::Ordering;
 use std::mem;
@@ -19,14 +24,14 @@ use std::mem;
 use model::row::{RowRef, merge};
 use model::{Deletion, Token};
 
-use super::{Cursor, Fragment, Head};
+use super::{Cursor, Fragment, Head, Lane};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 
 /// A merge of cursors over the same span.
 #[derive(Debug)]
 pub struct Merge<C> {
-    lanes: Vec<Lane<C>>,
+    lanes: Vec<State<C>>,
     reversed: bool,
     deletion: Deletion,
     in_force: Deletion,
@@ -37,13 +42,22 @@ pub struct Merge<C> {
     shown: Shown,
     merged: Vec<u8>,
     spare: Vec<u8>,
+    /// Some lane of this partition may be unread.
+    defers: bool,
+    /// Where a lane is sought to.
+    sought: Vec<u8>,
 }
 
+/// A lane, and where it stands.
 #[derive(Debug)]
-struct Lane<C> {
+struct State<C> {
     cursor: C,
     /// It shows a partition, or may when it moves.
     alive: bool,
+    /// It shows a partition.
+    placed: bool,
+    /// It is to be moved now.
+    due: bool,
     /// It stands at the merge's partition: the search for the next one moves it.
     here: bool,
     /// It shows a fragment of this partition.
@@ -52,6 +66,8 @@ struct Lane<C> {
     used: bool,
     /// The range deletion in force in this lane.
     in_force: Deletion,
+    /// How many of its rows were used since a range deletion is in force.
+    covered_rows: u32,
 }
 
 /// Which fragment the merge shows.
@@ -65,16 +81,19 @@ enum Shown {
     Change(usize),
 }
 
-impl<C: Cursor> Merge<C> {
+impl<C: Lane> Merge<C> {
     /// Merges cursors that were opened over one span with this direction.
     pub fn new(cursors: impl IntoIterator<Item = C>, reversed: bool) -> Self {
-        let lane = |cursor| Lane {
+        let lane = |cursor| State {
             cursor,
             alive: true,
+            placed: false,
+            due: false,
             here: true,
             shows: false,
             used: true,
             in_force: Deletion::NONE,
+            covered_rows: 0,
         };
         Merge {
             lanes: cursors.into_iter().map(lane).collect(),
@@ -87,6 +106,8 @@ impl<C: Cursor> Merge<C> {
             shown: Shown::Lane(0),
             merged: Vec::new(),
             spare: Vec::new(),
+            defers: false,
+            sought: Vec::new(),
         }
     }
 
@@ -95,7 +116,7 @@ impl<C: Cursor> Merge<C> {
         let mut first: Option<usize> = None;
         for index in 0..self.lanes.len() {
             self.lanes[index].here = false;
-            if !self.lanes[index].alive {
+            if !self.lanes[index].placed {
                 continue;
             }
             let order = first.map_or(Ordering::Less, |first| {
@@ -121,8 +142,14 @@ impl<C: Cursor> Merge<C> {
         self.in_force = Deletion::NONE;
         for lane in lanes.iter_mut().filter(|lane| lane.here) {
             lane.in_force = Deletion::NONE;
+            lane.covered_rows = 0;
             lane.used = true;
             *deletion = (*deletion).max(lane.cursor.head().deletion);
+        }
+        if !deletion.is_none() {
+            // What is older than the partition's tombstone says nothing of the partition.
+            let silent = |lane: &&mut State<C>| lane.here && deletion.covers(lane.cursor.newest());
+            lanes.iter_mut().filter(silent).for_each(|lane| lane.used = false);
         }
         let here = lanes.iter().filter(|lane| lane.here);
         let mut statics = here.filter_map(|lane| lane.cursor.head().static_row);
@@ -182,7 +209,11 @@ impl<C: Cursor> Merge<C> {
             true => deletion,
             false => here.fold(Deletion::NONE, |all, lane| all.max(lane.in_force)),
         };
-        mem::replace(&mut self.in_force, strongest) != strongest
+        let changes = mem::replace(&mut self.in_force, strongest) != strongest;
+        if changes {
+            self.lanes.iter_mut().for_each(|lane| lane.covered_rows = 0);
+        }
+        changes
     }
 
     /// Uses the rows at the clustering of lane `index`, merging them if there are several.
@@ -206,6 +237,7 @@ impl<C: Cursor> Merge<C> {
         }
         let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
         one.used = true;
+        one.covered_rows += u32::from(!self.in_force.is_none());
         if count == 1 {
             return Shown::Lane(index);
         }
@@ -214,6 +246,7 @@ impl<C: Cursor> Merge<C> {
                 && at == one.cursor.fragment().position()
             {
                 other.used = true;
+                other.covered_rows += u32::from(!self.in_force.is_none());
             }
         }
         Shown::Merged(index)
@@ -226,12 +259,9 @@ fn place<C: Cursor>(cursor: &C) -> (Token, &[u8]) {
     (head.token, head.key)
 }
 
-impl<C: Cursor> Cursor for Merge<C> {
+impl<C: Lane> Cursor for Merge<C> {
     async fn next_partition(&mut self) -> Result<bool> {
-        for lane in self.lanes.iter_mut().filter(|lane| lane.alive && lane.here) {
-            lane.shows = false;
-            lane.alive = lane.cursor.next_partition().await?;
-        }
+        self.go_to_partition().await?;
         if !self.choose_partition() {
             return Ok(false);
         }
@@ -244,7 +274,7 @@ impl<C: Cursor> Cursor for Merge<C> {
     #[inline]
     fn head(&self) -> Head<'_> {
         let head = self.lanes[self.first].cursor.head();
-        let of_lane = |lane: &'_ Lane<C>| lane.here && lane.cursor.head().static_row.is_some();
+        let of_lane = |lane: &'_ State<C>| lane.here && lane.cursor.head().static_row.is_some();
         let static_row = match &self.static_merged {
             Some(merged) => Some(RowRef::trusted(merged)),
             None => {
@@ -257,10 +287,7 @@ impl<C: Cursor> Cursor for Merge<C> {
 
     async fn next(&mut self) -> Result<bool> {
         loop {
-            for lane in self.lanes.iter_mut().filter(|lane| lane.here && lane.used) {
-                lane.shows = lane.cursor.next().await?;
-                lane.used = false;
-            }
+            self.go_to_fragment().await?;
             // A lane at its end stays unused and shows nothing.
             let Some(index) = self.choose_fragment() else { return Ok(false) };
             if !self.lanes[index].cursor.fragment().is_change() {

@@ -1,6 +1,8 @@
 //! The sources of a read, as one closed type: dispatch is a branch, and nothing is boxed.
 
-use super::{Cursor, Fragment, Head};
+use model::TokenRange;
+
+use super::{Cursor, Deferred, Extent, Fragment, Head, Lane, RunCursor, Step};
 use crate::error::Result;
 use crate::memtable::MemtableCursor;
 use crate::sstable::SstableCursor;
@@ -10,8 +12,12 @@ use crate::sstable::SstableCursor;
 pub enum Source<'c> {
     /// A cursor over a memtable.
     Memtable(MemtableCursor<'c>),
-    /// A part of an sstable.
+    /// One partition of an sstable.
     Sstable(SstableCursor<'c>),
+    /// Slices of one partition of an sstable, not read before the merge comes to them.
+    Deferred(Deferred<'c>),
+    /// Pieces of sstables, one behind the other.
+    Run(RunCursor<'c>),
 }
 
 impl Cursor for Source<'_> {
@@ -20,6 +26,8 @@ impl Cursor for Source<'_> {
         match self {
             Source::Memtable(cursor) => cursor.next_partition().await,
             Source::Sstable(cursor) => cursor.next_partition().await,
+            Source::Deferred(cursor) => cursor.next_partition().await,
+            Source::Run(cursor) => cursor.next_partition().await,
         }
     }
 
@@ -28,6 +36,8 @@ impl Cursor for Source<'_> {
         match self {
             Source::Memtable(cursor) => cursor.head(),
             Source::Sstable(cursor) => cursor.head(),
+            Source::Deferred(cursor) => cursor.head(),
+            Source::Run(cursor) => cursor.head(),
         }
     }
 
@@ -36,6 +46,8 @@ impl Cursor for Source<'_> {
         match self {
             Source::Memtable(cursor) => cursor.next().await,
             Source::Sstable(cursor) => cursor.next().await,
+            Source::Deferred(cursor) => cursor.next().await,
+            Source::Run(cursor) => cursor.next().await,
         }
     }
 
@@ -44,6 +56,53 @@ impl Cursor for Source<'_> {
         match self {
             Source::Memtable(cursor) => cursor.fragment(),
             Source::Sstable(cursor) => cursor.fragment(),
+            Source::Deferred(cursor) => cursor.fragment(),
+            Source::Run(cursor) => cursor.fragment(),
+        }
+    }
+}
+
+impl Lane for Source<'_> {
+    #[inline]
+    fn may_wait(&self, step: Step) -> bool {
+        match self {
+            Source::Memtable(cursor) => cursor.may_wait(step),
+            Source::Sstable(cursor) => cursor.may_wait(step),
+            Source::Deferred(cursor) => cursor.may_wait(step),
+            Source::Run(cursor) => cursor.may_wait(step),
+        }
+    }
+
+    fn unopened(&self) -> Option<TokenRange> {
+        match self {
+            Source::Run(cursor) => cursor.unopened(),
+            Source::Memtable(_) | Source::Sstable(_) | Source::Deferred(_) => None,
+        }
+    }
+
+    fn unread(&self) -> Option<Extent<'_>> {
+        match self {
+            Source::Deferred(cursor) => cursor.unread(),
+            Source::Memtable(_) | Source::Sstable(_) | Source::Run(_) => None,
+        }
+    }
+
+    #[inline]
+    fn newest(&self) -> i64 {
+        match self {
+            Source::Memtable(cursor) => cursor.newest(),
+            Source::Sstable(cursor) => cursor.newest(),
+            Source::Deferred(cursor) => cursor.newest(),
+            Source::Run(cursor) => cursor.newest(),
+        }
+    }
+
+    async fn seek(&mut self, place: &[u8]) -> Result<bool> {
+        match self {
+            Source::Memtable(cursor) => cursor.seek(place).await,
+            Source::Sstable(cursor) => cursor.seek(place).await,
+            Source::Deferred(cursor) => cursor.seek(place).await,
+            Source::Run(cursor) => cursor.seek(place).await,
         }
     }
 }

@@ -6,6 +6,8 @@
 //! 1. A tombstone that came after the cursor passed its start is shown as a change where the cursor
 //!    stands. Rows that it took out of the memtable so never uncover older ones in an sstable.
 //! 2. The same for a partition tombstone that came after the head was shown.
+//! 3. Rows that the memtable's own tombstones cover are passed over a leaf at a time, as far as nothing newer is among
+//!    them; what is left of them is shown.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -18,7 +20,7 @@ use super::leaves::Place;
 use super::partition::Partition;
 use super::ranges::Hold;
 use super::{Memtable, unite};
-use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use crate::cursor::{Cursor, Fragment, Head, Lane, Scope, Slice, Span};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 
@@ -224,6 +226,11 @@ impl Inside {
                     (place, _) => place,
                 },
             };
+            let covering = hold.deletion.max(source.partition.deletion());
+            let place = match covering.is_none() {
+                true => place,
+                false => source.partition.rows.first_newer(place, covering.timestamp),
+            };
             let clustering = source.clustering(place);
             let clustering = clustering.filter(|clustering| *clustering < &*slice.end);
             match (clustering, hold.until) {
@@ -248,6 +255,12 @@ impl Inside {
             let place = match self.row_place {
                 Some(place) => source.partition.rows.before(place),
                 None => source.partition.rows.before(source.find(&self.at).0),
+            };
+            let covering = hold.deletion.max(source.partition.deletion());
+            let place = match covering.is_none() {
+                true => place,
+                false => place
+                    .and_then(|place| source.partition.rows.last_newer(place, covering.timestamp)),
             };
             let row = place.and_then(|place| Some((place, source.clustering(place)?)));
             let row = row.filter(|(_, clustering)| *clustering >= &*slice.start);
@@ -327,5 +340,16 @@ impl Cursor for MemtableCursor<'_> {
             true => Fragment::Row { clustering: &inside.at, row: RowRef::trusted(&inside.row) },
             false => Fragment::Change { position: &inside.at, deletion: inside.in_force },
         }
+    }
+}
+
+impl Lane for MemtableCursor<'_> {
+    fn newest(&self) -> i64 {
+        self.memtable.borrow().newest().unwrap_or(i64::MIN)
+    }
+
+    async fn seek(&mut self, place: &[u8]) -> Result<bool> {
+        self.inside.go_to(place);
+        Ok(self.step())
     }
 }

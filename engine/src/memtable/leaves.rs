@@ -3,6 +3,7 @@
 //! ```text
 //! prefixes [ 03.. | 41.. | 9c.. ]     the first eight bytes of each leaf's first entry, side by side
 //! leaves   [ 03.. 17.. 29.. ][ 41.. 44.. ][ 9c.. d0.. ff.. ]
+//! newest   [ 7               | 5         | 9            ]     no entry of the leaf is newer
 //! ```
 //!
 //! 1. Every entry carries the first eight bytes of its key as a number, so most comparisons touch
@@ -11,10 +12,12 @@
 //!    arrive: rows written in clustering order fill their leaves.
 //! 3. The upper level is one vector: a split moves 8 + 24 bytes for each leaf behind it, some
 //!    microseconds for millions of entries, once in `LEAF_ENTRIES_MAX / 2` inserts.
+//! 4. What is older than a deletion is passed over a leaf at a time.
 
 use std::cmp::Ordering;
 
 use crate::limits::LEAF_ENTRIES_MAX;
+use crate::planted::{Bug, planted};
 
 /// What a list holds.
 pub(super) trait Entry {
@@ -41,14 +44,20 @@ impl Place {
 pub(super) struct Leaves<E> {
     prefixes: Vec<u64>,
     leaves: Vec<Vec<E>>,
+    newest: Vec<i64>,
     len: usize,
     bytes: usize,
 }
 
 impl<E> Default for Leaves<E> {
     fn default() -> Self {
-        Leaves { prefixes: Vec::new(), leaves: Vec::new(), len: 0, bytes: 0 }
+        Leaves { prefixes: Vec::new(), leaves: Vec::new(), newest: Vec::new(), len: 0, bytes: 0 }
     }
+}
+
+/// What the upper level takes for a leaf.
+const fn upper_bytes<E>() -> usize {
+    size_of::<u64>() + size_of::<Vec<E>>() + size_of::<i64>()
 }
 
 impl<E: Entry> Leaves<E> {
@@ -122,14 +131,43 @@ impl<E: Entry> Leaves<E> {
         Some(Place { leaf, index: self.leaves[leaf].len() - 1 })
     }
 
-    /// Puts an entry where `find` said.
-    pub(super) fn insert(&mut self, place: Place, entry: E) {
+    /// The same place, or the first behind it that is in a leaf with something newer than `timestamp`.
+    #[inline]
+    pub(super) fn first_newer(&self, place: Place, timestamp: i64) -> Place {
+        let place = self.normalize(place);
+        let left = self.newest.get(place.leaf..).unwrap_or_default();
+        match left.iter().take_while(|newest| is_covered(**newest, timestamp)).count() {
+            0 => place,
+            passed => Place { leaf: place.leaf + passed, index: 0 },
+        }
+    }
+
+    /// The same place, or the last before it that is in a leaf with something newer than `timestamp`.
+    #[inline]
+    pub(super) fn last_newer(&self, place: Place, timestamp: i64) -> Option<Place> {
+        let down = self.newest[..=place.leaf].iter().rev();
+        match down.take_while(|newest| is_covered(**newest, timestamp)).count() {
+            0 => Some(place),
+            passed => self.before(Place { leaf: place.leaf + 1 - passed, index: 0 }),
+        }
+    }
+
+    /// An entry is as new as `timestamp` now. Microseconds.
+    #[inline]
+    pub(super) fn saw(&mut self, place: Place, timestamp: i64) {
+        let newest = &mut self.newest[place.leaf];
+        *newest = timestamp.max(*newest);
+    }
+
+    /// Puts an entry where `find` said. Nothing of it is newer than `timestamp`, in microseconds.
+    pub(super) fn insert(&mut self, place: Place, entry: E, timestamp: i64) {
         self.len += 1;
         let Place { mut leaf, mut index } = place;
         if self.leaves.is_empty() {
             self.prefixes.push(entry.prefix());
             self.leaves.push(vec![entry]);
-            self.bytes += self.leaf_bytes(0) + size_of::<u64>() + size_of::<Vec<E>>();
+            self.newest.push(timestamp);
+            self.bytes += self.leaf_bytes(0) + upper_bytes::<E>();
             return;
         }
         if self.leaves[leaf].len() == LEAF_ENTRIES_MAX {
@@ -146,6 +184,7 @@ impl<E: Entry> Leaves<E> {
         }
         assert!(self.leaves[leaf].len() < LEAF_ENTRIES_MAX, "a full leaf was split");
         self.leaves[leaf].insert(index, entry);
+        self.newest[leaf] = self.newest[leaf].max(timestamp);
         self.bytes += self.leaf_bytes(leaf) - before;
     }
 
@@ -156,8 +195,9 @@ impl<E: Entry> Leaves<E> {
         match self.leaves[place.leaf].first() {
             Some(first) => self.prefixes[place.leaf] = first.prefix(),
             None => {
-                self.bytes -= self.leaf_bytes(place.leaf) + size_of::<u64>() + size_of::<Vec<E>>();
+                self.bytes -= self.leaf_bytes(place.leaf) + upper_bytes::<E>();
                 self.leaves.remove(place.leaf);
+                self.newest.remove(place.leaf);
                 self.prefixes.remove(place.leaf);
                 assert_eq!(self.prefixes.len(), self.leaves.len(), "each leaf has its prefix");
             }
@@ -173,15 +213,22 @@ impl<E: Entry> Leaves<E> {
         upper.extend(self.leaves[leaf].drain(middle..));
         let first = upper.first().map_or_else(|| entry.prefix(), Entry::prefix);
         self.prefixes.insert(leaf + 1, first);
+        self.newest.insert(leaf + 1, if upper.is_empty() { i64::MIN } else { self.newest[leaf] });
         self.leaves.insert(leaf + 1, upper);
         self.bytes += self.leaf_bytes(leaf) + self.leaf_bytes(leaf + 1) - before;
-        self.bytes += size_of::<u64>() + size_of::<Vec<E>>();
+        self.bytes += upper_bytes::<E>();
         assert_eq!(self.prefixes.len(), self.leaves.len(), "each leaf has its prefix");
     }
 
     fn leaf_bytes(&self, leaf: usize) -> usize {
         self.leaves[leaf].capacity() * size_of::<E>()
     }
+}
+
+/// Whether a leaf with nothing newer than `newest` is passed over under a deletion at `timestamp`.
+#[inline]
+fn is_covered(newest: i64, timestamp: i64) -> bool {
+    newest <= timestamp || planted(Bug::SkipNewerLeaf)
 }
 
 #[cfg(test)]
@@ -205,6 +252,27 @@ mod tests {
         leaves.find(key.0, |entry| entry.1.cmp(&key.1))
     }
 
+    fn age(key: Key) -> i64 {
+        (key.0 as i64 * 7 + i64::from(key.1)) % 5
+    }
+
+    /// From a place on, in both directions, nothing newer is passed over.
+    fn check_newer(leaves: &Leaves<Key>, place: Place, key: Key, model: &BTreeSet<Key>) {
+        for timestamp in 0..5 {
+            let is_newer = |key: &&Key| age(**key) > timestamp;
+            let newer = leaves.get(leaves.first_newer(place, timestamp));
+            let passed =
+                model.range(key..).take_while(|key| newer.is_none_or(|newer| *key < newer));
+            assert_eq!({ passed }.find(is_newer), None);
+            let from = leaves.before(place);
+            let newer = from.and_then(|from| leaves.last_newer(from, timestamp));
+            let newer = newer.and_then(|place| leaves.get(place));
+            let passed = model.range(..key).rev();
+            let mut passed = passed.take_while(|key| newer.is_none_or(|newer| *key > newer));
+            assert_eq!(passed.find(is_newer), None);
+        }
+    }
+
     fn check(keys: impl IntoIterator<Item = (Key, bool)>) {
         let (mut leaves, mut model) = (Leaves::default(), BTreeSet::new());
         for (key, insert) in keys {
@@ -214,8 +282,9 @@ mod tests {
             assert_eq!(next, model.range(key..).next());
             let previous = leaves.before(place).and_then(|place| leaves.get(place));
             assert_eq!(previous, model.range(..key).next_back());
+            check_newer(&leaves, place, key, &model);
             if insert && !found {
-                leaves.insert(place, key);
+                leaves.insert(place, key, age(key));
                 model.insert(key);
             } else if !insert && found {
                 assert_eq!(leaves.remove(place), key);
@@ -246,8 +315,13 @@ mod tests {
         let mut leaves = Leaves::default();
         for i in 0..1000 {
             let (place, _) = find(&leaves, (i, 0));
-            leaves.insert(place, (i, 0));
+            leaves.insert(place, (i, 0), 0);
         }
         assert_eq!(leaves.leaves.len(), 1000_usize.div_ceil(LEAF_ENTRIES_MAX));
+        assert_eq!(leaves.get(leaves.first_newer(Place::SECOND, 0)), None, "all are as old");
+        assert_eq!(leaves.last_newer(find(&leaves, (900, 0)).0, 0), None);
+        leaves.saw(find(&leaves, (500, 0)).0, 1);
+        let newer = leaves.get(leaves.first_newer(Place::START, 0)).map(|key| key.0);
+        assert_eq!(newer, Some(500 / LEAF_ENTRIES_MAX as u64 * LEAF_ENTRIES_MAX as u64));
     }
 }

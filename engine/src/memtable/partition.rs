@@ -223,17 +223,43 @@ impl Rows {
         }
     }
 
-    /// Puts an entry where `find` said.
-    pub(super) fn insert(&mut self, place: Place, entry: RowEntry) {
+    /// Puts an entry where `find` said. Nothing in it is newer than `timestamp`, in microseconds.
+    pub(super) fn insert(&mut self, arena: &Arena, place: Place, entry: RowEntry, timestamp: i64) {
         match self {
             Rows::None => *self = Rows::One(entry),
             Rows::One(other) => {
+                let newest = other.row(arena).timestamps().map_or(i64::MIN, |(newest, _)| newest);
                 let mut rows = Box::<Leaves<RowEntry>>::default();
-                rows.insert(Place::START, *other);
-                rows.insert(place, entry);
+                rows.insert(Place::START, *other, newest);
+                rows.insert(place, entry, timestamp);
                 *self = Rows::Many(rows);
             }
-            Rows::Many(rows) => rows.insert(place, entry),
+            Rows::Many(rows) => rows.insert(place, entry, timestamp),
+        }
+    }
+
+    /// What `find` found is as new as `timestamp` now.
+    pub(super) fn saw(&mut self, place: Place, timestamp: i64) {
+        if let Rows::Many(rows) = self {
+            rows.saw(place, timestamp);
+        }
+    }
+
+    /// The same place, or a later one: between them all is covered by a deletion at `timestamp`.
+    #[inline]
+    pub(super) fn first_newer(&self, place: Place, timestamp: i64) -> Place {
+        match self {
+            Rows::None | Rows::One(_) => place,
+            Rows::Many(rows) => rows.first_newer(place, timestamp),
+        }
+    }
+
+    /// The same place, or an earlier one: between them all is covered by a deletion at `timestamp`.
+    #[inline]
+    pub(super) fn last_newer(&self, place: Place, timestamp: i64) -> Option<Place> {
+        match self {
+            Rows::None | Rows::One(_) => Some(place),
+            Rows::Many(rows) => rows.last_newer(place, timestamp),
         }
     }
 

@@ -1,5 +1,7 @@
 //! A memtable says what a naive list of everything ever inserted says.
 
+mod covered;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

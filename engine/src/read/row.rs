@@ -5,19 +5,23 @@
 //! ```
 //!
 //! Most reads end at the first step or after one sstable. A row that is whole (every column has a value newer than
-//! anything in the files that are left) cannot change any more, so those files are not touched.
+//! anything in the files that are left) cannot change any more, so those files are not touched. One of which only a
+//! part is found lies in more files: then two are read side by side, then four, and so on.
+
+use std::iter;
 
 use model::read::{PartitionRef, RowSink};
 use model::row::{RowRef, tombstones, visible};
 use model::{Deletion, Token};
 
 use super::{Read, Scratch, WaitPolicy};
-use crate::cursor::{Cursor, Fragment, Scope, Span};
+use crate::cursor::{Cursor, Fragment, Scope, Span, side_by_side};
 use crate::error::Result;
+use crate::limits::MOVES_AT_ONCE_MAX;
 use crate::memtable::unite;
 use crate::planted::{Bug, planted};
 use crate::read::page::Page;
-use crate::sstable::Reading;
+use crate::sstable::{Reading, SstableCursor};
 use crate::table::{Layer, View};
 
 /// The row that is wanted.
@@ -46,7 +50,10 @@ impl Read<'_> {
     ) -> Result<()> {
         page.work(wanted.key.len());
         let views = self.table.views();
-        let mut views = views.iter().filter(|view| view.may_contain(wanted.token)).peekable();
+        let holds = |view: &&View| {
+            view.may_contain(wanted.token) && view.sstable.may_hold(&self.command.slices)
+        };
+        let mut views = views.iter().filter(holds).peekable();
         if views.peek().is_some() {
             return self.gather(wanted, views, page, scratch).await;
         }
@@ -95,22 +102,38 @@ impl Read<'_> {
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
         gathered.memtables(wanted, &self.table.layers());
-        let mut newest = i64::MAX;
-        for view in views {
+        let (mut newest, mut at_once) = (i64::MAX, 1);
+        let scope = Scope::Key(wanted.token, wanted.key);
+        let span = Span { scope, slices: &self.command.slices, reversed: false };
+        let open = |view: &View| view.sstable.cursor(span, self.reading(Reading::Point));
+        let mut views = views.peekable();
+        while let Some(view) = views.next() {
             assert!(view.newest() <= newest, "views come with the newest first");
             newest = view.newest();
             if self.is_settled(&gathered, view.newest()) {
                 break;
             }
             page.work(wanted.key.len());
-            let scope = Scope::Key(wanted.token, wanted.key);
-            let span = Span { scope, slices: &self.command.slices, reversed: false };
-            let reading = match self.wait_policy {
-                WaitPolicy::None => Reading::Cached,
-                WaitPolicy::Endless => Reading::Point,
-            };
-            let mut cursor = view.sstable.cursor(span, reading);
-            gathered.sstable(wanted, &mut cursor).await?;
+            let mut cursor = open(view);
+            if at_once == 1 || views.peek().is_none() {
+                let found = cursor.next_partition().await?;
+                gathered.sstable(wanted, (&mut cursor, found)).await?;
+            } else {
+                let others = views.by_ref().take(at_once - 1).map(open);
+                let mut cursors: Vec<_> =
+                    iter::once(cursor).chain(others).map(|cursor| (cursor, false)).collect();
+                let find = async |(cursor, found): &mut (SstableCursor<'_>, bool)| {
+                    *found = cursor.next_partition().await?;
+                    Ok(())
+                };
+                side_by_side(cursors.iter_mut().map(find)).await?;
+                for (cursor, found) in &mut cursors {
+                    gathered.sstable(wanted, (cursor, *found)).await?;
+                }
+            }
+            if !gathered.all_row.is_empty() && self.wait_policy == WaitPolicy::Endless {
+                at_once = (at_once * 2).min(MOVES_AT_ONCE_MAX);
+            }
         }
         let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
         let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
@@ -181,8 +204,13 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    async fn sstable(&mut self, wanted: RowWanted<'_>, cursor: &mut impl Cursor) -> Result<()> {
-        if !cursor.next_partition().await? {
+    /// What a cursor has that stands at the partition, if it was found.
+    async fn sstable(
+        &mut self,
+        wanted: RowWanted<'_>,
+        (cursor, found): (&mut impl Cursor, bool),
+    ) -> Result<()> {
+        if !found {
             return Ok(());
         }
         let head = cursor.head();

@@ -4,12 +4,14 @@
 //! 2. Each slice is entered at its near border: a block is chosen (`place.rs`), the entry is found in it
 //!    by binary search, and the range deletion in force there is known without reading what came before.
 //! 3. The walk goes from entry to entry and, at the end of a block, to the next of the run.
+//! 4. `seek` enters the slice in hand once more, further on: what lies between is not read.
 //!
 //! Invariants
 //! 1. `head_at < end <= count` of the block in hand; the entry last shown is in that block.
 //! 2. Nothing outside the run is touched while the cursor is in a partition.
 
 mod find;
+mod lane;
 mod place;
 
 use std::rc::Rc;
@@ -47,6 +49,8 @@ pub struct SstableCursor<'c> {
     phase: Phase,
     in_force: Deletion,
     shown: Shown,
+    /// Where a seek went.
+    sought: Vec<u8>,
 }
 
 /// A block, and the index of a head in it.
@@ -97,6 +101,8 @@ enum Shown {
     Entered,
     /// A change at its far border.
     Left,
+    /// A change where a seek went.
+    Sought,
 }
 
 impl<'c> SstableCursor<'c> {
@@ -116,7 +122,18 @@ impl<'c> SstableCursor<'c> {
             phase: Phase::Over,
             in_force: Deletion::NONE,
             shown: Shown::Entered,
+            sought: Vec::new(),
         }
+    }
+
+    /// What it goes through.
+    pub(crate) fn span(&self) -> Span<'c> {
+        self.span
+    }
+
+    /// The file that it reads.
+    pub(crate) fn sstable(&self) -> &Sstable {
+        &self.table
     }
 
     /// The slice in hand, in the order of the span.
@@ -203,6 +220,16 @@ impl<'c> SstableCursor<'c> {
         self.entry = if self.span.reversed { index } else { index + 1 };
         self.shown = Shown::Entry(index);
         Ok(true)
+    }
+
+    /// Closes at the end of the slice what is open there; whether that is a change to be shown.
+    fn close(&mut self) -> bool {
+        let open = !self.in_force.is_none();
+        if open {
+            self.in_force = Deletion::NONE;
+            self.shown = Shown::Left;
+        }
+        open
     }
 
     fn in_hand(&self) -> &InBlock {
@@ -337,11 +364,7 @@ impl Cursor for SstableCursor<'_> {
                     // The far border's change is shown while the slice is still the one in hand.
                     if matches!(self.shown, Shown::Left) {
                         self.shown = Shown::Entered;
-                    } else if self.walk(slice).await? {
-                        return Ok(true);
-                    } else if !self.in_force.is_none() {
-                        self.in_force = Deletion::NONE;
-                        self.shown = Shown::Left;
+                    } else if self.walk(slice).await? || self.close() {
                         return Ok(true);
                     }
                     self.slices_done += 1;
@@ -357,6 +380,7 @@ impl Cursor for SstableCursor<'_> {
         match self.shown {
             Shown::Entered => Fragment::Change { position: self.near_border(border()), deletion },
             Shown::Left => Fragment::Change { position: self.far_border(border()), deletion },
+            Shown::Sought => Fragment::Change { position: &self.sought, deletion },
             Shown::Entry(index) => {
                 let inner = Block::new(&self.in_hand().slots).inner(index);
                 match inner.expect("it was read before") {

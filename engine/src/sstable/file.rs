@@ -19,10 +19,11 @@ use super::wide::WideTable;
 use super::window::Window;
 use super::{FileDigest, SstableCursor, SstableId, file_name};
 use crate::cache::{BlockCache, Kept, Place};
-use crate::cursor::Span;
+use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
 use crate::limits::FILTER_PIECE_BYTES;
+use crate::planted::{Bug, planted};
 
 /// What the manifest knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl Sstable {
             .map_err(|what| corrupt(&file, footer.directory.offset, what))?;
         let filter = section.read_filter(&footer, tokens).await?;
         let wide = section.read(footer.wide, Kind::Wide).await?;
-        let wide = WideTable::decode(&wide, directory.blocks(), footer.index_bytes)
+        let wide = WideTable::decode(&wide, &directory, footer.index_bytes)
             .map_err(|what| corrupt(&file, footer.wide.offset, what))?;
         let statistics = section.read(footer.statistics, Kind::Statistics).await?;
         let statistics = Statistics::decode(&statistics)
@@ -206,6 +207,29 @@ impl Sstable {
         Place { file: self.number, offset }
     }
 
+    /// Whether no partition of the file says anything but rows and range deletions.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.statistics.statics == 0 && self.statistics.partition_deletions == 0
+    }
+
+    /// The smallest and the largest place of a row or of a border of a range deletion.
+    pub(crate) fn clusterings(&self) -> [&[u8]; 2] {
+        [&self.statistics.first_clustering, &self.statistics.last_clustering]
+    }
+
+    /// Whether slices of a partition may find something in the file. All of a range deletion lies between its borders,
+    /// and they are among [`clusterings`](Sstable::clusterings).
+    #[inline]
+    pub(crate) fn may_hold(&self, slices: &[Slice]) -> bool {
+        let [first, last] = self.clusterings();
+        let meets = |slice: &Slice| match planted(Bug::SkipReachingFile) {
+            false => slice.start.as_slice() <= last && slice.end.as_slice() > first,
+            true => slice.contains(first) || slice.contains(last),
+        };
+        !self.is_plain() || slices.iter().any(meets)
+    }
+
     /// Goes through what the span asks for. The filter is the caller's to ask, once, before.
     pub fn cursor<'c>(self: &Rc<Self>, span: Span<'c>, reading: Reading) -> SstableCursor<'c> {
         SstableCursor::new(self.clone(), span, reading)
@@ -229,6 +253,24 @@ impl Sstable {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// The last block of the partition that `block` ends with.
+    pub(super) fn run_end(&self, block: usize) -> usize {
+        match self.wide.around(block).map(|wide| wide.last_block as usize) {
+            // What else the last block of a wide partition holds fits into it.
+            Some(last) => last,
+            None => self.directory.run_end(block),
+        }
+    }
+
+    /// The first block of the partition that `block` begins with.
+    pub(super) fn run_start(&self, block: usize) -> usize {
+        let wide = self.wide.around(block).map(|wide| wide.first_block as usize);
+        match wide.filter(|first| *first < block) {
+            Some(first) => first,
+            None => self.directory.run_start(block),
+        }
     }
 
     /// The frame of a row index node.

@@ -3,6 +3,7 @@
 mod damage;
 mod golden;
 mod model_test;
+mod seek;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

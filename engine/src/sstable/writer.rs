@@ -303,11 +303,14 @@ impl Writer {
             self.index.truncate(partition.index_from);
             return;
         }
+        let blocks = rows.blocks() as usize;
         let root = rows.finish(&mut self.framer, &mut self.index);
+        let number = |block: usize| u32::try_from(block).expect("a file has fewer blocks");
         self.wide.push(Wide {
             token: partition.token,
             key_hash: key_hash(&partition.key),
-            first_block: u32::try_from(partition.first_block).expect("a file has fewer blocks"),
+            first_block: number(partition.first_block),
+            last_block: number(partition.first_block + blocks - 1),
             root,
         });
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_lite::future::block_on;
 use model::row::{Cell, RowBuilder, RowHead};
-use model::{ColumnId, Token};
+use model::{ColumnId, Token, TokenRange};
 use proptest::prelude::*;
 
 use super::*;
+use crate::cursor::{Extent, Step};
 
 /// What a test source holds of one partition.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +44,30 @@ enum Candidate {
 
 type Listing = Vec<(u8, Deletion, Option<Vec<u8>>, Vec<Candidate>)>;
 
-/// A cursor over a list.
+/// A cursor over a list. It is as lazy as its `habits` allow.
 #[derive(Debug)]
 struct Listed {
     parts: Listing,
     part: usize,
     piece: usize,
+    /// The change at the place of a seek, while that is shown.
+    sought: Option<Candidate>,
+    reversed: bool,
+    habits: Habits,
+    /// Where the piece in hand ends.
+    open_until: usize,
+}
+
+/// What of a lane a test source does.
+#[derive(Clone, Debug, Default)]
+struct Habits {
+    waits: bool,
+    /// Leaves partitions unread until it is asked for their first fragment.
+    defers: bool,
+    /// Says how new it is.
+    seekable: bool,
+    /// Cuts the partitions into pieces before these.
+    cuts: Vec<usize>,
 }
 
 fn listed(parts: &BTreeMap<u8, Part>, reversed: bool) -> Listed {
@@ -75,20 +94,43 @@ fn listed(parts: &BTreeMap<u8, Part>, reversed: bool) -> Listed {
         .iter()
         .map(|(&key, part)| (key, deletion(part.deletion), part.stat.map(row), pieces(part)))
         .collect();
-    Listed { parts, part: usize::MAX, piece: usize::MAX }
+    Listed {
+        parts,
+        part: usize::MAX,
+        piece: usize::MAX,
+        sought: None,
+        reversed,
+        habits: Habits::default(),
+        open_until: usize::MAX,
+    }
+}
+
+/// The same with habits.
+fn lazy(parts: &BTreeMap<u8, Part>, reversed: bool, habits: Habits) -> Listed {
+    let open_until = if habits.cuts.is_empty() { usize::MAX } else { 0 };
+    Listed { habits, open_until, ..listed(parts, reversed) }
 }
 
 impl Cursor for Listed {
     async fn next_partition(&mut self) -> Result<bool> {
+        if let Some(tokens) = self.unopened() {
+            let is_behind = |part: &(u8, _, _, _)| token(part.0) > tokens.last;
+            self.open_until = self.parts.iter().position(is_behind).unwrap_or(usize::MAX);
+        }
         self.part = self.part.wrapping_add(1);
         self.piece = usize::MAX;
+        self.sought = None;
+        if self.part == self.open_until {
+            self.part = self.part.wrapping_sub(1);
+            return Ok(false);
+        }
         Ok(self.part < self.parts.len())
     }
 
     fn head(&self) -> Head<'_> {
         let (key, deletion, stat, _) = &self.parts[self.part];
         Head {
-            token: Token(i64::from(*key) / 2),
+            token: token(*key),
             key: std::slice::from_ref(key),
             deletion: *deletion,
             static_row: stat.as_deref().map(RowRef::trusted),
@@ -96,12 +138,13 @@ impl Cursor for Listed {
     }
 
     async fn next(&mut self) -> Result<bool> {
+        self.sought = None;
         self.piece = self.piece.wrapping_add(1);
         Ok(self.piece < self.parts[self.part].3.len())
     }
 
     fn fragment(&self) -> Fragment<'_> {
-        match &self.parts[self.part].3[self.piece] {
+        match self.sought.as_ref().unwrap_or_else(|| &self.parts[self.part].3[self.piece]) {
             Candidate::Row(clustering, row) => {
                 Fragment::Row { clustering, row: RowRef::trusted(row) }
             }
@@ -110,6 +153,126 @@ impl Cursor for Listed {
             }
         }
     }
+}
+
+/// Two keys each have the same.
+fn token(key: u8) -> Token {
+    Token(i64::from(key) / 2)
+}
+
+impl Candidate {
+    fn position(&self) -> &[u8] {
+        match self {
+            Candidate::Row(position, _) | Candidate::Change(position, _) => position,
+        }
+    }
+
+    fn timestamp(&self) -> i64 {
+        match self {
+            Candidate::Row(_, row) => RowRef::trusted(row).head().timestamp,
+            Candidate::Change(_, deletion) => deletion.timestamp,
+        }
+    }
+}
+
+impl Lane for Listed {
+    fn may_wait(&self, _: Step) -> bool {
+        self.habits.waits
+    }
+
+    fn unopened(&self) -> Option<TokenRange> {
+        let next = self.part.wrapping_add(1);
+        if next != self.open_until {
+            return None;
+        }
+        let first = token(self.parts.get(next)?.0);
+        let end = self.habits.cuts.iter().find(|cut| **cut > next).unwrap_or(&usize::MAX);
+        let last = token(self.parts[next..*end.min(&self.parts.len())].last()?.0);
+        Some(TokenRange { first, last })
+    }
+
+    fn unread(&self) -> Option<Extent<'_>> {
+        let (_, deletion, stat, pieces) = self.parts.get(self.part)?;
+        let is_plain = deletion.is_none() && stat.is_none();
+        if !(self.habits.defers && is_plain && self.piece == usize::MAX) {
+            return None;
+        }
+        let [near, far] =
+            [pieces.first(), pieces.last()].map(|piece| piece.map(Candidate::position));
+        Some(Extent { near: near.unwrap_or_default(), far: far.unwrap_or_default() })
+    }
+
+    fn newest(&self) -> i64 {
+        let pieces = self.parts.iter().flat_map(|part| &part.3).map(Candidate::timestamp);
+        let deleted = self.parts.iter().map(|part| part.1.timestamp);
+        let stat = self.parts.iter().filter_map(|part| part.2.as_deref());
+        let all =
+            pieces.chain(deleted).chain(stat.map(|row| RowRef::trusted(row).head().timestamp));
+        if self.habits.seekable { all.max().unwrap_or(i64::MIN) } else { i64::MAX }
+    }
+
+    async fn seek(&mut self, place: &[u8]) -> Result<bool> {
+        let pieces = &self.parts[self.part].3;
+        let in_force = |pieces: &[Candidate]| {
+            let changes = pieces.iter().rev().filter_map(|piece| match piece {
+                Candidate::Change(_, deletion) => Some(*deletion),
+                Candidate::Row(..) => None,
+            });
+            { changes }.next().unwrap_or(Deletion::NONE)
+        };
+        let is_passed = |piece: &&Candidate| match (self.reversed, piece) {
+            (false, Candidate::Row(at, _)) => at.as_slice() < place,
+            (false, Candidate::Change(at, _)) => at.as_slice() <= place,
+            (true, piece) => piece.position() >= place,
+        };
+        let passed = pieces.iter().take_while(is_passed).count();
+        let (before, after) = (in_force(&pieces[..=self.piece]), in_force(&pieces[..passed]));
+        assert!(passed > self.piece, "what was shown is passed");
+        self.piece = passed - 1;
+        if before == after {
+            return self.next().await;
+        }
+        self.sought = Some(Candidate::Change(place.to_vec(), after));
+        Ok(true)
+    }
+}
+
+fn any_habits() -> impl Strategy<Value = Habits> {
+    let cuts = prop::collection::btree_set(0..5usize, 0..3);
+    (any::<bool>(), any::<bool>(), any::<bool>(), cuts).prop_map(
+        |(waits, defers, seekable, cuts)| Habits {
+            waits,
+            defers,
+            seekable,
+            cuts: cuts.into_iter().collect(),
+        },
+    )
+}
+
+/// A part with long stretches, which are worth a seek.
+fn long_part() -> impl Strategy<Value = Part> {
+    let rows = prop::collection::btree_map(0..120u8, 1..9i64, 0..90);
+    let borders = prop::collection::btree_set(0..121u8, 0..5);
+    let times = prop::collection::vec(0..12i64, 5);
+    (prop::option::weighted(0.2, 1..12i64), rows, borders, times).prop_map(
+        |(deletion, rows, borders, times)| {
+            let borders: Vec<u8> = borders.into_iter().collect();
+            let ranges = borders.windows(2).zip(times).filter(|(_, t)| *t > 0);
+            let ranges = ranges.map(|(w, t)| (w[0], w[1], t)).collect();
+            Part { deletion: deletion.unwrap_or_default(), stat: None, rows, ranges }
+        },
+    )
+}
+
+/// Without the rows that what deletes them covers: a reader does not see whether they were passed over.
+fn uncovered(mut seen: Seen) -> Seen {
+    for (_, deleted, _, rows) in &mut seen {
+        rows.retain(|(_, timestamp, covering)| timestamp > covering && timestamp > deleted);
+        rows.iter_mut().for_each(|row| row.2 = 0);
+    }
+    // Whether a partition is there that says nothing is not known without reading it.
+    seen.retain(|(_, deleted, stat, rows)| *deleted > 0 || stat.is_some() || !rows.is_empty());
+    seen
 }
 
 fn any_part() -> impl Strategy<Value = Part> {
@@ -190,6 +353,38 @@ proptest! {
         let cursors = sources.iter().map(|source| listed(source, reversed));
         let merged = block_on(seen(&mut Merge::new(cursors, reversed))).expect("lists cannot fail");
         prop_assert_eq!(merged, expected(&sources, reversed));
+    }
+
+    #[test]
+    fn a_merge_of_lazy_lanes_shows_what_it_would_if_all_was_read(
+        sources in prop::collection::vec(
+            (prop::collection::btree_map(0..6u8, any_part(), 0..5), any_habits()), 0..5),
+        reversed: bool,
+    ) {
+        let cursors = sources.iter().map(|(source, habits)| lazy(source, reversed, habits.clone()));
+        let merged = block_on(seen(&mut Merge::new(cursors, reversed))).expect("lists cannot fail");
+        let all: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
+        prop_assert_eq!(uncovered(merged), uncovered(expected(&all, reversed)));
+    }
+
+    #[test]
+    fn covered_stretches_are_passed_over_and_nothing_else(
+        sources in prop::collection::vec((long_part(), 0..3i64, any::<bool>()), 1..5),
+        reversed: bool,
+    ) {
+        // Sources of different ages, as files are.
+        let aged = |(part, age, defers): (Part, i64, bool)| {
+            let older = |t: i64| if t == 0 { 0 } else { 1 + t.saturating_sub(1) / (1 << age) };
+            let rows = part.rows.into_iter().map(|(at, t)| (at, older(t))).collect();
+            let ranges = part.ranges.into_iter().map(|r| (r.0, r.1, older(r.2))).collect();
+            let part = Part { deletion: older(part.deletion), rows, ranges, ..part };
+            (BTreeMap::from([(1u8, part)]), Habits { defers, seekable: true, ..Habits::default() })
+        };
+        let sources: Vec<_> = sources.into_iter().map(aged).collect();
+        let cursors = sources.iter().map(|(source, habits)| lazy(source, reversed, habits.clone()));
+        let merged = block_on(seen(&mut Merge::new(cursors, reversed))).expect("lists cannot fail");
+        let all: Vec<_> = sources.into_iter().map(|(source, _)| source).collect();
+        prop_assert_eq!(uncovered(merged), uncovered(expected(&all, reversed)));
     }
 
     #[test]

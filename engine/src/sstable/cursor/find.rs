@@ -19,8 +19,8 @@ impl SstableCursor<'_> {
             return Ok(false);
         }
         if let Some(wide) = table.wide.find(token, key) {
-            let first = wide.first_block as usize;
-            self.run = Run { first, last: table.directory.run_end(first), root: Some(wide.root) };
+            let (first, last) = (wide.first_block as usize, wide.last_block as usize);
+            self.run = Run { first, last, root: Some(wide.root) };
             let number = match self.slice() {
                 Some(slice) => self.block_of(self.near_border(slice)).await?,
                 None => first,
@@ -54,7 +54,8 @@ impl SstableCursor<'_> {
 
     /// Finds the first partition of the scope at or above a token.
     pub(super) async fn find_from(&mut self, token: Token) -> Result<bool> {
-        let (mut low, mut high) = self.table.directory.candidates(token);
+        let (low, high) = self.table.directory.candidates(token);
+        let (mut low, mut high) = self.table.wide.narrow(token, low, high);
         // The last block that begins below the token, or the first of all.
         while low < high {
             let middle = low + (high - low).div_ceil(2);
@@ -85,7 +86,7 @@ impl SstableCursor<'_> {
     async fn begin_at(&mut self, number: usize, slots: Rc<Slots>, index: usize) -> Result<bool> {
         let (mut number, mut slots, mut index) = (number, slots, index);
         if index == slots.count() {
-            let last = self.table.directory.run_end(number);
+            let last = self.table.run_end(number);
             if last > number {
                 number = last;
                 slots = self.block(number).await?;
@@ -117,10 +118,10 @@ impl SstableCursor<'_> {
 
     /// The blocks of the partition with this head.
     fn run_of(&self, number: usize, slots: &Slots, head_at: usize) -> Run {
-        let directory = &self.table.directory;
-        let first = if head_at == 0 { directory.run_start(number) } else { number };
+        let table = &self.table;
+        let first = if head_at == 0 { table.run_start(number) } else { number };
         let is_last = Block::new(slots).end_of(head_at) == slots.count();
-        let last = if is_last { directory.run_end(number) } else { number };
+        let last = if is_last { table.run_end(number) } else { number };
         assert!(first <= number && number <= last, "a run holds the block that it was found in");
         let root = if last > first { self.table.wide.beginning_in(first) } else { None };
         Run { first, last, root: root.map(|wide| wide.root) }

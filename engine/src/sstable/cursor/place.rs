@@ -50,10 +50,11 @@ impl SstableCursor<'_> {
     /// The block of the run that holds the place, or would.
     pub(super) async fn block_of(&mut self, at: &[u8]) -> Result<usize> {
         let (first, last) = (self.run.first, self.run.last);
-        if at.is_empty() || first == last {
+        let [lowest, highest] = self.table.clusterings();
+        if at <= lowest || first == last {
             return Ok(first);
         }
-        if at.first() == Some(&AFTER) {
+        if at > highest || at.first() == Some(&AFTER) {
             return Ok(last);
         }
         let Some(mut node) = self.run.root else { return self.block_by_binary_search(at).await };

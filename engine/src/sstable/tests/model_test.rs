@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::Error;
 
-fn place() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn place() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(64..70u8, 0..4)
 }
 
@@ -22,7 +22,7 @@ fn ranges() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>, Deletion)>> {
     })
 }
 
-fn part() -> impl Strategy<Value = Part> {
+pub(super) fn part() -> impl Strategy<Value = Part> {
     let value = prop::collection::vec(any::<u8>(), 0..40);
     let rows = (1..9i64, value.clone()).prop_map(|(t, value)| row(t, &value));
     let few = prop::collection::btree_map(place(), rows.clone(), 0..6);
@@ -64,7 +64,7 @@ fn slices() -> impl Strategy<Value = Vec<Slice>> {
     prop_oneof![Just(vec![Slice::all()]), some, one]
 }
 
-fn codec() -> impl Strategy<Value = Codec> {
+pub(super) fn codec() -> impl Strategy<Value = Codec> {
     prop_oneof![Just(Codec::None), Just(Codec::Lz4), Just(Codec::Zstd(1))]
 }
 

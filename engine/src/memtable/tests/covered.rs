@@ -1,0 +1,156 @@
+//! Long deleted stretches of one partition: passed over, and nothing else with them.
+
+use super::*;
+use crate::cursor::Lane;
+use crate::limits::{COVERED_ROWS_MAX, LEAF_ENTRIES_MAX};
+
+const KEY: u8 = 1;
+
+fn place(at: u16) -> Vec<u8> {
+    at.to_be_bytes().to_vec()
+}
+
+fn change(memtable: &mut Memtable, fill: impl FnOnce(&mut MutationBuilder<'_>)) {
+    let mut record = Vec::new();
+    let table = TableId(Uuid::nil());
+    let mut m = MutationBuilder::begin(&mut record, table, token(KEY), &[KEY]);
+    fill(&mut m);
+    m.finish();
+    let mutation = MutationRef::of_trusted_record(&record).next().expect("one").expect("sound");
+    memtable.insert(&mutation);
+}
+
+fn put_rows(memtable: &mut Memtable, rows: impl IntoIterator<Item = u16>, timestamp: i64) {
+    change(memtable, |m| {
+        for at in rows {
+            let row = row_bytes(&RowHead::bare(timestamp), Some((1, 1)));
+            m.row(&place(at), |out| out.extend_from_slice(&row));
+        }
+    });
+}
+
+fn delete(memtable: &mut Memtable, start: u16, end: u16, timestamp: i64) {
+    let (start, end) = (&place(start), &place(end));
+    let deletion = deletion(timestamp);
+    change(memtable, |m| m.delete_range(&RangeTombstone { start, end, deletion }));
+}
+
+/// The rows that are not covered, and how many were shown in all; after `seek.0` fragments it seeks.
+fn live(
+    memtable: &Rc<RefCell<Memtable>>,
+    reversed: bool,
+    seek: Option<(usize, u16)>,
+) -> (Vec<u16>, usize) {
+    let slices = [Slice::all()];
+    let span = Span { scope: Scope::Key(token(KEY), &[KEY]), slices: &slices, reversed };
+    let mut cursor = MemtableCursor::new(memtable.clone(), span);
+    block_on(async {
+        assert!(cursor.next_partition().await.unwrap());
+        let (whole, mut in_force) = (cursor.head().deletion, Deletion::NONE);
+        let (mut rows, mut shown) = (Vec::new(), 0);
+        let mut moves = 0;
+        loop {
+            let moved = match seek {
+                Some((after, at)) if moves == after => cursor.seek(&place(at)).await.unwrap(),
+                _ => cursor.next().await.unwrap(),
+            };
+            if !moved {
+                return (rows, shown);
+            }
+            moves += 1;
+            match cursor.fragment() {
+                Fragment::Change { deletion, .. } => in_force = deletion,
+                Fragment::Row { clustering, row } => {
+                    shown += 1;
+                    if seen(row.bytes(), whole.max(in_force)).is_some() {
+                        rows.push(u16::from_be_bytes([clustering[0], clustering[1]]));
+                    }
+                }
+            }
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn what_is_newer_than_a_deletion_is_found_among_what_it_covers(
+        steps in prop::collection::vec((0..3000u16, 1..3000u16, 1..20i64, 0..5u8), 1..12),
+        reversed: bool,
+        seek in prop::option::of((0..30usize, 0..3000u16)),
+    ) {
+        let memtable = Rc::new(RefCell::new(Memtable::default()));
+        // Each row with its newest value, each stretch with what deletes it.
+        let mut rows: BTreeMap<u16, i64> = BTreeMap::new();
+        let mut deleted: Vec<(u16, u16, i64)> = Vec::new();
+        for (start, length, timestamp, kind) in steps {
+            let end = start.saturating_add(length).min(3000);
+            let table = &mut memtable.borrow_mut();
+            match kind {
+                0..3 => {
+                    let some = (start..end).step_by(usize::from(kind) * 3 + 1);
+                    put_rows(table, some.clone(), timestamp);
+                    for at in some {
+                        let newest = rows.entry(at).or_default();
+                        *newest = timestamp.max(*newest);
+                    }
+                }
+                3 => {
+                    delete(table, start, end, timestamp);
+                    deleted.push((start, end, timestamp));
+                }
+                _ => {
+                    change(table, |m| m.delete_partition(deletion(timestamp / 2)));
+                    deleted.push((0, 3000, timestamp / 2));
+                }
+            }
+        }
+        let is_live = |&(at, newest): &(&u16, &i64)| {
+            !deleted.iter().any(|(start, end, t)| (start..end).contains(&at) && newest <= t)
+        };
+        let mut expected: Vec<u16> = rows.iter().filter(is_live).map(|(at, _)| *at).collect();
+        if reversed {
+            expected.reverse();
+        }
+        prop_assert_eq!(&live(&memtable, reversed, None).0, &expected);
+        // A seek may stand behind what was shown already: then the rest is all that is left.
+        if let Some((after, at)) = seek {
+            let (got, _) = live(&memtable, reversed, Some((after, at)));
+            let tail = expected.iter().rev().take_while(|row| if reversed { **row < at } else { **row >= at });
+            let tail: Vec<u16> = tail.copied().collect();
+            prop_assert!(got.len() >= tail.len());
+            prop_assert!(got.iter().rev().take(tail.len()).eq(&tail));
+        }
+    }
+}
+
+/// A million rows behind one tombstone cost as many steps as a leaf has rows, in both directions.
+#[test]
+fn a_deleted_stretch_is_passed_over() {
+    let memtable = Rc::new(RefCell::new(Memtable::default()));
+    put_rows(&mut memtable.borrow_mut(), 0..20_000, 5);
+    delete(&mut memtable.borrow_mut(), 10, 19_990, 6);
+    put_rows(&mut memtable.borrow_mut(), [15_000], 7);
+    assert!(memtable.borrow().row_count() as usize > 18_000 - COVERED_ROWS_MAX, "they are there");
+    for reversed in [false, true] {
+        let (rows, shown) = live(&memtable, reversed, None);
+        assert_eq!(rows.len(), 21);
+        assert!(shown <= 21 + 3 * LEAF_ENTRIES_MAX, "{shown} rows were shown");
+    }
+}
+
+/// What a large row has got beside its base is as new as the row is.
+#[test]
+fn a_newer_part_of_a_large_row_is_found_among_what_a_deletion_covers() {
+    let memtable = Rc::new(RefCell::new(Memtable::default()));
+    put_rows(&mut memtable.borrow_mut(), 0..3000, 5);
+    let large = row_bytes(&RowHead::bare(5), Some((1, 40_000)));
+    change(&mut memtable.borrow_mut(), |m| {
+        m.row(&place(2500), |out| out.extend_from_slice(&large))
+    });
+    delete(&mut memtable.borrow_mut(), 0, 3000, 6);
+    put_rows(&mut memtable.borrow_mut(), [2500], 7);
+    for reversed in [false, true] {
+        assert_eq!(live(&memtable, reversed, None).0, [2500]);
+    }
+}

@@ -1,0 +1,360 @@
+//! What reads cost in device reads, counted: ranges over runs of parts, slices of wide partitions and of time series,
+//! and rows behind deleted stretches. Each question is asked of a shard that was just opened, so nothing is cached.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::mutation::{MutationBuilder, RangeTombstone};
+use model::options::KeyspaceOptions;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const KEY: i64 = 5;
+
+fn schema() -> Schema {
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .partition_key("k", CqlType::Bigint)
+        .and_then(|b| b.clustering("c", CqlType::Int, false))
+        .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
+    Schema::of_changes(changes).unwrap()
+}
+
+fn config() -> Config {
+    let log =
+        engine::commitlog::Config { segment_bytes: 4 << 20, ..engine::commitlog::Config::new(1) };
+    let shard_dir = layout::shard_dir(1, 0);
+    Config { shard_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 64 << 20 }
+}
+
+fn clustering(at: i32) -> Vec<u8> {
+    let mut out = Vec::new();
+    model::ordered::encode_component(&CqlType::Int, false, &at.to_be_bytes(), &mut out).unwrap();
+    out
+}
+
+/// A key is its own token.
+fn change(key: i64, fill: impl FnOnce(&mut MutationBuilder<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token(key), &key.to_be_bytes());
+    fill(&mut m);
+    m.finish();
+    out
+}
+
+fn rows(key: i64, rows: Range<i32>, timestamp: i64) -> Vec<u8> {
+    change(key, |m| {
+        for at in rows {
+            // What a compressor cannot take away.
+            let value = at.wrapping_mul(0x9E37_79B9_u32 as i32).to_be_bytes();
+            m.row(&clustering(at), |out| {
+                let cell = Cell::live(ColumnId(2), timestamp, &value);
+                RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+            });
+        }
+    })
+}
+
+fn delete(key: i64, rows: Range<i32>, timestamp: i64) -> Vec<u8> {
+    let (start, end) = (&clustering(rows.start), &clustering(rows.end));
+    let deletion = Deletion { timestamp, local_s: 1 };
+    change(key, |m| m.delete_range(&RangeTombstone { start, end, deletion }))
+}
+
+/// Opens the shard, with its log running.
+async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+async fn write(engine: &Engine, record: &[u8]) {
+    engine.write(record, 1).unwrap();
+    let mut done = Vec::new();
+    while done.is_empty() {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    assert!(done.iter().all(|(_, result)| result.is_ok()));
+}
+
+async fn flush(engine: &Engine) {
+    engine.flush_all(0, async || yield_now().await).await.unwrap();
+}
+
+/// A disk with a shard that these steps have filled.
+fn filled(fill: impl AsyncFnOnce(&Engine) + 'static) -> SimDisk {
+    let sim = SimDisk::new(1, Faults::default());
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+    let inner = exec.clone();
+    exec.run(async move {
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(&disk).await.unwrap();
+        Engine::create(&disk, &config()).await.unwrap();
+        fill(&*open(&disk, &inner).await).await;
+    })
+    .done();
+    sim
+}
+
+#[derive(Default)]
+struct Taken(Vec<(i64, i32)>);
+
+impl RowSink for Taken {
+    fn row(
+        &mut self,
+        p: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        _: Option<RowRef<'_>>,
+    ) -> Flow {
+        let mut at = Vec::new();
+        let mut reader = model::ordered::Reader::new(clustering.unwrap());
+        reader.component(&CqlType::Int, false, &mut at).unwrap();
+        let at = i32::from_be_bytes(at.try_into().unwrap());
+        self.0.push((i64::from_be_bytes(p.key.try_into().unwrap()), at));
+        Flow::More
+    }
+}
+
+/// One question: which rows, how many of them, from which end.
+#[derive(Clone)]
+struct Question {
+    partitions: Partitions,
+    slice: Slice,
+    limit: u64,
+    reversed: bool,
+}
+
+fn of_key(slice: Range<i32>, limit: u64, reversed: bool) -> Question {
+    let partitions = Partitions::Keys(vec![(Token(KEY), KEY.to_be_bytes().into())]);
+    let slice = Slice { start: clustering(slice.start), end: clustering(slice.end) };
+    Question { partitions, slice, limit, reversed }
+}
+
+impl Question {
+    fn command(&self) -> ReadCommand {
+        ReadCommand {
+            table: TABLE,
+            partitions: self.partitions.clone(),
+            slices: vec![self.slice.clone()],
+            reversed: self.reversed,
+            static_alone: false,
+            distinct: false,
+            filters: Vec::new(),
+            limits: Limits { rows: self.limit, ..Limits::none(1 << 20) },
+            resume: None,
+            now_s: 1,
+        }
+    }
+
+    /// The rows, and the device reads they cost a shard that was just opened and then written to.
+    fn ask(&self, sim: &SimDisk, written: Vec<Vec<u8>>) -> (Vec<(i64, i32)>, u64) {
+        let sim = sim.crash(1, Crash::Everything);
+        let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+        let (inner, question) = (exec.clone(), self.clone());
+        let answer = async move {
+            let engine = open(&disk, &inner).await;
+            for record in &written {
+                write(&engine, record).await;
+            }
+            let (mut taken, before) = (Taken::default(), sim.ops());
+            engine.read(&question.command(), &mut taken, yield_now).await.unwrap();
+            (taken.0, sim.ops() - before)
+        };
+        exec.run(answer).done()
+    }
+}
+
+fn list(rows: impl Iterator<Item = i32>) -> Vec<(i64, i32)> {
+    rows.map(|at| (KEY, at)).collect()
+}
+
+#[test]
+fn the_first_row_of_a_range_costs_a_read_however_many_pieces_there_are() {
+    let sim = filled(async |engine| {
+        for key in 0..100 {
+            write(engine, &rows(key * 10, 0..20, 1)).await;
+            flush(engine).await;
+        }
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 100);
+    });
+    for (first, limit, reads) in [(0, 1, 1), (500, 1, 1), (500, 30, 2)] {
+        let range = TokenRange { first: Token(first), last: Token::MAX };
+        let partitions = Partitions::Range(range);
+        let question = Question { partitions, slice: Slice::all(), limit, reversed: false };
+        let (rows, cost) = question.ask(&sim, Vec::new());
+        assert_eq!((rows[0], rows.len() as u64), ((first, 0), limit));
+        assert_eq!(cost, reads, "from {first}, {limit} rows");
+    }
+}
+
+#[test]
+fn a_slice_of_a_wide_partition_costs_a_path_through_its_index_and_a_block() {
+    const ROWS: i32 = 60_000;
+    let sim = filled(async |engine| {
+        for part in 0..30 {
+            write(engine, &rows(KEY, part * 2000..(part + 1) * 2000, 1)).await;
+        }
+        flush(engine).await;
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
+    });
+    for (start, end) in [(0, 10), (30_000, 30_010), (ROWS - 10, ROWS)] {
+        for reversed in [false, true] {
+            let (rows, cost) = of_key(start..end, 10, reversed).ask(&sim, Vec::new());
+            let mut wanted = list(start..end);
+            if reversed {
+                wanted.reverse();
+            }
+            assert_eq!(rows, wanted);
+            assert!(cost <= 4, "{cost} reads for {start}..{end}, {reversed}");
+        }
+    }
+    let (rows, cost) = of_key(0..i32::MAX, 1, true).ask(&sim, Vec::new());
+    assert_eq!(rows, list(ROWS - 1..ROWS));
+    assert!(cost <= 3, "{cost} reads for the last row");
+}
+
+#[test]
+fn a_slice_of_a_time_series_touches_the_windows_that_it_needs() {
+    let sim = filled(async |engine| {
+        for window in 0..30 {
+            write(engine, &rows(KEY, window * 1000..(window + 1) * 1000, i64::from(window))).await;
+            if window == 20 {
+                // It reaches over all of the next window, and none of its rows is there.
+                write(engine, &delete(KEY, 20_900..22_100, 20)).await;
+            }
+            flush(engine).await;
+        }
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 30);
+    });
+    // A window is a search over its seven blocks and one more where the slice ends.
+    for (slice, limit, reversed, wanted, most) in [
+        (29_500..i32::MAX, 10, false, list(29_500..29_510), 4),
+        (0..i32::MAX, 1, true, list(29_999..30_000), 1),
+        (0..i32::MAX, 1, false, list(0..1), 2),
+        (5_100..5_110, 100, false, list(5_100..5_110), 4),
+        (5_995..6_005, 100, true, list((5_995..6_005).rev()), 8),
+        (40_000..50_000, 1, false, Vec::new(), 0),
+        // The window is there, and the one before because of its deletion, which is older.
+        (21_500..21_505, 100, false, list(21_500..21_505), 8),
+        (20_890..21_005, 100, false, list((20_890..20_900).chain(21_000..21_005)), 8),
+    ] {
+        let (rows, cost) = of_key(slice.clone(), limit, reversed).ask(&sim, Vec::new());
+        assert_eq!(rows, wanted, "{slice:?} {reversed}");
+        println!("{slice:?} limit {limit} reversed {reversed}: {cost} reads");
+        assert!(cost <= most, "{cost} reads for {slice:?}, {reversed}");
+    }
+}
+
+/// The deletion is in a newer file, or in the memtable; of a stretch, or of all that was there.
+#[test]
+fn rows_behind_a_deleted_stretch_are_sought() {
+    const ROWS: i32 = 60_000;
+    let fill = async |engine: &Engine| {
+        for part in 0..30 {
+            write(engine, &rows(KEY, part * 2000..(part + 1) * 2000, 1)).await;
+        }
+        flush(engine).await;
+    };
+    let stretches = [delete(KEY, 0..ROWS - 10, 2), delete(KEY, 10..ROWS, 2)];
+    let whole = change(KEY, |m| m.delete_partition(Deletion { timestamp: 2, local_s: 1 }));
+    let newer = rows(KEY, ROWS..ROWS + 3, 3);
+    let in_memory = filled(fill);
+    for (stretch, reversed, wanted) in
+        [(0, false, list(ROWS - 10..ROWS)), (1, true, list((0..10).rev()))]
+    {
+        let question = of_key(0..i32::MAX, 10, reversed);
+        let (rows, cost) = question.ask(&in_memory, vec![stretches[stretch].clone()]);
+        assert_eq!(rows, wanted);
+        assert!(cost <= 10, "{cost} reads behind a stretch in memory, {reversed}");
+        let record = stretches[stretch].clone();
+        let on_disk = filled(async move |engine| {
+            fill(engine).await;
+            write(engine, &record).await;
+            flush(engine).await;
+        });
+        let (rows, cost) = question.ask(&on_disk, Vec::new());
+        assert_eq!(rows, wanted);
+        assert!(cost <= 10, "{cost} reads behind a stretch in a file, {reversed}");
+    }
+    let question = of_key(0..i32::MAX, 10, false);
+    let (rows, cost) = question.ask(&in_memory, vec![whole, newer]);
+    assert_eq!(rows, list(ROWS..ROWS + 3));
+    assert!(cost <= 10, "{cost} reads of a deleted partition");
+}
+
+/// Without a disk read and without a pause: otherwise `read_cached` says `WouldBlock`.
+#[test]
+fn rows_behind_a_stretch_that_is_deleted_in_memory_are_read_at_once() {
+    let sim = SimDisk::new(1, Faults::default());
+    let (disk, exec) = (Disk::Sim(sim), SimExec::new(1));
+    let inner = exec.clone();
+    exec.run(async move {
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(&disk).await.unwrap();
+        Engine::create(&disk, &config()).await.unwrap();
+        let engine = open(&disk, &inner).await;
+        for part in 0..20 {
+            write(&engine, &rows(KEY, part * 1000..(part + 1) * 1000, 1)).await;
+        }
+        write(&engine, &delete(KEY, 10..19_990, 2)).await;
+        write(&engine, &rows(KEY, 12_345..12_346, 3)).await;
+        for (slice, limit, reversed, wanted) in [
+            (10..20_000, 2, false, list([12_345, 19_990].into_iter())),
+            (0..19_990, 2, true, list([12_345, 9].into_iter())),
+        ] {
+            let mut taken = Taken::default();
+            let command = of_key(slice, limit, reversed).command();
+            let end = engine.read_cached(&command, &mut taken).unwrap();
+            assert_eq!(taken.0, wanted);
+            assert!(end.tombstones <= 4, "{} tombstones", end.tombstones);
+        }
+    })
+    .done();
+}
+
+/// A row that lies in many files, newest first: whole in some, of the others a file has one column.
+#[test]
+fn a_row_in_pieces_is_read_back_to_where_it_is_whole() {
+    const FILES: usize = 9;
+    for (whole, reads) in [(0, 1), (1, 3), (2, 3), (3, 7), (8, 9)] {
+        let sim = filled(async move |engine| {
+            for file in (0..FILES).rev() {
+                let timestamp = (FILES - file) as i64;
+                let record = change(KEY, |m| {
+                    m.row(&clustering(1), |out| {
+                        let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
+                        // The columns of a row that is not whole are those of another.
+                        let column = if file == whole { 2 } else { 9 };
+                        row.cell(&Cell::live(ColumnId(column), timestamp, b"v"));
+                    });
+                });
+                write(engine, &record).await;
+                flush(engine).await;
+            }
+            assert_eq!(engine.table_size(TABLE).unwrap().sstables, FILES as u64);
+        });
+        let mut question = of_key(0..0, 1, false);
+        question.slice = Slice::row(clustering(1));
+        let (rows, cost) = question.ask(&sim, Vec::new());
+        assert_eq!((rows, cost), (list(1..2), reads), "whole in file {whole}");
+    }
+}
