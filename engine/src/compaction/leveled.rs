@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 
 use model::{TokenRange, options};
 
-use super::piece::{Candidate, Run, free_runs};
+use super::piece::{Candidate, Run, free_runs_of};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
@@ -177,13 +177,8 @@ impl<'p> Levels<'p> {
                 is_apart
             });
         }
-        let mut level_0 = free_runs(pieces);
-        level_0.retain_mut(|run| {
-            run.pieces.retain(|index| pieces[*index].level == 0 || strays.contains(index));
-            run.bytes = run.pieces.iter().map(|&index| pieces[index].bytes).sum();
-            !run.pieces.is_empty()
-        });
-        level_0.sort_by_key(|run| (run.bytes, run.pieces[0]));
+        let low = |index: &usize| pieces[*index].level == 0 || strays.contains(index);
+        let level_0 = free_runs_of(pieces, (0..pieces.len()).filter(low));
         Levels { pieces, sorted, level_0 }
     }
 

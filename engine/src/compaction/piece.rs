@@ -104,15 +104,25 @@ pub(super) struct Run {
 
 /// The runs of which no piece is busy, smallest first.
 pub(super) fn free_runs(pieces: &[Candidate]) -> Vec<Run> {
-    let mut runs = all_runs(pieces);
+    free_runs_of(pieces, 0..pieces.len())
+}
+
+/// Of the runs that these pieces make those of which none is busy, smallest first.
+pub(super) fn free_runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
+    let mut runs = runs_of(pieces, of);
     runs.retain(|run| run.pieces.iter().all(|&index| !pieces[index].busy));
     runs
 }
 
 /// All runs, smallest first.
 pub(super) fn all_runs(pieces: &[Candidate]) -> Vec<Run> {
+    runs_of(pieces, 0..pieces.len())
+}
+
+fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
     let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
-    for (index, piece) in pieces.iter().enumerate() {
+    for index in of {
+        let piece = &pieces[index];
         let empty = || Run {
             pieces: Vec::new(),
             bytes: 0,

@@ -102,8 +102,13 @@ fn world(text: &str) -> World {
                 world.facts = facts;
             }
             name => {
-                world.names.push(name.trim_end_matches(':').to_owned());
-                world.pieces.push(piece(world.pieces.len(), &words[1..]));
+                // `a*33:` are 33 pieces.
+                let (name, count) =
+                    name.trim_end_matches(':').split_once('*').unwrap_or((name, "1"));
+                for _ in 0..count.parse().expect("a number") {
+                    world.names.push(name.trim_end_matches(':').to_owned());
+                    world.pieces.push(piece(world.pieces.len(), &words[1..]));
+                }
             }
         }
     }
