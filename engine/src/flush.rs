@@ -54,6 +54,10 @@ impl Engine {
         if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
             target.remove().await?;
         }
+        // A reader that still goes through it frees it then.
+        if let Some(memtable) = Rc::into_inner(layer.memtable) {
+            memtable.into_inner().free(pause).await;
+        }
         result.map(drop)
     }
 

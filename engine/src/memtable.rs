@@ -38,6 +38,8 @@ use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;
+/// Leaves of a list that are freed between two pauses.
+const LEAVES_FREED_AT_ONCE: usize = 256;
 
 /// The rows of one table that are in no sstable yet.
 #[derive(Debug, Default)]
@@ -120,6 +122,24 @@ impl Memtable {
     /// Nothing here is newer than this; `None` if nothing is here. Microseconds.
     pub fn newest(&self) -> Option<i64> {
         self.newest
+    }
+
+    /// Gives its memory back in pieces, with pauses: all at once, a million partitions take some 100 ms.
+    pub(crate) async fn free(self, pause: &impl AsyncFn()) {
+        let Memtable { arena, directory, slabs, .. } = self;
+        for slab in slabs {
+            for partition in slab {
+                if let Rows::Many(rows) = partition.rows {
+                    free_leaves(*rows, pause).await;
+                }
+            }
+            pause().await;
+        }
+        free_leaves(directory, pause).await;
+        for chunk in arena.into_chunks() {
+            drop(chunk);
+            pause().await;
+        }
     }
 
     /// Takes in one partition's change.
@@ -319,6 +339,15 @@ impl Memtable {
         assert!(oldest <= newest, "the oldest is not newer than the newest");
         self.newest = Some(self.newest.map_or(newest, |other| other.max(newest)));
         self.oldest = Some(self.oldest.map_or(oldest, |other| other.min(oldest)));
+    }
+}
+
+async fn free_leaves<E: Entry>(leaves: Leaves<E>, pause: &impl AsyncFn()) {
+    for (number, leaf) in leaves.into_leaves().enumerate() {
+        drop(leaf);
+        if number % LEAVES_FREED_AT_ONCE == LEAVES_FREED_AT_ONCE - 1 {
+            pause().await;
+        }
     }
 }
 

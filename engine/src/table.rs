@@ -12,7 +12,9 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::mutation::MutationRef;
 use model::schema::{self, ColumnDrops};
@@ -40,7 +42,8 @@ pub(crate) type Lanes = Rc<[Rc<[FilePart]>]>;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Shared within the shard, so that a read does not touch a counter that other cores touch.
-    definition: RefCell<Rc<schema::Table>>,
+    /// Shared with the schema, and so with all shards: 10,000 tables have one definition each, not one a shard.
+    definition: RefCell<Rc<Definition>>,
     /// What the definition's dropped columns took with them.
     drops: RefCell<Rc<ColumnDrops>>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
@@ -134,11 +137,24 @@ impl View {
     }
 }
 
+/// What the schema says of a table: the schema's own value, counted here without atomics.
+#[derive(Debug)]
+pub(crate) struct Definition(Arc<schema::Table>);
+
+impl Deref for Definition {
+    type Target = schema::Table;
+
+    #[inline]
+    fn deref(&self) -> &schema::Table {
+        &self.0
+    }
+}
+
 impl Table {
     /// A table without data.
-    pub(crate) fn new(definition: &schema::Table) -> Self {
+    pub(crate) fn new(definition: &Arc<schema::Table>) -> Self {
         Table {
-            definition: RefCell::new(Rc::new(definition.clone())),
+            definition: RefCell::new(Rc::new(Definition(definition.clone()))),
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
@@ -155,7 +171,7 @@ impl Table {
 
     /// A table that is one memtable and nothing else.
     pub(crate) fn of_memtable(memtable: Memtable, definition: &schema::Table) -> Self {
-        let table = Table::new(definition);
+        let table = Table::new(&Arc::new(definition.clone()));
         let memtable = Rc::new(RefCell::new(memtable));
         let layer = Layer { memtable, since: Position::ZERO, until: Position::ZERO, sealed: false };
         table.layers.borrow_mut().push(layer);
@@ -164,7 +180,7 @@ impl Table {
 
     /// What the schema says of it.
     #[inline]
-    pub(crate) fn definition(&self) -> Rc<schema::Table> {
+    pub(crate) fn definition(&self) -> Rc<Definition> {
         self.definition.borrow().clone()
     }
 
@@ -175,11 +191,15 @@ impl Table {
     }
 
     /// The schema says something else now.
-    pub(crate) fn set_definition(&self, definition: &schema::Table) {
-        assert_eq!(self.definition.borrow().id, definition.id, "a table keeps its id");
-        let same = **self.definition.borrow() == *definition;
-        if !same {
-            *self.definition.borrow_mut() = Rc::new(definition.clone());
+    pub(crate) fn set_definition(&self, definition: &Arc<schema::Table>) {
+        let before = self.definition();
+        assert_eq!(before.id, definition.id, "a table keeps its id");
+        // A change of the schema leaves the other tables' definitions as they are: nothing to compare.
+        if Arc::ptr_eq(&before.0, definition) {
+            return;
+        }
+        *self.definition.borrow_mut() = Rc::new(Definition(definition.clone()));
+        if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
         }
     }

@@ -71,7 +71,7 @@ impl Tables {
 
 /// The tables of a schema, each with the data that it had.
 pub(crate) fn tables_of(schema: &Schema, before: &TableMap) -> TableMap {
-    let mut tables = TableMap::default();
+    let mut tables = TableMap::with_capacity_and_hasher(before.len() + 1, Default::default());
     for definition in schema.tables() {
         let table = match before.get(&definition.id) {
             Some(table) => {
@@ -83,4 +83,46 @@ pub(crate) fn tables_of(schema: &Schema, before: &TableMap) -> TableMap {
         tables.insert(definition.id, table);
     }
     tables
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::options::KeyspaceOptions;
+    use model::schema::{SchemaChange, TableBuilder};
+    use model::{CqlType, Schema};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn schema(tables: u128) -> Schema {
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+        let table = |n: u128| {
+            let builder = TableBuilder::new("ks", &format!("t{n}"), TableId(Uuid::from_u128(n)));
+            let built = builder.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
+            SchemaChange::CreateTable(Box::new(built.unwrap()))
+        };
+        Schema::of_changes([keyspace].into_iter().chain((1..=tables).map(table))).unwrap()
+    }
+
+    /// Each shard had a copy of each definition, and compared them all at each change of the schema.
+    #[test]
+    fn definitions_are_the_schemas_own() {
+        let two = schema(2);
+        let shard = Tables::new(tables_of(&two, &TableMap::default()), Vec::new());
+        let definition = |n| shard.get(TableId(Uuid::from_u128(n))).unwrap().definition();
+        let kept = definition(1);
+        let is_same = |table: &Arc<model::schema::Table>| {
+            std::ptr::eq(&**definition(table.id.0.as_u128()), &**table)
+        };
+        assert!(two.tables().all(is_same));
+        assert!(shard.follow(&two.clone()).is_empty());
+        assert!(Rc::ptr_eq(&kept, &definition(1)), "what did not change was left alone");
+        let three = schema(3);
+        assert!(shard.follow(&three).is_empty());
+        assert!(three.tables().all(is_same));
+        assert_eq!(shard.follow(&schema(1)).len(), 2);
+    }
 }

@@ -37,14 +37,14 @@ use crate::layout;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::sstable::{SstableId, WrittenSstable};
-use crate::table::{Table, View};
+use crate::table::{Definition, Table, View};
 
 /// A merge that goes on.
 pub(super) struct RunningMerge<'m, P> {
     engine: &'m Engine,
     table: &'m Table,
     /// As it was when the merge began.
-    definition: Rc<schema::Table>,
+    definition: Rc<Definition>,
     epoch: u64,
     /// The level of what comes out.
     level: u8,

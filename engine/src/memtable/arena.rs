@@ -59,6 +59,11 @@ impl Arena {
         &mut self.chunks[handle.chunk as usize][handle.offset as usize..][..count]
     }
 
+    /// The chunks, to be freed one by one.
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Box<[u8]>> {
+        self.chunks.into_iter()
+    }
+
     /// Memory held, used or not.
     #[inline]
     pub(super) fn bytes(&self) -> usize {

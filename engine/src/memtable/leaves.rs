@@ -220,6 +220,11 @@ impl<E: Entry> Leaves<E> {
         assert_eq!(self.prefixes.len(), self.leaves.len(), "each leaf has its prefix");
     }
 
+    /// The leaves, to be freed one by one.
+    pub(super) fn into_leaves(self) -> impl ExactSizeIterator<Item = Vec<E>> {
+        self.leaves.into_iter()
+    }
+
     fn leaf_bytes(&self, leaf: usize) -> usize {
         self.leaves[leaf].capacity() * size_of::<E>()
     }

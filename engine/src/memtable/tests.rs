@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
+use crate::limits::ARENA_CHUNK_BYTES_MAX;
 
 /// One change to one partition.
 #[derive(Clone, Debug)]
@@ -353,6 +354,25 @@ fn a_tombstone_that_comes_behind_the_cursor_is_shown() {
             assert!(matches!(cursor.fragment(), Fragment::Row { .. }));
         }
     }
+}
+
+/// Freed at once, a large memtable kept the core for 100 ms.
+#[test]
+fn memory_is_given_back_with_pauses() {
+    let mut memtable = Memtable::default();
+    (0..250).for_each(|key| insert(&mut memtable, &(key, (0..80).map(|at| row(at, 1)).collect())));
+    let mut record = Vec::new();
+    for token in 0..20_000i64 {
+        record.clear();
+        let mut m = MutationBuilder::begin(&mut record, TableId(Uuid::nil()), Token(token), b"k");
+        m.row(&[], |out| out.extend_from_slice(&row_bytes(&RowHead::bare(1), Some((1, 200)))));
+        m.finish();
+        memtable.insert(&MutationRef::of_record(&record).next().unwrap().unwrap());
+    }
+    let pauses = std::cell::Cell::new(0);
+    let chunks = memtable.bytes() / ARENA_CHUNK_BYTES_MAX;
+    block_on(memtable.free(&async || pauses.set(pauses.get() + 1)));
+    assert!(pauses.get() > 20_000 / SLAB_PARTITIONS + chunks / 2, "{} pauses", pauses.get());
 }
 
 /// One element after the other appended to a map: each used to cost the whole row, 5 GB for these.
