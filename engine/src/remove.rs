@@ -88,9 +88,11 @@ impl Engine {
 
     /// Removes the directory of a table that is gone, if no shard has a file there any more.
     async fn remove_table_dir(&self, dir: &RelPath) -> Result<()> {
-        let is_empty = self.disk.exists(dir).await? && self.disk.list(dir).await?.is_empty();
-        if !is_empty {
-            return Ok(());
+        match self.disk.list(dir).await {
+            Ok(names) if names.is_empty() => {}
+            // Another shard still has a file there, or was faster.
+            Ok(_) | Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
         }
         match self.disk.rmdir(dir).await {
             // Another shard has removed it, or still writes a file of the table that it is about to hear is gone.

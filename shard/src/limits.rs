@@ -78,6 +78,8 @@ pub const READ_SLICE: Duration = Duration::from_micros(200);
 /// What one core reads for another at a time, in bytes of rows as they are stored: the most that a read of any length
 /// has on its way between two cores, beside one row that is longer. As much as a page has.
 pub const PIECE_BYTES: u64 = 1 << 20;
+/// As much in rows: giving them to a client is one step.
+pub const PIECE_ROWS: u64 = 2000;
 /// The least that each of many owners is asked for.
 pub const PIECE_BYTES_MIN: u64 = 64 << 10;
 

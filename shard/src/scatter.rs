@@ -17,7 +17,7 @@ use std::iter::Peekable;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 use model::{RowRef, Token, TokenRange};
 
-use crate::limits::{PIECE_BYTES, PIECE_BYTES_MIN};
+use crate::limits::{PIECE_BYTES, PIECE_BYTES_MIN, PIECE_ROWS};
 use crate::owner::{ShardId, Sharder};
 use crate::page::{Entries, Page, Place};
 
@@ -162,6 +162,7 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
         let bytes = (PIECE_BYTES / parts.len().max(1) as u64).max(PIECE_BYTES_MIN);
         for (_, part) in &mut parts {
             part.limits.page_bytes = part.limits.page_bytes.min(bytes);
+            part.limits.page_rows = part.limits.page_rows.min(PIECE_ROWS);
         }
         parts
     }
@@ -230,6 +231,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
             self.parts.front().filter(|_| rows.min(page_rows).min(page_bytes) > 0)?;
         let mut piece = ReadCommand { partitions: Partitions::Range(*part), ..self.left.clone() };
         piece.limits.page_bytes = page_bytes.min(PIECE_BYTES);
+        piece.limits.page_rows = page_rows.min(PIECE_ROWS);
         Some((*owner, piece))
     }
 

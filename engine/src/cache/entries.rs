@@ -109,7 +109,8 @@ impl Entries {
     /// Place for so many blocks.
     pub(super) fn new(entries_max: usize) -> Entries {
         Entries {
-            table: HashTable::with_capacity(entries_max),
+            // Twice as many: names that left would else make it tidy up all it holds at once.
+            table: HashTable::with_capacity(2 * entries_max),
             chunks: Vec::new(),
             free: NOWHERE,
             files: HashMap::with_hasher(FixedState::default()),

@@ -22,7 +22,6 @@ use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
-use crate::limits::FILTER_PIECE_BYTES;
 use crate::planted::{Bug, planted};
 
 /// What the manifest knows of a file.
@@ -373,13 +372,10 @@ impl Sections<'_> {
     async fn read_filter(&self, footer: &Footer, tokens: TokenRange) -> Result<FileFilter> {
         let section = footer.filter;
         let is_in_pieces = footer.needs & NEEDS_FILTER_PIECES != 0;
-        let is_small = section.bytes as usize <= 2 * FILTER_PIECE_BYTES;
-        if !is_in_pieces && !is_small && !self.cache.has_space_for_index(section.bytes.into()) {
-            return Ok(FileFilter::Whole(Filter::default()));
-        }
         let raw = self.read(section, Kind::Filter).await?;
         let refused = |what| corrupt(self.file, section.offset, what);
         if !is_in_pieces {
+            // A small one, or one of an earlier build: without it each read would ask the file.
             return Filter::decode(&raw).map(FileFilter::Whole).map_err(refused);
         }
         let mut pieces = FilterPieces::decode(&raw, section.offset).map_err(refused)?;
