@@ -60,6 +60,19 @@ pub(crate) fn lives(output: &str, power_cuts: u64, kills: u64) -> Result<u64, St
     }
 }
 
+/// The number of requests that were drawn against whole nodes; an error if they are fewer than were asked for.
+pub(crate) fn fuzzed_requests(output: &str, requests: u64) -> Result<u64, String> {
+    let drawn = output.lines().find_map(|line| {
+        let (drawn, rest) = line.trim().split_once(" requests, ")?;
+        rest.ends_with(", 0 deaths").then(|| drawn.parse::<u64>().ok())?
+    });
+    match drawn {
+        Some(drawn) if drawn >= requests => Ok(drawn),
+        Some(drawn) => Err(format!("{drawn} requests, and not {requests}")),
+        None => Err("it does not say `N requests, ..., 0 deaths`".to_owned()),
+    }
+}
+
 /// The number of planted bugs that were caught, by stories of the files (`story`) and by whole
 /// shards (`seed`) together; an error if either caught fewer than its least.
 pub(crate) fn planted(output: &str, by_stories: u64, by_shards: u64) -> Result<u64, String> {
@@ -112,6 +125,11 @@ mod tests {
         let renamed = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
         assert!(lives(renamed, 1000, 0).is_err(), "a renamed test lives through nothing");
         assert!(lives("simulator: 1000 power cuts, seeds from 7\n", 1, 0).is_err());
+        let drawn =
+            "10000 requests, 2770 of them answered by something else than an error, 0 deaths";
+        assert_eq!(fuzzed_requests(drawn, 10_000), Ok(10_000));
+        assert!(fuzzed_requests(drawn, 10_001).is_err());
+        assert!(fuzzed_requests("10000 requests, 1 deaths", 1).is_err());
         assert!(lives("simulator: many power cuts, 1 kills, seeds from 7\n", 1, 0).is_err());
     }
 

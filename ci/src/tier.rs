@@ -29,6 +29,9 @@ const PROGRAMS: [&str; 4] = ["messina", "messina-admin", "messina-load", "messin
 /// Seconds of each fuzz target in `full`.
 pub(crate) const FUZZ_SECONDS: u64 = 5;
 
+/// Requests that `night` draws against whole nodes.
+const FUZZED_REQUESTS_OF_NIGHT: u64 = 10_000_000;
+
 /// What a tier spends on the steps that have no natural end.
 struct Effort {
     clients: Choice<'static>,
@@ -64,6 +67,22 @@ pub(crate) fn full(repository: &Repository, report: &mut Report) {
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
     everything(repository, report, &NIGHT);
     attacks(repository, report);
+    node_fuzz(repository, report, FUZZED_REQUESTS_OF_NIGHT);
+}
+
+/// So many requests that are drawn, against whole nodes on the simulated disk: ten million without a death.
+fn node_fuzz(repository: &Repository, report: &mut Report, requests: u64) {
+    let rerun = format!(
+        "MESSINA_FUZZ_REQUESTS={requests} cargo test --release --package messina-server --test node_fuzz"
+    );
+    report.step("node fuzz", &rerun, |log| {
+        let arguments = ["test", "--release", "--package", "messina-server", "--test", "node_fuzz"];
+        let mut command = repository.cargo(&arguments);
+        command.args(["--", "--show-output"]).env("MESSINA_FUZZ_REQUESTS", requests.to_string());
+        command.env_remove("MESSINA_FUZZ_SEED");
+        let output = log.output(&mut command, 2 * COMMAND_LIMIT)?;
+        evidence::fuzzed_requests(&output, requests).map(Done::Passed).map_err(Failure::from)
+    });
 }
 
 /// What clients can do to a small node that takes tens of seconds; the rest of it is among all tests.

@@ -129,6 +129,7 @@ impl Database {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());
                 let bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
+                plan.timeout(&bindings)?;
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record)?;
                 self.ids = ids;
                 self.apply(&record);

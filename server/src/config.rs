@@ -27,7 +27,7 @@ use quantity::Bytes;
 use crate::limits::{
     COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, REQUEST_TIMEOUT_MIN, SHARD_MEMORY_BYTES_MIN,
 };
-use crate::timeouts::Timeouts;
+use crate::timeouts::{Timeouts, TombstoneThresholds};
 
 /// Everything the server can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// How many tombstones a read may pass.
+    pub(crate) tombstones: TombstoneThresholds,
 }
 
 /// What a source said; `None` leaves it to the next.
@@ -79,6 +81,8 @@ struct Choices {
     range_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     auto_snapshot: Option<bool>,
+    tombstone_warn: Option<usize>,
+    tombstone_failure: Option<usize>,
 }
 
 /// A configuration, and what its owner should know about it.
@@ -146,7 +150,11 @@ fn with_defaults(
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
     let batch = batch::thresholds(&choices);
-    let default = Timeouts::default();
+    let (default, default_tombstones) = (Timeouts::default(), TombstoneThresholds::default());
+    let tombstones = TombstoneThresholds {
+        warn: choices.tombstone_warn.map_or(default_tombstones.warn, |n| n as u64),
+        failure: choices.tombstone_failure.map_or(default_tombstones.failure, |n| n as u64),
+    };
     let timeouts = Timeouts {
         read: choices.read_timeout.unwrap_or(default.read),
         range: choices.range_timeout.unwrap_or(default.range),
@@ -169,6 +177,7 @@ fn with_defaults(
         batch,
         timeouts,
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
+        tombstones,
     };
     config.validate(machine)?;
     if !listen.is_loopback() {
@@ -287,6 +296,8 @@ impl Display for Config {
         writeln!(f, "read_request_timeout: {}ms", self.timeouts.read.as_millis())?;
         writeln!(f, "rpc_address: {}", self.listen)?;
         writeln!(f, "shards: {}", self.shards)?;
+        writeln!(f, "tombstone_failure_threshold: {}", self.tombstones.failure)?;
+        writeln!(f, "tombstone_warn_threshold: {}", self.tombstones.warn)?;
         let partitions = self.batch.unlogged_partitions;
         writeln!(f, "unlogged_batch_across_partitions_warn_threshold: {partitions}")?;
         write!(f, "write_request_timeout: {}ms", self.timeouts.write.as_millis())

@@ -90,6 +90,13 @@ pub(crate) const READ_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const RANGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A write, unless configured: Cassandra's default of `write_request_timeout`.
 pub(crate) const WRITE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Tombstones that a page of a read passes before its client is warned, unless configured: Cassandra's default of
+/// `tombstone_warn_threshold`.
+pub(crate) const TOMBSTONE_WARN_THRESHOLD: u64 = 1000;
+/// Tombstones that a page of a read passes before it ends with READ_FAILURE, unless configured: Cassandra's default of
+/// `tombstone_failure_threshold`.
+pub(crate) const TOMBSTONE_FAILURE_THRESHOLD: u64 = 100_000;
+
 /// The shortest time-out that can be configured, as in Cassandra.
 pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 

@@ -37,10 +37,12 @@ use crate::seal::Seal;
 use crate::service::{Outcome, Service};
 use crate::session::{ConnectionId, Session, Stage};
 use crate::system::{self, Node};
-use crate::timeouts::Timeouts;
+use crate::timeouts::{Timeouts, TombstoneThresholds};
 
 /// Bytes of a core's prepared statements.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
+/// Tombstones that end a read: few, so that a test comes to them.
+const TOMBSTONES_MAX: u64 = 5000;
 /// What requests may take: a slow machine changes no test.
 const LONG: Duration = Duration::from_secs(3600);
 /// Turns in which nothing is answered after which a client's request is taken for lost.
@@ -165,7 +167,8 @@ impl ManualServer {
         self.node.shards().iter().map(|shard| shard.engine().stats().rows_read).sum()
     }
 
-    /// Takes whole frames from a client and begins their requests.
+    /// Takes whole frames from a client and begins their requests. One that is malformed is left out: its connection
+    /// refuses it.
     #[inline]
     pub fn take(&mut self, client: ClientId, mut input: &[u8]) {
         let ManualClient { session, shard, reader, writer, waiting } = &mut self.clients[client.0];
@@ -178,7 +181,7 @@ impl ManualServer {
                 Arrival::Starved => return,
                 other => panic!("the frames are well-formed: {other:?}"),
             };
-            let request = Request::decode(&header, body).expect("the requests are well-formed");
+            let Ok(request) = Request::decode(&header, body) else { continue };
             let outcome = writer.frame(|out| executor.request(session, &header, &request, out));
             *waiting += usize::from(outcome == Outcome::Later);
         }
@@ -293,6 +296,7 @@ fn settings() -> Settings {
         shard_aware_port: None,
         prepared_bytes_max: PREPARED_BYTES_MAX,
         batch,
+        tombstones: TombstoneThresholds { failure: TOMBSTONES_MAX, ..Default::default() },
         timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
         auto_snapshot: true,
         all: Vec::new(),

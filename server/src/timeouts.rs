@@ -1,10 +1,13 @@
-//! How long requests may take: the settings of Cassandra that name it.
+//! How long requests may take, and how many tombstones a read may pass: the settings of Cassandra that name it.
 
 use std::time::Duration;
 
 use model::read::Partitions;
 
-use crate::limits::{RANGE_REQUEST_TIMEOUT, READ_REQUEST_TIMEOUT, WRITE_REQUEST_TIMEOUT};
+use crate::limits::{
+    RANGE_REQUEST_TIMEOUT, READ_REQUEST_TIMEOUT, TOMBSTONE_FAILURE_THRESHOLD,
+    TOMBSTONE_WARN_THRESHOLD, WRITE_REQUEST_TIMEOUT,
+};
 
 /// The time that each kind of request may take, unless its statement says another by `USING TIMEOUT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,5 +37,20 @@ impl Timeouts {
             Partitions::Keys(_) => self.read,
             Partitions::Range(_) => self.range,
         }
+    }
+}
+
+/// From when on a page of a read is warned of, and ends, for the tombstones that it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TombstoneThresholds {
+    /// More than so many are told to the client: `tombstone_warn_threshold`.
+    pub(crate) warn: u64,
+    /// More than so many end the read: `tombstone_failure_threshold`.
+    pub(crate) failure: u64,
+}
+
+impl Default for TombstoneThresholds {
+    fn default() -> TombstoneThresholds {
+        TombstoneThresholds { warn: TOMBSTONE_WARN_THRESHOLD, failure: TOMBSTONE_FAILURE_THRESHOLD }
     }
 }

@@ -14,6 +14,7 @@ pub mod metadata;
 pub mod option;
 pub mod result;
 pub mod session;
+mod warning;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use error::{Failure, Tally};
 pub use event::{Event, SchemaEvent, SchemaTarget};
 pub use metadata::{ColumnSpec, Columns};
 pub use result::{Description, OpenRows, PreparedResult};
+pub use warning::add_warning;
 
 use super::header::{Direction, Flags, Header, Opcode, Version, patch_length};
 use super::writer;

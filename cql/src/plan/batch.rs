@@ -4,10 +4,11 @@
 //! is warned of and then refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Table, Token};
 
-use super::record::{Records, Scratch, timestamp};
+use super::record::{Records, Scratch, timeout, timestamp};
 use super::write::WritePlan;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -24,11 +25,18 @@ pub struct BatchPlan {
     pub kind: BatchKind,
     /// `USING TIMESTAMP` of the whole.
     pub timestamp: Option<Term>,
+    /// `USING TIMEOUT` of the whole.
+    pub timeout: Option<Term>,
     /// The statements of the batch, in their order.
     pub writes: Vec<WritePlan>,
 }
 
 impl BatchPlan {
+    /// How long the batch says that it may take.
+    pub fn timeout(&self, bindings: &Bindings<'_>) -> Result<Option<Duration>> {
+        timeout(self.timeout.as_ref(), bindings)
+    }
+
     /// Appends the mutations of all statements and adds them to `size`.
     pub fn bind_write(
         &self,

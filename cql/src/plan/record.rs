@@ -7,6 +7,7 @@ use model::limits::MUTATION_BYTES_MAX;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
+use crate::literal::Duration;
 use crate::restrict::RowKey;
 
 /// Where a statement's mutations go: one record. `of` hears each token, so that a batch knows whether
@@ -50,6 +51,33 @@ pub(super) fn timestamp(term: &Term, bindings: &Bindings<'_>) -> Result<i64> {
             Ok(timestamp)
         }
     }
+}
+
+/// The value of a `USING TIMEOUT`, in the words of ScyllaDB where it is none.
+pub(super) fn timeout(
+    term: Option<&Term>,
+    bindings: &Bindings<'_>,
+) -> Result<Option<std::time::Duration>> {
+    let Some(term) = term else { return Ok(None) };
+    let value = term.eval(bindings)?;
+    let bytes = match &value {
+        Evaluated::Unset => return Ok(None),
+        Evaluated::Null => return Err(Error::invalid("Timeout value cannot be null")),
+        Evaluated::Bytes(bytes) => bytes,
+    };
+    let time =
+        Duration::from_bytes(bytes).ok_or_else(|| Error::invalid("Invalid timeout value"))?;
+    if time.months != 0 || time.days != 0 {
+        return Err(Error::invalid("Timeout values cannot be expressed in days/months"));
+    }
+    if time.nanos % 1_000_000 != 0 {
+        return Err(Error::invalid(
+            "Timeout values cannot have granularity finer than milliseconds",
+        ));
+    }
+    let nanos = u64::try_from(time.nanos);
+    let nanos = nanos.map_err(|_| Error::invalid("Timeout values must be non-negative"))?;
+    Ok(Some(std::time::Duration::from_nanos(nanos)))
 }
 
 /// Refuses a write that has become larger than any log takes.

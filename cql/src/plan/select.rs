@@ -1,11 +1,13 @@
 //! `SELECT` as a plan: which rows, in which order, how many, and what of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::read::{Limits, Partitions, Slice};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
 use super::page::{PagingState, check_resume};
+use super::record::timeout;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Selection, Term};
@@ -50,6 +52,8 @@ pub struct SelectPlan {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
+    /// `USING TIMEOUT d`: how long it may take.
+    pub timeout: Option<Term>,
     /// Whether values of the table may be stored in a form of before.
     pub has_old_form: bool,
 }
@@ -72,6 +76,8 @@ pub struct BoundRead {
     pub encoder_limit: u64,
     /// Whether the read goes on by itself until nothing is left: the result has no pages.
     pub reads_all: bool,
+    /// How long the statement says that it may take.
+    pub timeout: Option<Duration>,
     /// Bytes of the answer after which its page ends; the largest number if it has no pages.
     pub page_answer_bytes: usize,
 }
@@ -112,6 +118,7 @@ impl SelectPlan {
             command: None,
             encoder_limit: limit,
             reads_all: gathers,
+            timeout: timeout(self.timeout.as_ref(), bindings)?,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
         };
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };

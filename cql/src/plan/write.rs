@@ -11,6 +11,7 @@
 //! shard gets which mutation (`shard/src/router.rs` splits the record).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::cell::{Deletion, Expiry, Life};
 use model::limits::TTL_S_MAX;
@@ -19,7 +20,7 @@ use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
-use super::record::{Records, Scratch, check_bytes, timestamp};
+use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
@@ -61,6 +62,8 @@ pub struct WritePlan {
     pub timestamp: Option<Term>,
     /// `USING TTL n`: time to live in seconds.
     pub ttl: Option<Term>,
+    /// `USING TIMEOUT d`: how long it may take.
+    pub timeout: Option<Term>,
 }
 
 impl WritePlan {
@@ -73,6 +76,12 @@ impl WritePlan {
         records: &mut impl Records,
     ) -> Result<()> {
         self.bind_each(bindings, scratch, records, |_, _| Ok(()))
+    }
+
+    /// How long the statement says that it may take.
+    #[inline]
+    pub fn timeout(&self, bindings: &Bindings<'_>) -> Result<Option<Duration>> {
+        timeout(self.timeout.as_ref(), bindings)
     }
 
     /// The same; tells the token and the bytes of each mutation.

@@ -8,9 +8,11 @@ pub(super) struct Hint {
     why: &'static str,
 }
 
-/// ScyllaDB's, of all statements of data.
-pub(super) const TIMEOUT: Hint =
-    Hint { name: "USING TIMEOUT", why: "requests have no timeout on this server" };
+/// ScyllaDB's, where it is none of a read or write.
+pub(super) const TIMEOUT: Hint = Hint {
+    name: "USING TIMEOUT of TRUNCATE, or of a statement in a batch",
+    why: "TRUNCATE ends when it is done, and a batch has one time-out: BEGIN BATCH USING TIMEOUT",
+};
 /// ScyllaDB's, of a SELECT.
 pub(super) const BYPASS_CACHE: Hint =
     Hint { name: "BYPASS CACHE", why: "range scans never enter the cache, other reads always may" };
@@ -34,10 +36,8 @@ mod tests {
         (
             TIMEOUT,
             &[
-                "SELECT * FROM t USING TIMEOUT 5s",
-                "INSERT INTO t (k) VALUES (1) USING TIMEOUT 5s",
-                "UPDATE t USING TIMEOUT 5s SET v = 1 WHERE k = 1",
-                "DELETE FROM t USING TIMEOUT 5s WHERE k = 1",
+                "BEGIN BATCH INSERT INTO t (k) VALUES (1) USING TIMEOUT 5s; APPLY BATCH",
+                "BEGIN BATCH UPDATE t USING TIMEOUT 5s SET v = 1 WHERE k = 1; APPLY BATCH",
             ],
         ),
         (BYPASS_CACHE, &["SELECT * FROM t BYPASS CACHE"]),
@@ -60,6 +60,35 @@ mod tests {
             for text in statements {
                 db.ok(text);
                 assert_eq!(db.warnings, [hint.warning()], "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_a_time() {
+        let mut db = Database::with("k int PRIMARY KEY, v int");
+        for text in [
+            "SELECT * FROM t USING TIMEOUT {}",
+            "INSERT INTO t (k) VALUES (1) USING TIMEOUT {}",
+            "UPDATE t USING TTL 5 AND TIMEOUT {} SET v = 1 WHERE k = 1",
+            "DELETE FROM t USING TIMEOUT {} WHERE k = 1",
+        ] {
+            for (time, refusal) in [
+                ("0ms", None),
+                ("1m30s", None),
+                ("1mo", Some("Timeout values cannot be expressed in days/months")),
+                ("1d", Some("Timeout values cannot be expressed in days/months")),
+                ("5us", Some("Timeout values cannot have granularity finer than milliseconds")),
+                ("-5s", Some("Timeout values must be non-negative")),
+            ] {
+                let text = text.replace("{}", time);
+                match refusal {
+                    None => {
+                        db.ok(&text);
+                        assert_eq!(db.warnings, [""; 0], "{text}");
+                    }
+                    Some(refusal) => assert_eq!(db.err(&text), refusal, "{text}"),
+                }
             }
         }
     }

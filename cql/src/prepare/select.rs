@@ -55,15 +55,11 @@ pub(super) fn compile(
     if per_partition_limit.is_some() && selection.has_functions() && group_by.is_none() {
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
-    let timeout = ExpectedType::new("[timeout]", CqlType::Duration);
-    super::write::last(&select.using.timeout, &timeout, compiler)?;
+    let timeout = super::write::timeout(&select.using, compiler)?;
     let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
     let static_alone = filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
     let mut warnings = Vec::new();
-    if !select.using.timeout.is_empty() {
-        warnings.extend(super::timeout_warning(table));
-    }
     if select.bypass_cache {
         warnings.push(super::hints::BYPASS_CACHE.warning());
     }
@@ -82,6 +78,7 @@ pub(super) fn compile(
         group_by,
         limit,
         per_partition_limit,
+        timeout,
         has_old_form: table.columns().iter().any(|column| column.ty.has_old_form()),
     };
     Ok((plan, warnings))

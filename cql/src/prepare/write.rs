@@ -61,17 +61,9 @@ fn unsupported_condition() -> Error {
     Error::invalid("Conditional statements (IF ...) are not supported yet")
 }
 
-/// What its user should know of a statement.
-pub(super) fn warnings(modification: &Modification, table: &Table) -> Vec<String> {
-    if using_of(modification).timeout.is_empty() {
-        return Vec::new();
-    }
-    super::timeout_warning(table).into_iter().collect()
-}
-
 /// What its user should know of a batch.
 pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
-    let asks = |one| !batch.using.timeout.is_empty() || !using_of(one).timeout.is_empty();
+    let asks = |one| !using_of(one).timeout.is_empty();
     let each = batch.statements.iter().zip(&plan.writes);
     let mut tables = each.filter(|(one, _)| asks(one)).map(|(_, write)| &write.table);
     tables.find_map(|table| super::timeout_warning(table)).into_iter().collect()
@@ -92,7 +84,7 @@ pub(super) fn compile_batch(
     }
     let mut markers = vec![None; names.len()];
     let mut writes = Vec::with_capacity(batch.statements.len());
-    let mut batch_timestamp = None;
+    let (mut batch_timestamp, mut batch_timeout) = (None, None);
     for modification in &batch.statements {
         if !batch.using.timestamp.is_empty() && !using_of(modification).timestamp.is_empty() {
             return Err(Error::invalid(
@@ -104,13 +96,17 @@ pub(super) fn compile_batch(
         if batch_timestamp.is_none() {
             batch_timestamp = timestamp(&batch.using, &mut compiler)?;
         }
+        if batch_timeout.is_none() {
+            batch_timeout = timeout(&batch.using, &mut compiler)?;
+        }
         writes.push(compile(modification, table, &mut compiler)?);
         markers = compiler.take_markers();
     }
     let markers = markers.into_iter().map(|marker| {
         marker.ok_or_else(|| Error::invalid("a bind marker of the batch belongs to no statement"))
     });
-    let plan = BatchPlan { kind: batch.kind, timestamp: batch_timestamp, writes };
+    let (timestamp, timeout) = (batch_timestamp, batch_timeout);
+    let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes };
     Ok((plan, markers.collect::<Result<_>>()?))
 }
 
@@ -145,10 +141,10 @@ pub(super) fn last(
     compiler.term(value, to).map(Some)
 }
 
-/// `USING TIMEOUT` has no effect (its user is warned); what it binds still needs a type.
-fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<()> {
+/// The term of a `USING TIMEOUT`.
+pub(super) fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let to = ExpectedType::new("[timeout]", CqlType::Duration);
-    last(&using.timeout, &to, compiler).map(drop)
+    last(&using.timeout, &to, compiler)
 }
 
 /// Refuses what this server does not do to any table, or not to this one.
@@ -199,8 +195,8 @@ fn compile_insert(
         RowChange::Insert
     };
     let plan = finish(filter, cells, change, table);
-    timeout(&insert.using, compiler)?;
     Ok(WritePlan {
+        timeout: timeout(&insert.using, compiler)?,
         timestamp: timestamp(&insert.using, compiler)?,
         ttl: ttl(&insert.using, compiler)?,
         ..plan
@@ -232,6 +228,7 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         row_cells: sorted(cells.rows),
         timestamp: None,
         ttl: None,
+        timeout: None,
     }
 }
 
@@ -246,7 +243,7 @@ fn compile_update(
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
     refuse(table, Some(&update.condition))?;
-    timeout(&update.using, compiler)?;
+    let timeout = timeout(&update.using, compiler)?;
     let timestamp = timestamp(&update.using, compiler)?;
     let ttl = ttl(&update.using, compiler)?;
     let mut cells = Cells::default();
@@ -261,7 +258,7 @@ fn compile_update(
     }
     let filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
     let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
-    Ok(WritePlan { timestamp, ttl, ..finish(filter, cells, change, table) })
+    Ok(WritePlan { timestamp, ttl, timeout, ..finish(filter, cells, change, table) })
 }
 
 /// What a write of cells changes: rows, or the static row alone.
@@ -300,7 +297,7 @@ fn compile_delete(
         }
         cells.assign(column, deletion_op(column, deletion, compiler)?)?;
     }
-    timeout(&delete.using, compiler)?;
+    let timeout = timeout(&delete.using, compiler)?;
     let timestamp = timestamp(&delete.using, compiler)?;
     let of_columns = !delete.deletions.is_empty();
     let filter = Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
@@ -317,7 +314,7 @@ fn compile_delete(
     } else {
         RowChange::DeleteRanges
     };
-    Ok(WritePlan { timestamp, ..finish(filter, cells, change, table) })
+    Ok(WritePlan { timestamp, timeout, ..finish(filter, cells, change, table) })
 }
 
 /// The cells a statement writes.

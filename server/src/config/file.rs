@@ -61,6 +61,8 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("read_request_timeout_in_ms", |v, c| put(&mut c.read_timeout, millis(v))),
     ("rpc_address", |v, c| put(&mut c.listen, address(v))),
     ("shards", |v, c| put(&mut c.shards, count(v))),
+    ("tombstone_failure_threshold", |v, c| put(&mut c.tombstone_failure, count(v))),
+    ("tombstone_warn_threshold", |v, c| put(&mut c.tombstone_warn, count(v))),
     ("unlogged_batch_across_partitions_warn_threshold", |v, c| {
         put(&mut c.batch_unlogged_partitions, count(v))
     }),

@@ -61,8 +61,9 @@ fn requests_have_the_time_outs_of_cassandra() {
     };
     assert_eq!((timeouts(&config), warnings), ([5000, 10_000, 2000], Vec::new()));
     let file = "read_request_timeout: 1500ms\nrange_request_timeout_in_ms: 20\n\
-                write_request_timeout: 2m\n";
+                write_request_timeout: 2m\ntombstone_warn_threshold: 5\n";
     let (config, warnings) = from(&[], file).unwrap();
+    assert_eq!((config.tombstones.warn, config.tombstones.failure), (5, 100_000));
     assert_eq!((timeouts(&config), warnings), ([1500, 20, 120_000], Vec::new()));
     for (wrong, why) in [
         ("9ms", "at least 10ms"),

@@ -60,6 +60,8 @@ const TIMED_OUT: &str = "Operation timed out - received only 0 responses.";
 
 /// Reason codes of a replica's failure: 0 is unknown.
 const UNKNOWN_REASON: u16 = 0;
+/// The reason of a read that has passed `tombstone_failure_threshold`.
+const TOO_MANY_TOMBSTONES: u16 = 1;
 
 impl ExecuteError {
     /// A request that is wrong.
@@ -86,6 +88,16 @@ impl ExecuteError {
                     _ => ErrorCode::Server,
                 };
                 envelope.put_error(Failure::Plain(code), &error.to_string(), out);
+            }
+            ExecuteError::Read(engine::Error::TooManyTombstones { .. }, level) => {
+                let (tally, failures) = (none_of(*level), [(node.address, TOO_MANY_TOMBSTONES)]);
+                let failed =
+                    Failure::ReadFailure { tally, failures: &failures, data_present: false };
+                let text = format!(
+                    "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /{}:7000",
+                    node.address
+                );
+                envelope.put_error(failed, &text, out);
             }
             ExecuteError::Read(error, level) => {
                 let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);

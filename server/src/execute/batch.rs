@@ -61,7 +61,7 @@ impl Executor {
         let once: BTreeSet<&String> = of_statements.collect();
         let warnings = once.into_iter().cloned().chain(bound.warnings()).collect();
         let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
-        BoundWrite { record, kind, warnings }.check(&replication)
+        BoundWrite { record, kind, warnings, timeout: None }.check(&replication)
     }
 
     /// The statements of a batch, each a write of a table that may be written to.

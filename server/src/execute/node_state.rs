@@ -20,7 +20,7 @@ use crate::prepared::PreparedCache;
 use crate::seal::Seal;
 use crate::session::{ConnectionId, Session};
 use crate::system::Node;
-use crate::timeouts::Timeouts;
+use crate::timeouts::{Timeouts, TombstoneThresholds};
 
 /// What the server was told at its start and executes by.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// From when on reads are warned of, and end, for the tombstones that they pass.
+    pub(crate) tombstones: TombstoneThresholds,
     /// Names and values for `system_views.settings`.
     pub(crate) all: Vec<(String, String)>,
 }

@@ -19,7 +19,7 @@ use cql::bind::{Bindings, StatementTime};
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::ValueList;
-use cql::frame::response::Envelope;
+use cql::frame::response::{Envelope, add_warning};
 use cql::plan::{BoundRead, Page, SelectPlan};
 use engine::{Error, read_record};
 use model::ReadEnd;
@@ -40,6 +40,9 @@ use crate::answers::Lease;
 use crate::ids::Ids;
 use crate::session::ConnectionId;
 use crate::system;
+
+/// So much of a query's text is repeated in a warning, as in Cassandra.
+const QUERY_SHOWN_CHARS: usize = 512;
 
 /// The connection or the peer that is answered.
 pub(super) enum Destination {
@@ -83,7 +86,8 @@ impl Executor {
         let (statement, target) = (run.statement.clone(), run.target);
         let command = bound.command.as_ref();
         let timeouts = &self.state.settings().timeouts;
-        let timeout = command.map_or(timeouts.read, |c| timeouts.of_read(&c.partitions));
+        let usual = command.map_or(timeouts.read, |c| timeouts.of_read(&c.partitions));
+        let timeout = bound.timeout.unwrap_or(usual);
         let deadline = self.state.monotonic() + timeout;
         Pending { statement, parameters: OwnedParameters::of(run), bound, target, deadline }
     }
@@ -237,8 +241,9 @@ impl Executor {
             None => None,
         };
         let page = Page { rows: parameters.page_rows, state };
-        let bound = select.plan.bind_read(select.bindings, page)?;
-        if let Some(command) = &bound.command {
+        let mut bound = select.plan.bind_read(select.bindings, page)?;
+        if let Some(command) = &mut bound.command {
+            command.limits.tombstones = self.state.settings().tombstones.failure;
             let level = level_of_read(parameters.consistency, &command.partitions);
             statement.replication.iter().try_for_each(|replication| replication.check(level))?;
         }
@@ -281,6 +286,7 @@ impl Executor {
     ) -> Result<(), ExecuteError> {
         let SelectRun { run, plan, bindings } = *select;
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
+        let start = out.len();
         let open = run.statement.open_rows(envelope, run.target, out);
         let mut encoder = plan.encoder(bindings, bound, out)?;
         let mut sink = InPass::new(&mut encoder);
@@ -300,7 +306,26 @@ impl Executor {
         }
         let rows = encoder.finish()?;
         open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
+        self.warn_of_tombstones(run.statement, (end.rows, end.tombstones), start, out);
         Ok(())
+    }
+
+    /// Adds a warning to the answer that begins at `start` if its read has passed many tombstones.
+    #[inline]
+    fn warn_of_tombstones(
+        &self,
+        statement: &ServerStatement,
+        (rows, tombstones): (u64, u64),
+        start: usize,
+        out: &mut Vec<u8>,
+    ) {
+        if tombstones > self.state.settings().tombstones.warn {
+            let query: String = statement.text.chars().take(QUERY_SHOWN_CHARS).collect();
+            let text = format!(
+                "Read {rows} live rows and {tombstones} tombstone cells for query {query} (see tombstone_warn_threshold)"
+            );
+            add_warning(start, &text, out);
+        }
     }
 
     /// What the client sends for the next page, if there is one.
@@ -332,9 +357,10 @@ impl Executor {
         let values = parameters.values.as_values(envelope.version);
         let time = parameters.time(self.state.ids());
         let bindings = Bindings::new(&values, statement.markers(), time)?;
+        let start = out.len();
         let open = statement.open_rows(envelope, target, out);
         let mut encoder = plan.encoder(&bindings, &bound, out)?;
-        let mut end = ReadEnd::default();
+        let (mut end, mut tombstones, mut rows_read) = (ReadEnd::default(), 0, 0);
         if let Some(command) = &mut bound.command {
             let computed = match system::is_computed(&plan.table.keyspace) {
                 true => Some(self.computed(&plan.table).await),
@@ -348,6 +374,8 @@ impl Executor {
                 };
                 let read = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
                 end = sink.end(read).map_err(ExecuteError::NoSpace)?;
+                tombstones += end.tombstones;
+                rows_read += end.rows;
                 if !bound.reads_all || end.more.is_none() || encoder.is_full() {
                     break;
                 }
@@ -356,6 +384,7 @@ impl Executor {
         }
         let rows = encoder.finish()?;
         open.close(rows, self.paging_state(plan, &bound, &end)?.as_deref(), out);
+        self.warn_of_tombstones(&statement, (rows_read, tombstones), start, out);
         if let Some(trace) = trace {
             let activity = format!("Read {} rows from disk or from other shards", end.rows);
             trace.event(self.state.now_us(), activity);

@@ -4,7 +4,7 @@
 //! those who wait are the core's own and are used again.
 
 use std::cell::{RefCell, RefMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cql::bind::Bindings;
 use cql::frame::response::Envelope;
@@ -47,6 +47,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) kind: WriteKind,
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
+    /// How long it says that it may take.
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Writes {
@@ -106,7 +108,8 @@ impl Executor {
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
         let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
         let warnings = statement.compiled.warnings.clone();
-        BoundWrite { record, kind, warnings }.check(&statement.replication)
+        let timeout = plan.timeout(&bindings)?;
+        BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)
     }
 
     fn bind_batch_text(
@@ -123,7 +126,8 @@ impl Executor {
         let mut warnings = statement.compiled.warnings.clone();
         warnings.extend(batch.warnings());
         let kind = WriteKind { level: parameters.consistency, name: batch::write_type(plan.kind) };
-        BoundWrite { record, kind, warnings }.check(&statement.replication)
+        let timeout = plan.timeout(&bindings)?;
+        BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)
     }
 
     /// Makes what was bound durable, and answers when it is; answers a refusal at once.
@@ -134,7 +138,7 @@ impl Executor {
         bound: Result<BoundWrite<'_>, ExecuteError>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let BoundWrite { record, kind, warnings } = match bound {
+        let BoundWrite { record, kind, warnings, timeout } = match bound {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -147,7 +151,8 @@ impl Executor {
             trace.event(self.state.now_us(), activity);
         }
         let mut waiting = self.writes.waiting.borrow_mut();
-        let deadline = self.state.monotonic() + self.state.settings().timeouts.write;
+        let timeout = timeout.unwrap_or(self.state.settings().timeouts.write);
+        let deadline = self.state.monotonic() + timeout;
         let place = waiting.insert(WaitingWrite { call: Some(call), kind, warnings, deadline });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
         match self.shard.write(&record, Ticket::Caller(number)) {

@@ -175,3 +175,73 @@ fn an_aggregate_that_has_its_groups_reads_no_further() {
         assert!(read < 1000, "{read} rows for two groups");
     }
 }
+
+/// A read that is not done in time is answered READ_TIMEOUT with its level, and holds nothing any more.
+#[test]
+fn a_read_past_its_deadline_ends() {
+    for shards in [1, 3] {
+        let mut bench = with_rows(shards, 0, 0);
+        let insert = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
+        for row in 0..3000 {
+            assert_eq!(bench.execute(&insert, &[row % 3, row, row]), "void");
+        }
+        for text in [
+            "SELECT count(*) FROM ks.t",
+            "SELECT count(*) FROM ks.t WHERE k = 0",
+            "SELECT count(*) FROM ks.t WHERE k IN (0, 1, 2)",
+        ] {
+            let late = format!("{text} USING TIMEOUT 0ms");
+            let parameters = Parameters::plain(Consistency::LocalOne, VERSION);
+            let frame = bench.ask(&Request::Query(Query { text: &late, parameters }));
+            let body = &frame[HEADER_BYTES..];
+            assert_eq!(body[..4], 0x1200u32.to_be_bytes(), "{late} on {shards}");
+            let words = "Operation timed out - received only 0 responses.";
+            assert_eq!(&body[6..6 + words.len()], words.as_bytes());
+            // LOCAL_ONE, received, required, data present.
+            let details = [0, 10, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+            assert_eq!(&body[6 + words.len()..], &details);
+            for _ in 0..100 {
+                bench.server.turn();
+            }
+            assert_eq!(bench.server.held(), (0, 0, 0), "{late} on {shards}");
+            let in_time = bench.query(&format!("{text} USING TIMEOUT 1h"));
+            assert!(in_time == "3000" || in_time == "1000", "{in_time}");
+        }
+    }
+}
+
+/// Of many tombstones a client is told, and of too many a read ends, in the words of Cassandra.
+#[test]
+fn tombstones_are_told_of_and_end_a_read() {
+    let mut bench = with_rows(1, 0, 0);
+    let delete = bench.prepare("DELETE FROM ks.t WHERE k = ? AND c = ?");
+    for c in 0..1001 {
+        assert_eq!(bench.execute(&delete, &[1, c]), "void");
+    }
+    for (text, told) in [
+        ("SELECT c FROM ks.t WHERE k = 1 AND c < 1000", None),
+        ("SELECT c FROM ks.t WHERE k = 1", Some(1001)),
+        ("SELECT count(*) FROM ks.t", Some(1001)),
+    ] {
+        let parameters = Parameters::plain(Consistency::One, VERSION);
+        let frame = bench.ask(&Request::Query(Query { text, parameters }));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+        let warnings: Vec<&str> = answer.warnings.iter().flat_map(|all| all.iter()).collect();
+        let of_tombstones = warnings.iter().find(|text| text.contains("tombstone"));
+        let expected = told.map(|count| {
+            format!(
+                "Read 0 live rows and {count} tombstone cells for query {text} (see tombstone_warn_threshold)"
+            )
+        });
+        assert_eq!(of_tombstones.map(|text| text.to_string()), expected);
+    }
+    for c in 1001..5001 {
+        assert_eq!(bench.execute(&delete, &[1, c]), "void");
+    }
+    let ended = "error: Operation failed - received 0 responses and 1 failures: \
+                 READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000";
+    assert_eq!(bench.query("SELECT c FROM ks.t WHERE k = 1"), ended);
+    assert_eq!(bench.query("SELECT c FROM ks.t WHERE k = 1 AND c < 100"), "");
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
