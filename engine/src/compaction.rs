@@ -14,6 +14,7 @@
 //! Not here: when to compact and at whose cost (the owner of the engine decides).
 
 mod adoption;
+mod backlog;
 mod incremental;
 mod job;
 mod leveled;
@@ -29,5 +30,6 @@ mod unified;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use backlog::{Judged, Underway};
 pub use piece::{Candidate, CompactionContext};
 pub use strategy::{MergeTask, Strategy, Task, Why};

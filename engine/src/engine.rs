@@ -21,6 +21,7 @@ use crate::async_mutex::AsyncMutex;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log};
+use crate::compaction::Underway;
 use crate::deferred_writes::DeferredWrites;
 use crate::error::{Error, Result};
 use crate::file_names::FileNames;
@@ -73,8 +74,7 @@ pub struct Engine {
     /// Buffers of reads, for the next ones.
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     pub(crate) row_limits: Cell<RowLimits>,
-    /// A compaction is under way.
-    pub(crate) compacting: Cell<bool>,
+    pub(crate) underway: Underway,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
 }
@@ -122,7 +122,7 @@ impl Engine {
             counters,
             scratch: RefCell::default(),
             row_limits: Cell::default(),
-            compacting: Cell::new(false),
+            underway: Underway::default(),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
         }
     }
@@ -188,9 +188,10 @@ impl Engine {
         tables.values().filter_map(|table| newest_of(table)).max().unwrap_or(i64::MIN)
     }
 
-    /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills.
+    /// How long writers should be kept waiting now, in microseconds: rises smoothly as memory fills, and as files wait
+    /// to be merged.
     pub fn write_delay_us(&self) -> u32 {
-        self.budget.delay_us()
+        self.budget.delay_us().max(self.backlog_delay_us())
     }
 
     /// Other limits of a row than those of [`limits`](crate::limits): smaller ones let a test reach them.

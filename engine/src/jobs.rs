@@ -1,7 +1,7 @@
 //! What the engine would like done beside reads and writes, as data, and the one place that does it.
 //!
 //! ```text
-//! next_job(now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
+//! next_job_of(kind, now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
 //! ```
 //!
 //! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job
@@ -24,16 +24,46 @@ pub enum Job {
     Compact(TableId),
 }
 
+/// A kind of job. One that runs keeps no job of another kind waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// Jobs that free memory and log: [`Job::Flush`].
+    Flush,
+    /// Jobs that free disk: [`Job::Remove`].
+    Remove,
+    /// Jobs that make reads cheaper: [`Job::Compact`].
+    Compact,
+}
+
+impl JobKind {
+    /// All kinds, the most urgent first.
+    pub const ALL: [JobKind; 3] = [JobKind::Flush, JobKind::Remove, JobKind::Compact];
+}
+
+impl Job {
+    /// Which kind of job it is.
+    pub fn kind(&self) -> JobKind {
+        match self {
+            Job::Flush(_) => JobKind::Flush,
+            Job::Remove => JobKind::Remove,
+            Job::Compact(_) => JobKind::Compact,
+        }
+    }
+}
+
 impl Engine {
     /// What should be done next, if anything. `now_s` is the time in seconds since 1970, and never goes back.
     pub fn next_job(&self, now_s: u32) -> Option<Job> {
-        if let Some(table) = self.table_to_flush(now_s) {
-            return Some(Job::Flush(table));
+        JobKind::ALL.into_iter().find_map(|kind| self.next_job_of(kind, now_s))
+    }
+
+    /// What of this kind should be done next, if anything.
+    pub fn next_job_of(&self, kind: JobKind, now_s: u32) -> Option<Job> {
+        match kind {
+            JobKind::Flush => self.table_to_flush(now_s).map(Job::Flush),
+            JobKind::Remove => self.garbage.is_due(now_s).then_some(Job::Remove),
+            JobKind::Compact => self.table_to_compact(now_s).map(Job::Compact),
         }
-        if self.garbage.is_due(now_s) {
-            return Some(Job::Remove);
-        }
-        self.table_to_compact(now_s).map(Job::Compact)
     }
 
     /// Does a job. `pause` is awaited every few hundred rows: it returns when there is time for more.

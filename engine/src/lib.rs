@@ -42,7 +42,7 @@ mod write_queue;
 
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
-pub use jobs::Job;
+pub use jobs::{Job, JobKind};
 pub use read::read_record;
 pub use reshard::{Reshard, sweep};
 pub use row_limits::RowLimits;

@@ -153,6 +153,32 @@ const _: () = assert!(LOG_RECORD_BYTES_MAX <= SEGMENT_BYTES as usize / 2);
 const _: () = assert!(LOG_BYTES_MAX >= 4 * SEGMENT_BYTES as u64);
 const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 
+/// Compactions of one shard at a time: one of any size, and small ones beside it.
+pub const COMPACTIONS_MAX: usize = 2;
+
+/// One of at most this part of the bytes of the largest is small.
+pub const COMPACTION_SMALL_PART: u64 = 4;
+
+/// From so many runs that wait to be merged in one table on, writers are slowed.
+pub const BACKLOG_RUNS_SLOW: usize = 32;
+
+/// At so many they are slowed the most, and compaction has its largest share of the core.
+pub const BACKLOG_RUNS_MAX: usize = 64;
+
+/// How long a writer is kept waiting then.
+pub const RUNS_DELAY_US_MAX: u32 = 100_000;
+
+/// A table whose files and options stay as they are is judged again after so many seconds: something may have expired.
+pub const BACKLOG_CHECK_S: u32 = 60;
+
+/// How many tables are judged at one look: a millisecond at most. The others are at the next.
+pub const BACKLOGS_PER_LOOK: usize = 256;
+
+/// How many merges a strategy is asked for to see what waits in a table.
+pub const BACKLOG_TASKS_MAX: usize = 4;
+
+const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
+
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 64 << 20;
 

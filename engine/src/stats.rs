@@ -29,6 +29,8 @@ pub struct Stats {
     pub flush_bytes: u64,
     /// Compactions, and removals of files in which nothing was alive.
     pub compactions: u64,
+    /// Compactions that began while another one went on.
+    pub compactions_beside: u64,
     /// Fragments that compactions have finished, each of which took the place of what it was made of at once.
     pub compaction_fragments: u64,
     /// Bytes that compactions wrote.

@@ -24,6 +24,7 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::commitlog::Position;
+use crate::compaction::Judged;
 use crate::cursor::{FilePart, lanes_of};
 use crate::error::Result;
 use crate::io::Disk;
@@ -62,6 +63,10 @@ pub(crate) struct Table {
     pub(crate) flush_backoff: Backoff,
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
+    /// What waits to be merged, as it was last judged.
+    pub(crate) judged: Judged,
+    /// Files that are being merged, and those that come out.
+    merging: RefCell<Vec<Uuid>>,
     /// Files that no compaction can merge: they stay as they are, and are read.
     quarantine: RefCell<Vec<ViewId>>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
@@ -164,6 +169,8 @@ impl Table {
             flushing: Cell::new(false),
             flush_backoff: Backoff::default(),
             compact_backoff: Backoff::default(),
+            judged: Judged::default(),
+            merging: RefCell::default(),
             quarantine: RefCell::default(),
             has_large_rows: Cell::new(false),
         }
@@ -201,6 +208,7 @@ impl Table {
         *self.definition.borrow_mut() = Rc::new(Definition(definition.clone()));
         if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
+            self.judged.forget();
         }
     }
 
@@ -329,6 +337,7 @@ impl Table {
     fn set_views(&self, views: Rc<[View]>) {
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
+        self.judged.forget();
         *self.views.borrow_mut() = views;
         *self.lanes.borrow_mut() = None;
     }
@@ -350,11 +359,35 @@ impl Table {
     pub(crate) fn put_in_quarantine(&self, id: ViewId) {
         assert!(!self.is_in_quarantine(id), "what is in quarantine is not merged");
         self.quarantine.borrow_mut().push(id);
+        self.judged.forget();
     }
 
     /// Whether compactions leave a file alone.
     pub(crate) fn is_in_quarantine(&self, id: ViewId) -> bool {
         self.quarantine.borrow().contains(&id)
+    }
+
+    /// A file takes part in a merge from now on: another one leaves it alone.
+    pub(crate) fn begin_merging(&self, sstable: Uuid) {
+        assert!(!self.is_merging(sstable), "a file is in one merge at a time");
+        self.merging.borrow_mut().push(sstable);
+        self.judged.forget();
+    }
+
+    /// The merge of these files is over.
+    pub(crate) fn end_merging(&self, sstables: &[Uuid]) {
+        self.merging.borrow_mut().retain(|sstable| !sstables.contains(sstable));
+        self.judged.forget();
+    }
+
+    /// Whether a file takes part in a merge.
+    pub(crate) fn is_merging(&self, sstable: Uuid) -> bool {
+        self.merging.borrow().contains(&sstable)
+    }
+
+    /// Whether any file does.
+    pub(crate) fn is_any_merging(&self) -> bool {
+        !self.merging.borrow().is_empty()
     }
 
     /// Throws away these layers, and all views; how many bytes of memory that frees.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Job};
+use engine::{Config, Engine, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -442,5 +442,55 @@ fn a_merge_of_a_run_of_fragments_never_needs_its_space_twice() {
         let stats = shard.engine.stats();
         assert!(stats.compactions == 2 && stats.compaction_fragments > 15, "{stats:?}");
         assert!(most < before * 3 / 2, "{before} bytes before, {most} meanwhile");
+    });
+}
+
+#[test]
+fn writers_are_slowed_while_too_many_runs_wait_to_be_merged() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        let mut delays = Vec::new();
+        for round in 0..48 {
+            shard.round(round).await;
+            assert!(shard.engine.next_job_of(JobKind::Flush, 1).is_none());
+            let job = shard.engine.next_job_of(JobKind::Compact, 1);
+            assert_eq!(job.is_some(), round >= 3, "after {round} rounds");
+            delays.push(shard.engine.write_delay_us());
+        }
+        assert!(delays[..30].iter().all(|delay| *delay == 0), "{delays:?}");
+        assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]), "{delays:?}");
+        assert!(delays[47] > 5000, "{delays:?}");
+        run_jobs(&shard.engine, 1).await;
+        assert_eq!((shard.engine.write_delay_us(), shard.files()), (0, 1));
+        shard.check().await;
+    });
+}
+
+#[test]
+fn with_no_space_for_a_merge_tombstones_are_purged() {
+    on_sim(1, async |sim, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for key in 0..KEYS {
+            shard.write(key, (key == 0).then_some(1)).await;
+        }
+        shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        for round in 1..4 {
+            shard.write(round, Some(round)).await;
+            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        }
+        let partitions = || shard.engine.table_size(TABLE).unwrap().partitions;
+        assert_eq!((shard.files(), partitions()), (4, u64::from(KEYS) + 3));
+        let quota = |bytes| Faults { quota_bytes: Some(bytes), ..Faults::default() };
+        sim.set_faults(quota(1 << 30));
+        let used_bytes = (1 << 30) - disk.free_space().await.unwrap().free_bytes;
+        // Enough for one file, and not for a merge of the four.
+        sim.set_faults(quota(used_bytes + 12_000));
+        let job = shard.engine.next_job(LATER_S).unwrap();
+        shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
+        assert_eq!((shard.files(), partitions()), (4, 4), "tombstones alone are purged");
+        sim.set_faults(Faults::default());
+        run_jobs(&shard.engine, LATER_S).await;
+        assert_eq!((shard.files(), partitions()), (1, 4));
+        shard.check().await;
     });
 }

@@ -7,10 +7,11 @@
 //! Background  every second: claim an idle log; how full is the    │
 //!             disk; which writes have waited too long ────────┴─► ask the engine for jobs
 //! Flush,
-//! Compaction  one job each at a time, in turns of half a millisecond (`yielder.rs`)
+//! Compaction  jobs in turns of half a millisecond (`yielder.rs`): one flush, one removal, two compactions at a time
 //! ```
 //!
-//! The engine says what is to be done (data), this decides when and with which weight.
+//! The engine says what is to be done (data), this decides when and with which weight. A job of one kind keeps none of
+//! another waiting, and compaction weighs more the further it is behind.
 //!
 //! Invariant: a log, manifest or schema log that failed ends the process, at once and saying why. Nothing that
 //! was acknowledged is lost by that, and nothing that could not be written is acknowledged.
@@ -22,17 +23,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use engine::{Engine, Error, Job, Result};
+use engine::{Engine, Error, Job, JobKind, Result};
 use model::TableId;
 
 use crate::backpressure::Patience;
-use crate::groups::Group;
+use crate::groups::{Group, compaction_shares};
 use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, WRITE_WAIT_MAX};
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
 use crate::runtime::Runtime;
 use crate::stalls::Work;
+use crate::yielder::Yielder;
 
 /// The background of one shard.
 pub(crate) struct Background {
@@ -41,16 +43,28 @@ pub(crate) struct Background {
     me: ShardId,
     /// Notified when the engine may have a job.
     look: Notify,
-    flushing: Cell<bool>,
-    compacting: Cell<bool>,
+    /// How many jobs of each kind run.
+    flushes: Cell<usize>,
+    removals: Cell<usize>,
+    compactions: Cell<usize>,
+    /// The weight of compaction.
+    compaction_shares: Rc<Cell<usize>>,
     now_s: Cell<u32>,
 }
 
 impl Background {
     pub(crate) fn new(runtime: Runtime, engine: Rc<Engine>, me: ShardId) -> Rc<Background> {
-        let (flushing, compacting) = (Cell::new(false), Cell::new(false));
-        let (look, now_s) = (Notify::new(), Cell::new(0));
-        Rc::new(Background { runtime, engine, me, look, flushing, compacting, now_s })
+        Rc::new(Background {
+            runtime,
+            engine,
+            me,
+            look: Notify::new(),
+            flushes: Cell::new(0),
+            removals: Cell::new(0),
+            compactions: Cell::new(0),
+            compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
+            now_s: Cell::new(0),
+        })
     }
 
     /// Starts the shard's own tasks; `wake` is told when writes are done.
@@ -112,18 +126,32 @@ impl Background {
 
     async fn start_jobs(self: Rc<Self>) {
         loop {
-            match self.engine.next_job(self.now_s()) {
-                Some(job) if !self.running(&job).replace(true) => self.clone().start_job(job),
-                _ => self.look.notified().await,
+            let started = JobKind::ALL.map(|kind| self.start_next(kind));
+            self.compaction_shares.set(compaction_shares(self.engine.backlog_runs()));
+            if !started.contains(&true) {
+                self.look.notified().await;
             }
         }
     }
 
-    /// Whether a job of this kind runs: one at a time.
-    fn running(&self, job: &Job) -> &Cell<bool> {
-        match job {
-            Job::Flush(_) | Job::Remove => &self.flushing,
-            Job::Compact(_) => &self.compacting,
+    /// Starts the next job of a kind, if there is one and a place for it; whether it did.
+    fn start_next(self: &Rc<Self>, kind: JobKind) -> bool {
+        let (running, most) = self.running(kind);
+        if running.get() == most {
+            return false;
+        }
+        let Some(job) = self.engine.next_job_of(kind, self.now_s()) else { return false };
+        running.set(running.get() + 1);
+        self.clone().start_job(job);
+        true
+    }
+
+    /// How many jobs of this kind run, and how many may.
+    fn running(&self, kind: JobKind) -> (&Cell<usize>, usize) {
+        match kind {
+            JobKind::Flush => (&self.flushes, 1),
+            JobKind::Remove => (&self.removals, 1),
+            JobKind::Compact => (&self.compactions, engine::limits::COMPACTIONS_MAX),
         }
     }
 
@@ -134,7 +162,7 @@ impl Background {
             Job::Compact(table) => (Group::Compaction, "compaction", Some(table)),
         };
         self.runtime.clone().spawn(Work { group, name, table }, async move {
-            let yielder = self.runtime.yielder(group);
+            let yielder = self.yielder(group);
             let large_rows = self.engine.stats().large_rows;
             let result = self.engine.run(job.clone(), self.now_s(), || yielder.turn()).await;
             if let (Job::Flush(table), n @ 1..) =
@@ -145,9 +173,19 @@ impl Background {
             if let Err(error) = self.trusted(result) {
                 tracing::warn!(shard = %self.me, ?job, %error, "failed, and will be tried again");
             }
-            assert!(self.running(&job).replace(false), "one job of a kind at a time");
+            let (running, _) = self.running(job.kind());
+            running.set(running.get() - 1);
             self.look.notify();
         });
+    }
+
+    /// The turns of a job of this group.
+    fn yielder(&self, group: Group) -> Yielder {
+        let yielder = self.runtime.yielder(group);
+        match group {
+            Group::Compaction => yielder.weighted(self.compaction_shares.clone()),
+            _ => yielder,
+        }
     }
 
     /// Writes all memtables to sstables, so that the next start has nothing to replay.
@@ -174,7 +212,7 @@ impl Background {
 
     /// Merges all sstables of each of some tables into one.
     pub(crate) async fn compact_tables(&self, tables: &[TableId]) -> Result<()> {
-        let yielder = self.runtime.yielder(Group::Compaction);
+        let yielder = self.yielder(Group::Compaction);
         for table in tables {
             let compact = async || {
                 let done = self.engine.compact_all(*table, self.now_s(), || yielder.turn()).await;

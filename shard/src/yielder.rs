@@ -13,6 +13,7 @@
 //! gives compaction one part in eleven.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::groups::Group;
@@ -23,7 +24,8 @@ use crate::runtime::Runtime;
 /// The turns of one task that computes for long.
 pub struct Yielder {
     runtime: Runtime,
-    group: Group,
+    /// Its part of a core that is full, requests having those of [`Group::Requests`].
+    shares: Rc<Cell<usize>>,
     slice: Duration,
     slice_began: Cell<Instant>,
     /// When the last turn began, and how long requests had run by then.
@@ -35,7 +37,13 @@ impl Yielder {
         let now = Instant::now();
         let turn = Cell::new((now, served(&runtime)));
         let slice = if group == Group::Streaming { READ_SLICE } else { SLICE };
-        Yielder { runtime, group, slice, slice_began: Cell::new(now), turn }
+        let shares = Rc::new(Cell::new(group.shares()));
+        Yielder { runtime, shares, slice, slice_began: Cell::new(now), turn }
+    }
+
+    /// The same with a weight that changes while it works.
+    pub(crate) fn weighted(self, shares: Rc<Cell<usize>>) -> Yielder {
+        Yielder { shares, ..self }
     }
 
     /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
@@ -55,7 +63,7 @@ impl Yielder {
             whole: now - turn_began,
         };
         self.turn.set((now, served(&self.runtime)));
-        let pause = turn.pause(self.group.shares());
+        let pause = turn.pause(self.shares.get());
         if pause.is_zero() {
             self.runtime.reap().await
         } else {
@@ -113,8 +121,6 @@ mod tests {
     /// A computing task that yields lets timers fire long before it ends.
     #[test]
     fn timers_fire_beside_a_computing_task() {
-        use std::rc::Rc;
-
         use crate::runtime::{CoreConfig, launch, reap, sleep};
         let core = launch(CoreConfig::new("yielder", None), |runtime| async move {
             let stop = Rc::new(Cell::new(false));

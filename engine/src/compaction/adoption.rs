@@ -24,6 +24,7 @@
 //! Not here: how rows are merged (`rewrite.rs`), which files (`job.rs`).
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -50,8 +51,8 @@ pub(super) struct RunningMerge<'m, P> {
     level: u8,
     /// What is still to be merged, as the manifest has it.
     inputs: RefCell<Vec<View>>,
-    /// All files that went in.
-    files: Vec<Uuid>,
+    /// All files that went in, and then those that came out.
+    files: RefCell<Vec<Uuid>>,
     /// What comes out is one run, named after its first fragment.
     run: Cell<Option<Uuid>>,
     pause: &'m P,
@@ -76,7 +77,10 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         (inputs, level): (Vec<View>, u8),
         pause: &'m P,
     ) -> Self {
-        let files = inputs.iter().map(|view| view.entry.sstable).collect();
+        // A file has several views in a shard if the owners of its tokens were others before.
+        let files: BTreeSet<Uuid> = inputs.iter().map(|view| view.entry.sstable).collect();
+        let files: Vec<Uuid> = files.into_iter().collect();
+        files.iter().for_each(|file| table.begin_merging(*file));
         let definition = table.definition();
         assert!(inputs.iter().all(|view| view.entry.table == definition.id.0), "of one table");
         RunningMerge {
@@ -86,7 +90,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             epoch: table.epoch(),
             level,
             inputs: RefCell::new(inputs),
-            files,
+            files: RefCell::new(files),
             run: Cell::new(None),
             pause,
         }
@@ -106,7 +110,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
 
     /// What was not merged when the merge ended, as the manifest has it.
     pub(super) fn into_inputs(self) -> Vec<View> {
-        self.inputs.into_inner()
+        self.inputs.take()
     }
 
     /// Opens a finished fragment. After an error the file is gone.
@@ -119,6 +123,9 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             self.unlink(&entry).await?;
         }
         self.run.set(Some(run));
+        // A run is merged again when it is whole.
+        self.table.begin_merging(fragment.id.0);
+        self.files.borrow_mut().push(fragment.id.0);
         opened
     }
 
@@ -187,7 +194,8 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
             memtable.get(token, key).and(memtable.oldest())
         });
         // Views of one file share no token, and an input may have been cut since: files tell what is merged.
-        let merged = |view: &View| self.files.contains(&view.entry.sstable);
+        let files = self.files.borrow();
+        let merged = |view: &View| files.contains(&view.entry.sstable);
         let views = self.table.views();
         let others = views.iter().filter(|view| view.may_contain(token) && !merged(view));
         let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
@@ -228,6 +236,12 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+impl<P> Drop for RunningMerge<'_, P> {
+    fn drop(&mut self) {
+        self.table.end_merging(&self.files.borrow());
     }
 }
 

@@ -10,20 +10,25 @@
 //! 2. Inputs of a merge that would make it fail again are left alone from then on (quarantine), and the table is not
 //!    tried again for a while.
 //!
-//! One compaction at a time in a shard: it has one core and one share of it.
+//! 3. A merge for which there is no space gives way to one that frees some: of tombstones, or of what several owners
+//!    share.
+//!
+//! Merges beside one another, of two tables or of one, have no file in common (`Table::begin_merging`).
 //!
 //! Not here: how an output takes the place of its inputs (`adoption.rs`), how much disk that takes (`merge_space.rs`).
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::options::{TableOptions, TombstoneGc};
 use model::{TableId, Token};
+use uuid::Uuid;
 
 use super::adoption::RunningMerge;
 use super::merge_space::space_for;
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Output, rewrite};
-use super::strategy::{MergeTask, Strategy, Task};
+use super::strategy::{MergeTask, Strategy, Task, Why};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -37,6 +42,18 @@ struct Plan {
     views: Rc<[View]>,
     task: Task,
     gc_before_s: u32,
+    /// Bytes of what is merged.
+    bytes: u64,
+}
+
+/// A merge whose inputs are taken. It holds no other file open, so that what is used up on the way can go.
+struct BegunMerge<'m, P: AsyncFn()> {
+    table: &'m Table,
+    running: RunningMerge<'m, P>,
+    fragment_bytes: u64,
+    /// What it holds at most beside its inputs.
+    space_bytes: u64,
+    gc_before_s: u32,
 }
 
 impl Plan {
@@ -48,18 +65,6 @@ impl Plan {
 }
 
 impl Engine {
-    /// A table that would be better for a compaction, the one with the most files first.
-    pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
-        if self.compacting.get() {
-            return None;
-        }
-        let tables = self.tables.by_id();
-        let due = tables.iter().filter(|(_, table)| {
-            table.compact_backoff.is_due(now_s) && next_plan(table, now_s).is_some()
-        });
-        due.max_by_key(|(id, table)| (table.views().len(), **id)).map(|(id, _)| *id)
-    }
-
     /// Does what the strategy of the table proposes now.
     pub(crate) async fn compact(
         &self,
@@ -68,48 +73,54 @@ impl Engine {
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         let plan = next_plan(table, now_s);
-        self.compact_alone(table, plan, now_s, pause).await
+        self.compact_as(table, plan, now_s, pause).await
     }
 
-    /// Merges all files of a table into one run, or those of a window of time, as an operator asks; `false` if the shard
-    /// is compacting, or another window is left: ask again.
+    /// Merges all files of a table into one run, or those of a window of time, as an operator asks; `false` if the table
+    /// is being compacted, there is no place for one more compaction, or another window is left: ask again.
     pub async fn compact_all(
         &self,
         id: TableId,
         now_s: u32,
         pause: impl AsyncFn(),
     ) -> Result<bool> {
-        if self.compacting.get() {
-            return Ok(false);
-        }
         // A table that was dropped has nothing to merge.
         let Ok(table) = self.table(id) else { return Ok(true) };
         let mut is_last = true;
-        let plan = plan(&table, now_s, |strategy, pieces, _| {
+        let plan = plan_of(&table, now_s, |strategy, pieces, _| {
             let mut tasks = strategy.major(pieces).into_iter();
             let task = tasks.next();
             is_last = tasks.next().is_none();
             task
         });
-        self.compact_alone(&table, plan, now_s, &pause).await.map(|()| is_last)
+        let is_free = |plan: &Plan| self.underway.has_place_for(plan.bytes);
+        if table.is_any_merging() || !plan.as_ref().is_none_or(is_free) {
+            return Ok(false);
+        }
+        self.compact_as(&table, plan, now_s, &pause).await.map(|()| is_last)
     }
 
-    async fn compact_alone(
+    async fn compact_as(
         &self,
         table: &Table,
         plan: Option<Plan>,
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let Some(plan) = plan else { return Ok(()) };
-        if self.compacting.replace(true) {
+        // What was judged to be due was judged before something changed: it is judged again.
+        table.judged.forget();
+        let Some(plan) = plan.filter(|plan| self.underway.has_place_for(plan.bytes)) else {
             return Ok(());
-        }
+        };
+        let bytes = plan.bytes;
+        let is_beside = self.underway.begin(bytes);
+        self.counters.count(|s| s.compactions_beside += u64::from(is_beside));
         let result = match plan.task {
             Task::Drop { .. } => self.drop_dead(table, now_s).await,
             Task::Merge(_) => self.merge(table, plan, now_s, pause).await,
         };
-        assert!(self.compacting.replace(false), "one compaction at a time");
+        self.underway.end(bytes);
+        table.judged.forget();
         table.compact_backoff.ended(&result, now_s);
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
@@ -153,7 +164,13 @@ impl Engine {
         let gone: Vec<ViewEntry> = plan.inputs().iter().map(|view| view.entry).collect();
         let remove: Vec<ViewId> = gone.iter().map(ViewEntry::id).collect();
         let epoch = table.epoch();
-        self.manifest.commit(&Edit { remove: remove.clone(), ..Edit::default() }).await?;
+        // No merge takes them meanwhile.
+        let files: BTreeSet<Uuid> = gone.iter().map(|view| view.sstable).collect();
+        files.iter().for_each(|file| table.begin_merging(*file));
+        let edit = Edit { remove: remove.clone(), ..Edit::default() };
+        let committed = self.manifest.commit(&edit).await;
+        table.end_merging(&files.into_iter().collect::<Vec<_>>());
+        committed?;
         self.counters.count(|s| s.compactions += 1);
         if table.epoch() == epoch {
             table.replace_views(&remove, []);
@@ -168,28 +185,51 @@ impl Engine {
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let inputs = plan.inputs();
-        let Plan { views, task: Task::Merge(task), gc_before_s } = plan else {
-            unreachable!("only called for a merge")
+        let is_shape = matches!(&plan.task, Task::Merge(MergeTask { why: Why::Shape, .. }));
+        let merge = self.begin(table, plan, pause);
+        let Err(full) = self.check_free_space(merge.space_bytes).await else {
+            return self.finish(merge, now_s).await;
         };
-        // What is used up on the way must not be held open.
-        drop(views);
+        drop(merge);
+        let small = |strategy: &Strategy<'_>, pieces: &[Candidate], context: &_| {
+            strategy.propose_small(pieces, context)
+        };
+        let Some(plan) = plan_of(table, now_s, small).filter(|_| is_shape) else {
+            return Err(full);
+        };
+        let merge = self.begin(table, plan, pause);
+        self.check_free_space(merge.space_bytes).await?;
+        self.finish(merge, now_s).await
+    }
+
+    /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.
+    fn begin<'m, P: AsyncFn()>(
+        &'m self,
+        table: &'m Table,
+        plan: Plan,
+        pause: &'m P,
+    ) -> BegunMerge<'m, P> {
+        let inputs = plan.inputs();
+        let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
         let space_bytes = space_for(&inputs, fragment_bytes);
-        // Before anything is awaited: the inputs are of this epoch of the table.
-        let merge = RunningMerge::new(self, table, (inputs, task.level), pause);
-        self.check_free_space(space_bytes).await?;
+        let running = RunningMerge::new(self, table, (inputs, task.level), pause);
+        BegunMerge { table, running, fragment_bytes, space_bytes, gc_before_s: plan.gc_before_s }
+    }
+
+    async fn finish<P: AsyncFn()>(&self, merge: BegunMerge<'_, P>, now_s: u32) -> Result<()> {
+        let BegunMerge { table, running, fragment_bytes, gc_before_s, .. } = merge;
         let output = Output {
-            dir: layout::table_dir(merge.definition().id.0),
-            config: WriterConfig::of_table(merge.definition()),
+            dir: layout::table_dir(running.definition().id.0),
+            config: WriterConfig::of_table(running.definition()),
             fragment_bytes,
             now_s,
             gc_before_s,
             drops: table.drops(),
             row_bytes_max: self.row_limits.get().compacted_bytes_max,
         };
-        let result = rewrite(&self.disk, merge.to_merge(), &output, &merge).await;
-        let left = merge.into_inputs();
+        let result = rewrite(&self.disk, running.to_merge(), &output, &running).await;
+        let left = running.into_inputs();
         result.map_err(|error| self.part_from(table, &left, error))
     }
 
@@ -203,11 +243,11 @@ impl Engine {
 
 /// What the strategy of a table proposes now.
 fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
-    plan(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
+    plan_of(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
 }
 
 /// What the strategy of a table says of its views.
-fn plan(
+fn plan_of(
     table: &Table,
     now_s: u32,
     ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
@@ -217,8 +257,18 @@ fn plan(
         return None;
     }
     let definition = table.definition();
-    let strategy = Strategy::of(&definition.options.compaction);
-    let gc_before_s = gc_before_s(&definition.options, now_s);
+    let (pieces, context) = candidates(table, now_s);
+    let task = ask(&Strategy::of(&definition.options.compaction), &pieces, &context)?;
+    let bytes = match &task {
+        Task::Drop { .. } => 0,
+        Task::Merge(task) => task.pieces.iter().map(|&index| pieces[index].bytes).sum(),
+    };
+    Some(Plan { views, task, gc_before_s: context.gc_before_s, bytes })
+}
+
+/// The views of a table as a strategy sees them, in the same order.
+pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, CompactionContext) {
+    let gc_before_s = gc_before_s(&table.definition().options, now_s);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
     let context = CompactionContext {
@@ -231,12 +281,12 @@ fn plan(
         let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context);
         // Most of a file is of no use when its merge has ended early: then it is rewritten like one of several owners.
         let is_remnant = piece.bytes < file_bytes / 2;
-        let busy = table.is_in_quarantine(view.entry.id());
-        Candidate { shared: view.entry.shared || is_remnant, busy, ..piece }
+        let merging = table.is_merging(view.entry.sstable);
+        let busy = merging || table.is_in_quarantine(view.entry.id());
+        Candidate { shared: view.entry.shared || is_remnant, busy, merging, ..piece }
     };
-    let pieces: Vec<Candidate> = views.iter().map(piece).collect();
-    let task = ask(&strategy, &pieces, &context)?;
-    Some(Plan { views, task, gc_before_s })
+    let pieces = table.views().iter().map(piece).collect();
+    (pieces, context)
 }
 
 /// Tombstones made before this second may go.

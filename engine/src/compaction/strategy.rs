@@ -83,6 +83,11 @@ impl<'o> Strategy<'o> {
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
 
+    /// What is worth doing when there is no space for what the strategy is about: it frees some.
+    pub fn propose_small(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
+        self.tombstones(pieces, context).or_else(|| self.owners(pieces))
+    }
+
     /// The merges that an operator asks for: of everything into one run, or of each window of time that has several.
     pub fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
         if let Shape::TimeWindow(shape) = self.options.strategy() {

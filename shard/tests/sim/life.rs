@@ -89,6 +89,7 @@ async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) ->
         let tally = &mut world.borrow_mut().tally;
         tally.flushes += stats.flushes;
         tally.compactions += stats.compactions;
+        tally.beside += stats.compactions_beside;
         tally.adopted += stats.compaction_fragments.saturating_sub(stats.compactions);
     }
     Ok(())

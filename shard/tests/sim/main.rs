@@ -104,6 +104,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.flushes,
         all.compactions,
         all.adopted,
+        all.beside,
         all.truncated,
         all.altered,
         all.failed,

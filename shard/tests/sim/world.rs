@@ -49,6 +49,8 @@ pub(crate) struct Tally {
     pub(crate) compactions: u64,
     /// Fragments that a compaction put in the place of a part of its inputs, before its last.
     pub(crate) adopted: u64,
+    /// Compactions beside another one.
+    pub(crate) beside: u64,
     /// Scans of a table of a shard that were compared with the oracle.
     pub(crate) compared: u64,
     /// Reads of a partition while it was written to.
@@ -75,6 +77,7 @@ impl Tally {
         self.altered_late += other.altered_late;
         self.compactions += other.compactions;
         self.adopted += other.adopted;
+        self.beside += other.beside;
         self.compared += other.compared;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;
