@@ -228,6 +228,7 @@ fn main() {
             log_bytes_max: 16 << 30,
             ..engine::commitlog::Config::new(0)
         },
+        reserve_bytes: 0,
         idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
         base: Arc::new(Schema::empty()),
         wall_us: 0,

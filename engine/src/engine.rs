@@ -31,6 +31,7 @@ use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
 use crate::manifest::Manifest;
 use crate::read::Scratch;
+use crate::reserve;
 use crate::row_limits::RowLimits;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::{Table, View};
@@ -199,9 +200,11 @@ impl Engine {
         self.row_limits.set(limits);
     }
 
-    /// Asks how full the disk is: from 97 % on writes are refused, reads and deletions go on. Call it every second.
-    pub async fn measure_space(&self) -> Result<()> {
-        self.space.measured(self.disk.free_space().await?);
+    /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on writes are refused, reads and
+    /// deletions go on. While the reserve is released its space is not to be used. Call it every second.
+    pub async fn measure_space(&self, reserve_bytes: u64) -> Result<()> {
+        let missing_bytes = reserve::missing(&self.disk, reserve_bytes).await?;
+        self.space.measured(self.disk.free_space().await?, missing_bytes);
         self.refuse_deferred_if_full();
         Ok(())
     }
@@ -214,6 +217,12 @@ impl Engine {
     /// Whether the disk is so full that writes are refused.
     pub fn is_disk_full(&self) -> bool {
         self.space.is_disk_full()
+    }
+
+    /// Keeps `bytes` of the disk aside for when it is full ([`reserve`](crate::reserve)). One shard of a node does this,
+    /// every now and then: what was released is taken again when there is space.
+    pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {
+        reserve::keep(&self.disk, bytes).await
     }
 
     /// The table of that id; `Invalid` if there is none.

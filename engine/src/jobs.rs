@@ -132,7 +132,11 @@ impl Engine {
         if table.flushing.replace(true) {
             return Ok(());
         }
-        let result = self.flush(table, pause).await;
+        let result = match self.space.has_room_for(table.memtable_bytes() as u64) {
+            true => self.flush(table, pause).await,
+            // What is free is the reserve's: a start may need it.
+            false => Err(Error::DiskFull { file: "the flush of a memtable".into() }),
+        };
         assert!(table.flushing.replace(false), "one flush of a table at a time");
         table.flush_backoff.ended(&result, now_s);
         if let Err(error) = &result {

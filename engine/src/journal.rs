@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
 use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_ENTRY_BYTES_MAX};
 use crate::planted::{Bug, planted};
+use crate::reserve;
 
 /// Which journal this is, and how large it is made.
 #[derive(Debug, Clone, Copy)]
@@ -125,8 +126,25 @@ impl Journal {
         Ok(Contents { version: header.version, first: header.first, entries, uuid: header.uuid })
     }
 
-    /// Makes a journal of these entries, numbered from `first`, in place of the one that `path` may name.
+    /// Makes a journal of these entries, numbered from `first`, in place of the one that `path` may name. On a full
+    /// disk, in the space of the reserve.
     pub async fn make(
+        disk: &Disk,
+        path: &RelPath,
+        kind: Kind,
+        uuid: Uuid,
+        first: u64,
+        entries: &[Vec<u8>],
+    ) -> Result<Journal> {
+        match Journal::make_once(disk, path, kind, uuid, first, entries).await {
+            Err(Error::DiskFull { .. }) if reserve::release(disk).await? => {
+                Journal::make_once(disk, path, kind, uuid, first, entries).await
+            }
+            made => made,
+        }
+    }
+
+    async fn make_once(
         disk: &Disk,
         path: &RelPath,
         kind: Kind,

@@ -4,6 +4,7 @@
 //!   DATA/lock                                   held by the process that uses it
 //!        layout                                 this: version, generation, shards, host id, clock
 //!        schema                                 the schema's journal
+//!        reserve                                space for all of these when the disk is full (`reserve.rs`)
 //!        tables/<table uuid>/<sstable uuid>.sst files belong to tables, never to cores
 //!        snapshots/<tag>/                       files of tables under other names (`snapshot.rs`)
 //!        gen-<G>/shard-<N>/manifest             what shard N of generation G reads of them
@@ -33,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::io::{DirEntry, DirLock, Disk, File, RelPath};
 use crate::limits::WRITE_ALIGN_BYTES;
 use crate::planted::{Bug, planted};
+use crate::reserve;
 
 const MAGIC: &[u8; 8] = b"MESSLAYT";
 const VERSION: u32 = 2;
@@ -130,8 +132,18 @@ impl Layout {
         layout.ok_or_else(|| Error::corrupt(NAME, 0, "its values make no sense"))
     }
 
-    /// Makes this the layout, durably and at once: a crash leaves the old one or this.
+    /// Makes this the layout, durably and at once: a crash leaves the old one or this. On a full disk, in the space of
+    /// the reserve.
     pub async fn store(&self, disk: &Disk) -> Result<()> {
+        match self.store_once(disk).await {
+            Err(Error::DiskFull { .. }) if reserve::release(disk).await? => {
+                self.store_once(disk).await
+            }
+            stored => stored,
+        }
+    }
+
+    async fn store_once(&self, disk: &Disk) -> Result<()> {
         assert!(self.shards > 0, "a node has a shard");
         assert!(self.generation > 0, "generations begin at 1");
         let root = RelPath::root();

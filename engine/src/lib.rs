@@ -30,6 +30,7 @@ pub mod planted;
 mod read;
 mod recovery;
 mod remove;
+pub mod reserve;
 mod reshard;
 mod row_limits;
 pub mod snapshot;

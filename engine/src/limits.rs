@@ -179,6 +179,13 @@ pub const BACKLOG_TASKS_MAX: usize = 4;
 
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
+/// What is kept aside on the disk, so that a node can start, truncate and drop when nothing is left: the manifests of
+/// many shards, and the schema, are written anew in it.
+pub const RESERVE_BYTES: u64 = 64 << 20;
+
+/// The reserve is taken when this many times its size is free.
+pub const RESERVE_TAKEN_OF_FREE: u64 = 2;
+
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 64 << 20;
 

@@ -1,7 +1,7 @@
 //! What must be true before the server starts, each with the exact fix when it is not.
 //!
 //! ```text
-//! data directory: made, not in use, writable with O_DIRECT, space left
+//! data directory: made, not in use, writable with O_DIRECT, space left (if it is new)
 //! kernel:         io_uring allowed, memory may be locked, enough descriptors
 //! ports:          free
 //! ```
@@ -75,11 +75,16 @@ fn check_direct_io(path: &Path) -> Result<(), String> {
             "the file system of {shown} does not take O_DIRECT writes of 4096 bytes. Put --data-dir \
              on ext4 or XFS; overlay and network file systems will not do"
         )),
+        Err(error) if error.kind() == ErrorKind::StorageFull && has_data(path) => Ok(()),
         Err(error) => Err(format!("cannot write to {shown}: {error}")),
     }
 }
 
+/// Space for a new node. One that is there starts on a full disk too, so that something can be deleted.
 fn check_free_space(path: &Path) -> Result<(), String> {
+    if has_data(path) {
+        return Ok(());
+    }
     let free_bytes = engine::io::space_of(path)
         .map_err(|error| format!("cannot tell the free space of {}: {error}", path.display()))?
         .free_bytes;
@@ -93,6 +98,11 @@ fn check_free_space(path: &Path) -> Result<(), String> {
         path.display(),
         Bytes(FREE_BYTES_MIN)
     ))
+}
+
+/// Whether a node was started here before.
+fn has_data(path: &Path) -> bool {
+    path.join("layout").exists()
 }
 
 fn check_io_uring() -> Result<(), String> {

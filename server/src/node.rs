@@ -87,6 +87,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
             shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100)
                 as usize,
             log: log_config(config),
+            reserve_bytes: engine::limits::RESERVE_BYTES,
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),
             wall_us: Clock::new().wall_us(),

@@ -28,7 +28,9 @@ use model::TableId;
 
 use crate::backpressure::Patience;
 use crate::groups::{Group, compaction_shares};
-use crate::limits::{HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, WRITE_WAIT_MAX};
+use crate::limits::{
+    HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, RESERVE_INTERVAL, WRITE_WAIT_MAX,
+};
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
@@ -43,6 +45,8 @@ pub(crate) struct Background {
     me: ShardId,
     /// Notified when the engine may have a job.
     look: Notify,
+    /// What the node keeps aside on its disk.
+    reserve_bytes: u64,
     /// How many jobs of each kind run.
     flushes: Cell<usize>,
     removals: Cell<usize>,
@@ -53,12 +57,18 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(runtime: Runtime, engine: Rc<Engine>, me: ShardId) -> Rc<Background> {
+    pub(crate) fn new(
+        runtime: Runtime,
+        engine: Rc<Engine>,
+        me: ShardId,
+        reserve_bytes: u64,
+    ) -> Rc<Background> {
         Rc::new(Background {
             runtime,
             engine,
             me,
             look: Notify::new(),
+            reserve_bytes,
             flushes: Cell::new(0),
             removals: Cell::new(0),
             compactions: Cell::new(0),
@@ -114,7 +124,7 @@ impl Background {
             if std::mem::replace(&mut writes, writes_now) == writes_now {
                 self.engine.claim_log();
             }
-            if let Err(error) = self.engine.measure_space().await {
+            if let Err(error) = self.engine.measure_space(self.reserve_bytes).await {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
             let deferred = self.engine.stats().writes_deferred;
@@ -177,6 +187,16 @@ impl Background {
             running.set(running.get() - 1);
             self.look.notify();
         });
+    }
+
+    /// Takes the reserve again that was released, when there is space: the first core does.
+    pub(crate) async fn keep_reserve(&self) {
+        loop {
+            self.runtime.sleep(RESERVE_INTERVAL).await;
+            if let Err(error) = self.engine.keep_reserve(self.reserve_bytes).await {
+                tracing::warn!(shard = %self.me, %error, "no space is kept aside");
+            }
+        }
     }
 
     /// The turns of a job of this group.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use engine::io::{DirLock, Disk};
 use engine::layout::{self, Found, Layout, SchemaLog, Secret};
-use engine::{Engine, Reshard, Result};
+use engine::{Engine, Reshard, Result, reserve};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
@@ -108,6 +108,7 @@ pub async fn boot(
         layout.secret = secret(seed);
     }
     layout.store(disk).await?;
+    reserve::keep(disk, config.reserve_bytes).await?;
     let home = Home {
         disk: disk.clone(),
         noted_us: Cell::new(layout.timestamp_high),

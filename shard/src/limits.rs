@@ -29,6 +29,9 @@ pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// half of it ahead, which is looked at every [`HOUSEKEEPING_INTERVAL`].
 pub const TIMESTAMP_SLACK_US: i64 = 10_000_000;
 
+/// How often the first core of a node looks whether what is kept aside on the disk is there.
+pub const RESERVE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long a write may wait for space in the memtables or the log; then it is answered `Overloaded`. Longer than a
 /// flush takes that a slow disk makes slow, shorter than drivers wait.
 pub const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);

@@ -105,6 +105,7 @@ impl<P: Protocol> ManualNode<P> {
                 schema_log: schema_log.take(),
                 port,
                 mail_slots: ring_slots(config.shards),
+                reserve_bytes: config.reserve_bytes,
                 wake: Arc::new(Notify::new()),
             }));
         }

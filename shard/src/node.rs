@@ -52,6 +52,8 @@ pub struct NodeConfig {
     pub shard_memory_bytes: usize,
     /// How the commit logs are kept. The seed is replaced by one for each log.
     pub log: engine::commitlog::Config,
+    /// Bytes of the disk kept aside for when it is full; 0 for none.
+    pub reserve_bytes: u64,
     /// How long a core looks for work before it sleeps.
     pub idle_spin: Duration,
     /// The tables that are built in.
@@ -249,8 +251,14 @@ impl<P: Protocol> Core<P> {
             schema_log,
             port,
             mail_slots: ring_slots(config.shards),
+            reserve_bytes: config.reserve_bytes,
             wake: Arc::new(Notify::new()),
         });
+        if home.is_some() {
+            let background = shard.background.clone();
+            let keep = async move { background.keep_reserve().await };
+            shard.runtime().spawn(Group::Background, keep);
+        }
         let stopping = Stopping { shared, shard: shard.clone(), home };
         Ok(Opened { shard, booted, floor_us, stopping, bells })
     }

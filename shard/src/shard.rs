@@ -69,6 +69,7 @@ pub(crate) struct Parts<P: Protocol> {
     pub(crate) schema_log: Option<SchemaChanges>,
     pub(crate) port: Port<Mail<P>>,
     pub(crate) mail_slots: usize,
+    pub(crate) reserve_bytes: u64,
     pub(crate) wake: Arc<Notify>,
 }
 
@@ -76,7 +77,8 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn new(parts: Parts<P>) -> Rc<Shard<P>> {
         let peers = Peers::new(parts.port, parts.sharder.shards(), parts.mail_slots);
         let (runtime, engine) = (parts.runtime, Rc::new(parts.engine));
-        let background = Background::new(runtime.clone(), engine.clone(), peers.me());
+        let background =
+            Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);
         background.start(parts.wake.clone());
         Rc::new(Shard {
             runtime,

@@ -33,7 +33,9 @@ impl Engine {
 
     /// Refuses a merge that may need more space than there is.
     pub(super) async fn check_free_space(&self, space_bytes: u64) -> Result<()> {
-        if self.disk.free_space().await?.free_bytes < space_bytes {
+        // What a released reserve lacks is not free.
+        let wanted_bytes = space_bytes + self.space.missing_bytes();
+        if self.disk.free_space().await?.free_bytes < wanted_bytes {
             return Err(Error::DiskFull { file: "the output of a compaction".into() });
         }
         Ok(())

@@ -94,13 +94,19 @@ impl DmaDisk {
         assert!(root.is_absolute(), "a relative root would move with the working directory");
         let disk = DmaDisk { root: root.into() };
         let path = RelPath::root().join(&format!("probe-{}", glommio::executor().id()));
-        disk.blocking("write", &path, |full| {
+        let probed = disk.blocking("write", &path, |full| {
             let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).open(full)?;
-            file.write_all(&[PROBE_BYTE; WRITE_ALIGN_BYTES])?;
-            file.sync_data()
-        })
-        .await?;
+            let mut file = options.write(true).create(true).truncate(true).open(&full)?;
+            let filled = file.write_all(&[PROBE_BYTE; WRITE_ALIGN_BYTES]);
+            filled.and_then(|()| file.sync_data()).inspect_err(|_| {
+                // Empty, it hurts no one.
+                let _ = std::fs::remove_file(&full);
+            })
+        });
+        match probed.await {
+            Err(full @ Error::DiskFull { .. }) => return disk.probed_by_layout(full).await,
+            probed => probed?,
+        }
         let file = disk.open_with(&path, OpenOptions::new().read(true)).await?;
         let whole = file.read_at(0, WRITE_ALIGN_BYTES).await?;
         if *whole != [PROBE_BYTE; WRITE_ALIGN_BYTES] {
@@ -114,6 +120,18 @@ impl DmaDisk {
         file.close().await?;
         disk.unlink(&path).await?;
         Ok(disk)
+    }
+
+    /// On a full disk: reads the file that a data directory in use has.
+    async fn probed_by_layout(self, full: Error) -> Result<DmaDisk> {
+        let path = RelPath::root().join("layout");
+        let opened = self.open_with(&path, OpenOptions::new().read(true)).await;
+        let file = opened.map_err(|_| full)?;
+        let read = file.read_at(0, WRITE_ALIGN_BYTES).await?;
+        assert!(!read.is_empty(), "only an empty file says nothing about its device");
+        drop(read);
+        file.close().await?;
+        Ok(self)
     }
 
     fn full(&self, path: &RelPath) -> PathBuf {

@@ -110,6 +110,11 @@ impl SimDisk {
         self.0.borrow().crashed
     }
 
+    /// What all files take, in bytes: a quota of as much is a full disk.
+    pub fn used_bytes(&self) -> u64 {
+        self.0.borrow().used_with(0, 0)
+    }
+
     /// How many operations have begun: the next has this number.
     pub fn ops(&self) -> u64 {
         self.0.borrow().ops

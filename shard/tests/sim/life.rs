@@ -15,7 +15,7 @@ use model::{Schema, SchemaChange, Token, TokenRange};
 use uuid::Uuid;
 
 use crate::checks::verify_all;
-use crate::node::{self, Node, Taken, command};
+use crate::node::{self, Node, RESERVE_BYTES, Taken, command};
 use crate::schema::{self, Effect, TABLES};
 use crate::workload::{KEYS, token};
 use crate::world::{End, Lived, Shared, Tally, World};
@@ -27,15 +27,15 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     let (mut trace, mut lived) = (0u64, 0u64..);
     while world.borrow().tally.lives < cuts {
         let life = lived.next().expect("there are numbers enough");
-        let faults = world.borrow_mut().faults();
+        let (is_full, faults, shards) = world.borrow_mut().next_life(&disk);
         disk.set_faults(faults.clone());
-        let shards = 1 + world.borrow_mut().rng.index(3);
         if tells {
             eprintln!("life {life}: {shards} shards, {faults:?}");
         }
         let exec = SimExec::powered_by(&disk, seed ^ life.wrapping_mul(0x9E37_79B9));
         let (inner, shared, node_disk) = (exec.clone(), world.clone(), Disk::Sim(disk.clone()));
-        let outcome = exec.run(async move { one_life(&node_disk, &inner, &shared, shards).await });
+        let outcome =
+            exec.run(async move { one_life(&node_disk, &inner, &shared, (shards, is_full)).await });
         exec.end();
         assert_eq!(Rc::strong_count(&world), 1, "a life is over with all that it held");
         let mut world = world.borrow_mut();
@@ -64,7 +64,12 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     (tally, trace)
 }
 
-async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) -> Lived {
+async fn one_life(
+    disk: &Disk,
+    exec: &SimExec,
+    world: &Shared,
+    (shards, is_full): (usize, bool),
+) -> Lived {
     let (mut rng, sync) = {
         let mut w = world.borrow_mut();
         (Rng::new(w.rng.roll()), w.sync)
@@ -80,6 +85,9 @@ async fn one_life(disk: &Disk, exec: &SimExec, world: &Shared, shards: usize) ->
         w.tally.dealt += u64::from(std::mem::replace(&mut w.shards, shards) != shards);
     }
     let mut life = Life { node, exec: exec.clone(), world: world.clone(), rng };
+    if is_full {
+        return life.on_a_full_disk().await;
+    }
     for _ in 0..20 + life.rng.below(120) {
         life.step().await?;
     }
@@ -213,6 +221,44 @@ pub(crate) struct Life {
 }
 
 impl Life {
+    /// The disk is full to the last byte: writes are refused by name, what was written is read, tables are emptied and
+    /// dropped, and with the space that this makes writes go on.
+    async fn on_a_full_disk(&mut self) -> Lived {
+        self.measure_space().await?;
+        let refused = self.world.borrow().tally.refused;
+        for _ in 0..5 {
+            self.write()?;
+        }
+        // What the last life has left half done may have been deleted at the start: then there is space.
+        let is_full = self.world.borrow().tally.refused == refused + 5;
+        self.answered().await?;
+        verify_all(&self.node, &self.world, &mut self.rng).await?;
+        for table in 1..TABLES {
+            truncate(&self.node, &self.world, table).await?;
+        }
+        self.recreate().await?;
+        self.work();
+        self.measure_space().await?;
+        let refused = self.world.borrow().tally.refused;
+        for _ in 0..5 {
+            self.write()?;
+        }
+        self.answered().await?;
+        {
+            let tally = &mut self.world.borrow_mut().tally;
+            tally.full += u64::from(is_full);
+            tally.resumed += u64::from(is_full && tally.refused == refused);
+        }
+        verify_all(&self.node, &self.world, &mut self.rng).await
+    }
+
+    async fn measure_space(&self) -> Lived {
+        for engine in &self.node.engines {
+            engine.measure_space(RESERVE_BYTES).await?;
+        }
+        Ok(())
+    }
+
     async fn step(&mut self) -> Lived {
         match self.rng.below(42) {
             0..22 => self.write()?,

@@ -117,6 +117,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
     }
     // One in a hundred power cuts: too few to ask for in a short run.
     assert!(points < 10_000 || all.altered_late > points / 1000, "{all:?}");
+    assert!(points < 10_000 || all.full > points / 1000 && all.resumed > 0, "{all:?}");
     assert!(all.answered > 10 * points && all.compared > 5 * points, "{all:?}");
 }
 

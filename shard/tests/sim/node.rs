@@ -25,6 +25,9 @@ use crate::oracle::{Cells, Seen, short};
 /// What a fragment has at least here.
 const FRAGMENT_BYTES_MIN: u64 = 500;
 
+/// What the node keeps aside on its disk: space to write its journals anew, one after the other.
+pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
+
 /// How a node of so many shards is opened.
 fn config(shards: usize, sync: SyncMode) -> NodeConfig {
     NodeConfig {
@@ -38,6 +41,7 @@ fn config(shards: usize, sync: SyncMode) -> NodeConfig {
             sync,
             ..commitlog::Config::new(0)
         },
+        reserve_bytes: RESERVE_BYTES,
         idle_spin: Duration::ZERO,
         base: Arc::new(Schema::empty()),
         wall_us: 1,

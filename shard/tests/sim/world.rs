@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use engine::Error;
 use engine::commitlog::SyncMode;
-use engine::io::{Faults, Rng};
+use engine::io::{Faults, RelPath, Rng, SimDisk};
 use model::Schema;
 
+use crate::node::RESERVE_BYTES;
 use crate::oracle::{Facts, Part, Record};
 use crate::schema::{Effect, TABLES};
 use crate::workload::{Times, Workload};
@@ -33,6 +34,10 @@ pub(crate) struct Tally {
     pub(crate) survived: u64,
     /// The same, and were not.
     pub(crate) lost: u64,
+    /// Lives on a disk that was full to the last byte.
+    pub(crate) full: u64,
+    /// Of these, lives in which writes went on when tables were emptied.
+    pub(crate) resumed: u64,
     /// Writes that were refused.
     pub(crate) refused: u64,
     /// Writes that waited for space, or behind those that did.
@@ -69,6 +74,8 @@ impl Tally {
         self.answered += other.answered;
         self.survived += other.survived;
         self.lost += other.lost;
+        self.full += other.full;
+        self.resumed += other.resumed;
         self.refused += other.refused;
         self.deferred += other.deferred;
         self.flushes += other.flushes;
@@ -195,8 +202,35 @@ impl World {
         Ok(())
     }
 
+    /// Whether the next life finds its disk full, its faults, and its number of shards.
+    pub(crate) fn next_life(&mut self, disk: &SimDisk) -> (bool, Faults, usize) {
+        match self.finds_full(disk) {
+            true => (true, self.full(disk), self.shards),
+            false => (false, self.faults(), 1 + self.rng.index(3)),
+        }
+    }
+
+    /// Whether the next life finds its disk full, which a node outlives that keeps something aside.
+    fn finds_full(&mut self, disk: &SimDisk) -> bool {
+        let reserve = RelPath::root().join("reserve");
+        let was_opened = self.tally.opened > 0 && self.altering.is_none();
+        let is_kept = disk.bytes(&reserve).is_some_and(|b| b.len() as u64 == RESERVE_BYTES);
+        was_opened && self.rng.one_in(8) && is_kept
+    }
+
+    /// No fault but that others have filled the disk, and in half of these lives the power goes meanwhile.
+    fn full(&mut self, disk: &SimDisk) -> Faults {
+        self.faultless = true;
+        Faults {
+            suspensions_max: self.rng.below(4) as u32,
+            quota_bytes: Some(disk.used_bytes()),
+            crash_at_op: self.rng.one_in(2).then(|| self.rng.below(300)),
+            ..Faults::default()
+        }
+    }
+
     /// The faults of the next life.
-    pub(crate) fn faults(&mut self) -> Faults {
+    fn faults(&mut self) -> Faults {
         let mut faults = Faults { suspensions_max: self.rng.below(4) as u32, ..Faults::default() };
         self.faultless = true;
         let at = self.rng.below(600);

@@ -1,0 +1,129 @@
+//! Space kept aside in the data directory, for the steps that a full disk must not stop.
+//!
+//! ```text
+//! DATA/reserve   an allocated file of no meaning
+//!
+//! there is space ─► keep ─► the file is there ─► a journal or the layout finds the disk full ─► release ─► once more
+//!        ▲                                                                                          │
+//!        └──────────────── truncations, drops and compactions free some ◄──────────────────────────┘
+//! ```
+//!
+//! A start writes each manifest, the schema's journal and the layout anew, so without this a process that was
+//! killed on a full disk could not start, and nobody could delete anything. All of these replace a file of their own
+//! size, so what they take from the reserve comes back.
+//!
+//! Any core may release it, by its name: it is there or it is gone. A power cut leaves it or not, and either is well.
+//!
+//! Not here: space for data. What a flush or a compaction writes has to find its own.
+
+use crate::error::{Error, Result};
+use crate::io::{Disk, RelPath};
+use crate::limits::RESERVE_TAKEN_OF_FREE;
+
+const NAME: &str = "reserve";
+
+fn path() -> RelPath {
+    RelPath::root().join(NAME)
+}
+
+/// Sees to it that the reserve of `bytes`, if any, is there, when several times that space is free. One core does
+/// this.
+pub async fn keep(disk: &Disk, bytes: u64) -> Result<()> {
+    if bytes == 0 || is_whole(disk, bytes).await? {
+        return Ok(());
+    }
+    if disk.free_space().await?.free_bytes < bytes.saturating_mul(RESERVE_TAKEN_OF_FREE) {
+        return Ok(());
+    }
+    let file = match disk.create(&path()).await {
+        // The disk can be full of names, too.
+        Err(Error::DiskFull { .. }) => return Ok(()),
+        file => file?,
+    };
+    let allocated = match file.allocate(bytes).await {
+        Ok(()) => file.sync().await,
+        full => full,
+    };
+    file.close().await?;
+    match allocated {
+        Ok(()) => disk.sync_dir(&RelPath::root()).await,
+        Err(error) => {
+            release(disk).await?;
+            if matches!(error, Error::DiskFull { .. }) { Ok(()) } else { Err(error) }
+        }
+    }
+}
+
+/// Whether the reserve is there. One whose making a crash cut short is removed.
+async fn is_whole(disk: &Disk, bytes: u64) -> Result<bool> {
+    if !disk.exists(&path()).await? {
+        return Ok(false);
+    }
+    let file = disk.open(&path()).await?;
+    let is_whole = file.len() >= bytes;
+    file.close().await?;
+    if !is_whole {
+        release(disk).await?;
+    }
+    Ok(is_whole)
+}
+
+/// What the reserve of `bytes` lacks: free space that is to be its again.
+pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
+    Ok(if bytes == 0 || disk.exists(&path()).await? { 0 } else { bytes })
+}
+
+/// Gives the reserve to whoever needs space now; `false` if it is not there.
+pub(crate) async fn release(disk: &Disk) -> Result<bool> {
+    match disk.unlink(&path()).await {
+        Ok(()) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::{Faults, SimDisk, SimExec};
+
+    const BYTES: u64 = 1 << 20;
+
+    fn run(quota_bytes: u64, test: impl AsyncFnOnce(SimDisk, Disk) + 'static) {
+        let quota_bytes = Some(quota_bytes);
+        let sim = SimDisk::new(1, Faults { quota_bytes, ..Faults::default() });
+        let disk = Disk::Sim(sim.clone());
+        SimExec::new(1).run(async move { test(sim, disk).await }).done();
+    }
+
+    #[test]
+    fn the_reserve_is_kept_given_away_and_kept_again() {
+        run(3 * BYTES, async |sim, disk| {
+            keep(&disk, BYTES).await.unwrap();
+            keep(&disk, BYTES).await.unwrap();
+            assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (BYTES, Ok(0)));
+            assert_eq!(release(&disk).await, Ok(true));
+            assert_eq!(release(&disk).await, Ok(false));
+            assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (0, Ok(BYTES)));
+            keep(&disk, BYTES).await.unwrap();
+            assert_eq!(sim.used_bytes(), BYTES);
+        });
+    }
+
+    #[test]
+    fn a_disk_without_much_space_keeps_nothing_aside() {
+        run(2 * BYTES - 1, async |sim, disk| {
+            keep(&disk, BYTES).await.unwrap();
+            assert_eq!((sim.used_bytes(), sim.bytes(&path())), (0, None));
+        });
+    }
+
+    #[test]
+    fn a_reserve_that_a_crash_cut_short_is_made_again() {
+        run(3 * BYTES, async |sim, disk| {
+            sim.plant(&path(), Vec::new());
+            keep(&disk, BYTES).await.unwrap();
+            assert_eq!(sim.used_bytes(), BYTES);
+        });
+    }
+}
