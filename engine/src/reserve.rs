@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A start writes each manifest, the schema's journal and the layout anew, so without this a process that was
-//! killed on a full disk could not start, and nobody could delete anything. All of these replace a file of their own
+//! killed on a full disk could not start, and no data could be deleted. All of these replace a file of their own
 //! size, so what they take from the reserve comes back.
 //!
 //! Any core may release it, by its name: it is there or it is gone. A power cut leaves it or not, and either is well.
@@ -73,7 +73,7 @@ pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
     Ok(if bytes == 0 || disk.exists(&path()).await? { 0 } else { bytes })
 }
 
-/// Gives the reserve to whoever needs space now; `false` if it is not there.
+/// Gives the reserve to the task that needs space now; `false` if it is not there.
 pub(crate) async fn release(disk: &Disk) -> Result<bool> {
     match disk.unlink(&path()).await {
         Ok(()) => Ok(true),
