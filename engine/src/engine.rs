@@ -219,7 +219,7 @@ impl Engine {
         self.space.is_disk_full()
     }
 
-    /// Keeps `bytes` of the disk aside for when it is full ([`reserve`](crate::reserve)). One shard of a node does this,
+    /// Keeps `bytes` of the disk aside for when it is full ([`reserve`]). One shard of a node does this,
     /// every now and then: what was released is taken again when there is space.
     pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {
         reserve::keep(&self.disk, bytes).await

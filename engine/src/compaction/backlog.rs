@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// How far compaction is behind: the runs of the table that has the most to merge, of
-    /// [`BACKLOG_RUNS_MAX`](crate::limits::BACKLOG_RUNS_MAX) and never more.
+    /// [`BACKLOG_RUNS_MAX`] and never more.
     pub fn backlog_runs(&self) -> usize {
         self.underway.runs.get().min(BACKLOG_RUNS_MAX)
     }

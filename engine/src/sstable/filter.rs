@@ -1,7 +1,7 @@
 //! Which tokens a file may hold: a Bloom filter whose answer is one cache line (Putze et al. 2007).
 //!
 //! The token picks a block of 512 bits, and `probes` bits in it. Crowded blocks make it a little less exact
-//! than a plain filter of the same size, so the size is chosen with that in mind ([`shape`]).
+//! than a plain filter of the same size, so the size is chosen with that in mind ([`Shape`]).
 //!
 //! On disk: `probes:u8 blocks…` of 64 bytes; no bytes at all if the table wants no filter.
 
