@@ -322,7 +322,11 @@ impl Memtable {
         } else {
             self.largest_row = self.largest_row.max(row.bytes().len());
             let entry = RowEntry::put(&mut self.arena, clustering, row.bytes());
-            partition.rows.insert(&self.arena, place, entry, newest);
+            let parts = partition.rare.as_ref().map(|rare| &rare.parts);
+            let only = partition.rows.only().map(|only| only.clustering(&self.arena));
+            let beside_only =
+                parts.zip(only).and_then(|(parts, only)| parts.of(Some(only))?.newest());
+            partition.rows.insert(&self.arena, place, (entry, newest), beside_only);
             self.version += 1;
             self.rows += 1;
         }

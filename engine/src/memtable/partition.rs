@@ -223,12 +223,28 @@ impl Rows {
         }
     }
 
-    /// Puts an entry where `find` said. Nothing in it is newer than `timestamp`, in microseconds.
-    pub(super) fn insert(&mut self, arena: &Arena, place: Place, entry: RowEntry, timestamp: i64) {
+    /// The entry, if it is the only one.
+    pub(super) fn only(&self) -> Option<&RowEntry> {
+        match self {
+            Rows::One(entry) => Some(entry),
+            Rows::None | Rows::Many(_) => None,
+        }
+    }
+
+    /// Puts an entry where `find` said. Nothing in it is newer than `timestamp`, in microseconds, and nothing that is
+    /// kept beside the only other entry is newer than `beside_only`.
+    pub(super) fn insert(
+        &mut self,
+        arena: &Arena,
+        place: Place,
+        (entry, timestamp): (RowEntry, i64),
+        beside_only: Option<i64>,
+    ) {
         match self {
             Rows::None => *self = Rows::One(entry),
             Rows::One(other) => {
-                let newest = other.row(arena).timestamps().map_or(i64::MIN, |(newest, _)| newest);
+                let newest = other.row(arena).timestamps().map(|(newest, _)| newest);
+                let newest = newest.max(beside_only).unwrap_or(i64::MIN);
                 let mut rows = Box::<Leaves<RowEntry>>::default();
                 rows.insert(Place::START, *other, newest);
                 rows.insert(place, entry, timestamp);

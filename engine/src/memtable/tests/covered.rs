@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cursor::Lane;
-use crate::limits::{COVERED_ROWS_MAX, LEAF_ENTRIES_MAX};
+use crate::limits::{COVERED_ROWS_MAX, LEAF_ENTRIES_MAX, ROW_IN_PARTS_BYTES_MIN};
 
 const KEY: u8 = 1;
 
@@ -152,5 +152,25 @@ fn a_newer_part_of_a_large_row_is_found_among_what_a_deletion_covers() {
     put_rows(&mut memtable.borrow_mut(), [2500], 7);
     for reversed in [false, true] {
         assert_eq!(live(&memtable, reversed, None).0, [2500]);
+    }
+}
+
+/// A row whose newest element was kept beside it, in a partition of this one row: when a second row came, only the
+/// row itself was asked what is newest, and a deletion between the two passed over the row with its element.
+#[test]
+fn an_element_beside_the_only_row_outlives_an_older_deletion() {
+    let mut memtable = Memtable::default();
+    let put = |memtable: &mut Memtable, at, (column, bytes), timestamp| {
+        let row = row_bytes(&RowHead::bare(timestamp), Some((column, bytes)));
+        change(memtable, |m| m.row(&place(at), |out| out.extend_from_slice(&row)));
+    };
+    put(&mut memtable, 1, (1, 100 * ROW_IN_PARTS_BYTES_MIN), 10);
+    put(&mut memtable, 1, (2, 1), 30);
+    assert!(memtable.get(token(KEY), &[KEY]).unwrap().has_parts());
+    put(&mut memtable, 2, (1, 1), 15);
+    delete(&mut memtable, 0, 9, 20);
+    let memtable = Rc::new(RefCell::new(memtable));
+    for reversed in [false, true] {
+        assert_eq!(live(&memtable, reversed, None).0, [1], "reversed: {reversed}");
     }
 }
