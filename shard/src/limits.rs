@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Shards of one process.
 pub const SHARDS_MAX: usize = 1024;
 
+/// The stack of a core's thread in bytes: four times what Rust gives a thread, for builds that are not optimized.
+/// Only what is touched of it takes memory.
+pub const CORE_STACK_BYTES: usize = 8 << 20;
+
 /// Mail slots a core can receive into, over all its peers: bounds the mesh's memory as cores grow.
 pub const MAILBOX_SLOTS_PER_CORE: usize = 16 * 1024;
 /// Slots of one ring at least: a burst of one pass.

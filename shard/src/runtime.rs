@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 use glommio::{Latency, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle, executor};
 
 use crate::groups::Group;
-use crate::limits::{MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL};
+use crate::limits::{
+    CORE_STACK_BYTES, MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL,
+};
 use crate::manual::Manual;
 use crate::os::cpus;
 use crate::outstanding::{self, Operation};
@@ -78,7 +80,8 @@ where
              core: raise it with `ulimit -l`, or LimitMEMLOCK= of the service"
         )));
     }
-    std::thread::Builder::new().name(config.name.clone()).spawn(move || {
+    let thread = std::thread::Builder::new().name(config.name.clone()).stack_size(CORE_STACK_BYTES);
+    thread.spawn(move || {
         // Binding the thread first, and telling glommio nothing: it would look for the processor
         // in sysfs, which containers hide.
         config.cpu.map_or(Ok(()), cpus::bind)?;
@@ -134,8 +137,10 @@ impl Runtime {
         match &self.kind {
             Kind::Core(queues) => {
                 let work = work.into();
-                let (handle, future) =
-                    (queues[work.group as usize], self.stalls.clone().measured(work, future));
+                let handle = queues[work.group as usize];
+                // On the heap at once: glommio hands a task through a dozen calls, and a copy of it would lie on the
+                // stack of each (20 KB for a read) where the compiler does not optimize.
+                let future = self.stalls.clone().measured(work, Box::pin(future));
                 glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
                     .detach();
