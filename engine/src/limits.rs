@@ -90,6 +90,12 @@ pub const INDEX_NODE_BYTES: usize = 4096;
 /// hold fits one; and offsets of 31 bits can name every place in it.
 pub const BLOCK_BYTES_MAX: usize = 1536 << 20;
 
+/// Blocks of a file that are tried in a row before one is left out, if compression makes none of them smaller.
+pub const VAIN_TRIES_MAX: u32 = 4;
+
+/// Blocks of a file between two tries at most: what becomes compressible again is noticed within as many.
+pub const UNTRIED_BLOCKS_MAX: u32 = 16;
+
 /// The bytes of one row, whatever number of writes has made it. A write that would pass is `Invalid`.
 pub const ROW_BYTES_MAX: u64 = 128 << 20;
 

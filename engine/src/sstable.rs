@@ -30,6 +30,7 @@ mod output;
 mod row_index;
 mod slots;
 mod statistics;
+mod trials;
 mod verify;
 mod wide;
 mod window;

@@ -12,6 +12,7 @@ use lz4_flex::block::CompressTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::SstableId;
+use super::trials::Trials;
 use crate::limits::BLOCK_BYTES_MAX;
 
 /// Bytes before the payload.
@@ -59,7 +60,10 @@ pub(super) struct Framer {
     codec: Codec,
     table: CompressTable,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    /// As long as the longest payload could have been, so that it is not cleared for each.
     compressed: Vec<u8>,
+    /// Of the blocks with data; what else there is, is little, and always tried.
+    trials: Trials,
 }
 
 impl Framer {
@@ -71,14 +75,15 @@ impl Framer {
             }
             _ => None,
         };
-        Framer { codec, table: CompressTable::default(), zstd, compressed: Vec::new() }
+        let (table, trials) = (CompressTable::default(), Trials::default());
+        Framer { codec, table, zstd, compressed: Vec::new(), trials }
     }
 
     /// Appends a frame that still lacks its checksum; gives its length.
     pub(super) fn put(&mut self, kind: Kind, raw: &[u8], out: &mut Vec<u8>) -> usize {
         assert!(raw.len() <= BLOCK_BYTES_MAX, "the writer cuts blocks long before");
-        let (codec, payload) = match self.compress(raw) {
-            Some(codec) => (codec, self.compressed.as_slice()),
+        let (codec, payload) = match self.shrink(kind, raw) {
+            Some((codec, bytes)) => (codec, &self.compressed[..bytes]),
             None => (NONE, raw),
         };
         assert!(payload.len() <= raw.len(), "a payload is no longer than its content");
@@ -90,25 +95,46 @@ impl Framer {
         HEAD_BYTES + payload.len()
     }
 
-    fn compress(&mut self, raw: &[u8]) -> Option<u8> {
-        let space = lz4_flex::block::get_maximum_output_size(raw.len());
+    /// Compresses what is worth a try; as `compress`.
+    fn shrink(&mut self, kind: Kind, raw: &[u8]) -> Option<(u8, usize)> {
+        if kind != Kind::Data {
+            return self.compress(raw);
+        }
+        if !self.trials.is_due() {
+            return None;
+        }
+        let shrunk = self.compress(raw);
+        match shrunk {
+            Some(_) => self.trials.shrank(),
+            None => self.trials.was_vain(),
+        }
+        shrunk
+    }
+
+    /// The codec and the length of what is in `compressed` then; `None` if it is not worth it.
+    fn compress(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
+        let space = match self.codec {
+            Codec::None => return None,
+            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Codec::Zstd(_) => zstd::zstd_safe::compress_bound(raw.len()),
+        };
+        if self.compressed.len() < space {
+            self.compressed.resize(space, 0);
+        }
         let (codec, bytes) = match self.codec {
             Codec::None => return None,
             Codec::Lz4 => {
-                self.compressed.resize(space, 0);
                 let (out, table) = (&mut self.compressed, &mut self.table);
                 let done = lz4_flex::block::compress_into_with_table(raw, out, table);
                 (LZ4, done.expect("the buffer holds the worst case"))
             }
             Codec::Zstd(_) => {
-                self.compressed.resize(zstd::zstd_safe::compress_bound(raw.len()), 0);
                 let zstd = self.zstd.as_mut().expect("it was made with the codec");
-                let done = zstd.compress_to_buffer(raw, &mut self.compressed);
+                let done = zstd.compress_to_buffer(raw, &mut self.compressed[..]);
                 (ZSTD, done.expect("the buffer holds the worst case"))
             }
         };
-        self.compressed.truncate(bytes);
-        (bytes * WORTH.1 < raw.len() * WORTH.0).then_some(codec)
+        (bytes * WORTH.1 < raw.len() * WORTH.0).then_some((codec, bytes))
     }
 }
 
@@ -240,6 +266,23 @@ mod tests {
             let at = at.index(frame.len());
             frame[at] ^= 1 << bit;
             prop_assert!(Opener::default().open(&frame, Kind::Data, seed, 0).is_err());
+        }
+
+        #[test]
+        fn what_a_file_holds_is_read_whether_it_was_tried_or_not(
+            kinds in prop::collection::vec(any::<bool>(), 0..150),
+            codec in codecs(),
+        ) {
+            let (mut framer, mut opener) = (Framer::new(codec), Opener::default());
+            let random = |at: usize| xxh3_64(&at.to_le_bytes()).to_le_bytes();
+            for (at, compresses) in kinds.into_iter().enumerate() {
+                let raw: Vec<u8> = if compresses { vec![7; 300] } else { (0..40).flat_map(|i| random(at * 40 + i)).collect() };
+                let mut frame = Vec::new();
+                framer.put(Kind::Data, &raw, &mut frame);
+                prop_assert!(compresses || frame[17] == NONE);
+                seal(&mut frame, 1, 2);
+                prop_assert_eq!(opener.open(&frame, Kind::Data, 1, 2), Ok(raw));
+            }
         }
 
         #[test]
