@@ -93,7 +93,8 @@ async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()
         shard.publish();
         if opened.stopping.is_asked() && !stopped {
             stopped = true;
-            opened.stopping.done(GIVEN_US + me as i64);
+            opened.clock.at_least(GIVEN_US + me as i64);
+            opened.stopping.done();
         }
         if busy {
             idle.between_passes(shard.in_flight(), Instant::now()).await;

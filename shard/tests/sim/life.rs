@@ -75,6 +75,7 @@ async fn one_life(
         (Rng::new(w.rng.roll()), w.sync)
     };
     let mut node = node::open(disk, exec, shards, sync, &mut rng).await?;
+    world.borrow_mut().dealt_to = Some(shards);
     find_schema(&node.schema, world);
     complete_schema(&mut node, world, &mut rng).await?;
     find_records(&node, world).await?;

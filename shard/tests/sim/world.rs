@@ -125,6 +125,8 @@ pub(crate) struct World {
     /// Every error is a failed test.
     pub(crate) faultless: bool,
     pub(crate) shards: usize,
+    /// What the data is dealt to: not known after a life that ended in its start, which may have dealt it anew.
+    pub(crate) dealt_to: Option<usize>,
     pub(crate) tally: Tally,
 }
 
@@ -166,6 +168,7 @@ impl World {
             truncating: None,
             faultless: true,
             shards: 0,
+            dealt_to: None,
             tally: Tally::default(),
             rng,
         }
@@ -204,18 +207,19 @@ impl World {
 
     /// Whether the next life finds its disk full, its faults, and its number of shards.
     pub(crate) fn next_life(&mut self, disk: &SimDisk) -> (bool, Faults, usize) {
-        match self.finds_full(disk) {
-            true => (true, self.full(disk), self.shards),
-            false => (false, self.faults(), 1 + self.rng.index(3)),
+        let dealt_to = self.dealt_to.take();
+        match dealt_to.filter(|_| self.finds_full(disk)) {
+            Some(shards) => (true, self.full(disk), shards),
+            None => (false, self.faults(), 1 + self.rng.index(3)),
         }
     }
 
-    /// Whether the next life finds its disk full, which a node outlives that keeps something aside.
+    /// Whether the next life finds its disk full, which a node outlives that keeps something aside and is not dealt
+    /// anew.
     fn finds_full(&mut self, disk: &SimDisk) -> bool {
         let reserve = RelPath::root().join("reserve");
-        let was_opened = self.tally.opened > 0 && self.altering.is_none();
         let is_kept = disk.bytes(&reserve).is_some_and(|b| b.len() as u64 == RESERVE_BYTES);
-        was_opened && self.rng.one_in(8) && is_kept
+        self.altering.is_none() && self.rng.one_in(8) && is_kept
     }
 
     /// No fault but that others have filled the disk, and in half of these lives the power goes meanwhile.
