@@ -124,7 +124,7 @@ async fn serve(opened: Opened<Alone>, listener: TcpListener) {
             output.clear();
         }
         if opened.stopping.is_asked() {
-            opened.stopping.done(0);
+            opened.stopping.done();
             std::future::pending::<()>().await;
         }
         if busy {

@@ -34,8 +34,9 @@ pub struct DdlContext<'g> {
     pub data_center: &'g str,
     /// The id of a table to be made.
     pub table_id: TableId,
-    /// The wall clock, in microseconds.
-    pub now_us: i64,
+    /// No older than any write so far, and older than every later one: when what a column holds ends that is dropped.
+    /// In microseconds.
+    pub timestamp_us: i64,
 }
 
 /// What happened to what, as clients are told.

@@ -182,7 +182,7 @@ impl Database {
             is_system: |name| name.starts_with("system"),
             data_center: "datacenter1",
             table_id: TableId(Uuid::from_u128(0x7AB1E << 64 | u128::from(self.schema.number))),
-            now_us: self.timestamp_us,
+            timestamp_us: self.timestamp_us,
         }
     }
 

@@ -103,16 +103,14 @@ impl ManualServer {
                 wall_us: Clock::new().wall_us(),
             },
         )?;
-        let core = |shard: &Rc<shard::Shard<Peering>>| {
-            let clock = Rc::new(Clock::new());
-            clock.at_least(node.floor_us());
+        let core = |(shard, clock): (&Rc<shard::Shard<Peering>>, Rc<Clock>)| {
             let about = about(node.booted().layout.host_id, &clock);
             let seal = Seal::new(&node.booted().layout.secret);
             let state = NodeState::new(about, seal, settings(), clock.clone());
             let answers = Answers::new(config.shard_memory_bytes as u64);
             ManualCore { executor: Executor::new(shard.clone(), state, answers), clock }
         };
-        let cores = node.shards().iter().map(core).collect();
+        let cores = node.shards().iter().zip(node.clocks()).map(core).collect();
         let server = ManualServer { node, cores, clients: Vec::new() };
         // The first poll of a log prepares its segments.
         server.node.manual().run_ready();
@@ -126,8 +124,7 @@ impl ManualServer {
 
     /// Notes the timestamps that were given, as a node does every second.
     pub fn note_timestamps(&self) -> engine::Result<()> {
-        let given = self.cores.iter().map(|core| core.clock.last_timestamp_us()).max();
-        self.node.note_timestamps(given.expect("a node has a core"))
+        self.node.note_timestamps()
     }
 
     /// A client of a core that has done its handshake in `version`, without compression.

@@ -111,11 +111,9 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let me = core.me();
     let own = plan.shard_listeners.lock().expect("no code panics with it")[me.index()].take();
     let listeners = own.expect("each core starts once");
-    let clock = Rc::new(Clock::new());
     let runtime = core.runtime().clone();
     let Some(opened) = core.open().await else { return };
-    clock.at_least(opened.floor_us);
-    opened.note_timestamps(clock.clone());
+    let clock = opened.clock.clone();
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let admin_arrivals = Rc::new(Notify::new());
     if me.index() == 0 {
@@ -134,11 +132,10 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let executor = Executor::new(opened.shard.clone(), state, answers.clone());
     let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
-    let given = clock.clone();
     let config = PassConfig {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
-        on_over: Box::new(move || done.done(given.last_timestamp_us())),
+        on_over: Box::new(move || done.done()),
         admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),

@@ -2,24 +2,69 @@
 //!
 //! A read of the kernel's clock costs as much as a small request, so nothing below reads it: `now`
 //! is an argument everywhere.
+//!
+//! ```text
+//! core 0   given 7, 8, 9 ──────────┐              ┌─► 13 …
+//! core 1   given 7, 8, … 11 ───────┤ divide: 12 ──┤              a change that ends what was written before it
+//! core 2   given 7 ────────────────┘              └─► 13 …
+//! ```
+//!
+//! After a start whose data is ahead of the wall clock each core counts up by itself, and none may take the wall clock,
+//! or its own count, for the present of all.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crossbeam_utils::CachePadded;
+
+/// What the clocks of a node's cores tell each other, in microseconds.
+pub struct Clocks {
+    /// The largest timestamp that each core gave, or was told of; 0 before the first.
+    given_us: Box<[CachePadded<AtomicI64>]>,
+    /// What any core gives from now on lies above this.
+    floor_us: CachePadded<AtomicI64>,
+}
+
+impl Clocks {
+    /// Of so many cores.
+    pub fn new(cores: usize) -> Arc<Clocks> {
+        let given_us = (0..cores).map(|_| CachePadded::new(AtomicI64::new(0))).collect();
+        Arc::new(Clocks { given_us, floor_us: CachePadded::new(AtomicI64::new(0)) })
+    }
+
+    /// The largest timestamp that any core gave, or was told of; 0 before the first.
+    pub fn given_us(&self) -> i64 {
+        let given = self.given_us.iter().map(|given| given.load(Ordering::Relaxed));
+        given.max().expect("a node has a core")
+    }
+}
 
 /// The core's two clocks as of the last [`tick`](Clock::tick).
 pub struct Clock {
     wall_us: Cell<i64>,
     monotonic: Cell<Instant>,
     last_timestamp_us: Cell<i64>,
+    clocks: Arc<Clocks>,
+    core: usize,
 }
 
 impl Clock {
-    /// A clock that has ticked once.
+    /// A clock that has ticked once, of a node with one core.
     pub fn new() -> Clock {
+        Clock::of(Clocks::new(1), 0)
+    }
+
+    /// The clock of a core: it has ticked once.
+    pub fn of(clocks: Arc<Clocks>, core: usize) -> Clock {
+        assert!(core < clocks.given_us.len(), "a core of the node");
         Clock {
             wall_us: Cell::new(wall_us()),
             monotonic: Cell::new(Instant::now()),
             last_timestamp_us: Cell::new(0),
+            clocks,
+            core,
         }
     }
 
@@ -48,12 +93,23 @@ impl Clock {
     }
 
     /// A write timestamp for a statement that brought none: the wall clock, but always newer than
-    /// any this core gave before.
+    /// any this core gave before, and than any [`dividing_timestamp_us`](Self::dividing_timestamp_us) of the node.
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
-        let timestamp = self.wall_us.get().max(self.last_timestamp_us.get() + 1);
-        assert!(timestamp > self.last_timestamp_us.get(), "a timestamp is given once");
-        self.last_timestamp_us.set(timestamp);
+        let floor = self.clocks.floor_us.load(Ordering::Relaxed);
+        let last = self.last_timestamp_us.get().max(floor);
+        let timestamp = self.wall_us.get().max(last + 1);
+        assert!(timestamp > last, "a timestamp is given once");
+        self.gave(timestamp);
+        timestamp
+    }
+
+    /// A timestamp that divides what the node gives: it is not older than any that a core gave before, and older than
+    /// any that a core gives from now on. For a change that ends what was written before it.
+    pub fn dividing_timestamp_us(&self) -> i64 {
+        let timestamp = self.timestamp_us().max(self.clocks.given_us());
+        self.clocks.floor_us.fetch_max(timestamp, Ordering::Relaxed);
+        self.gave(timestamp);
         timestamp
     }
 
@@ -65,7 +121,13 @@ impl Clock {
     /// Makes every later [`timestamp_us`](Self::timestamp_us) newer than `timestamp_us`: what was
     /// given before a restart, or read by a conditional write.
     pub fn at_least(&self, timestamp_us: i64) {
-        self.last_timestamp_us.set(self.last_timestamp_us.get().max(timestamp_us));
+        self.gave(self.last_timestamp_us.get().max(timestamp_us));
+    }
+
+    #[inline]
+    fn gave(&self, timestamp_us: i64) {
+        self.last_timestamp_us.set(timestamp_us);
+        self.clocks.given_us[self.core].store(timestamp_us, Ordering::Relaxed);
     }
 }
 
@@ -96,5 +158,19 @@ mod tests {
         assert_eq!(clock.timestamp_us(), first + 1_000_000_001);
         clock.tick();
         assert!(clock.timestamp_us() > first + 1_000_000_001);
+    }
+
+    /// A column that was dropped by a core that was behind others kept what these had written.
+    #[test]
+    fn a_dividing_timestamp_lies_between_what_all_cores_gave_and_will_give() {
+        let clocks = Clocks::new(3);
+        let cores: Vec<Clock> = (0..3).map(|core| Clock::of(clocks.clone(), core)).collect();
+        let ahead_us = wall_us() + 1_000_000_000;
+        cores[1].at_least(ahead_us);
+        let before: Vec<i64> = cores.iter().map(Clock::timestamp_us).collect();
+        let divides = cores[0].dividing_timestamp_us();
+        assert!(before.iter().all(|given| *given <= divides) && clocks.given_us() == divides);
+        assert!(cores.iter().all(|core| core.timestamp_us() > divides));
+        assert_eq!(divides, ahead_us + 1, "and not further ahead than it must");
     }
 }

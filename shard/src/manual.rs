@@ -20,6 +20,7 @@ use std::time::Duration;
 use engine::io::Disk;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
+use crate::clock::{Clock, Clocks};
 use crate::mailbox::{mesh, ring_slots};
 use crate::node::NodeConfig;
 use crate::notify::Notify;
@@ -85,6 +86,7 @@ pub struct ManualNode<P: Protocol> {
     shards: Vec<Rc<Shard<P>>>,
     booted: Booted,
     home: Home,
+    clocks: Arc<Clocks>,
 }
 
 impl<P: Protocol> ManualNode<P> {
@@ -109,7 +111,7 @@ impl<P: Protocol> ManualNode<P> {
                 wake: Arc::new(Notify::new()),
             }));
         }
-        Ok(ManualNode { manual, shards, booted, home })
+        Ok(ManualNode { manual, shards, booted, home, clocks: Clocks::new(config.shards) })
     }
 
     /// The tasks and the clock of the node.
@@ -122,15 +124,21 @@ impl<P: Protocol> ManualNode<P> {
         &self.shards
     }
 
-    /// Timestamps that a core gives lie above this, in microseconds.
-    pub fn floor_us(&self) -> i64 {
+    /// A clock for each core: it gives timestamps above what was given before the start. Call it once.
+    pub fn clocks(&self) -> impl Iterator<Item = Rc<Clock>> + use<'_, P> {
         let newest = self.shards.iter().map(|shard| shard.engine().newest_timestamp_us()).max();
-        timestamps::floor_us(self.booted.noted_us, newest.expect("a node has a shard"))
+        let newest_us = newest.expect("a node has a shard");
+        let floor_us = timestamps::floor_us(self.booted.noted_us, newest_us);
+        (0..self.shards.len()).map(move |core| {
+            let clock = Clock::of(self.clocks.clone(), core);
+            clock.at_least(floor_us);
+            Rc::new(clock)
+        })
     }
 
-    /// Notes that timestamps up to `given_us` were given, as the first core does every second.
-    pub fn note_timestamps(&self, given_us: i64) -> engine::Result<()> {
-        at_once(self.home.note(given_us))
+    /// Notes the timestamps that were given, as the first core does every second.
+    pub fn note_timestamps(&self) -> engine::Result<()> {
+        at_once(self.home.note(self.clocks.given_us()))
     }
 
     /// What was found in, or made of, the data directory.

@@ -25,7 +25,7 @@ use engine::{Engine, Error};
 use model::Schema;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
-use crate::clock::Clock;
+use crate::clock::{Clock, Clocks};
 use crate::groups::Group;
 use crate::idle::Idle;
 use crate::limits::JOB_WAIT;
@@ -37,7 +37,7 @@ use crate::peers::Mail;
 use crate::protocol::Protocol;
 use crate::runtime::{CoreConfig, Runtime, launch};
 use crate::shard::{Parts, Shard};
-use crate::timestamps;
+use crate::timestamps::{self, keep_noting};
 
 /// The shards, memory, log and directory of a node.
 #[derive(Clone, Debug)]
@@ -95,8 +95,8 @@ struct Shared {
     stopping: AtomicBool,
     /// The cores that have answered their clients, so that they give no timestamp any more.
     over: AtomicUsize,
-    /// The largest timestamp that a core gave, as far as it has said, in microseconds.
-    given_us: AtomicI64,
+    /// The timestamps that the cores gave.
+    clocks: Arc<Clocks>,
     /// The cores that have opened their shards.
     opened: AtomicUsize,
     /// The newest timestamp in the data of these, in microseconds.
@@ -118,8 +118,8 @@ pub struct Opened<P: Protocol> {
     pub shard: Rc<Shard<P>>,
     /// The data directory.
     pub booted: Booted,
-    /// Timestamps that this core gives lie above this, in microseconds.
-    pub floor_us: i64,
+    /// The clock of this core: it gives timestamps above what was given before the start.
+    pub clock: Rc<Clock>,
     /// Asked once a pass.
     pub stopping: Stopping<P>,
     bells: Arc<[Bell]>,
@@ -131,15 +131,6 @@ impl<P: Protocol> Opened<P> {
     pub fn tell_ready(&self) {
         // Without a receiver the start has failed on another core.
         let _ = self.stopping.shared.report.send(Report::Ready);
-    }
-
-    /// Has the timestamps that `clock` gives noted from now on: the clock of this core, moved to `floor_us`.
-    pub fn note_timestamps(&self, clock: Rc<Clock>) {
-        let Stopping { shared, shard, home } = self.stopping.clone();
-        let given =
-            move |given_us| shared.given_us.fetch_max(given_us, Ordering::Relaxed).max(given_us);
-        let noting = timestamps::keep_noting(shard.runtime().clone(), clock, given, home);
-        self.shard.runtime().spawn(Group::Background, noting);
     }
 
     /// This core's sleep, which the sockets in `poller`, mail and the shard's tasks end.
@@ -171,11 +162,10 @@ impl<P: Protocol> Stopping<P> {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// This core has answered its clients, and `given_us` is the largest timestamp that it gave: flushes, and tells
-    /// the node. The core must go on serving its mail until the process ends. Call it once.
-    pub fn done(&self, given_us: i64) {
+    /// This core has answered its clients and gives no timestamp any more: flushes, and tells the node. The core must go
+    /// on serving its mail until the process ends. Call it once.
+    pub fn done(&self) {
         let Stopping { shared, shard, home } = self.clone();
-        shared.given_us.fetch_max(given_us, Ordering::Relaxed);
         shared.over.fetch_add(1, Ordering::Release);
         self.shard.runtime().spawn(Group::Flush, async move {
             if let Err(error) = shard.flush_here().await {
@@ -186,7 +176,7 @@ impl<P: Protocol> Stopping<P> {
                     shard.runtime().sleep(JOB_WAIT).await;
                 }
                 let left = loop {
-                    match home.leave(shared.given_us.load(Ordering::Relaxed)).await {
+                    match home.leave(shared.clocks.given_us()).await {
                         Some(left) => break left,
                         None => shard.runtime().sleep(JOB_WAIT).await,
                     }
@@ -241,7 +231,8 @@ impl<P: Protocol> Core<P> {
         let schema = booted.schema.clone();
         tracing::info!(shard = %me, "replaying the log");
         let engine = open_engine(&disk, config, &booted, me, random_seed()).await?;
-        let floor_us = floor_us(&runtime, &shared, &booted, &engine).await;
+        let clock = Rc::new(Clock::of(shared.clocks.clone(), me.index()));
+        clock.at_least(floor_us(&runtime, &shared, &booted, &engine).await);
         let bells = port.outbox.bells().clone();
         let shard = Shard::new(Parts {
             runtime,
@@ -254,13 +245,15 @@ impl<P: Protocol> Core<P> {
             reserve_bytes: config.reserve_bytes,
             wake: Arc::new(Notify::new()),
         });
-        if home.is_some() {
+        if let Some(home) = &home {
             let background = shard.background.clone();
             let keep = async move { background.keep_reserve().await };
             shard.runtime().spawn(Group::Background, keep);
+            let noting = keep_noting(shard.runtime().clone(), shared.clocks.clone(), home.clone());
+            shard.runtime().spawn(Group::Background, noting);
         }
         let stopping = Stopping { shared, shard: shard.clone(), home };
-        Ok(Opened { shard, booted, floor_us, stopping, bells })
+        Ok(Opened { shard, booted, clock, stopping, bells })
     }
 }
 
@@ -293,11 +286,12 @@ where
     let ports = mesh::<Mail<P>>(config.shards).map_err(StartError::Runtime)?;
     let bells = ports[0].outbox.bells().clone();
     let (report, reports) = mpsc::channel();
+    let clocks = Clocks::new(config.shards);
     let shared = Arc::new(Shared {
         config,
         stopping: AtomicBool::new(false),
         over: AtomicUsize::new(0),
-        given_us: AtomicI64::new(0),
+        clocks,
         opened: AtomicUsize::new(0),
         newest_us: AtomicI64::new(i64::MIN),
         report,

@@ -15,9 +15,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::boot::Home;
-use crate::clock::Clock;
+use crate::clock::Clocks;
 use crate::limits::{HOUSEKEEPING_INTERVAL, TIMESTAMP_SLACK_US};
 use crate::runtime::Runtime;
 
@@ -27,21 +28,13 @@ pub(crate) fn floor_us(noted_us: i64, newest_us: i64) -> i64 {
     noted_us.max(newest_us.min(noted_us.saturating_add(TIMESTAMP_SLACK_US)))
 }
 
-/// Notes every second what was given: each core tells the node, the first core the layout.
-pub(crate) async fn keep_noting(
-    runtime: Runtime,
-    clock: Rc<Clock>,
-    given: impl Fn(i64) -> i64,
-    home: Option<Rc<Home>>,
-) {
+/// Notes in the layout, every second, what the cores gave: of the first core.
+pub(crate) async fn keep_noting(runtime: Runtime, clocks: Arc<Clocks>, home: Rc<Home>) {
     let failed = Cell::new(false);
     loop {
-        let given_us = given(clock.last_timestamp_us());
-        if let Some(home) = &home {
-            let noted = home.note(given_us).await;
-            if let (Err(error), false) = (&noted, failed.replace(noted.is_err())) {
-                tracing::warn!(%error, "the layout does not say which timestamps were given");
-            }
+        let noted = home.note(clocks.given_us()).await;
+        if let (Err(error), false) = (&noted, failed.replace(noted.is_err())) {
+            tracing::warn!(%error, "the layout does not say which timestamps were given");
         }
         runtime.sleep(HOUSEKEEPING_INTERVAL).await;
     }

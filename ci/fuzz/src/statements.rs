@@ -157,7 +157,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         is_system: |name| name.starts_with("system"),
         data_center: "datacenter1",
         table_id: TableId(Uuid::from_u128(u128::from(input) << 64 | u128::from(number))),
-        now_us: number as i64,
+        timestamp_us: number as i64,
     };
     let (change, _) = ddl::plan(statement, &context).ok()?.step?;
     let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };

@@ -285,7 +285,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         }
         TableChange::Drop { if_exists, columns, timestamp } => {
             let at = match timestamp {
-                None => context.now_us,
+                None => context.timestamp_us,
                 Some(text) => text.parse().map_err(|_| Error::invalid("Invalid drop timestamp"))?,
             };
             columns

@@ -34,7 +34,7 @@ fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
         is_system: |name| name.starts_with("system"),
         data_center: "datacenter1",
         table_id: TableId(Uuid::from_u128(2)),
-        now_us: 5,
+        timestamp_us: 5,
     };
     let parsed = crate::lang::parse(text)?;
     let crate::lang::ast::Statement::Schema(statement) = &parsed.statement else {

@@ -122,6 +122,11 @@ impl NodeState {
         self.clock.wall_us()
     }
 
+    /// A timestamp that no write of the node so far is newer than, and every later one is; in microseconds.
+    pub(super) fn dividing_timestamp_us(&self) -> i64 {
+        self.clock.dividing_timestamp_us()
+    }
+
     /// The time of this pass, for what takes time.
     pub(super) fn monotonic(&self) -> Instant {
         self.clock.monotonic()

@@ -51,7 +51,7 @@ impl Executor {
                 is_system: system::is_guarded,
                 data_center: &self.state.node().data_center,
                 table_id: TableId(Uuid::new_v4()),
-                now_us: self.state.now_us(),
+                timestamp_us: self.state.dividing_timestamp_us(),
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;
             let Some((change, event)) = step else {

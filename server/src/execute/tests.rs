@@ -464,6 +464,23 @@ fn a_clock_that_steps_back_in_a_crash_hides_no_later_write() {
     }
 }
 
+/// The wall clock said when a column was dropped: on a node that gives timestamps ahead of it, what was written before
+/// was there again when the column came back.
+#[test]
+fn a_column_that_comes_back_is_empty_on_a_node_ahead_of_its_clock() {
+    const HOUR_US: i64 = 3_600_000_000;
+    let before = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1";
+    let after = [
+        "INSERT INTO ks.t (k, c, v) VALUES (2, 1, 2)",
+        "ALTER TABLE ks.t DROP v",
+        "ALTER TABLE ks.t ADD v int",
+        "INSERT INTO ks.t (k, c, v) VALUES (3, 1, 3)",
+        "SELECT k, v FROM ks.t WHERE k IN (2, 3)",
+    ];
+    let shown = killed_with_a_clock_ahead([HOUR_US, HOUR_US + 1], before, &after);
+    assert_eq!(shown.last().unwrap(), "2 null, 3 3");
+}
+
 #[test]
 fn a_timestamp_of_a_client_from_the_far_future_does_not_move_the_clock_of_a_start() {
     let before = "UPDATE ks.t USING TIMESTAMP 9000000000000000000 SET v = 1 WHERE k = 1 AND c = 1";

@@ -44,7 +44,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         is_system: |_| false,
         data_center: "",
         table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
-        now_us: 0,
+        timestamp_us: 0,
     };
     plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0
 }
