@@ -162,8 +162,8 @@ impl<P: Protocol> Stopping<P> {
         self.shared.stopping.load(Ordering::Relaxed)
     }
 
-    /// This core has answered its clients and gives no timestamp any more: flushes, and tells the node. The core must go
-    /// on serving its mail until the process ends. Call it once.
+    /// This core has answered its clients and gives no timestamp any more: flushes, and tells the node. The core must
+    /// go on serving its mail until the process ends. Call it once.
     pub fn done(&self) {
         let Stopping { shared, shard, home } = self.clone();
         shared.over.fetch_add(1, Ordering::Release);

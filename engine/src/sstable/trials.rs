@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A try at what does not compress (random keys, what clients compressed or encrypted) costs more than all else that
-//! writing it takes. Files are mostly of one kind of data: after a few vain tries the blocks between two tries double up
-//! to a bound, and the first one that shrinks ends that.
+//! writing it takes. Files are mostly of one kind of data: after a few vain tries the blocks between two tries double
+//! up to a bound, and the first one that shrinks ends that.
 //!
 //! Invariant: the same blocks in the same order are tried the same way: a file's bytes depend on its content alone.
 
