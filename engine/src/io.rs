@@ -9,13 +9,14 @@
 //! Promises, of all that write:
 //! 1. A write is durable when it returns on a file from [`Disk::open_log`], else after [`File::sync`].
 //! 2. A name (create, rename, unlink, mkdir) is durable after [`Disk::sync_dir`] of its directory.
-//! 3. Nothing is retried and no count is ignored: a short write is an error.
+//! 3. Nothing is retried and no count is ignored: a short write is an error. Only who finds no descriptor waits for one.
 //! 4. Paths cannot leave the data directory ([`RelPath`]).
 //!
 //! Do not drop a future of this module before it is done: the kernel may still own its buffer and its
 //! descriptor. Not here: who may issue how much (the disk scheduler), caching, checksums.
 
 mod buf;
+mod descriptors;
 mod dma;
 mod path;
 mod plain;
@@ -28,6 +29,7 @@ mod sim_world;
 use std::path::Path;
 
 pub use buf::{Buf, View};
+use descriptors::Patience;
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
 pub use plain::{PlainDisk, PlainFile};
@@ -97,29 +99,32 @@ impl Disk {
 
     /// Creates a file for reading and writing. One that exists already is an error (`EEXIST`).
     pub async fn create(&self, path: &RelPath) -> Result<File> {
-        match self {
+        self.with_descriptor(Patience::Endless, async || match self {
             Disk::Dma(d) => d.create(path).await.map(File::Dma),
             Disk::Sim(d) => d.create(path).await.map(File::Sim),
             Disk::Plain(_) => plain::refused("create", path),
-        }
+        })
+        .await
     }
 
     /// Opens a file for reading.
     pub async fn open(&self, path: &RelPath) -> Result<File> {
-        match self {
+        self.with_descriptor(Patience::Limited, async || match self {
             Disk::Dma(d) => d.open(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::Read).await.map(File::Sim),
             Disk::Plain(d) => d.open(path).map(File::Plain),
-        }
+        })
+        .await
     }
 
     /// Opens a file for reading and writing, where each write returns only when it is durable.
     pub async fn open_log(&self, path: &RelPath) -> Result<File> {
-        match self {
+        self.with_descriptor(Patience::Endless, async || match self {
             Disk::Dma(d) => d.open_log(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::WriteDurably).await.map(File::Sim),
             Disk::Plain(_) => plain::refused("open", path),
-        }
+        })
+        .await
     }
 
     /// Renames a file within its directory, replacing what had the new name.
@@ -175,11 +180,12 @@ impl Disk {
 
     /// The names in a directory, sorted.
     pub async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
-        let mut entries = match self {
-            Disk::Dma(d) => d.list(dir).await?,
-            Disk::Sim(d) => d.list(dir).await?,
-            Disk::Plain(d) => d.list(dir)?,
-        };
+        let listed = self.with_descriptor(Patience::Limited, async || match self {
+            Disk::Dma(d) => d.list(dir).await,
+            Disk::Sim(d) => d.list(dir).await,
+            Disk::Plain(d) => d.list(dir),
+        });
+        let mut entries = listed.await?;
         entries.sort();
         Ok(entries)
     }
@@ -195,11 +201,12 @@ impl Disk {
 
     /// Makes the names in a directory durable.
     pub async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
-        match self {
+        self.with_descriptor(Patience::Endless, async || match self {
             Disk::Dma(d) => d.sync_dir(dir).await,
             Disk::Sim(d) => d.sync_dir(dir).await,
             Disk::Plain(_) => Ok(()),
-        }
+        })
+        .await
     }
 
     /// Takes the lock file, or says [`Error::InUse`].

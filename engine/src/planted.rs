@@ -27,6 +27,8 @@ pub enum Bug {
     RetrySync,
     /// What can be read after a kill is taken for durable.
     TrustReadable,
+    /// A file that finds no descriptor is an error, and nobody waits for one.
+    NoDescriptorFails,
     /// A record is readable before it is durable.
     ApplyEarly,
     /// The inputs of a compaction go before the manifest says so.
@@ -93,7 +95,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 8] = [
+    pub const OF_ENGINE: [Bug; 9] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::TrimTooFar,
@@ -102,6 +104,7 @@ impl Bug {
         Bug::ReplayTruncated,
         Bug::SchemaNoSync,
         Bug::TruncateTakesLater,
+        Bug::NoDescriptorFails,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.

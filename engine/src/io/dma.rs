@@ -138,6 +138,12 @@ impl DmaDisk {
         self.root.join(path.as_str())
     }
 
+    /// A pause in which others run.
+    pub(super) async fn sleep(&self, time: std::time::Duration) {
+        let _counted = Counted::begin();
+        glommio::timer::sleep(time).await;
+    }
+
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let _counted = Counted::begin();
         let file = options

@@ -200,6 +200,30 @@ impl SimDisk {
         .await
     }
 
+    /// A pause in which others run.
+    pub(super) async fn sleep(&self) {
+        self.pause(Fate::Succeed).await;
+        let mut has_paused = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut has_paused, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Takes a descriptor, if there is one: nothing has happened if not.
+    fn take_descriptor(&self, op: &'static str, path: &RelPath) -> Result<()> {
+        let mut world = self.world();
+        let odds = world.faults.no_descriptor_one_in;
+        match world.rng.one_in(odds) {
+            true => Err(Error::io(op, path.as_str(), libc::EMFILE)),
+            false => Ok(()),
+        }
+    }
+
     /// A change of names: on failure it may have happened.
     async fn change(
         &self,
@@ -238,6 +262,7 @@ impl SimDisk {
     }
 
     pub(super) async fn create(&self, path: &RelPath) -> Result<SimFile> {
+        self.take_descriptor("create", path)?;
         self.check_new("create", path)?;
         let mut inode = None;
         self.change("create", path, |world| inode = Some(world.create(path))).await?;
@@ -246,6 +271,7 @@ impl SimDisk {
     }
 
     pub(super) async fn open(&self, path: &RelPath, mode: Mode) -> Result<SimFile> {
+        self.take_descriptor("open", path)?;
         self.ask("open", path).await?;
         let node = self.world().find(path);
         match node {
@@ -300,6 +326,7 @@ impl SimDisk {
     }
 
     pub(super) async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
+        self.take_descriptor("open", dir)?;
         self.ask("list", dir).await?;
         let world = self.world();
         if world.find(dir) != Some(Node::Dir) {
@@ -318,6 +345,7 @@ impl SimDisk {
     }
 
     pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
+        self.take_descriptor("open", dir)?;
         let fate = self.begin(Kind::Sync, dir, 0, 0);
         let now = self.world().now();
         self.pause(fate).await;

@@ -47,6 +47,8 @@ pub struct Faults {
     pub misdirect_one_in: u32,
     /// Only files whose paths begin so have writes that land elsewhere.
     pub misdirect_under: &'static str,
+    /// One attempt in so many to open a file or a directory finds no descriptor; it has done nothing.
+    pub no_descriptor_one_in: u32,
     /// All files together may not grow beyond this.
     pub quota_bytes: Option<u64>,
 }

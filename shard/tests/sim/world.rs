@@ -238,7 +238,7 @@ impl World {
         let mut faults = Faults { suspensions_max: self.rng.below(4) as u32, ..Faults::default() };
         self.faultless = true;
         let at = self.rng.below(600);
-        match self.rng.below(22) {
+        match self.rng.below(23) {
             0..10 => faults.crash_at_op = Some(at),
             10..13 => faults.fail_op = Some(at),
             13 => faults.write_error_one_in = 60,
@@ -250,9 +250,16 @@ impl World {
             // A block of the log that lands elsewhere is missing at the end of the log, where a write that was cut
             // short looks the same; sstables are read back before anything depends on them.
             19 => (faults.misdirect_one_in, faults.misdirect_under) = (3, "tables/"),
+            // Clients have taken all descriptors: whoever opens a file waits, and nothing fails.
+            20 => (faults.no_descriptor_one_in, faults.crash_at_op) = (2, Some(at)),
             _ => {}
         }
-        let harmless = Faults { suspensions_max: 0, crash_at_op: None, ..faults.clone() };
+        let harmless = Faults {
+            suspensions_max: 0,
+            crash_at_op: None,
+            no_descriptor_one_in: 0,
+            ..faults.clone()
+        };
         self.faultless = format!("{harmless:?}") == format!("{:?}", Faults::default());
         faults
     }
