@@ -105,7 +105,7 @@ fn replay(base: &Schema, found: &FoundSchema) -> Result<(Schema, Vec<String>)> {
         if entry.number != number {
             return Err(damaged(format!("it says that it is number {}", entry.number)));
         }
-        schema = schema.apply(&entry).map_err(|error| damaged(error.to_string()))?;
+        schema.advance(&entry).map_err(|error| damaged(error.to_string()))?;
     }
     Ok((schema, said))
 }
