@@ -176,16 +176,14 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    /// Reads keys of several owners, in pieces: all owners are asked at once for the next piece of theirs.
+    /// Reads keys of several owners, in pieces: all whose last piece is used up are asked at once for the next.
     async fn read_keys(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let mut walk = KeysWalk::new(command.clone(), sink);
+        let mut walk = KeysWalk::new(command.clone(), self.sharder, sink);
         loop {
-            let parts = walk.pieces(self.sharder);
-            let owners: Vec<ShardId> = parts.iter().map(|(owner, _)| *owner).collect();
-            let pages = parts.into_iter().map(|(owner, part)| self.page_of(owner, part));
-            let pages: Result<Vec<Page>> = join(pages).await.into_iter().collect();
-            let pages: Vec<(ShardId, Page)> = owners.into_iter().zip(pages?).collect();
-            if let Some(end) = walk.take(self.sharder, &pages) {
+            let pieces = walk.pieces().into_iter();
+            let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece))).await;
+            let pages: Result<Vec<Page>> = pages.into_iter().collect();
+            if let Some(end) = walk.take(pages?) {
                 return Ok(end);
             }
         }

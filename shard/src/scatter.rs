@@ -1,7 +1,7 @@
 //! Splitting a read over the shards that own its data, and making one page of their answers.
 //!
 //! ```text
-//! keys   k1 k2 k3 k4 ─► owner 0: k1 k4   owner 1: k2 k3   all asked at once for a piece
+//! keys   k1 k2 k3 k4 ─► owner 0: k1 k4   owner 1: k2 k3   all asked at once for a piece: `scatter/keys.rs`
 //!                       pieces merged in the order of the keys, cut at the limits, until nothing is left
 //! range  [first, last] ─► one part per owner, in token order, asked piece after piece:
 //!                       each with what the pieces before left of the limits
@@ -11,15 +11,17 @@
 //!
 //! Pure: nothing here sends or waits (`router.rs` does).
 
+mod keys;
+
 use std::collections::VecDeque;
-use std::iter::Peekable;
 
+pub use keys::KeysWalk;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
-use model::{RowRef, Token, TokenRange};
+use model::{RowRef, TokenRange};
 
-use crate::limits::{PIECE_BYTES, PIECE_BYTES_MIN, PIECE_ROWS};
+use crate::limits::{PIECE_BYTES, PIECE_ROWS};
 use crate::owner::{ShardId, Sharder};
-use crate::page::{Entries, Page, Place};
+use crate::page::Page;
 
 /// The shards that a read has to ask.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,79 +53,6 @@ pub fn owners(command: &ReadCommand, sharder: Sharder) -> Owners {
     }
 }
 
-type Key = (Token, Box<[u8]>);
-
-/// The keys of a command that the page before has not finished with.
-fn keys_left(command: &ReadCommand) -> &[Key] {
-    let Partitions::Keys(keys) = &command.partitions else { return &[] };
-    let done = command
-        .resume
-        .as_ref()
-        .and_then(|resume| keys.iter().position(|(_, key)| **key == *resume.key));
-    &keys[done.unwrap_or(0)..]
-}
-
-/// A command over several keys, as one command per owner.
-pub fn split_keys(command: &ReadCommand, sharder: Sharder) -> Vec<(ShardId, ReadCommand)> {
-    let mut parts: Vec<(ShardId, Vec<Key>)> = Vec::new();
-    for (token, key) in keys_left(command) {
-        let owner = sharder.shard_of(*token);
-        match parts.iter_mut().find(|(shard, _)| *shard == owner) {
-            Some((_, keys)) => keys.push((*token, key.clone())),
-            None => parts.push((owner, vec![(*token, key.clone())])),
-        }
-    }
-    let resumed = command.resume.as_ref().map(|resume| sharder.shard_of(resume.token));
-    let part = |(owner, keys)| {
-        let resume = command.resume.clone().filter(|_| resumed == Some(owner));
-        (owner, ReadCommand { partitions: Partitions::Keys(keys), resume, ..command.clone() })
-    };
-    parts.into_iter().map(part).collect()
-}
-
-/// Replays the pages of [`split_keys`] in the order of the keys, up to the command's limits.
-pub fn merge_keys(
-    command: &ReadCommand,
-    sharder: Sharder,
-    pages: &[(ShardId, Page)],
-    sink: &mut impl RowSink,
-) -> ReadEnd {
-    let mut sources: Vec<(ShardId, Peekable<Entries<'_>>, Option<&Resume>)> = pages
-        .iter()
-        .map(|(shard, page)| (*shard, page.entries().peekable(), page.more.as_ref()))
-        .collect();
-    let limits = &command.limits;
-    let tombstones = pages.iter().map(|(_, page)| page.tombstones).sum();
-    let mut place = Place::new(command.resume.as_ref());
-    let end = |rows, more| ReadEnd { rows, tombstones, more };
-    let mut page_bytes = 0;
-    for (token, key) in keys_left(command) {
-        let owner = sharder.shard_of(*token);
-        let (_, entries, more) =
-            sources.iter_mut().find(|(shard, ..)| *shard == owner).expect("each owner was asked");
-        while let Some(entry) = entries.next_if(|entry| entry.partition.key == &**key) {
-            if place.rows == limits.rows {
-                return end(place.rows, None);
-            }
-            if place.rows == limits.page_rows || page_bytes >= limits.page_bytes {
-                return end(place.rows, place.resume());
-            }
-            place.pass(&entry);
-            page_bytes += entry.bytes;
-            if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
-                return end(place.rows, place.resume());
-            }
-        }
-        // The owner stopped inside this key, or right after it: no reader can go on from here.
-        let stopped = more.filter(|more| *more.key == **key && entries.peek().is_none());
-        if let Some(more) = stopped {
-            let done = place.rows == limits.rows;
-            return end(place.rows, (!done).then(|| more.clone()));
-        }
-    }
-    end(place.rows, None)
-}
-
 /// The parts of a range, in token order, beginning where the page before ended.
 pub fn split_range(
     range: TokenRange,
@@ -140,51 +69,6 @@ pub fn split_range(
             reached.then(|| owned.intersection(&range))?.map(|part| (shard, part))
         })
         .collect()
-}
-
-/// Walks keys of several owners, piece after piece.
-pub struct KeysWalk<'s, S> {
-    left: ReadCommand,
-    sink: Watched<'s, S>,
-    rows: u64,
-    tombstones: u64,
-}
-
-impl<'s, S: RowSink> KeysWalk<'s, S> {
-    /// Before the first piece.
-    pub fn new(command: ReadCommand, sink: &'s mut S) -> KeysWalk<'s, S> {
-        KeysWalk { left: command, sink: Watched::new(sink), rows: 0, tombstones: 0 }
-    }
-
-    /// The next piece of each owner, of which the pages are to be [taken](Self::take).
-    pub fn pieces(&self, sharder: Sharder) -> Vec<(ShardId, ReadCommand)> {
-        let mut parts = split_keys(&self.left, sharder);
-        let bytes = (PIECE_BYTES / parts.len().max(1) as u64).max(PIECE_BYTES_MIN);
-        for (_, part) in &mut parts {
-            part.limits.page_bytes = part.limits.page_bytes.min(bytes);
-            part.limits.page_rows = part.limits.page_rows.min(PIECE_ROWS);
-        }
-        parts
-    }
-
-    /// Gives the rows of these pages to the sink. How the whole read ended, if it has.
-    pub fn take(&mut self, sharder: Sharder, pages: &[(ShardId, Page)]) -> Option<ReadEnd> {
-        let end = merge_keys(&self.left, sharder, pages, &mut self.sink);
-        self.rows += end.rows;
-        self.tombstones += end.tombstones;
-        let limits = &mut self.left.limits;
-        limits.rows = limits.rows.saturating_sub(end.rows);
-        limits.tombstones = limits.tombstones.saturating_sub(end.tombstones);
-        limits.page_rows = limits.page_rows.saturating_sub(end.rows);
-        limits.page_bytes = limits.page_bytes.saturating_sub(std::mem::take(&mut self.sink.bytes));
-        let is_full = limits.rows == 0 || limits.page_rows == 0 || limits.page_bytes == 0;
-        if end.more.is_none() || is_full || self.sink.flow == Flow::Enough {
-            let ReadEnd { more, .. } = end;
-            return Some(ReadEnd { rows: self.rows, tombstones: self.tombstones, more });
-        }
-        self.left.resume = end.more;
-        None
-    }
 }
 
 /// Walks a range over its owners, piece after piece.
