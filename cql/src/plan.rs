@@ -19,5 +19,5 @@ pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite};
 pub use page::PagingState;
 pub use record::{Records, Scratch};
-pub use select::{BoundRead, Page, ResultColumn, SelectPlan};
+pub use select::{BoundRead, Page, Parts, ResultColumn, SelectPlan};
 pub use write::{RowChange, WritePlan};

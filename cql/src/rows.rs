@@ -15,5 +15,5 @@ mod encoder;
 mod source;
 mod view;
 
-pub use encoder::{ResultEncoder, RowOrder, Shape};
+pub use encoder::{OpenGroup, ResultEncoder, ResultPart, RowOrder, Shape};
 pub use view::RowView;

@@ -10,7 +10,7 @@
 //! 2. A write waits as a ticket in a slab; its answer is made when the log has it.
 //! 3. A read of another core's partition is that core's to answer; its frame is passed on.
 //! 4. A read that waits for the disk is an entry in a slab and goes on where it stopped.
-//! 5. Long work (ranges, changes of the schema) is a task of its group.
+//! 5. Long work (ranges, changes of the schema) is a task of its group. Each core makes its part of an aggregate.
 //!
 //! Invariants: exactly one answer for every request; an error leaves no bytes of a half-made
 //! answer; no borrow is kept across an await.
@@ -26,6 +26,7 @@ mod frame_pool;
 mod handshake;
 mod metered;
 mod node_state;
+mod parts;
 mod peers;
 mod read;
 mod schema;
@@ -37,7 +38,7 @@ mod tests;
 mod trace;
 mod write;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -91,6 +92,8 @@ pub(crate) struct Executor {
     frames: FramePool,
     /// For the key of one partition.
     key: RefCell<Vec<u8>>,
+    /// How many parts of aggregates other cores were asked for.
+    parts_asked: Cell<u32>,
 }
 
 /// A statement to run, how the client asked for it, and when.
@@ -117,7 +120,7 @@ impl Executor {
         );
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
-        let (writes, forwarded, frames, key, peer_terms) = Default::default();
+        let (writes, forwarded, frames, key, peer_terms, parts_asked) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -130,6 +133,7 @@ impl Executor {
             answers,
             frames,
             key,
+            parts_asked,
         })
     }
 
@@ -152,6 +156,12 @@ impl Executor {
     #[cfg(test)]
     pub(crate) fn frames_made(&self) -> usize {
         self.frames.made()
+    }
+
+    /// How many parts of aggregates this core has asked others for.
+    #[cfg(test)]
+    pub(crate) fn parts_asked(&self) -> u32 {
+        self.parts_asked.get()
     }
 
     /// Answers what is no statement: the handshake, and messages out of order.

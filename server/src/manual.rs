@@ -214,6 +214,12 @@ impl ManualServer {
         done.take()
     }
 
+    /// How many parts of aggregates the cores have asked each other for.
+    #[cfg(test)]
+    pub(crate) fn parts_asked(&self) -> u32 {
+        self.cores.iter().map(|core| core.executor.parts_asked()).sum()
+    }
+
     /// The number of buffers for frames that all cores have made.
     #[cfg(test)]
     pub(crate) fn frames_made(&self) -> usize {

@@ -67,6 +67,7 @@ pub use message::AlterError;
 pub use owner::{ShardId, Sharder};
 pub use peers::{Asker, Incoming};
 pub use protocol::Protocol;
+pub use router::join;
 pub use runtime::Runtime;
 pub use shard::Shard;
 pub use term::{Ended, Term};

@@ -232,7 +232,8 @@ impl<P: Protocol> Shard<P> {
         Ok(())
     }
 
-    async fn ask(&self, peer: ShardId, ask: P::Ask) -> P::Answer {
+    /// Asks the layer above on one other core, once its mailbox has space, and waits for the answer.
+    pub async fn ask(&self, peer: ShardId, ask: P::Ask) -> P::Answer {
         match self.call(peer, Request::Service(ask)).await {
             Reply::Service(answer) => answer,
             _ => unreachable!("the layer above is answered by the layer above"),
@@ -301,7 +302,7 @@ fn malformed(error: model::Error) -> Error {
 }
 
 /// Waits for all of a few futures at once; results in their order.
-pub(crate) async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {

@@ -22,6 +22,7 @@ mod time;
 mod vector;
 
 pub use aggregate::Accumulator;
+use aggregate::merges;
 pub(super) use cast::is_castable;
 pub use json::json_text;
 use model::CqlType;
@@ -285,6 +286,12 @@ impl Signature {
             Body::Aggregate(aggregate) => Some(aggregate),
             Body::Scalar(_) => None,
         }
+    }
+
+    /// Whether it is an aggregate of which the states of two parts of the rows become that of all.
+    pub fn merges(&self) -> bool {
+        let ty = self.arguments.first().unwrap_or(&CqlType::Bigint);
+        self.aggregate().is_some_and(|aggregate| merges(aggregate, ty))
     }
 
     /// The value of a call with these arguments.

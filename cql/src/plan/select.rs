@@ -10,7 +10,7 @@ use super::page::{PagingState, check_resume};
 use super::record::timeout;
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::expr::{Evaluated, Selection, Term};
+use crate::expr::{Evaluated, Selection, Signature, Term};
 use crate::frame::Version;
 use crate::frame::response::{ColumnSpec, Columns};
 use crate::limits::{PAGE_ANSWER_BYTES, PAGE_BYTES, RESULT_BYTES_MAX, UNPAGED_ROWS};
@@ -56,6 +56,16 @@ pub struct SelectPlan {
     pub timeout: Option<Term>,
     /// Whether values of the table may be stored in a form of before.
     pub has_old_form: bool,
+}
+
+/// How parts of a result are made where their rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// All at once; put together in the order of their tokens.
+    SideBySide,
+    /// Each goes on with the state of the one before, and none begins that is not wanted: sums of floats depend on
+    /// the order of additions, and a LIMIT is reached somewhere.
+    OneByOne,
 }
 
 /// The page that the client asks for.
@@ -143,6 +153,20 @@ impl SelectPlan {
             now_s: bindings.time.now_s,
         };
         Ok(BoundRead { command: Some(command), ..nothing })
+    }
+
+    /// How the result over a range of partitions is made of parts; `None` if it is no aggregate.
+    pub fn parts(&self) -> Option<Parts> {
+        let selection = &self.selection;
+        if !selection.is_aggregate() || self.sorted_after.is_some() {
+            return None;
+        }
+        let merges = |(signature, _): &(Signature, Vec<Term>)| signature.merges();
+        let is_free = match self.group_by {
+            Some(_) => self.limit.is_none(),
+            None => selection.aggregates.iter().all(merges),
+        };
+        Some(if is_free { Parts::SideBySide } else { Parts::OneByOne })
     }
 
     /// The encoder of the result's rows at the end of `out`.

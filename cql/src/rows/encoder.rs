@@ -14,6 +14,8 @@
 //! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is taken after it. Not here: which rows are read and where
 //! a page ends (`engine`), the frame around the rows (`frame/response/result.rs`).
 
+mod part;
+
 use std::ops::Range;
 
 use model::key;
@@ -21,6 +23,7 @@ use model::ordered::Reader;
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{self, RowRef};
 use model::schema::Table;
+pub use part::{OpenGroup, ResultPart};
 
 use super::view::{ClusteringValues, RowParts, RowView};
 use crate::bind::{Bindings, StatementTime};
@@ -237,11 +240,16 @@ impl<'a> ResultEncoder<'a> {
         Ok(Flow::Enough)
     }
 
+    /// Whether the answer is one page of several: the last row may be taken back.
+    #[inline]
+    pub fn is_paged(&self) -> bool {
+        self.page_answer_bytes < usize::MAX
+    }
+
     /// Takes the last row back: the page has no space for it and ends before it. False if there is no page, or no row
     /// before it.
     pub fn take_back(&mut self) -> bool {
-        let is_paged = self.page_answer_bytes < usize::MAX;
-        if !is_paged || self.rows < 2 || self.is_cut {
+        if !self.is_paged() || self.rows < 2 || self.is_cut {
             return false;
         }
         self.out.truncate(self.row_at);

@@ -36,6 +36,8 @@ pub(super) enum ExecuteError {
         /// The number of replicas that are alive.
         alive: i32,
     },
+    /// Another core refuses its part: the frame that says so to the client.
+    OfPeer(Vec<u8>),
     /// The schema could not be changed.
     Schema(shard::message::AlterError),
 }
@@ -75,6 +77,7 @@ impl ExecuteError {
     pub(super) fn put(&self, envelope: &Envelope<'_>, node: &Node, out: &mut Vec<u8>) {
         match self {
             ExecuteError::Language(error) => put_language(error, envelope, out),
+            ExecuteError::OfPeer(frame) => out.extend_from_slice(frame),
             ExecuteError::Unprepared(id) => {
                 let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
                 let text = format!(

@@ -56,7 +56,9 @@ impl Executor {
                 Answer::Clients(of_core) => facts.clients.extend(of_core),
                 Answer::Sizes(of_core) => facts.add_sizes(of_core),
                 Answer::Stalls(shard, stalls) => facts.stalls.push((shard, stalls)),
-                Answer::Done | Answer::Frame(_) => unreachable!("only facts are asked for"),
+                Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
+                    unreachable!("only facts are asked for")
+                }
             }
         }
         facts.record(table, known)

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use cql::bind::Bindings;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
-use cql::frame::request::{Execute, Query, Request};
+use cql::frame::request::{Execute, Parameters, Query, Request};
 use cql::frame::response::Envelope;
 use cql::prepare::Statement;
 use shard::{Asker, ShardId};
@@ -24,7 +24,7 @@ use shard::{Asker, ShardId};
 use super::call::Call;
 use super::peers::{Answer, Ask};
 use super::read::{Destination, Pending, SelectRun};
-use super::statement::{Known, Target};
+use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run};
 use crate::prepared::StatementId;
@@ -37,7 +37,7 @@ pub(super) struct Forwarded {
 }
 
 /// The number of questions whose answers no one waits for.
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 
 impl Executor {
     /// Hands a request over to the core that owns what it reads. The call comes back if that core
@@ -132,7 +132,26 @@ impl Executor {
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Pending>, ExecuteError> {
-        let (statement, parameters, target) = match request {
+        let (statement, parameters, target) = self.statement_of(request, keyspace, result_id)?;
+        let Statement::Select(plan) = &statement.compiled.statement else {
+            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
+        };
+        let time = self.state.time(parameters);
+        let run = Run { statement: &statement, parameters, target, time };
+        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        let select = SelectRun { run, plan, bindings: &bindings };
+        let bound = self.select_now(&select, envelope, None, out)?;
+        Ok(bound.map(|bound| self.pending(run, bound)))
+    }
+
+    /// The statement that a peer's request runs, and how the client asks for its result.
+    pub(super) fn statement_of<'r>(
+        &self,
+        request: &'r Request<'_>,
+        keyspace: Option<&str>,
+        result_id: Option<StatementId>,
+    ) -> Result<(Rc<ServerStatement>, &'r Parameters<'r>, Target), ExecuteError> {
+        Ok(match request {
             Request::Query(query) => {
                 let statement = self.state.compile(&self.shard, query.text, keyspace)?;
                 (Rc::new(statement), &query.parameters, Target::Query)
@@ -144,21 +163,12 @@ impl Executor {
                 (found, &execute.parameters, target)
             }
             _ => unreachable!("a peer forwards QUERY and EXECUTE"),
-        };
-        let Statement::Select(plan) = &statement.compiled.statement else {
-            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
-        };
-        let time = self.state.time(parameters);
-        let run = Run { statement: &statement, parameters, target, time };
-        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
-        let select = SelectRun { run, plan, bindings: &bindings };
-        let bound = self.select_now(&select, envelope, None, out)?;
-        Ok(bound.map(|bound| self.pending(run, bound)))
+        })
     }
 }
 
 /// Appends the call's request as a frame. Returns the keyspace of its unqualified names; `None` for EXECUTE.
-fn put_frame(call: &Call, run: Run<'_>, frame: &mut Vec<u8>) -> Option<Box<str>> {
+pub(super) fn put_frame(call: &Call, run: Run<'_>, frame: &mut Vec<u8>) -> Option<Box<str>> {
     let Run { statement, parameters, target, .. } = run;
     let parameters = *parameters;
     let (request, keyspace) = match target {

@@ -97,7 +97,10 @@ impl RowSink for Metered<'_, '_> {
             self.is_refused = !self.encoder.take_back();
             return Flow::Enough;
         }
-        self.last.pass(partition, clustering);
+        // Only a page is cut, and says where the next one begins.
+        if self.encoder.is_paged() {
+            self.last.pass(partition, clustering);
+        }
         flow
     }
 }

@@ -10,6 +10,7 @@ use shard::stalls::Stall;
 use shard::{Asker, Protocol};
 
 use super::Executor;
+use super::parts::{PartAnswer, PartAsk};
 use crate::prepared::StatementId;
 use crate::system::{self, Client, TableSize};
 
@@ -43,7 +44,9 @@ pub(crate) enum Ask {
         /// The asker's number for the read.
         number: u32,
     },
-    /// No one waits any more for the `Select` that the asker has numbered so.
+    /// Make the part of an aggregate whose rows this core owns.
+    Part(Box<PartAsk>),
+    /// No one waits any more for the `Select` or `Part` that the asker has numbered so.
     EndSelect {
         /// The number of the read.
         number: u32,
@@ -61,8 +64,10 @@ pub(crate) enum Answer {
     Stalls(i32, Vec<Stall>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
-    /// To `Select`: the frame that answers the client.
+    /// To `Select`: the frame that answers the client. To `Part`: the client's error.
     Frame(Vec<u8>),
+    /// To `Part`: what was made of the rows.
+    Part(Box<PartAnswer>),
 }
 
 /// The questions and answers of this module, to the shard that carries them.
@@ -92,6 +97,9 @@ impl Executor {
         if let Ask::EndSelect { number } = ask {
             self.peer_terms.end((asker.peer(), number));
             return self.shard.answer(asker, Answer::Done);
+        }
+        if let Ask::Part(ask) = ask {
+            return self.part_for_peer(asker, *ask);
         }
         let answer = self.answer_now(ask).expect("it was answered above");
         self.shard.answer(asker, answer);
@@ -123,7 +131,7 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-            Ask::Select { .. } | Ask::EndSelect { .. } => return None,
+            Ask::Select { .. } | Ask::Part(_) | Ask::EndSelect { .. } => return None,
         })
     }
 

@@ -4,7 +4,7 @@
 //! one partition, another core's ─► `forward.rs` ─► the owner selects, and answers with the client's frame
 //! in memory here ────────────────► straight into the connection's buffer
 //! on disk, or of several cores ──► suspended (`shard/src/suspended.rs`): goes on where it stopped
-//! a range of partitions ─────────► a task of the group for long work
+//! a range of partitions ─────────► a task of the group for long work; an aggregate: `parts.rs`
 //! ```
 //!
 //! What is suspended keeps its bound command and a copy of its values.
@@ -21,6 +21,7 @@ use cql::frame::consistency::Consistency;
 use cql::frame::request::ValueList;
 use cql::frame::response::{Envelope, add_warning};
 use cql::plan::{BoundRead, Page, SelectPlan};
+use cql::rows::ResultEncoder;
 use engine::{Error, read_record};
 use model::ReadEnd;
 use model::read::Partitions;
@@ -31,6 +32,7 @@ use shard::{Asker, Group, ShardId};
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
 use super::metered::{InPass, Metered};
+use super::parts::InParts;
 use super::peers::Answer;
 use super::statement::{ServerStatement, Target};
 use super::terms::Registered;
@@ -70,6 +72,18 @@ pub(super) struct SelectRun<'r> {
     pub(super) bindings: &'r Bindings<'r>,
 }
 
+/// A SELECT whose rows take long.
+#[derive(Clone, Copy)]
+pub(super) struct LongSelect<'r> {
+    pub(super) statement: &'r ServerStatement,
+    pub(super) plan: &'r SelectPlan,
+    pub(super) bindings: &'r Bindings<'r>,
+    /// What it reads.
+    pub(super) bound: &'r BoundRead,
+    /// The level that the client asked for.
+    pub(super) level: Consistency,
+}
+
 /// A read that could not end inside the pass.
 pub(super) struct Pending {
     statement: Rc<ServerStatement>,
@@ -78,18 +92,42 @@ pub(super) struct Pending {
     target: Target,
     /// When it must have ended.
     pub(super) deadline: Instant,
+    /// How other cores make their parts of it, if they do.
+    in_parts: Option<Box<InParts>>,
+}
+
+/// What was read for an answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given {
+    /// How the last page of the read ended.
+    end: ReadEnd,
+    /// Rows of storage.
+    pub(super) rows: u64,
+    /// Tombstones that were passed.
+    pub(super) tombstones: u64,
 }
 
 impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
     pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Pending {
         let (statement, target) = (run.statement.clone(), run.target);
+        let (deadline, in_parts) = (self.deadline_of(&bound), None);
+        Pending {
+            statement,
+            parameters: OwnedParameters::of(run),
+            bound,
+            target,
+            deadline,
+            in_parts,
+        }
+    }
+
+    /// When a read that begins now must have ended.
+    pub(super) fn deadline_of(&self, bound: &BoundRead) -> Instant {
         let command = bound.command.as_ref();
         let timeouts = &self.state.settings().timeouts;
         let usual = command.map_or(timeouts.read, |c| timeouts.of_read(&c.partitions));
-        let timeout = bound.timeout.unwrap_or(usual);
-        let deadline = self.state.monotonic() + timeout;
-        Pending { statement, parameters: OwnedParameters::of(run), bound, target, deadline }
+        self.state.monotonic() + bound.timeout.unwrap_or(usual)
     }
 
     /// Runs a SELECT.
@@ -152,7 +190,8 @@ impl Executor {
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
         let table = bound.command.as_ref().map(|command| command.table);
-        let pending = self.pending(run, bound);
+        let mut pending = self.pending(run, bound);
+        pending.in_parts = self.in_parts(&call, run, &pending.bound).map(Box::new);
         let answer = (call.version, call.stream);
         let term = Registered::for_client(&call.session, pending.deadline);
         let work = self.clone().finish_select(Destination::Client(call), answer, pending, term);
@@ -233,7 +272,7 @@ impl Executor {
     }
 
     #[inline]
-    fn bind_read(&self, select: &SelectRun<'_>) -> Result<BoundRead, ExecuteError> {
+    pub(super) fn bind_read(&self, select: &SelectRun<'_>) -> Result<BoundRead, ExecuteError> {
         let Run { statement, parameters, .. } = select.run;
         check_read(parameters.consistency)?;
         let state = match parameters.paging_state {
@@ -349,7 +388,7 @@ impl Executor {
         pending: Pending,
         (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, mut bound, target, .. } = pending;
+        let Pending { statement, parameters, bound, target, in_parts, .. } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             trace_read(trace, self.state.now_us(), plan, &bound);
@@ -360,36 +399,57 @@ impl Executor {
         let start = out.len();
         let open = statement.open_rows(envelope, target, out);
         let mut encoder = plan.encoder(&bindings, &bound, out)?;
-        let (mut end, mut tombstones, mut rows_read) = (ReadEnd::default(), 0, 0);
-        if let Some(command) = &mut bound.command {
-            let computed = match system::is_computed(&plan.table.keyspace) {
-                true => Some(self.computed(&plan.table).await),
-                false => None,
-            };
-            loop {
-                let mut sink = Metered::new(&mut encoder, lease, command.resume.as_ref());
-                let read = match &computed {
-                    Some(record) => read_record(&plan.table, record, command, &mut sink),
-                    None => self.shard.read(command, &mut sink).await,
-                };
-                let read = read.map_err(|error| ExecuteError::Read(error, parameters.level))?;
-                end = sink.end(read).map_err(ExecuteError::NoSpace)?;
-                tombstones += end.tombstones;
-                rows_read += end.rows;
-                if !bound.reads_all || end.more.is_none() || encoder.is_full() {
-                    break;
-                }
-                command.resume = end.more.clone();
-            }
-        }
+        let select = LongSelect {
+            statement: &statement,
+            plan,
+            bindings: &bindings,
+            bound: &bound,
+            level: parameters.level,
+        };
+        let given = match &in_parts {
+            Some(in_parts) => self.select_in_parts(select, in_parts, &mut encoder, lease).await?,
+            None => self.give_rows(select, &mut encoder, lease).await?,
+        };
         let rows = encoder.finish()?;
-        open.close(rows, self.paging_state(plan, &bound, &end)?.as_deref(), out);
-        self.warn_of_tombstones(&statement, (rows_read, tombstones), start, out);
+        open.close(rows, self.paging_state(plan, &bound, &given.end)?.as_deref(), out);
+        self.warn_of_tombstones(&statement, (given.rows, given.tombstones), start, out);
         if let Some(trace) = trace {
-            let activity = format!("Read {} rows from disk or from other shards", end.rows);
+            let activity = format!("Read {} rows from disk or from other shards", given.end.rows);
             trace.event(self.state.now_us(), activity);
         }
         Ok(())
+    }
+
+    /// Gives the rows of a SELECT to an encoder: those of a page, or all if its result has no pages.
+    pub(super) async fn give_rows(
+        &self,
+        select: LongSelect<'_>,
+        encoder: &mut ResultEncoder<'_>,
+        lease: &mut Lease,
+    ) -> Result<Given, ExecuteError> {
+        let LongSelect { plan, bound, level, .. } = select;
+        let mut given = Given::default();
+        let Some(command) = &bound.command else { return Ok(given) };
+        let mut command = command.clone();
+        let computed = match system::is_computed(&plan.table.keyspace) {
+            true => Some(self.computed(&plan.table).await),
+            false => None,
+        };
+        loop {
+            let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
+            let read = match &computed {
+                Some(record) => read_record(&plan.table, record, &command, &mut sink),
+                None => self.shard.read(&command, &mut sink).await,
+            };
+            let read = read.map_err(|error| ExecuteError::Read(error, level))?;
+            given.end = sink.end(read).map_err(ExecuteError::NoSpace)?;
+            given.tombstones += given.end.tombstones;
+            given.rows += given.end.rows;
+            if !bound.reads_all || given.end.more.is_none() || encoder.is_full() {
+                return Ok(given);
+            }
+            command.resume = given.end.more.clone();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::snapshots;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 mod long_reads;
+mod parts;
 
 const VERSION: Version = Version::V4;
 

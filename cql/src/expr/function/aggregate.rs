@@ -2,6 +2,9 @@
 //!
 //! Sums of fixed-width integers wrap as Java's do; averages of them are made of exact sums and
 //! truncate, those of decimals move with each value. Nulls are passed over.
+//!
+//! States of two parts of the rows become one by [`Accumulator::merge`], where the result does not depend on the order
+//! of additions (`merges`).
 
 use model::CqlType;
 use num_bigint::{BigInt, Sign};
@@ -19,6 +22,9 @@ pub struct Accumulator {
     ty: CqlType,
     count: u64,
     best: Option<Vec<u8>>,
+    /// The sum of integers of at most eight bytes: no count of them leaves these bits.
+    small_integers: i128,
+    /// The sum of longer ones.
     integers: BigInt,
     floats: FloatSum,
     decimals: Decimal,
@@ -38,6 +44,7 @@ impl Accumulator {
             ty,
             count: 0,
             best: None,
+            small_integers: 0,
             integers: BigInt::ZERO,
             floats: FloatSum::default(),
             decimals: Decimal { unscaled: BigInt::ZERO, scale: 0 },
@@ -59,6 +66,24 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Adds what another state knows of rows that come behind those of this one.
+    pub fn merge(&mut self, later: Accumulator) -> Result<()> {
+        let is_same = self.aggregate == later.aggregate && self.ty == later.ty;
+        if !is_same || !merges(self.aggregate, &self.ty) {
+            return Err(Error::invalid("these two states are not of one aggregate"));
+        }
+        if let Some(best) = &later.best {
+            self.compare(best);
+        }
+        self.count += later.count;
+        self.small_integers += later.small_integers;
+        self.integers += later.integers;
+        if self.ty == CqlType::Decimal && self.aggregate == Aggregate::Sum {
+            self.decimals = sum_of_decimals(&self.decimals, &later.decimals)?;
+        }
+        Ok(())
+    }
+
     /// How many bytes of values it keeps.
     pub fn bytes(&self) -> usize {
         let bits = self.integers.bits() + self.decimals.unscaled.bits();
@@ -74,7 +99,9 @@ impl Accumulator {
             }
         };
         if wins {
-            self.best = Some(value.to_vec());
+            let best = self.best.get_or_insert_default();
+            best.clear();
+            best.extend_from_slice(value);
         }
     }
 
@@ -97,23 +124,26 @@ impl Accumulator {
                 check_number_bytes(&self.ty, value)?;
                 let number =
                     Decimal::from_bytes(value).ok_or(model::Error::Malformed("decimal"))?;
-                // A scale that each row makes larger makes the sum longer.
-                if self.decimals.unscaled.bits() / 8 > NUMBER_BYTES_MAX as u64 {
-                    return Err(Error::invalid("the sum of these decimals has too many digits"));
-                }
-                let (known, number, scale) = self.decimals.aligned(&number).ok_or_else(|| {
-                    Error::invalid("the sum of these decimals has too many digits")
-                })?;
-                // As Cassandra: each value moves the average, which is rounded each time.
-                let unscaled = match self.aggregate {
-                    Aggregate::Avg => &known + half_even(&(number - &known), self.count),
-                    _ => known + number,
+                self.decimals = match self.aggregate {
+                    // As Cassandra: each value moves the average, which is rounded each time.
+                    Aggregate::Avg => {
+                        let (known, number, scale) = aligned(&self.decimals, &number)?;
+                        let unscaled = &known + half_even(&(number - &known), self.count);
+                        Decimal { unscaled, scale }
+                    }
+                    _ => sum_of_decimals(&self.decimals, &number)?,
                 };
-                self.decimals = Decimal { unscaled, scale };
             }
-            _ => self.integers += BigInt::from_signed_bytes_be(value),
+            _ => match small_integer(value) {
+                Some(small) => self.small_integers += i128::from(small),
+                None => self.integers += BigInt::from_signed_bytes_be(value),
+            },
         }
         Ok(())
+    }
+
+    fn integer(&self) -> BigInt {
+        &self.integers + self.small_integers
     }
 
     fn add_float(&mut self, value: f64) {
@@ -141,10 +171,41 @@ impl Accumulator {
             CqlType::Float => (self.floats.divided(by) as f32).to_be_bytes().to_vec(),
             CqlType::Double => self.floats.divided(by).to_be_bytes().to_vec(),
             CqlType::Decimal => self.decimals.to_bytes(),
-            CqlType::Varint => (&self.integers / by).to_signed_bytes_be(),
-            _ => wrapped(&(&self.integers / by), self.ty.fixed_bytes().unwrap_or(8)),
+            CqlType::Varint => (self.integer() / by).to_signed_bytes_be(),
+            _ => wrapped(&(self.integer() / by), self.ty.fixed_bytes().unwrap_or(8)),
         }
     }
+}
+
+/// Whether the state of this aggregate over values of a type is the same however the rows are cut into parts. Not that
+/// of floats, which each addition rounds, and not the average of decimals, which each value rounds.
+pub(super) fn merges(aggregate: Aggregate, ty: &CqlType) -> bool {
+    match aggregate {
+        Aggregate::CountRows | Aggregate::Count | Aggregate::Min | Aggregate::Max => true,
+        Aggregate::Sum => !matches!(ty, CqlType::Float | CqlType::Double),
+        Aggregate::Avg => !matches!(ty, CqlType::Float | CqlType::Double | CqlType::Decimal),
+    }
+}
+
+/// The integer in these bytes, if they are eight at most.
+fn small_integer(value: &[u8]) -> Option<i64> {
+    let first = *value.first()?;
+    let mut bytes = [if first < 0x80 { 0 } else { 0xff }; 8];
+    bytes.get_mut(8_usize.checked_sub(value.len())?..)?.copy_from_slice(value);
+    Some(i64::from_be_bytes(bytes))
+}
+
+/// Both at one scale, of a sum that has space for another number.
+fn aligned(sum: &Decimal, number: &Decimal) -> Result<(BigInt, BigInt, i32)> {
+    // A scale that each row makes larger makes the sum longer.
+    let has_space = sum.unscaled.bits() / 8 <= NUMBER_BYTES_MAX as u64;
+    let both = if has_space { sum.aligned(number) } else { None };
+    both.ok_or_else(|| Error::invalid("the sum of these decimals has too many digits"))
+}
+
+fn sum_of_decimals(a: &Decimal, b: &Decimal) -> Result<Decimal> {
+    let (a, b, scale) = aligned(a, b)?;
+    Ok(Decimal { unscaled: a + b, scale })
 }
 
 /// A sum of floats by Kahan's method: what each addition rounds away is brought to the next. In Cassandra's own steps,
