@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::layout;
-use crate::limits::JOB_QUANTUM_ROWS;
+use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::sstable::{SstableId, Writer, WriterConfig};
@@ -132,7 +132,7 @@ impl FlushTarget<'_> {
             writer.abandon().await?;
             return Err(error);
         }
-        match self.finish(writer).await {
+        match self.finish(writer, pause).await {
             Ok(view) => Ok(view),
             Err(error) => {
                 self.remove().await?;
@@ -141,8 +141,8 @@ impl FlushTarget<'_> {
         }
     }
 
-    async fn finish(&self, writer: Writer) -> Result<Option<View>> {
-        let Some(written) = writer.finish().await? else { return Ok(None) };
+    async fn finish(&self, writer: Writer, pause: &impl AsyncFn()) -> Result<Option<View>> {
+        let Some(written) = writer.finish(pause).await? else { return Ok(None) };
         assert_eq!(written.id, self.id, "the file has the name that it was to have");
         let entry = ViewEntry::of_written(&written, self.definition.id, written.id.0, 0);
         View::open(self.disk, entry, self.cache).await.map(Some)
@@ -166,39 +166,44 @@ async fn fill(
     let slices = [Slice::all()];
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
     let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
-    let (mut left, mut steps) = (Vec::new(), 0);
+    let (mut left, mut work_bytes) = (Vec::new(), 0);
     while cursor.next_partition().await? {
         let head = cursor.head();
         let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
         writer.partition(&head);
+        let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
+        work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
         while cursor.next().await? {
             match cursor.fragment() {
-                change @ Fragment::Change { deletion, .. } => {
+                change @ Fragment::Change { position, deletion } => {
                     in_force = deletion;
+                    work_bytes += JOB_ENTRY_COST_BYTES + position.len();
                     writer.fragment(&change);
                 }
                 Fragment::Row { clustering, row } => {
                     left.clear();
+                    work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
                     if compact(row, deletion.max(in_force), &purge, &mut left) {
                         let row = RowRef::trusted(&left);
                         writer.fragment(&Fragment::Row { clustering, row });
                     }
                 }
             }
-            step(writer, &mut steps, pause).await?;
+            step(writer, &mut work_bytes, pause).await?;
         }
-        step(writer, &mut steps, pause).await?;
+        step(writer, &mut work_bytes, pause).await?;
     }
     Ok(())
 }
 
-/// After a row, a change or a partition: writes out what is full, and lets others run every `JOB_QUANTUM_ROWS` steps.
-async fn step(writer: &mut Writer, steps: &mut u64, pause: &impl AsyncFn()) -> Result<()> {
-    *steps += 1;
+/// After a row, a change or a partition: writes out what is full, and lets others run when so much was done as is
+/// done at once.
+async fn step(writer: &mut Writer, work_bytes: &mut usize, pause: &impl AsyncFn()) -> Result<()> {
     if writer.is_full() {
         writer.drain().await?;
     }
-    if steps.is_multiple_of(JOB_QUANTUM_ROWS) {
+    if *work_bytes >= JOB_STEP_BYTES {
+        *work_bytes = 0;
         pause().await;
     }
     Ok(())

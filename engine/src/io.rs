@@ -12,29 +12,36 @@
 //! 3. Nothing is retried and no count is ignored: a short write is an error. Only who finds no descriptor waits for one.
 //! 4. Paths cannot leave the data directory ([`RelPath`]).
 //!
+//! Each request has a class, what it works for (`class.rs`), and waits for its turn (`schedule.rs`).
+//!
 //! Do not drop a future of this module before it is done: the kernel may still own its buffer and its
-//! descriptor. Not here: who may issue how much (the disk scheduler), caching, checksums.
+//! descriptor. Not here: caching, checksums.
 
 mod buf;
+mod class;
 mod descriptors;
 mod dma;
 mod path;
 mod plain;
 mod ring;
 mod rng;
+mod schedule;
 mod sim;
 mod sim_exec;
+mod sim_turns;
 mod sim_world;
 
 use std::path::Path;
 
 pub use buf::{Buf, View};
+pub use class::IoClass;
 use descriptors::Patience;
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
 pub use plain::{PlainDisk, PlainFile};
 pub use ring::{Flushed, flush, hold, open_ring, take_done};
 pub use rng::Rng;
+pub use schedule::{ClassCounts, InFlightLimits};
 pub use sim::{SimDisk, SimFile, SimLock};
 pub use sim_exec::{Outcome, SimExec};
 pub use sim_world::{Crash, Faults};
@@ -117,7 +124,8 @@ impl Disk {
         .await
     }
 
-    /// Opens a file for reading and writing, where each write returns only when it is durable.
+    /// Opens a file for reading and writing, where each write returns only when it is durable: requests of
+    /// [`IoClass::Commit`].
     pub async fn open_log(&self, path: &RelPath) -> Result<File> {
         self.with_descriptor(Patience::Endless, async || match self {
             Disk::Dma(d) => d.open_log(path).await.map(File::Dma),
@@ -218,6 +226,35 @@ impl Disk {
         }
     }
 
+    /// From now on requests of this class have so many shares, where they wait for a turn.
+    pub fn weigh(&self, class: IoClass, shares: usize) {
+        match self {
+            Disk::Dma(_) => ring::with_schedule(|schedule| schedule.weigh(class, shares)),
+            Disk::Sim(d) => d.turns().weigh(class, shares),
+            Disk::Plain(_) => {}
+        }
+    }
+
+    /// From now on at most so many requests of the background are with the device at a time.
+    pub fn limit_in_flight(&self, limits: InFlightLimits) {
+        match self {
+            Disk::Dma(_) => ring::with_schedule(|schedule| schedule.limit(limits)),
+            Disk::Sim(d) => d.turns().limit(limits),
+            Disk::Plain(_) => {}
+        }
+    }
+
+    /// The requests of each class so far, in the order of [`IoClass::ALL`]: those of this core.
+    pub fn counts(&self) -> [ClassCounts; IoClass::ALL.len()] {
+        let mut counts = Default::default();
+        match self {
+            Disk::Dma(_) => ring::with_schedule(|schedule| counts = schedule.counts()),
+            Disk::Sim(d) => counts = d.turns().counts(),
+            Disk::Plain(_) => {}
+        }
+        counts
+    }
+
     /// The space left for data.
     pub async fn free_space(&self) -> Result<Space> {
         match self {
@@ -229,6 +266,16 @@ impl Disk {
 }
 
 impl File {
+    /// The same file, whose requests are of this class.
+    #[must_use]
+    pub fn of_class(&self, class: IoClass) -> File {
+        match self {
+            File::Dma(f) => File::Dma(f.of_class(class)),
+            File::Sim(f) => File::Sim(f.of_class(class)),
+            File::Plain(f) => File::Plain(f.clone()),
+        }
+    }
+
     /// The file's path, as it was opened.
     pub fn path(&self) -> &RelPath {
         match self {

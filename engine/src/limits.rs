@@ -24,6 +24,12 @@ pub const RING_OPERATIONS_MAX: usize = 512;
 /// A larger block is not cached, in bytes of memory: it would drive out thousands of others at once.
 pub const CACHED_BLOCK_BYTES_MAX: u64 = 4 << 20;
 
+/// So many requests of flushes, compactions and checks of one shard are with the device while commits or reads come.
+pub const JOB_REQUESTS_BESIDE_OTHERS: usize = 1;
+
+/// When so many of them have ended without a commit or a read in between, there may be more of them at a time.
+pub const QUIET_REQUESTS: u32 = 8;
+
 /// The unit that a simulated device writes whole or not at all.
 pub const SIM_SECTOR_BYTES: usize = 512;
 
@@ -34,8 +40,15 @@ pub const SIM_OPS_MAX: u64 = 2_000_000;
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
+/// No request to the device is larger, in bytes, but a block of the log, which everybody waits for anyway: so long at
+/// most the device is at work for somebody else when a commit or a read comes to it.
+pub const BACKGROUND_REQUEST_BYTES_MAX: usize = 128 << 10;
+
 /// An sstable is written in pieces of this.
-pub const SSTABLE_WRITE_BYTES: usize = 256 << 10;
+pub const SSTABLE_WRITE_BYTES: usize = BACKGROUND_REQUEST_BYTES_MAX;
+
+const _: () = assert!(READ_PART_BYTES_MAX <= BACKGROUND_REQUEST_BYTES_MAX);
+const _: () = assert!(LOG_ZERO_BYTES <= BACKGROUND_REQUEST_BYTES_MAX);
 
 /// A compaction cuts its output after so many bytes at the latest. What it holds twice at a time is about one fragment
 /// of each of its runs.
@@ -53,8 +66,13 @@ const _: () = assert!(FRAGMENT_BYTES_MIN <= FRAGMENT_BYTES_MAX);
 /// Density levels of the unified strategy begin here: about what one flush of a small shard writes.
 pub const UNIFIED_BASE_BYTES: u64 = 4 << 20;
 
-/// A compaction yields after so many bytes of rows: well below half a millisecond of work.
-pub const COMPACTION_STEP_BYTES: usize = 64 << 10;
+/// A flush or a compaction asks after so many bytes of rows whether there is time for more: well below half a
+/// millisecond of work.
+pub const JOB_STEP_BYTES: usize = 64 << 10;
+
+/// What a partition, a row or a range deletion costs such a job beside its bytes, in bytes: many small ones are work,
+/// too.
+pub const JOB_ENTRY_COST_BYTES: usize = 64;
 
 /// `chunk_length_in_kb` of a table is brought within these: a smaller block costs more in the directory than
 /// it saves in reads, a larger one would hold up the shard while it is decompressed.
@@ -145,7 +163,7 @@ pub const LOG_BLOCK_BYTES_MAX: usize = 256 << 10;
 pub const SEGMENTS_AHEAD: usize = 2;
 
 /// New segments are filled with zeros in writes of this size.
-pub const LOG_ZERO_BYTES: usize = 1 << 20;
+pub const LOG_ZERO_BYTES: usize = BACKGROUND_REQUEST_BYTES_MAX;
 
 /// What may wait in memory for the log's writes; more waits before the log.
 pub const LOG_PENDING_BYTES_MAX: usize = 32 << 20;
@@ -275,9 +293,6 @@ pub const READ_AT_ONCE_BYTES_MAX: usize = 512 << 10;
 pub const PAGE_LOOK_AHEAD_ROWS: u32 = 256;
 
 const _: () = assert!(QUEUE_IDLE_BYTES_MAX < MEMORY_BYTES_MIN);
-
-/// Rows that a flush writes between two asks whether there is time for more.
-pub const JOB_QUANTUM_ROWS: u64 = 256;
 
 /// A job that has failed is not proposed again before this many seconds, and twice as many after each failure.
 pub const JOB_RETRY_S: u32 = 2;

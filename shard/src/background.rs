@@ -7,7 +7,7 @@
 //! Background  every second: claim an idle log; how full is the    │
 //!             disk; which writes have waited too long ────────┴─► ask the engine for jobs
 //! Flush,
-//! Compaction  jobs in turns of half a millisecond (`yielder.rs`): one flush, one removal, two compactions at a time
+//! Compaction  jobs in turns (`yielder.rs`): one flush, one removal, two compactions at a time
 //! ```
 //!
 //! The engine says what is to be done (data), this decides when and with which weight. A job of one kind keeps none of
@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use engine::io::IoClass;
 use engine::{Engine, Error, Job, JobKind, Result};
 use model::TableId;
 
@@ -137,7 +138,9 @@ impl Background {
     async fn start_jobs(self: Rc<Self>) {
         loop {
             let started = JobKind::ALL.map(|kind| self.start_next(kind));
-            self.compaction_shares.set(compaction_shares(self.engine.backlog_runs()));
+            let shares = compaction_shares(self.engine.backlog_runs());
+            self.compaction_shares.set(shares);
+            self.engine.disk().weigh(IoClass::Compaction, shares);
             if !started.contains(&true) {
                 self.look.notified().await;
             }

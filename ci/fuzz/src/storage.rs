@@ -220,7 +220,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
         }
         writer.drain().await?;
     }
-    Ok(writer.finish().await?.expect("there are rows"))
+    Ok(writer.finish(&async || {}).await?.expect("there are rows"))
 }
 
 async fn list(disk: &Disk, known: SstableIdentity) -> Result<Listing> {

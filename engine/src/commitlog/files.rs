@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::Config;
 use super::segment::Segment;
 use crate::error::Result;
-use crate::io::{Disk, File, RelPath};
+use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};
 use crate::planted::{Bug, planted};
 
@@ -26,7 +26,7 @@ pub(super) fn uuid_of(config: &Config, number: u32, old: Uuid) -> Uuid {
 ///
 /// The zeros are written and not only reserved: a write to reserved space changes the filesystem's own data too.
 pub(super) async fn make_file(disk: &Disk, path: &RelPath, bytes: u32) -> Result<File> {
-    let file = disk.create(path).await?;
+    let file = disk.create(path).await?.of_class(IoClass::Flush);
     let filled = fill(&file, bytes).await;
     file.close().await?;
     match filled {

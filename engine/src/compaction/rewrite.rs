@@ -29,14 +29,11 @@ use model::{Deletion, Token, TokenRange};
 
 use crate::cursor::{Cursor, FilePart, Fragment, Head, Merge, RunCursor, Slice, lanes_of};
 use crate::error::{Error, Result};
-use crate::io::{Disk, RelPath};
-use crate::limits::COMPACTION_STEP_BYTES;
+use crate::io::{Disk, IoClass, RelPath};
+use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::sstable::{
     Reading, Sstable, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
-
-/// What a partition and what a row costs to merge beside its bytes, in bytes: many small ones are work, too.
-const ENTRY_COST_BYTES: usize = 64;
 
 /// A view to be merged.
 #[derive(Clone, Debug)]
@@ -75,7 +72,7 @@ pub(crate) trait Caller {
     /// The name of one more output.
     fn name(&self) -> SstableId;
 
-    /// Returns when others had their turn. Awaited about every [`COMPACTION_STEP_BYTES`].
+    /// Returns when others had their turn. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
     async fn pause(&self);
 
     /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
@@ -129,7 +126,8 @@ impl<C: Caller> Fragments<'_, C> {
     fn writer(&mut self) -> &mut Writer {
         let begin = || {
             let id = self.caller.name();
-            (id, Writer::new(self.disk, &self.output.dir, id, self.output.config.clone()))
+            let (dir, config) = (&self.output.dir, self.output.config.clone());
+            (id, Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction))
         };
         &mut self.writer.get_or_insert_with(begin).1
     }
@@ -138,7 +136,7 @@ impl<C: Caller> Fragments<'_, C> {
     async fn end(&mut self, rest: Option<Token>) -> Result<ControlFlow<()>> {
         let finished = match self.writer.take() {
             None => None,
-            Some((id, writer)) => match writer.finish().await {
+            Some((id, writer)) => match writer.finish(&async || self.caller.pause().await).await {
                 Ok(finished) => finished,
                 Err(error) => {
                     self.unlink(id).await;
@@ -210,7 +208,7 @@ async fn merge<C: Caller>(
         let writer = fragments.writer();
         bytes += left.head(&head, purge, writer);
         loop {
-            if bytes >= COMPACTION_STEP_BYTES {
+            if bytes >= JOB_STEP_BYTES {
                 bytes = 0;
                 writer.drain().await?;
                 caller.pause().await;
@@ -268,7 +266,7 @@ impl<'t> Left<'t> {
             ..*head
         });
         let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
-        ENTRY_COST_BYTES + head.key.len() + static_bytes
+        JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes
     }
 
     /// Writes what is left of the fragment; gives what that cost, in bytes.
@@ -280,7 +278,7 @@ impl<'t> Left<'t> {
                 let gone = needless || self.purge.drops(deletion);
                 let deletion = if gone { Deletion::NONE } else { deletion };
                 writer.fragment(&Fragment::Change { position, deletion });
-                ENTRY_COST_BYTES + position.len()
+                JOB_ENTRY_COST_BYTES + position.len()
             }
             Fragment::Row { clustering, row } => {
                 self.row.clear();
@@ -289,7 +287,7 @@ impl<'t> Left<'t> {
                     let row = RowRef::trusted(&self.row);
                     writer.fragment(&Fragment::Row { clustering, row });
                 }
-                ENTRY_COST_BYTES + clustering.len() + row.bytes().len()
+                JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len()
             }
         }
     }

@@ -23,6 +23,7 @@ use glommio::GlommioError;
 use glommio::io::{Directory, OpenOptions};
 
 use super::buf::{Buf, View};
+use super::class::IoClass;
 use super::path::RelPath;
 use super::ring;
 use super::{DirEntry, Space};
@@ -67,7 +68,10 @@ pub struct DmaDisk {
 
 /// A real open file.
 #[derive(Debug, Clone)]
-pub struct DmaFile(Rc<Open>);
+pub struct DmaFile {
+    open: Rc<Open>,
+    class: IoClass,
+}
 
 #[derive(Debug)]
 pub(super) struct Open {
@@ -151,7 +155,8 @@ impl DmaDisk {
             .await
             .map_err(|error| failed("open", path, &error))?;
         let len = file.file_size().await.map_err(|error| failed("stat", path, &error))?;
-        Ok(DmaFile(Rc::new(Open { file, path: path.clone(), len: Cell::new(len) })))
+        let open = Rc::new(Open { file, path: path.clone(), len: Cell::new(len) });
+        Ok(DmaFile { open, class: IoClass::default() })
     }
 
     pub(super) async fn create(&self, path: &RelPath) -> Result<DmaFile> {
@@ -165,7 +170,7 @@ impl DmaDisk {
     pub(super) async fn open_log(&self, path: &RelPath) -> Result<DmaFile> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_DSYNC);
-        self.open_with(path, &options).await
+        Ok(self.open_with(path, &options).await?.of_class(IoClass::Commit))
     }
 
     pub(super) async fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
@@ -253,17 +258,21 @@ impl DmaDisk {
 }
 
 impl DmaFile {
+    pub(super) fn of_class(&self, class: IoClass) -> DmaFile {
+        DmaFile { open: self.open.clone(), class }
+    }
+
     pub(super) fn path(&self) -> &RelPath {
-        &self.0.path
+        &self.open.path
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.len.get()
+        self.open.len.get()
     }
 
     pub(super) fn buf(&self, capacity: usize) -> Buf {
         let capacity = capacity.max(1).next_multiple_of(WRITE_ALIGN_BYTES);
-        Buf::dma(self.0.file.alloc_dma_buffer(capacity))
+        Buf::dma(self.open.file.alloc_dma_buffer(capacity))
     }
 
     pub(super) async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
@@ -289,7 +298,7 @@ impl DmaFile {
 
     /// One device read of the aligned window around `[offset, offset + len)`.
     async fn read_part(&self, offset: u64, len: usize) -> Result<View> {
-        let file = &self.0.file;
+        let file = &self.open.file;
         let first = file.align_down(offset);
         let window = (file.align_up(offset + len as u64) - first) as usize;
         let skip = (offset - first) as usize;
@@ -297,14 +306,14 @@ impl DmaFile {
         let part = |read: usize| (skip.min(read), len.min(read.saturating_sub(skip)));
         if ring::is_open() {
             let buffer = file.alloc_dma_buffer(window);
-            let read = ring::read(&self.0, buffer, first).await;
-            let (read, buffer) = read.map_err(|error| refused("read", &self.0.path, &error))?;
+            let read = ring::read((&self.open, self.class), buffer, first).await;
+            let (read, buffer) = read.map_err(|error| refused("read", &self.open.path, &error))?;
             let (skip, len) = part(read);
             return Ok(View::own(buffer, skip, len));
         }
         let _counted = Counted::begin();
         let read = file.read_at_aligned(first, window).await;
-        let read = read.map_err(|error| failed("read", &self.0.path, &error))?;
+        let read = read.map_err(|error| failed("read", &self.open.path, &error))?;
         let (skip, len) = part(read.len());
         Ok(View::dma(read, skip, len))
     }
@@ -312,49 +321,48 @@ impl DmaFile {
     pub(super) async fn write_at(&self, buf: Buf, offset: u64) -> Result<usize> {
         let buffer = buf.into_dma();
         let written = if ring::is_open() {
-            let written = ring::write(&self.0, buffer, offset).await;
-            written.map_err(|error| refused("write", &self.0.path, &error))?
+            let written = ring::write((&self.open, self.class), buffer, offset).await;
+            written.map_err(|error| refused("write", &self.open.path, &error))?
         } else {
             let _counted = Counted::begin();
-            let written = self.0.file.write_at(buffer, offset).await;
-            written.map_err(|error| failed("write", &self.0.path, &error))?
+            let written = self.open.file.write_at(buffer, offset).await;
+            written.map_err(|error| failed("write", &self.open.path, &error))?
         };
-        self.0.len.set(self.len().max(offset + written as u64));
+        self.open.len.set(self.len().max(offset + written as u64));
         Ok(written)
     }
 
     pub(super) async fn sync(&self) -> Result<()> {
         if ring::is_open() {
-            return ring::sync(&self.0)
-                .await
-                .map_err(|error| refused("sync", &self.0.path, &error));
+            let synced = ring::sync((&self.open, self.class)).await;
+            return synced.map_err(|error| refused("sync", &self.open.path, &error));
         }
         let _counted = Counted::begin();
-        self.0.file.fdatasync().await.map_err(|error| failed("sync", &self.0.path, &error))
+        self.open.file.fdatasync().await.map_err(|error| failed("sync", &self.open.path, &error))
     }
 
     pub(super) async fn allocate(&self, len: u64) -> Result<()> {
         let _counted = Counted::begin();
-        let done = self.0.file.pre_allocate(len, false).await;
-        done.map_err(|error| failed("allocate", &self.0.path, &error))?;
-        self.0.len.set(self.len().max(len));
+        let done = self.open.file.pre_allocate(len, false).await;
+        done.map_err(|error| failed("allocate", &self.open.path, &error))?;
+        self.open.len.set(self.len().max(len));
         Ok(())
     }
 
     pub(super) async fn set_len(&self, len: u64) -> Result<()> {
         let _counted = Counted::begin();
-        self.0
+        self.open
             .file
             .truncate(len)
             .await
-            .map_err(|error| failed("truncate", &self.0.path, &error))?;
-        self.0.len.set(len);
+            .map_err(|error| failed("truncate", &self.open.path, &error))?;
+        self.open.len.set(len);
         Ok(())
     }
 
     pub(super) async fn close(self) -> Result<()> {
         let _counted = Counted::begin();
-        match Rc::try_unwrap(self.0) {
+        match Rc::try_unwrap(self.open) {
             Ok(open) => {
                 open.file.close().await.map_err(|error| failed("close", &open.path, &error))
             }

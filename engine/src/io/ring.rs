@@ -1,7 +1,7 @@
 //! A core's own ring for the reads, writes and flushes of its files.
 //!
 //! ```text
-//! start ─► slab entry: buffer, file, waker ─► SQE ─► flush (one system call for all so far)
+//! start ─► slab entry: buffer, file, waker ─► its turn ─► SQE ─► flush (one system call for all so far)
 //!              ▲                                          │ the kernel works
 //!              └── result, wake ◄── take_done: the CQ, looked at in memory ◄┘
 //! ```
@@ -14,16 +14,16 @@
 //! Invariants
 //! 1. What the kernel may touch, the buffer and the descriptor, belongs to the entry until its
 //!    completion is here, even when the future is dropped before.
-//! 2. At most [`RING_OPERATIONS_MAX`] are with the kernel; more wait here, in order.
+//! 2. What is with the kernel has had its turn (`schedule.rs`), at most [`RING_OPERATIONS_MAX`] at a time.
 //! 3. Nothing that was started waits for a [`flush`] while the core sleeps: outside of a pass each
 //!    start flushes, and a pass flushes at its end. If the kernel does not take all, [`Flushed`] says
 //!    so, and the core sleeps briefly.
 //!
-//! Not here: what the results mean (`dma.rs`), files that are opened, renamed or resized (glommio).
+//! Not here: whose turn it is (`schedule.rs`), what the results mean (`dma.rs`), files that are opened, renamed or
+//! resized (glommio).
 #![expect(unsafe_code, reason = "submission queue entries name buffers and descriptors")]
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
@@ -35,7 +35,9 @@ use glommio::io::DmaBuffer;
 use io_uring::{IoUring, opcode, squeue, types};
 use slab::Slab;
 
+use super::class::IoClass;
 use super::dma::Open;
+use super::schedule::Schedule;
 use crate::limits::RING_OPERATIONS_MAX;
 
 // Of the thread, for operations of every file meet in the one ring of their core (docs/STYLE.md).
@@ -47,10 +49,8 @@ thread_local! {
 struct Ring {
     ring: IoUring,
     operations: Slab<Operation>,
-    /// With the kernel, or in the submission queue.
-    begun: usize,
-    /// Not in the submission queue yet, for more are begun than may be.
-    waiting: VecDeque<usize>,
+    /// Whose turn it is: what has begun is with the kernel, or in the submission queue.
+    schedule: Schedule<usize>,
     /// In the submission queue, and the kernel was not told.
     unflushed: usize,
     /// A pass is under way that will flush.
@@ -63,6 +63,7 @@ struct Operation {
     /// What is read into or written from. A flush has none.
     buffer: Option<DmaBuffer>,
     file: Rc<Open>,
+    class: IoClass,
     offset: u64,
     state: State,
 }
@@ -136,6 +137,15 @@ pub fn flush() -> Flushed {
     })
 }
 
+/// Changes or asks the schedule of this thread's ring, if it has one.
+pub(super) fn with_schedule(act: impl FnOnce(&mut Schedule<usize>)) {
+    HERE.with_borrow_mut(|here| {
+        if let Some(ring) = here {
+            act(&mut ring.schedule);
+        }
+    });
+}
+
 /// Whether this thread has a ring.
 pub(super) fn is_open() -> bool {
     HERE.with_borrow(Option::is_some)
@@ -143,7 +153,7 @@ pub(super) fn is_open() -> bool {
 
 /// Reads from `offset` into the whole buffer: how many bytes came.
 pub(super) async fn read(
-    file: &Rc<Open>,
+    file: (&Rc<Open>, IoClass),
     buffer: DmaBuffer,
     offset: u64,
 ) -> io::Result<(usize, DmaBuffer)> {
@@ -152,23 +162,27 @@ pub(super) async fn read(
 }
 
 /// Writes the whole buffer at `offset`: how many bytes went.
-pub(super) async fn write(file: &Rc<Open>, buffer: DmaBuffer, offset: u64) -> io::Result<usize> {
+pub(super) async fn write(
+    file: (&Rc<Open>, IoClass),
+    buffer: DmaBuffer,
+    offset: u64,
+) -> io::Result<usize> {
     Ok(run(Kind::Write, file, Some(buffer), offset).await?.0)
 }
 
 /// Makes what was written durable (`fdatasync`).
-pub(super) async fn sync(file: &Rc<Open>) -> io::Result<()> {
+pub(super) async fn sync(file: (&Rc<Open>, IoClass)) -> io::Result<()> {
     run(Kind::Flush, file, None, 0).await.map(drop)
 }
 
 fn run(
     kind: Kind,
-    file: &Rc<Open>,
+    (file, class): (&Rc<Open>, IoClass),
     buffer: Option<DmaBuffer>,
     offset: u64,
 ) -> impl Future<Output = io::Result<(usize, Option<DmaBuffer>)>> {
     let state = State::Begun(None);
-    let operation = Operation { kind, buffer, file: file.clone(), offset, state };
+    let operation = Operation { kind, buffer, file: file.clone(), class, offset, state };
     let started = Started(with_ring(|ring| ring.start(operation)));
     async move {
         let result =
@@ -211,22 +225,20 @@ impl Ring {
         Ok(Ring {
             ring,
             operations: Slab::new(),
-            begun: 0,
-            waiting: VecDeque::new(),
+            schedule: Schedule::new(),
             unflushed: 0,
             holds: false,
         })
     }
 
     fn start(&mut self, operation: Operation) -> usize {
+        let (class, bytes) = (operation.class, operation.bytes());
         let key = self.operations.insert(operation);
-        if self.begun < RING_OPERATIONS_MAX {
+        if self.schedule.ask(class, bytes, key) {
             self.begin(key);
             if !self.holds {
                 self.flush();
             }
-        } else {
-            self.waiting.push_back(key);
         }
         key
     }
@@ -234,7 +246,6 @@ impl Ring {
     fn begin(&mut self, key: usize) {
         let operation = &mut self.operations[key];
         let entry = operation.entry().user_data(key as u64);
-        self.begun += 1;
         self.unflushed += 1;
         // SAFETY: what the entry names belongs to the operation, which stays in the slab, without
         // moving the buffer's memory, until its completion is taken.
@@ -268,8 +279,8 @@ impl Ring {
         }
         let completion = self.ring.completion().next()?;
         let key = completion.user_data() as usize;
-        self.begun -= 1;
-        if let Some(next) = self.waiting.pop_front() {
+        self.schedule.ended(self.operations[key].class);
+        while let Some(next) = self.schedule.next() {
             self.begin(next);
         }
         let done = State::Done(completion.result());
@@ -306,6 +317,11 @@ impl Ring {
 }
 
 impl Operation {
+    /// What it moves: nothing if it is a flush.
+    fn bytes(&self) -> u64 {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64)
+    }
+
     fn entry(&mut self) -> squeue::Entry {
         let fd = types::Fd(self.file.descriptor());
         let (pointer, len) = match &mut self.buffer {
@@ -329,123 +345,4 @@ impl Drop for Ring {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use futures_lite::future::{poll_once, yield_now};
-
-    use super::*;
-    use crate::io::dma::DmaDisk;
-    use crate::io::{Buf, RelPath};
-    use crate::limits::WRITE_ALIGN_BYTES;
-
-    /// Runs `future` with a ring that is looked at between its turns.
-    async fn driven<T>(future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
-        loop {
-            if let Some(output) = poll_once(future.as_mut()).await {
-                return output;
-            }
-            take_done();
-            yield_now().await;
-        }
-    }
-
-    fn on_disk<T>(test: impl AsyncFnOnce(DmaDisk) -> T) -> T {
-        let dir = tempfile::tempdir().unwrap();
-        glommio::LocalExecutor::default().run(async {
-            let disk = DmaDisk::at(dir.path()).await.unwrap();
-            open_ring().unwrap();
-            test(disk).await
-        })
-    }
-
-    fn filled(mut buf: Buf, byte: u8) -> Buf {
-        let space = buf.space();
-        buf.put(&vec![byte; space]);
-        buf
-    }
-
-    fn path(name: &str) -> RelPath {
-        RelPath::root().join(name)
-    }
-
-    #[test]
-    fn what_is_written_and_flushed_is_read_again() {
-        on_disk(async |disk| {
-            let file = disk.create(&path("file")).await.unwrap();
-            for block in 0..3 {
-                let buf = filled(file.buf(WRITE_ALIGN_BYTES), block);
-                let offset = u64::from(block) * WRITE_ALIGN_BYTES as u64;
-                let written = driven(file.write_at(buf, offset)).await;
-                assert_eq!(written.unwrap(), WRITE_ALIGN_BYTES);
-            }
-            driven(file.sync()).await.unwrap();
-            let view = driven(file.read_at(WRITE_ALIGN_BYTES as u64 - 1, 3)).await.unwrap();
-            assert_eq!(*view, [0, 1, 1]);
-            let end = driven(file.read_at(3 * WRITE_ALIGN_BYTES as u64 - 2, 100)).await.unwrap();
-            assert_eq!(*end, [2, 2], "cut where the file ends");
-        });
-    }
-
-    #[test]
-    fn an_error_of_the_kernel_comes_back() {
-        on_disk(async |disk| {
-            drop(disk.create(&path("file")).await.unwrap());
-            let file = disk.open(&path("file")).await.unwrap();
-            let buf = filled(file.buf(WRITE_ALIGN_BYTES), 1);
-            let refused = driven(file.write_at(buf, 0)).await.unwrap_err();
-            assert!(refused.to_string().contains("write"), "{refused}");
-        });
-    }
-
-    /// A core slept for up to a second beside operations that the kernel had never been told of.
-    #[test]
-    fn what_the_kernel_does_not_take_is_said_and_taken_later() {
-        on_disk(async |disk| {
-            let file = disk.create(&path("file")).await.unwrap();
-            let buf = filled(file.buf(WRITE_ALIGN_BYTES), 7);
-            driven(file.write_at(buf, 0)).await.unwrap();
-            hold();
-            let mut read = Box::pin(file.read_at(0, 1));
-            assert!(poll_once(read.as_mut()).await.is_none());
-            for errno in [libc::EAGAIN, libc::EBUSY] {
-                let refuse = |_: &IoUring| Err(io::Error::from_raw_os_error(errno));
-                assert_eq!(with_ring(|ring| ring.flush_by(refuse)), Flushed::Part);
-                assert_eq!(with_ring(|ring| ring.unflushed), 1);
-            }
-            assert_eq!(flush(), Flushed::All);
-            assert_eq!(*driven(read).await.unwrap(), [7]);
-            assert_eq!(flush(), Flushed::All, "nothing is left");
-        });
-    }
-
-    /// What exceeds the ring waits for its turn, and an operation that no task awaits is finished.
-    #[test]
-    fn more_than_the_ring_takes_and_some_abandoned() {
-        on_disk(async |disk| {
-            let file = disk.create(&path("file")).await.unwrap();
-            let buf = filled(file.buf(WRITE_ALIGN_BYTES), 7);
-            driven(file.write_at(buf, 0)).await.unwrap();
-            hold();
-            let mut reads: Vec<_> =
-                (0..RING_OPERATIONS_MAX + 50).map(|_| Box::pin(file.read_at(0, 1))).collect();
-            for read in &mut reads {
-                assert!(poll_once(read.as_mut()).await.is_none());
-            }
-            assert!(with_ring(|ring| ring.waiting.len() == 50 && ring.unflushed > 0));
-            flush();
-            reads.truncate(RING_OPERATIONS_MAX + 25);
-            let abandoned = reads.split_off(RING_OPERATIONS_MAX);
-            drop(abandoned);
-            for read in reads {
-                assert_eq!(*driven(read).await.unwrap(), [7]);
-            }
-            while with_ring(|ring| ring.begun > 0) {
-                take_done();
-                yield_now().await;
-            }
-            assert!(with_ring(|ring| ring.operations.is_empty() && ring.waiting.is_empty()));
-        });
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! The seeded implementation: the same operations as the real one, on a [`World`] that fails as it is told.
 //!
-//! Each operation: 1. is counted, and may be chosen to fail or to meet the power cut; 2. takes effect in
-//! the volatile layer; 3. suspends for a seeded while; 4. becomes durable, if it is a sync. After a power
-//! cut no operation ever returns: the executor falls silent, and the test goes on with [`SimDisk::crash`].
+//! Each operation: 1. waits for its turn, if it reads, writes or syncs a file; 2. is counted, and may be chosen to fail
+//! or to meet the power cut; 3. takes effect in the volatile layer; 4. suspends for a seeded while; 5. becomes durable,
+//! if it is a sync. After a power cut no operation ever returns: the executor falls silent, and the test goes on with
+//! [`SimDisk::crash`].
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
@@ -12,7 +13,9 @@ use std::task::Poll;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::buf::View;
+use super::class::IoClass;
 use super::path::RelPath;
+use super::sim_turns::Turns;
 use super::sim_world::{Crash, Faults, Node, World};
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
@@ -20,7 +23,10 @@ use crate::limits::{SIM_OPS_MAX, SIM_SECTOR_BYTES as SECTOR};
 
 /// A simulated data directory. Clones share it.
 #[derive(Debug, Clone)]
-pub struct SimDisk(Rc<RefCell<World>>);
+pub struct SimDisk {
+    world: Rc<RefCell<World>>,
+    turns: Rc<Turns>,
+}
 
 /// A simulated open file.
 #[derive(Debug, Clone)]
@@ -29,6 +35,7 @@ pub struct SimFile {
     path: RelPath,
     inode: u64,
     mode: Mode,
+    class: IoClass,
     len: Rc<Cell<u64>>,
 }
 
@@ -76,29 +83,38 @@ enum Kind {
 impl SimDisk {
     /// An empty disk whose every choice `seed` decides.
     pub fn new(seed: u64, faults: Faults) -> SimDisk {
-        SimDisk(Rc::new(RefCell::new(World::new(seed, faults))))
+        SimDisk::of(World::new(seed, faults))
+    }
+
+    /// Nothing waits for the device of a machine that was just started.
+    fn of(world: World) -> SimDisk {
+        SimDisk { world: Rc::new(RefCell::new(world)), turns: Rc::new(Turns::new()) }
+    }
+
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// The disk as it is found after a power cut now.
     pub fn crash(&self, seed: u64, crash: Crash) -> SimDisk {
-        let next = self.0.borrow().after_crash(seed, crash, Faults::default());
-        self.0.borrow_mut().crashed = true;
-        SimDisk(Rc::new(RefCell::new(next)))
+        let next = self.world.borrow().after_crash(seed, crash, Faults::default());
+        self.world.borrow_mut().crashed = true;
+        SimDisk::of(next)
     }
 
     /// The disk as it is found after the process was killed now: power stays, so what was not flushed can be read,
     /// and may still be lost.
     pub fn kill(&self) -> SimDisk {
-        let next = self.0.borrow().after_kill();
-        self.0.borrow_mut().crashed = true;
-        SimDisk(Rc::new(RefCell::new(next)))
+        let next = self.world.borrow().after_kill();
+        self.world.borrow_mut().crashed = true;
+        SimDisk::of(next)
     }
 
     /// From now on these faults; their numbers of operations count from here.
     pub fn set_faults(&self, faults: Faults) {
         let begun = self.ops();
         let from_here = |op: u64| op + begun;
-        self.0.borrow_mut().faults = Faults {
+        self.world.borrow_mut().faults = Faults {
             fail_op: faults.fail_op.map(from_here),
             crash_at_op: faults.crash_at_op.map(from_here),
             ..faults
@@ -107,27 +123,27 @@ impl SimDisk {
 
     /// Power is lost: nothing on this disk will return any more.
     pub fn is_crashed(&self) -> bool {
-        self.0.borrow().crashed
+        self.world.borrow().crashed
     }
 
     /// What all files take, in bytes: a quota of as much is a full disk.
     pub fn used_bytes(&self) -> u64 {
-        self.0.borrow().used_with(0, 0)
+        self.world.borrow().used_with(0, 0)
     }
 
     /// How many operations have begun: the next has this number.
     pub fn ops(&self) -> u64 {
-        self.0.borrow().ops
+        self.world.borrow().ops
     }
 
     /// A hash over all operations and results so far: equal for two runs of one seed.
     pub fn trace(&self) -> u64 {
-        self.0.borrow().trace
+        self.world.borrow().trace
     }
 
     /// A file's bytes as a reader sees them, without an operation.
     pub fn bytes(&self, path: &RelPath) -> Option<Vec<u8>> {
-        let world = self.0.borrow();
+        let world = self.world.borrow();
         match world.find(path) {
             Some(Node::File(inode)) => Some(world.bytes(inode)),
             _ => None,
@@ -136,7 +152,7 @@ impl SimDisk {
 
     /// Replaces a file's bytes durably, without an operation: how a test damages a file.
     pub fn plant(&self, path: &RelPath, bytes: Vec<u8>) {
-        let mut world = self.0.borrow_mut();
+        let mut world = self.world.borrow_mut();
         let inode = match world.find(path) {
             Some(Node::File(inode)) => inode,
             Some(Node::Dir) => panic!("{path} is a directory"),
@@ -148,7 +164,7 @@ impl SimDisk {
     }
 
     fn world(&self) -> RefMut<'_, World> {
-        self.0.borrow_mut()
+        self.world.borrow_mut()
     }
 
     /// Counts an operation and decides its fate.
@@ -258,7 +274,11 @@ impl SimDisk {
 
     fn file(&self, path: &RelPath, inode: u64, mode: Mode) -> SimFile {
         let len = Rc::new(Cell::new(self.world().len(inode)));
-        SimFile { disk: self.clone(), path: path.clone(), inode, mode, len }
+        let class = match mode {
+            Mode::WriteDurably => IoClass::Commit,
+            Mode::Read | Mode::Write => IoClass::default(),
+        };
+        SimFile { disk: self.clone(), path: path.clone(), inode, mode, class, len }
     }
 
     pub(super) async fn create(&self, path: &RelPath) -> Result<SimFile> {
@@ -374,6 +394,10 @@ impl SimDisk {
 }
 
 impl SimFile {
+    pub(super) fn of_class(&self, class: IoClass) -> SimFile {
+        SimFile { class, ..self.clone() }
+    }
+
     pub(super) fn path(&self) -> &RelPath {
         &self.path
     }
@@ -387,6 +411,7 @@ impl SimFile {
     }
 
     pub(super) async fn read_at(&self, offset: u64, len: usize) -> Result<View> {
+        let _turn = self.disk.turns.take(self.class, len).await;
         let fate = self.disk.begin(Kind::Read, &self.path, offset, len);
         self.disk.pause(fate).await;
         if fate == Fate::Fail {
@@ -408,6 +433,7 @@ impl SimFile {
         if self.mode == Mode::Read {
             return Err(self.failed("write", libc::EBADF));
         }
+        let _turn = self.disk.turns.take(self.class, bytes.len()).await;
         let fate = self.disk.begin(Kind::Write, &self.path, offset, bytes.len());
         if !self.fits(offset + bytes.len() as u64) {
             self.disk.pause(fate).await;
@@ -456,6 +482,7 @@ impl SimFile {
     }
 
     pub(super) async fn sync(&self) -> Result<()> {
+        let _turn = self.disk.turns.take(self.class, 0).await;
         let fate = self.disk.begin(Kind::Sync, &self.path, 0, 0);
         let now = self.disk.world().now();
         self.disk.pause(fate).await;

@@ -21,7 +21,7 @@ use super::{FileDigest, SstableCursor, SstableId, file_name};
 use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
-use crate::io::{Disk, File, RelPath};
+use crate::io::{Disk, File, IoClass, RelPath};
 use crate::planted::{Bug, planted};
 
 /// What the manifest knows of a file.
@@ -386,7 +386,7 @@ impl Sections<'_> {
         if self.cache.has_space_for_index(pieces.bytes(wanted.clone())) {
             let first = wanted.start;
             let mut read = Vec::with_capacity(wanted.len());
-            let mut window = Window::new(Reading::Compaction);
+            let mut window = Window::of_check();
             for number in wanted {
                 let (offset, bytes) = pieces.frame(number);
                 if window.frame(offset, bytes).is_none() {
@@ -412,7 +412,8 @@ impl Sections<'_> {
         if end.is_none_or(|end| end > self.file.len()) || (bytes as usize) < HEAD_BYTES {
             return Err(corrupt(self.file, offset, "a section outside the file"));
         }
-        let frame = self.file.read_exact_at(offset, bytes as usize).await?;
+        let file = self.file.of_class(IoClass::Check);
+        let frame = file.read_exact_at(offset, bytes as usize).await?;
         let raw = self.cache.opener().open(&frame, kind, self.seed, offset);
         raw.map_err(|what| corrupt(self.file, offset, what))
     }

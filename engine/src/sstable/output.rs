@@ -4,7 +4,7 @@
 //! write, so what stays empty leaves no trace.
 
 use crate::error::Result;
-use crate::io::{Disk, File, RelPath};
+use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
 
 /// The file and what has not been written to it.
@@ -12,6 +12,7 @@ use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
 pub(super) struct Output {
     disk: Disk,
     path: RelPath,
+    class: IoClass,
     file: Option<File>,
     staged: Vec<u8>,
     written: u64,
@@ -19,7 +20,12 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn new(disk: Disk, path: RelPath) -> Output {
-        Output { disk, path, file: None, staged: Vec::new(), written: 0 }
+        Output { disk, path, class: IoClass::Flush, file: None, staged: Vec::new(), written: 0 }
+    }
+
+    /// Who writes it.
+    pub(super) fn of_class(self, class: IoClass) -> Output {
+        Output { class, ..self }
     }
 
     pub(super) fn path(&self) -> &RelPath {
@@ -85,7 +91,10 @@ impl Output {
         assert!(bytes.is_multiple_of(WRITE_ALIGN_BYTES), "pieces are aligned");
         let file = match &self.file {
             Some(file) => file,
-            None => self.file.insert(self.disk.create(&self.path).await?),
+            None => {
+                let file = self.disk.create(&self.path).await?;
+                self.file.insert(file.of_class(self.class))
+            }
         };
         let mut buf = file.buf(bytes);
         buf.put(&self.staged[from..from + bytes]);

@@ -224,7 +224,7 @@ pub(super) async fn written(
 ) -> Result<SstableIdentity> {
     let mut writer = Writer::new(disk, &RelPath::root(), ID, config);
     put(&mut writer, world).await?;
-    let finished = writer.finish().await?.expect("the world is not empty");
+    let finished = writer.finish(&async || {}).await?.expect("the world is not empty");
     Ok(SstableIdentity { id: ID, table: TABLE, proof: finished.proof })
 }
 

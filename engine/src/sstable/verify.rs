@@ -2,7 +2,7 @@
 
 use model::TokenRange;
 
-use super::file::{Reading, Sstable, SstableIdentity};
+use super::file::{Sstable, SstableIdentity};
 use super::footer::digest;
 use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
 use super::window::Window;
@@ -10,16 +10,23 @@ use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::io::{Disk, RelPath};
 
-/// Reads the file and checks it: every block in its place, in order, and the digests of the footer.
-pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Result<()> {
+/// Reads the file and checks it: every block in its place, in order, and the digests of the footer. `pause` is awaited
+/// before each read: what a read brings is checked at once.
+pub async fn verify(
+    disk: &Disk,
+    dir: &RelPath,
+    known: SstableIdentity,
+    pause: &impl AsyncFn(),
+) -> Result<()> {
     let cache = BlockCache::new(0);
     let table = Sstable::open(disk, dir, known, &cache, TokenRange::ALL).await?;
     let footer = table.footer();
-    let mut window = Window::new(Reading::Compaction);
+    let mut window = Window::of_check();
     let mut data_digest = 0;
     for number in 0..table.directory.blocks() {
         let (offset, bytes) = table.directory.frame(number);
         if window.frame(offset, bytes).is_none() {
+            pause().await;
             window.read(table.file(), offset, bytes, footer.data_bytes).await?;
         }
         let frame = window.frame(offset, bytes).expect("it was just read");
@@ -32,7 +39,7 @@ pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Resul
     let mut sections_digest = 0;
     let (mut offset, end) = (footer.index_offset, footer.index_offset + footer.index_bytes);
     while offset < end {
-        let frame = next_frame(&table, &mut window, offset, end).await?;
+        let frame = next_frame(&table, &mut window, offset, end, pause).await?;
         table.open_frame(frame, Kind::RowIndex, offset)?;
         sections_digest = digest(sections_digest, checksum_of(frame));
         offset += frame.len() as u64;
@@ -42,7 +49,7 @@ pub async fn verify(disk: &Disk, dir: &RelPath, known: SstableIdentity) -> Resul
     if let Some(pieces) = table.filter_pieces() {
         let (mut offset, end) = (pieces.begin(), pieces.end());
         while offset < end {
-            let frame = next_frame(&table, &mut window, offset, end).await?;
+            let frame = next_frame(&table, &mut window, offset, end, pause).await?;
             table.check_piece(frame, offset)?;
             sections_digest = digest(sections_digest, checksum_of(frame));
             offset += frame.len() as u64;
@@ -65,8 +72,10 @@ async fn next_frame<'w>(
     window: &'w mut Window,
     offset: u64,
     end: u64,
+    pause: &impl AsyncFn(),
 ) -> Result<&'w [u8]> {
     if window.frame(offset, HEAD_BYTES).is_none() {
+        pause().await;
         window.read(table.file(), offset, HEAD_BYTES, end).await?;
     }
     let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);

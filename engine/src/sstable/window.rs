@@ -4,7 +4,7 @@
 
 use super::file::Reading;
 use crate::error::Result;
-use crate::io::{File, View};
+use crate::io::{File, IoClass, View};
 use crate::limits::{READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
 
 /// A piece of a file that is read ahead at once.
@@ -15,16 +15,23 @@ pub(super) struct Window {
     /// How much the next piece holds, if the walk goes that far.
     ahead_bytes: usize,
     walked: bool,
+    /// What a piece is read for.
+    class: IoClass,
 }
 
 impl Window {
     pub(super) fn new(reading: Reading) -> Window {
-        let ahead_bytes = match reading {
-            Reading::Cached | Reading::Point => 0,
-            Reading::Scan => READ_AHEAD_BYTES_FIRST,
-            Reading::Compaction => READ_AHEAD_BYTES_MAX,
+        let (ahead_bytes, class) = match reading {
+            Reading::Cached | Reading::Point => (0, IoClass::Read),
+            Reading::Scan => (READ_AHEAD_BYTES_FIRST, IoClass::Read),
+            Reading::Compaction => (READ_AHEAD_BYTES_MAX, IoClass::Compaction),
         };
-        Window { view: None, start: 0, ahead_bytes, walked: false }
+        Window { view: None, start: 0, ahead_bytes, walked: false, class }
+    }
+
+    /// One for who checks all of a file.
+    pub(super) fn of_check() -> Window {
+        Window { class: IoClass::Check, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.
@@ -48,6 +55,9 @@ impl Window {
         if std::mem::take(&mut self.walked) {
             self.ahead_bytes =
                 (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);
+            if self.class == IoClass::Read {
+                self.class = IoClass::Ahead;
+            }
         }
     }
 
@@ -62,7 +72,7 @@ impl Window {
         let space = usize::try_from(end - offset).unwrap_or(usize::MAX);
         let wanted = bytes.max(self.ahead_bytes.min(space));
         self.view = None;
-        self.view = Some(file.read_exact_at(offset, wanted).await?);
+        self.view = Some(file.of_class(self.class).read_exact_at(offset, wanted).await?);
         self.start = offset;
         Ok(())
     }

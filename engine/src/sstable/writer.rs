@@ -34,7 +34,7 @@ use super::wide::{Wide, WideTable, key_hash};
 use super::{FileDigest, SstableId, SstableIdentity, WriterConfig, file_name, verify};
 use crate::cursor::{Fragment, Head};
 use crate::error::Result;
-use crate::io::{Disk, RelPath};
+use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
 
 /// A file that was written, synced and read back.
@@ -113,6 +113,13 @@ impl Writer {
             partition: None,
             config,
         }
+    }
+
+    /// Its requests to the device are of this class, not of a flush.
+    #[must_use]
+    pub fn of_class(mut self, class: IoClass) -> Writer {
+        self.output = self.output.of_class(class);
+        self
     }
 
     /// Begins the next partition.
@@ -198,10 +205,11 @@ impl Writer {
         self.output.drain().await
     }
 
-    /// Ends the file and proves it; `None` if nothing was put in, and then there is no file.
+    /// Ends the file and proves it; `None` if nothing was put in, and then there is no file. `pause` is awaited between
+    /// the sections and while what was written is read back.
     ///
     /// After an error the file is still there: the caller unlinks it.
-    pub async fn finish(mut self) -> Result<Option<WrittenSstable>> {
+    pub async fn finish(mut self, pause: &impl AsyncFn()) -> Result<Option<WrittenSstable>> {
         self.end_partition();
         if self.block.count() > 0 {
             self.cut(self.block.count());
@@ -209,14 +217,14 @@ impl Writer {
         if self.directory.blocks() == 0 {
             return Ok(None);
         }
-        let (proof, statistics) = self.put_sections().await?;
+        let (proof, statistics) = self.put_sections(pause).await?;
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
         let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
         let known = SstableIdentity { id: self.id, table: self.config.table, proof };
-        verify(&disk, &path.parent(), known).await?;
+        verify(&disk, &path.parent(), known, pause).await?;
         Ok(Some(WrittenSstable { id: self.id, proof, statistics }))
     }
 
@@ -337,29 +345,34 @@ impl Writer {
     }
 
     /// Stages everything after the data.
-    async fn put_sections(&mut self) -> Result<(FileDigest, Statistics)> {
+    async fn put_sections(&mut self, pause: &impl AsyncFn()) -> Result<(FileDigest, Statistics)> {
         assert!(self.partition.is_none() && self.block.count() == 0, "all the data is in blocks");
         let data_bytes = self.output.offset();
         let mut sections_digest = 0;
         let index = std::mem::take(&mut self.index);
-        self.put_frames(index, &mut sections_digest).await?;
+        self.put_frames(index, &mut sections_digest, pause).await?;
         let index_bytes = self.output.offset() - data_bytes;
         let directory = std::mem::take(&mut self.directory);
         let blocks = directory.blocks() as u64;
         let directory = directory.finish(data_bytes);
+        pause().await;
         let observer = std::mem::replace(&mut self.observer, Observer::new());
         let statistics = observer.finish(self.raw_bytes);
         self.raw.clear();
         directory.encode(&mut self.raw);
         let directory = self.put_section(Kind::Directory, &mut sections_digest);
+        self.output.drain().await?;
+        pause().await;
         let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(1.0, 0));
         let (pieces, filter) = filter.finish(&mut self.framer);
         let pieces_needed = if pieces.is_empty() { 0 } else { NEEDS_FILTER_PIECES };
-        self.put_frames(pieces, &mut sections_digest).await?;
+        pause().await;
+        self.put_frames(pieces, &mut sections_digest, pause).await?;
         self.raw = filter;
         let filter = self.put_section(Kind::Filter, &mut sections_digest);
         self.raw.clear();
         self.wide.encode(&mut self.raw);
+        pause().await;
         let wide = self.put_section(Kind::Wide, &mut sections_digest);
         self.raw.clear();
         statistics.encode(&mut self.raw);
@@ -390,7 +403,12 @@ impl Writer {
     }
 
     /// Puts frames that are not sealed yet, and writes what fills pieces.
-    async fn put_frames(&mut self, frames: Vec<u8>, sections_digest: &mut u64) -> Result<()> {
+    async fn put_frames(
+        &mut self,
+        frames: Vec<u8>,
+        sections_digest: &mut u64,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
         let mut rest = frames.as_slice();
         while !rest.is_empty() {
             let bytes = length_of(rest).expect("a region is made of frames");
@@ -403,6 +421,7 @@ impl Writer {
             *sections_digest = digest(*sections_digest, checksum);
             if self.output.is_full() {
                 self.output.drain().await?;
+                pause().await;
             }
             rest = after;
         }

@@ -68,7 +68,7 @@ async fn write(disk: &Disk) {
         model::ordered::encode_component(&CqlType::Text, false, b"a", &mut clustering).unwrap();
         writer.fragment(&Fragment::Row { clustering: &clustering, row: RowRef::trusted(&bytes) });
     }
-    writer.finish().await.unwrap().unwrap();
+    writer.finish(&async || {}).await.unwrap().unwrap();
 }
 
 fn put_row(out: &mut Vec<u8>, (v, m): (ColumnId, ColumnId), k: i32) {

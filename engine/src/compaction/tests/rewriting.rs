@@ -175,7 +175,7 @@ async fn open(disk: &Disk, known: SstableIdentity) -> Rc<Sstable> {
 async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>> {
     let mut writer = Writer::new(disk, &RelPath::root(), id(number), config());
     put(&mut writer, source);
-    let finished = writer.finish().await.unwrap()?;
+    let finished = writer.finish(&async || {}).await.unwrap()?;
     Some(open(disk, SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof }).await)
 }
 
@@ -415,7 +415,7 @@ fn partitions_of_one_token_are_in_one_fragment() {
                 (Token(token.into()), Deletion { timestamp: 1, local_s: NOW_S });
             writer.partition(&Head { token, key: &[key], deletion, static_row: None });
         }
-        let written = writer.finish().await.unwrap().unwrap();
+        let written = writer.finish(&async || {}).await.unwrap().unwrap();
         let known = SstableIdentity { id: written.id, table: TABLE, proof: written.proof };
         let inputs = [whole(&open(&disk, known).await)];
         let after = rewritten(&disk, &inputs, &[], &output(1, 0)).await;

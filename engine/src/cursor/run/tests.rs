@@ -46,7 +46,7 @@ async fn file(
         writer.partition(&head);
         writer.fragment(&Fragment::Row { clustering, row: RowRef::trusted(&row) });
     }
-    let written = writer.finish().await.unwrap().expect("a file with rows");
+    let written = writer.finish(&async || {}).await.unwrap().expect("a file with rows");
     let known = SstableIdentity { id, table: TABLE, proof: written.proof };
     Sstable::open(disk, &RelPath::root(), known, &BlockCache::new(1 << 20), TokenRange::ALL)
         .await

@@ -292,7 +292,7 @@ fn an_empty_writer_leaves_no_file() {
         let mut writer = Writer::new(&disk, &RelPath::root(), ID, config(4096, Codec::None));
         let head = Head { token: Token(1), key: b"k", deletion: Deletion::NONE, static_row: None };
         writer.partition(&head);
-        assert_eq!(writer.finish().await, Ok(None));
+        assert_eq!(writer.finish(&async || {}).await, Ok(None));
         assert_eq!(disk.list(&RelPath::root()).await, Ok(Vec::new()));
     });
 }
