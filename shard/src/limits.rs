@@ -75,7 +75,7 @@ pub const STALL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// So many kinds of work are told apart; of those that come later only the group is known.
 pub const STALLS_MAX: usize = 128;
 
-/// What a background task computes before it lets others run.
+/// What a background task computes before it lets others run, if no requests come; [`READ_SLICE`] while they do.
 pub const SLICE: Duration = Duration::from_micros(500);
 
 /// What a read computes before it lets others run, and what all reads that wait compute in one pass: others' requests

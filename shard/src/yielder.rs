@@ -1,7 +1,7 @@
 //! How a task that computes for long shares the core: it stops by itself, after each slice of its time.
 //!
 //! ```text
-//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 200 or 500)
+//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 200, or in 500 if no requests come)
 //!                │
 //!                └─no──► stand aside until the group's share is not exceeded
 //! ```
@@ -11,6 +11,9 @@
 //! would be picked fairly and keep the rings waiting. So it sleeps, however shortly, and how long
 //! is what makes its weight true: with requests at 1000 and compaction at 100 shares, a full core
 //! gives compaction one part in eleven.
+//!
+//! While requests come a slice is as short as a read's: each of them may find a slice of every job before it, and one
+//! that waits for the disk several times.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,12 +24,17 @@ use crate::limits::{PAUSE_MAX, READ_SLICE, SLICE};
 use crate::outstanding;
 use crate::runtime::Runtime;
 
+/// Requests come if they take this part of the core: some hundred a second.
+const REQUESTS_PART: u32 = 200;
+
 /// The turns of one task that computes for long.
 pub struct Yielder {
     runtime: Runtime,
     /// Its part of a core that is full, requests having those of [`Group::Requests`].
     shares: Rc<Cell<usize>>,
-    slice: Duration,
+    /// The longest slice of its group.
+    slice_max: Duration,
+    slice: Cell<Duration>,
     slice_began: Cell<Instant>,
     /// When the last turn began, and how long requests had run by then.
     turn: Cell<(Instant, Duration)>,
@@ -36,9 +44,10 @@ impl Yielder {
     pub(crate) fn new(runtime: Runtime, group: Group) -> Yielder {
         let now = Instant::now();
         let turn = Cell::new((now, served(&runtime)));
-        let slice = if group == Group::Streaming { READ_SLICE } else { SLICE };
+        let slice_max = if group == Group::Streaming { READ_SLICE } else { SLICE };
         let shares = Rc::new(Cell::new(group.shares()));
-        Yielder { runtime, shares, slice, slice_began: Cell::new(now), turn }
+        let (slice, slice_began) = (Cell::new(slice_max), Cell::new(now));
+        Yielder { runtime, shares, slice_max, slice, slice_began, turn }
     }
 
     /// The same with a weight that changes while it works.
@@ -48,7 +57,7 @@ impl Yielder {
 
     /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
     pub async fn turn(&self) {
-        if self.slice_began.get().elapsed() >= self.slice {
+        if self.slice_began.get().elapsed() >= self.slice.get() {
             self.pause().await;
         }
     }
@@ -64,6 +73,7 @@ impl Yielder {
         };
         self.turn.set((now, served(&self.runtime)));
         let pause = turn.pause(self.shares.get());
+        self.slice.set(turn.next_slice(self.slice_max));
         if pause.is_zero() {
             self.runtime.reap().await
         } else {
@@ -87,6 +97,12 @@ struct Turn {
 }
 
 impl Turn {
+    /// The slice after this turn: the longest of its group only if hardly any requests come.
+    fn next_slice(&self, slice_max: Duration) -> Duration {
+        let requests_come = self.served * REQUESTS_PART >= self.whole;
+        if requests_come { READ_SLICE.min(slice_max) } else { slice_max }
+    }
+
     /// How long to stand aside so that a task of `shares` keeps to them on a core that is full.
     fn pause(&self, shares: usize) -> Duration {
         let full = (self.own + self.served) * 10 >= self.whole * 9;
@@ -116,6 +132,16 @@ mod tests {
         assert_eq!(pause_us(500, 5000, 5500, 100), 5000);
         assert_eq!(pause_us(500, 500, 1000, 1000), 500);
         assert_eq!(pause_us(500, 500, 1000, 1), PAUSE_MAX.as_micros());
+    }
+
+    #[test]
+    fn slices_are_short_while_requests_come() {
+        let us = Duration::from_micros;
+        let after = |served| Turn { own: us(500), served: us(served), whole: us(1000) };
+        assert_eq!(after(0).next_slice(SLICE), SLICE);
+        assert_eq!(after(4).next_slice(SLICE), SLICE);
+        assert_eq!(after(5).next_slice(SLICE), READ_SLICE);
+        assert_eq!(after(500).next_slice(us(100)), us(100), "never longer than its own");
     }
 
     /// A computing task that yields lets timers fire long before it ends.
