@@ -233,8 +233,9 @@ impl Layout {
     pub async fn remove_other_generations(&self, disk: &Disk) -> Result<()> {
         let current = generation_dir(self.generation);
         for entry in disk.list(&RelPath::root()).await? {
-            if entry.is_dir && entry.name.starts_with("gen-") && entry.name != current.name() {
-                remove_generation(disk, &RelPath::root().join(&entry.name)).await?;
+            let generation = generation_of(&entry).map(generation_dir);
+            if let Some(other) = generation.filter(|other| *other != current) {
+                remove_generation(disk, &other).await?;
             }
         }
         disk.sync_dir(&RelPath::root()).await
@@ -279,6 +280,12 @@ pub fn shard_dir(generation: u32, shard: u32) -> RelPath {
 /// Where the log of the shard in `shard_dir` is.
 pub fn log_dir(shard_dir: &RelPath) -> RelPath {
     shard_dir.join("log")
+}
+
+/// The generation that this is the directory of.
+fn generation_of(entry: &DirEntry) -> Option<u32> {
+    let number = entry.name.strip_prefix("gen-").filter(|_| entry.is_dir)?.parse().ok()?;
+    (generation_dir(number).name() == entry.name).then_some(number)
 }
 
 fn generation_dir(generation: u32) -> RelPath {

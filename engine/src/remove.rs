@@ -3,8 +3,10 @@
 //! 1. Truncate: all that was written before the call is readable first (so it has a place in the log), and durable
 //!    there; then one edit removes the views and says up to where the log is not replayed for this table. Then memory
 //!    and files go. Writes go on meanwhile; the truncation does not wait for them.
-//! 2. Drop: the table leaves the schema, and its memtables with it; a job removes its views and files, and at last its
-//!    directory. A directory that still holds files of other shards goes with theirs, or at the next start.
+//!    Behind a snapshot (`truncate_to_cut`) only what the snapshot has goes.
+//! 2. Drop: if a snapshot comes before it, writes are refused first, so that it has all that was answered. Then the
+//!    table leaves the schema, and its memtables with it; a job removes its views and files, and at last its directory.
+//!    A directory that still holds files of other shards goes with theirs, or at the next start.
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
@@ -17,7 +19,7 @@ use crate::io::RelPath;
 use crate::layout;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
-use crate::table::Table;
+use crate::table::{Table, View};
 
 impl Engine {
     /// Empties a table: nothing that was answered before the call is left when it returns.
@@ -58,6 +60,52 @@ impl Engine {
         let entries: Vec<ViewEntry> = views.iter().map(|view| view.entry).collect();
         drop(views);
         self.delete_files(&entries).await
+    }
+
+    /// Empties a table of what it held at its [cut](Engine::link_and_cut), which a snapshot has; what was written since
+    /// stays.
+    pub async fn truncate_to_cut(&self, id: TableId) -> Result<()> {
+        let table = self.table(id)?;
+        let _turn = self.turn.take().await;
+        let Some(cut) = table.cut.end() else {
+            return Err(Error::invalid(format!("table {id} was emptied or made anew meanwhile")));
+        };
+        self.until_durable(cut.end).await?;
+        let (stay, gone): (Vec<View>, Vec<View>) =
+            table.views().iter().cloned().partition(|view| cut.is_behind(view));
+        let flushed = self.manifest.state().replayed_from.get(&id.0).copied();
+        let entries: Vec<ViewEntry> = gone.iter().map(|view| view.entry).collect();
+        let edit = Edit {
+            remove: entries.iter().map(ViewEntry::id).collect(),
+            replayed_from: vec![(id.0, flushed.unwrap_or(cut.end).max(cut.end))],
+            ..Edit::default()
+        };
+        self.manifest.commit(&edit).await?;
+        let dropped =
+            if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
+        self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
+        self.space.freed();
+        drop(gone);
+        self.delete_files(&entries).await
+    }
+
+    /// Takes a table's cut back: it is not truncated.
+    pub fn end_cut(&self, id: TableId) {
+        if let Ok(table) = self.table(id) {
+            table.cut.end();
+        }
+    }
+
+    /// Refuses writes to tables from now on, since they are to be dropped; returns when all that was taken before is
+    /// readable.
+    pub async fn close_tables(&self, ids: &[TableId]) -> Result<()> {
+        ids.iter().filter_map(|id| self.table(*id).ok()).for_each(|table| table.closed.set(true));
+        self.until_applied(self.log.positions().appended).await
+    }
+
+    /// Takes writes to tables again: they are not dropped.
+    pub fn open_tables(&self, ids: &[TableId]) {
+        ids.iter().filter_map(|id| self.table(*id).ok()).for_each(|table| table.closed.set(false));
     }
 
     /// A table has left the schema: its memory goes now, its files by a job.

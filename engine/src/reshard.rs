@@ -195,9 +195,18 @@ fn joined(views: Vec<ViewEntry>) -> Vec<ViewEntry> {
     all
 }
 
+/// What a sweep did and met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many files it deleted.
+    pub deleted: u64,
+    /// What it met that no table has, for the operator: it is left alone.
+    pub strange: Vec<String>,
+}
+
 /// Deletes the sstables that no shard's manifest names: what a crash left, and files that several shards had; then the
-/// directories of tables in which nothing is left. With no engine open. Says how many files there were.
-pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
+/// directories of tables in which nothing is left. With no engine open.
+pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<Swept> {
     let mut named = BTreeSet::new();
     for shard in 0..layout.shards {
         let state = Manifest::read(disk, &layout::shard_dir(layout.generation, shard)).await?;
@@ -205,24 +214,37 @@ pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<u64> {
             |view: &ViewEntry| layout::sstable_path(view.table, view.sstable).as_str().to_owned();
         named.extend(state.views.values().map(path));
     }
-    let mut deleted = 0;
+    let mut swept = Swept::default();
     for table in disk.list(&layout::tables_dir()).await? {
-        let dir = layout::tables_dir().join(&table.name);
-        let mut is_empty = true;
-        for file in disk.list(&dir).await? {
-            let path = dir.join(&file.name);
-            if named.contains(path.as_str()) {
-                is_empty = false;
-                continue;
-            }
-            disk.unlink(&path).await?;
-            deleted += 1;
-        }
-        if is_empty {
-            disk.rmdir(&dir).await?;
+        match layout::tables_dir().child(&table.name) {
+            Some(dir) if table.is_dir => sweep_table(disk, &dir, &named, &mut swept).await?,
+            _ => swept.strange.push(format!("\"tables/{}\" is no table", table.name)),
         }
     }
-    Ok(deleted)
+    Ok(swept)
+}
+
+async fn sweep_table(
+    disk: &Disk,
+    dir: &RelPath,
+    named: &BTreeSet<String>,
+    swept: &mut Swept,
+) -> Result<()> {
+    let mut is_empty = true;
+    for file in disk.list(dir).await? {
+        let Some(path) = dir.child(&file.name).filter(|_| !file.is_dir) else {
+            swept.strange.push(format!("\"{dir}/{}\" is no file of a table", file.name));
+            is_empty = false;
+            continue;
+        };
+        if named.contains(path.as_str()) {
+            is_empty = false;
+            continue;
+        }
+        disk.unlink(&path).await?;
+        swept.deleted += 1;
+    }
+    if is_empty { disk.rmdir(dir).await } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -10,21 +10,22 @@
 //!    without a manifest, which the next start removes.
 //! 2. A table's files are linked while no other change of its views is made: they are the table at one instant.
 //! 3. Files that come back get views of the tokens that are this shard's; a file that is still read is passed over.
+//! 4. Nothing in these directories is trusted: what is called as no file of a snapshot is neither read nor removed.
 //!
 //! Not here: which tables, what the manifest says (`shard`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::TableId;
+use model::{TableId, TokenRange};
 use uuid::Uuid;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::io::{Disk, RelPath};
+use crate::io::{DirEntry, Disk, RelPath};
 use crate::layout;
 use crate::limits::{SNAPSHOT_MANIFEST_BYTES_MAX, SNAPSHOT_TAG_BYTES_MAX, WRITE_ALIGN_BYTES};
 use crate::manifest::{Edit, ViewEntry};
-use crate::table::View;
+use crate::table::{Table, View};
 
 /// The file that makes a directory a snapshot.
 pub const MANIFEST: &str = "manifest.json";
@@ -59,6 +60,20 @@ impl Engine {
     pub async fn link_files(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
         let table = self.table(id)?;
         let _turn = self.turn.take().await;
+        self.link_views(&table, dir).await
+    }
+
+    /// Does the same, and makes a cut: [`truncate_to_cut`](Engine::truncate_to_cut) takes away what was linked, and
+    /// no more. Until then, or until [`end_cut`](Engine::end_cut), the table is not compacted.
+    pub async fn link_and_cut(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
+        let table = self.table(id)?;
+        let _turn = self.turn.take().await;
+        // What is in memory only begins here, or comes.
+        table.cut.begin(table.since().unwrap_or(self.writes.applied()));
+        self.link_views(&table, dir).await
+    }
+
+    async fn link_views(&self, table: &Table, dir: &RelPath) -> Result<Vec<ViewEntry>> {
         let mut linked = Vec::new();
         for view in table.views().iter() {
             let entry = view.entry;
@@ -128,14 +143,16 @@ impl Engine {
 
     /// The parts of views that are this shard's, each on the lowest level: what was beside it there may be gone.
     fn parts(&self, views: &[ViewEntry]) -> Vec<ViewEntry> {
+        let mut of_file: BTreeMap<Uuid, Vec<TokenRange>> = BTreeMap::new();
+        for view in views {
+            of_file.entry(view.sstable).or_default().push(view.tokens);
+        }
         let mut parts = Vec::new();
         for view in views {
             for owned in self.tables.owned() {
                 let Some(tokens) = view.tokens.intersection(owned) else { continue };
-                let inside =
-                    |other: &ViewEntry| owned.intersection(&other.tokens) == Some(other.tokens);
-                let shared =
-                    views.iter().any(|other| other.sstable == view.sstable && !inside(other));
+                let is_inside = |part: &TokenRange| owned.intersection(part) == Some(*part);
+                let shared = !of_file[&view.sstable].iter().all(is_inside);
                 parts.push(ViewEntry { tokens, level: 0, run: view.sstable, shared, ..*view });
             }
         }
@@ -191,13 +208,22 @@ pub async fn read_file(disk: &Disk, path: &RelPath) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The tags of all snapshots, whole or not.
+/// The tags of all snapshots, whole or not. What cannot be a snapshot's is left out.
 pub async fn tags(disk: &Disk) -> Result<Vec<String>> {
+    let (tags, _) = names(disk).await?;
+    Ok(tags)
+}
+
+/// The tags of all snapshots, and what else lies beside them.
+async fn names(disk: &Disk) -> Result<(Vec<String>, Vec<String>)> {
     if !disk.exists(&snapshots_dir()).await? {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let entries = disk.list(&snapshots_dir()).await?;
-    Ok(entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect())
+    let is_tag = |entry: &DirEntry| entry.is_dir && snapshot_dir(&entry.name).is_ok();
+    let (tags, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_tag);
+    let name = |entry: DirEntry| entry.name;
+    Ok((tags.into_iter().map(name).collect(), others.into_iter().map(name).collect()))
 }
 
 /// Whether the snapshot in this directory is whole.
@@ -205,33 +231,55 @@ pub async fn is_whole(disk: &Disk, snapshot: &RelPath) -> Result<bool> {
     disk.exists(&snapshot.join(MANIFEST)).await
 }
 
-/// Removes a snapshot, its manifest first.
+/// Removes a snapshot, its manifest first. `Invalid`: its directory holds what is no snapshot's, which stays.
 pub async fn remove(disk: &Disk, snapshot: &RelPath) -> Result<()> {
     if is_whole(disk, snapshot).await? {
         disk.unlink(&snapshot.join(MANIFEST)).await?;
         disk.sync_dir(snapshot).await?;
     }
+    let mut strange = Vec::new();
     for entry in disk.list(snapshot).await? {
-        let path = snapshot.join(&entry.name);
-        if !entry.is_dir {
-            disk.unlink(&path).await?;
-            continue;
+        match (snapshot.child(&entry.name), entry.is_dir) {
+            (Some(path), false) => disk.unlink(&path).await?,
+            (Some(path), true) => remove_files(disk, &path, &mut strange).await?,
+            (None, _) => strange.push(format!("{snapshot}/{}", entry.name)),
         }
-        for file in disk.list(&path).await? {
-            disk.unlink(&path.join(&file.name)).await?;
-        }
-        disk.rmdir(&path).await?;
     }
-    disk.rmdir(snapshot).await
+    match strange.first() {
+        None => disk.rmdir(snapshot).await,
+        Some(first) => {
+            Err(Error::invalid(format!("{first:?} is no file of a snapshot: remove it yourself")))
+        }
+    }
 }
 
-/// Removes the snapshots that a crash has left without a manifest. With no engine open.
-pub async fn sweep(disk: &Disk) -> Result<()> {
-    for tag in tags(disk).await? {
-        let Ok(dir) = snapshot_dir(&tag) else { continue };
-        if !is_whole(disk, &dir).await? {
-            remove(disk, &dir).await?;
+/// Removes the files of a table from a snapshot, and what was their directory.
+async fn remove_files(disk: &Disk, dir: &RelPath, strange: &mut Vec<String>) -> Result<()> {
+    let before = strange.len();
+    for entry in disk.list(dir).await? {
+        match dir.child(&entry.name) {
+            Some(path) if !entry.is_dir => disk.unlink(&path).await?,
+            _ => strange.push(format!("{dir}/{}", entry.name)),
         }
     }
-    Ok(())
+    if strange.len() > before { Ok(()) } else { disk.rmdir(dir).await }
+}
+
+/// Removes the snapshots that a crash has left without a manifest. With no engine open. Gives what is to be told the
+/// operator: names that no snapshot has, and what could not be removed. Neither keeps a node from starting.
+pub async fn sweep(disk: &Disk) -> Result<Vec<String>> {
+    let (tags, others) = names(disk).await?;
+    let mut said: Vec<String> =
+        others.iter().map(|name| format!("\"snapshots/{name}\" is no snapshot")).collect();
+    for tag in tags {
+        let dir = snapshot_dir(&tag)?;
+        if is_whole(disk, &dir).await? {
+            continue;
+        }
+        match remove(disk, &dir).await {
+            Err(Error::Invalid(what)) => said.push(what.into()),
+            removed => removed?,
+        }
+    }
+    Ok(said)
 }

@@ -26,6 +26,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::Position;
 use crate::compaction::Judged;
 use crate::cursor::{FilePart, lanes_of};
+use crate::cut::CutCell;
 use crate::error::Result;
 use crate::io::Disk;
 use crate::layout;
@@ -69,6 +70,10 @@ pub(crate) struct Table {
     merging: RefCell<Vec<Uuid>>,
     /// Files that no compaction can merge: they stay as they are, and are read.
     quarantine: RefCell<Vec<ViewId>>,
+    /// To where it is to be truncated.
+    pub(crate) cut: CutCell,
+    /// Writes are refused: the table is about to leave the schema.
+    pub(crate) closed: Cell<bool>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
     has_large_rows: Cell<bool>,
 }
@@ -172,6 +177,8 @@ impl Table {
             judged: Judged::default(),
             merging: RefCell::default(),
             quarantine: RefCell::default(),
+            cut: CutCell::default(),
+            closed: Cell::new(false),
             has_large_rows: Cell::new(false),
         }
     }
@@ -317,6 +324,7 @@ impl Table {
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
         assert!(oldest.sealed, "a layer is flushed when it takes no more writes");
         if let Some(view) = view {
+            self.cut.flushed(&view);
             self.replace_views(&[], [view]);
         }
         oldest.memtable.borrow().bytes()
@@ -392,8 +400,14 @@ impl Table {
 
     /// Throws away these layers, and all views; how many bytes of memory that frees.
     pub(crate) fn clear(&self, dropped: &[Layer]) -> usize {
+        self.cut.end();
+        self.keep(dropped, Rc::new([]))
+    }
+
+    /// Throws away these layers, and all views but `stay`; how many bytes of memory that frees.
+    pub(crate) fn keep(&self, dropped: &[Layer], stay: Rc<[View]>) -> usize {
         self.epoch.set(self.epoch.get() + 1);
-        self.set_views(Rc::new([]));
+        self.set_views(stay);
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {
             let goes = dropped.iter().any(|victim| Rc::ptr_eq(&victim.memtable, &layer.memtable));

@@ -151,6 +151,10 @@ impl Engine {
             let Some(table) = tables.get(&mutation.table) else {
                 return Err(Error::invalid(format!("there is no table {}", mutation.table)));
             };
+            if table.closed.get() {
+                let name = &table.definition().name;
+                return Err(Error::invalid(format!("table {name} is being dropped")));
+            }
             table.check_growth(&mutation, &self.row_limits.get())?;
         }
         range.ok_or_else(|| Error::invalid("a record without mutations"))

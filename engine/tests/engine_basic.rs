@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::commitlog::SyncMode;
 use engine::io::{Crash, Disk, Faults, Outcome, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Job, sweep};
+use engine::{Config, Engine, Job, Swept, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -419,7 +419,7 @@ fn the_directory_of_a_dropped_table_goes_with_its_files() {
                 // Emptied, it has no file any more by which a start could know it.
                 engine.truncate(TABLE).await.unwrap();
                 let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-                assert_eq!(sweep(&disk, &layout).await, Ok(0));
+                assert_eq!(sweep(&disk, &layout).await, Ok(Swept::default()));
             } else {
                 engine.set_schema(&Schema::empty());
                 assert_eq!(engine.next_job(0), Some(Job::Remove));

@@ -254,6 +254,13 @@ impl Background {
         self.trusted(self.engine.truncate(table).await)
     }
 
+    /// Empties a table of what a snapshot has.
+    pub(crate) async fn truncate_to_cut(&self, table: TableId) -> Result<()> {
+        let truncated = self.trusted(self.engine.truncate_to_cut(table).await);
+        self.look.notify();
+        truncated
+    }
+
     /// The result, unless it says that nothing can be trusted any more.
     fn trusted<T>(&self, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| self.leave_if_poisoned(error))

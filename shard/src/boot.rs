@@ -100,8 +100,11 @@ pub async fn boot(
     if layout.shards as usize != config.shards {
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
-    engine::sweep(disk, &layout).await?;
-    engine::snapshot::sweep(disk).await?;
+    let mut said = engine::sweep(disk, &layout).await?.strange;
+    said.extend(engine::snapshot::sweep(disk).await?);
+    for what in said {
+        tracing::warn!("left alone: {what}");
+    }
     let noted_us = layout.timestamp_high;
     layout.timestamp_high = noted_us.max(config.wall_us);
     if layout.secret == Secret::NONE {

@@ -15,6 +15,7 @@ use engine::Error;
 use model::{ReadCommand, Schema, SchemaChange, TableId};
 
 use crate::page::Page;
+use crate::snapshots::{Kept, Removal};
 use crate::upkeep::{ShardStatus, Upkeep};
 
 /// A request or the reply to one.
@@ -49,6 +50,8 @@ pub enum Request<A> {
     Schema(Arc<Schema>),
     /// Change the schema. Only the first shard is asked.
     Alter(Box<Alteration>),
+    /// Take rows away behind a snapshot. Only the first shard is asked.
+    Remove(Box<Removal>),
     /// Forget the rows of a table.
     Truncate(TableId),
     /// Something an operator asks of every core.
@@ -66,6 +69,8 @@ pub enum Reply<R> {
     Page(Result<Box<Page>, Box<Error>>),
     /// To `Alter`: the schema after it, which every core has.
     Altered(Result<Arc<Schema>, Box<AlterError>>),
+    /// The answer to `Remove`.
+    Removed(Result<Kept, Box<AlterError>>),
     /// The answer to `Upkeep`.
     Upkeep(Result<Box<ShardStatus>, Box<Error>>),
     /// The answer to a question of the layer above.

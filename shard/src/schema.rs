@@ -25,7 +25,7 @@ use crate::schema_changes::SchemaChanges;
 use crate::shard::Shard;
 
 /// The shard that orders the changes of the schema.
-const SCHEMA_SHARD: ShardId = ShardId::new(0);
+pub(crate) const SCHEMA_SHARD: ShardId = ShardId::new(0);
 
 /// The schema that a core follows, and on the first shard the log of its changes.
 pub(crate) struct CurrentSchema {
@@ -82,6 +82,16 @@ impl<P: Protocol> Shard<P> {
         &self,
         alteration: Alteration,
     ) -> Result<Arc<Schema>, AlterError> {
+        self.alter_after(alteration, async || Ok(())).await
+    }
+
+    /// Changes the schema once `before` is done, which is begun only if the schema is as the author of the change saw
+    /// it, and stays so.
+    pub(crate) async fn alter_after(
+        &self,
+        alteration: Alteration,
+        before: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<Arc<Schema>, AlterError> {
         assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
         let mut log = loop {
             // One change at a time: the task that has the log holds the turn.
@@ -90,7 +100,7 @@ impl<P: Protocol> Shard<P> {
                 None => self.runtime.sleep(CREDIT_WAIT).await,
             }
         };
-        let result = self.append_change(&mut log, alteration).await;
+        let result = self.append_change(&mut log, alteration, before).await;
         let other = self.schema.log.replace(Some(log));
         assert!(other.is_none(), "there is one log of the schema");
         let schema = result?;
@@ -103,11 +113,13 @@ impl<P: Protocol> Shard<P> {
         &self,
         log: &mut SchemaChanges,
         Alteration { change, based_on }: Alteration,
+        before: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<Arc<Schema>, AlterError> {
         let schema = self.schema();
         if schema.number != based_on {
             return Err(AlterError::Conflict);
         }
+        before().await.map_err(AlterError::Store)?;
         let yielder = self.runtime.yielder(Group::Background);
         let version = uuid::Uuid::new_v4();
         let appended = log.append(&schema, change, version, || yielder.turn()).await;

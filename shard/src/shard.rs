@@ -56,7 +56,7 @@ pub struct Shard<P: Protocol> {
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
-    /// A snapshot is being taken or given back from this core.
+    /// On the first core: a snapshot is being taken, removed or given back.
     pub(crate) snapshotting: Cell<bool>,
 }
 
@@ -201,6 +201,11 @@ impl<P: Protocol> Shard<P> {
             Request::Alter(alteration) => {
                 self.reply_later(Group::Background, asker, |shard| async move {
                     Reply::Altered(shard.alter_here(*alteration).await.map_err(Box::new))
+                })
+            }
+            Request::Remove(removal) => {
+                self.reply_later(Group::Background, asker, async move |shard| {
+                    Reply::Removed(shard.remove_here(*removal).await.map_err(Box::new))
                 })
             }
             Request::Truncate(table) => {

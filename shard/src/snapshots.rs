@@ -11,7 +11,9 @@
 //!
 //! Not here: the files (`engine/src/snapshot.rs`), who asks (the server's admin socket, DROP and TRUNCATE).
 
+mod definitions;
 mod manifest;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,13 +25,15 @@ use engine::{Error, Result};
 use manifest::Manifest;
 use model::schema::Table;
 use model::{SchemaChange, TableId};
+pub use removal::{Kept, Removal, RemovalStep};
 use uuid::Uuid;
 
 use crate::limits::JOB_WAIT;
 use crate::message::AlterError;
 use crate::protocol::Protocol;
+use crate::schema::SCHEMA_SHARD;
 use crate::shard::Shard;
-use crate::upkeep::Upkeep;
+use crate::upkeep::{Linking, Upkeep};
 
 /// How often a restore makes a change of the schema again when others change it at the same time.
 const ATTEMPTS_MAX: usize = 64;
@@ -74,18 +78,23 @@ impl<P: Protocol> Shard<P> {
     pub async fn take_snapshot(&self, order: &SnapshotOrder) -> Result<()> {
         let dir = snapshot::snapshot_dir(&order.tag)?;
         let _turn = self.snapshot_turn().await;
-        let disk = self.engine().disk();
-        if disk.exists(&dir).await? {
+        if self.engine().disk().exists(&dir).await? {
             return Err(Error::invalid(format!("Snapshot {} already exists.", order.tag)));
         }
-        let taken = self.take_into(disk, &dir, order).await;
-        if taken.is_err() && disk.exists(&dir).await? {
-            snapshot::remove(disk, &dir).await?;
+        self.take_in_turn(order, Linking::Keep).await
+    }
+
+    /// Takes a snapshot under a tag that no other has.
+    async fn take_in_turn(&self, order: &SnapshotOrder, linking: Linking) -> Result<()> {
+        let taken = self.take_into(order, linking).await;
+        if taken.is_err() {
+            self.remove_snapshot(&order.tag).await?;
         }
         taken
     }
 
-    async fn take_into(&self, disk: &Disk, dir: &RelPath, order: &SnapshotOrder) -> Result<()> {
+    async fn take_into(&self, order: &SnapshotOrder, linking: Linking) -> Result<()> {
+        let (disk, dir) = (self.engine().disk(), &snapshot::snapshot_dir(&order.tag)?);
         let schema = self.schema();
         disk.mkdir(&snapshot::snapshots_dir()).await?;
         disk.sync_dir(&RelPath::root()).await?;
@@ -95,13 +104,32 @@ impl<P: Protocol> Shard<P> {
             disk.mkdir(&snapshot::table_dir(dir, table.0)).await?;
         }
         disk.sync_dir(dir).await?;
-        let link = Upkeep::Link { tag: order.tag.as_str().into(), tables: order.tables.clone() };
+        let (tag, tables) = (order.tag.as_str().into(), order.tables.clone());
+        let link = Upkeep::Link { tag, tables, linking };
         let statuses = self.upkeep(&link).await?;
         let views = statuses.into_iter().flat_map(|status| status.linked).collect();
         let manifest = Manifest::of(&schema, &order.tables, views, order.created_at.clone());
         let manifest = manifest.ok_or_else(|| Error::invalid("a table was dropped meanwhile"))?;
         snapshot::store_file(disk, &dir.join("schema.cql"), order.schema_cql.as_bytes()).await?;
         snapshot::store_file(disk, &dir.join(MANIFEST), &manifest.encode()).await
+    }
+
+    /// A tag that no snapshot has: this one, or with a number behind it.
+    async fn free_tag(&self, tag: &str) -> Result<String> {
+        let mut free = tag.to_owned();
+        for number in 2.. {
+            if !self.engine().disk().exists(&snapshot::snapshot_dir(&free)?).await? {
+                break;
+            }
+            free = format!("{tag}-{number}");
+        }
+        Ok(free)
+    }
+
+    /// Removes a snapshot, if it is there.
+    async fn remove_snapshot(&self, tag: &str) -> Result<()> {
+        let (disk, dir) = (self.engine().disk(), snapshot::snapshot_dir(tag)?);
+        if disk.exists(&dir).await? { snapshot::remove(disk, &dir).await } else { Ok(()) }
     }
 
     /// All snapshots, by their tags.
@@ -156,6 +184,7 @@ impl<P: Protocol> Shard<P> {
             return Err(Error::invalid(format!("The snapshot {tag} has no such table.")));
         }
         self.refuse_others(&tables)?;
+        self.refuse_other_definitions(&manifest, &tables)?;
         let missing = |table: &&&Table| self.schema().table_by_id(table.id).is_none();
         let gone: Vec<TableId> = tables.iter().filter(missing).map(|table| table.id).collect();
         self.upkeep(&Upkeep::Forget(gone.into())).await?;
@@ -186,6 +215,40 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
+    /// A table, or a type of one that is to be made again, that is defined otherwise now cannot take the files.
+    fn refuse_other_definitions(&self, manifest: &Manifest, tables: &[&Table]) -> Result<()> {
+        let schema = self.schema();
+        for then in tables {
+            let Table { keyspace, name, .. } = then;
+            let refused = |what: String| {
+                Err(Error::invalid(format!(
+                    "{keyspace}.{name} cannot take the files of this snapshot: {what}"
+                )))
+            };
+            match schema.table_by_id(then.id) {
+                Some(now) => {
+                    if let Some(what) = definitions::difference(then, now) {
+                        return refused(format!(
+                            "{what}. DROP the table first: it is made again as it was"
+                        ));
+                    }
+                }
+                None => {
+                    for ty in manifest.types_of(then) {
+                        let now = schema.keyspace(keyspace).and_then(|k| k.types.get(&ty.name));
+                        if now.is_some_and(|now| **now != *ty) {
+                            let ty = &ty.name;
+                            return refused(format!(
+                                "the type {ty} was changed since. DROP the type first: it is made again as it was"
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a change of the schema, unless what it makes is there.
     async fn make_missing(&self, change: &SchemaChange) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
@@ -212,13 +275,21 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// Links the files of some tables on this shard, with what it holds of them in memory.
-    pub(crate) async fn link_here(&self, tag: &str, tables: &[TableId]) -> Result<Vec<ViewEntry>> {
+    pub(crate) async fn link_here(
+        &self,
+        tag: &str,
+        tables: &[TableId],
+        linking: Linking,
+    ) -> Result<Vec<ViewEntry>> {
         let dir = snapshot::snapshot_dir(tag)?;
         self.background.flush_tables(tables).await?;
         let mut linked = Vec::new();
         for table in tables {
             let dir = snapshot::table_dir(&dir, table.0);
-            linked.extend(self.engine().link_files(*table, &dir).await?);
+            linked.extend(match linking {
+                Linking::Keep => self.engine().link_files(*table, &dir).await?,
+                Linking::Cut => self.engine().link_and_cut(*table, &dir).await?,
+            });
         }
         Ok(linked)
     }
@@ -244,8 +315,9 @@ impl<P: Protocol> Shard<P> {
         adopted.inspect_err(|error| self.background.leave_if_poisoned(error)).map(drop)
     }
 
-    /// One snapshot after the other on a core.
+    /// One after the other takes, removes or restores snapshots, on the first core.
     async fn snapshot_turn(&self) -> Turn<'_> {
+        assert_eq!(self.me(), SCHEMA_SHARD, "one core sees to snapshots");
         while self.snapshotting.replace(true) {
             self.runtime.sleep(JOB_WAIT).await;
         }
@@ -273,10 +345,10 @@ async fn size_of(disk: &Disk, manifest: &Manifest, table: TableId) -> Result<Sna
     let mut seen: BTreeSet<Uuid> = BTreeSet::new();
     for view in manifest.views_of(table).filter(|view| seen.insert(view.sstable)) {
         size.files += 1;
-        size.bytes += view.file_bytes;
+        size.bytes = size.bytes.saturating_add(view.file_bytes);
         let live = engine::layout::sstable_path(table.0, view.sstable);
         if !disk.exists(&live).await? {
-            size.own_bytes += view.file_bytes;
+            size.own_bytes = size.own_bytes.saturating_add(view.file_bytes);
         }
     }
     Ok(size)

@@ -3,7 +3,7 @@
 //! ```text
 //! upkeep(Flush(tables)) ─► every shard: seal, write its memtables ──┐
 //! upkeep(Compact(tables)) ─► every shard: merge its sstables ───────┼─► its status afterwards
-//! upkeep(Link, Forget, Adopt) ─► every shard: its part of a snapshot (`snapshots.rs`)
+//! upkeep(Link, Forget, Adopt, ..) ─► every shard: its part of a snapshot (`snapshots.rs`)
 //! upkeep(Status) ─► every shard ────────────────────────────────────┘
 //! ```
 //!
@@ -37,7 +37,17 @@ pub enum Upkeep {
         tag: Arc<str>,
         /// The tables in it.
         tables: Arc<[TableId]>,
+        /// What comes after it.
+        linking: Linking,
     },
+    /// Empty a table of what was linked when its cut was made.
+    TruncateToCut(TableId),
+    /// Forget a table's cut.
+    EndCut(TableId),
+    /// Refuse writes to these tables, which are to be dropped; the status of these afterwards.
+    Close(Arc<[TableId]>),
+    /// Take writes to these tables again.
+    Open(Arc<[TableId]>),
     /// Forget what the logs hold of these tables, which are gone: they are to come back.
     Forget(Arc<[TableId]>),
     /// Take these views of a snapshot's files back.
@@ -51,6 +61,17 @@ pub enum Upkeep {
     },
     /// Nothing but the status.
     Status,
+    /// Nothing but the status of these tables.
+    StatusOf(Arc<[TableId]>),
+}
+
+/// What comes after files are linked into a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linking {
+    /// The table goes on as it is.
+    Keep,
+    /// The table is truncated to where it was when it was linked.
+    Cut,
 }
 
 /// One shard, as it is now.
@@ -62,7 +83,7 @@ pub struct ShardStatus {
     pub stats: Stats,
     /// Segments of its commit log that hold something no sstable has.
     pub log_segments: u32,
-    /// What each table of its schema holds.
+    /// What each table holds that was asked for.
     pub tables: Vec<(TableId, TableSize)>,
     /// The views whose files it has just linked into a snapshot.
     pub linked: Vec<ViewEntry>,
@@ -85,12 +106,26 @@ impl<P: Protocol> Shard<P> {
         match upkeep {
             Upkeep::Flush(tables) => self.background.flush_tables(tables).await?,
             Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
-            Upkeep::Link { tag, tables } => {
-                let linked = self.link_here(tag, tables).await?;
-                return Ok(ShardStatus { linked, ..self.status() });
+            Upkeep::Link { tag, tables, linking } => {
+                let linked = self.link_here(tag, tables, *linking).await?;
+                return Ok(ShardStatus { linked, ..self.status_of(&[]) });
             }
             Upkeep::Forget(tables) => self.forget_here(tables).await?,
             Upkeep::Adopt { tag, table, views } => self.adopt_here(tag, *table, views).await?,
+            Upkeep::TruncateToCut(table) => self.background.truncate_to_cut(*table).await?,
+            Upkeep::EndCut(table) => {
+                self.engine.end_cut(*table);
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::Close(tables) => {
+                self.engine.close_tables(tables).await?;
+                return Ok(self.status_of(tables));
+            }
+            Upkeep::Open(tables) => {
+                self.engine.open_tables(tables);
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::StatusOf(tables) => return Ok(self.status_of(tables)),
             Upkeep::Status => {}
         }
         Ok(self.status())
@@ -98,12 +133,18 @@ impl<P: Protocol> Shard<P> {
 
     fn status(&self) -> ShardStatus {
         let schema = self.schema();
-        let size = |id: TableId| Some((id, self.engine.table_size(id).ok()?));
+        let all: Vec<TableId> = schema.tables().map(|table| table.id).collect();
+        self.status_of(&all)
+    }
+
+    /// The status, with the sizes of some tables.
+    fn status_of(&self, tables: &[TableId]) -> ShardStatus {
+        let size = |id: &TableId| Some((*id, self.engine.table_size(*id).ok()?));
         ShardStatus {
             shard: self.me(),
             stats: self.engine.stats(),
             log_segments: self.engine.log_segments(),
-            tables: schema.tables().filter_map(|table| size(table.id)).collect(),
+            tables: tables.iter().filter_map(size).collect(),
             linked: Vec::new(),
         }
     }

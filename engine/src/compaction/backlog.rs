@@ -88,7 +88,7 @@ impl Engine {
         let tables = self.tables.by_id();
         let (mut judged, mut runs) = (0, 0);
         let mut best: Option<(usize, u64, TableId)> = None;
-        for (id, table) in tables.iter() {
+        for (id, table) in tables.iter().filter(|(_, table)| !table.cut.is_made()) {
             let backlog = backlog(table, now_s, &mut judged);
             runs = backlog.runs.max(runs);
             let Some(bytes) = backlog.next_bytes else { continue };

@@ -72,7 +72,7 @@ impl Engine {
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let plan = next_plan(table, now_s);
+        let plan = next_plan(table, now_s).filter(|_| !table.cut.is_made());
         self.compact_as(table, plan, now_s, pause).await
     }
 
@@ -94,7 +94,7 @@ impl Engine {
             task
         });
         let is_free = |plan: &Plan| self.underway.has_place_for(plan.bytes);
-        if table.is_any_merging() || !plan.as_ref().is_none_or(is_free) {
+        if table.cut.is_made() || table.is_any_merging() || !plan.as_ref().is_none_or(is_free) {
             return Ok(false);
         }
         self.compact_as(&table, plan, now_s, &pause).await.map(|()| is_last)

@@ -35,6 +35,12 @@ impl RelPath {
         }
     }
 
+    /// A name in this directory that somebody else may have put there; `None` if no path of ours has such a name.
+    pub fn child(&self, name: &str) -> Option<RelPath> {
+        let fits = is_name(name) && self.0.len() + 1 + name.len() <= PATH_BYTES_MAX;
+        fits.then(|| self.join(name))
+    }
+
     /// The directory that holds it; the root holds itself.
     pub fn parent(&self) -> RelPath {
         RelPath(self.0.rsplit_once('/').map_or("", |(dir, _)| dir).into())
@@ -78,6 +84,11 @@ mod tests {
             assert!(RelPath::new(bad).is_err(), "{bad:?}");
         }
         assert!(RelPath::new(&"x".repeat(256)).is_err());
+        let long = "x".repeat(255);
+        for bad in ["..", "", "a/b", "a b", ".hidden", "é", &long] {
+            assert_eq!(RelPath::root().join("a").child(bad), None, "{bad:?}");
+        }
+        assert_eq!(RelPath::root().child("a"), Some(RelPath::root().join("a")));
         let path = RelPath::new("gen-1/shard-0/000001.log").unwrap();
         assert_eq!(path.parent().as_str(), "gen-1/shard-0");
         assert_eq!(path.name(), "000001.log");

@@ -12,7 +12,8 @@ use cql::lang::ast::SchemaStatement;
 use model::schema::{Table, TableId};
 use model::{Schema, SchemaChange};
 use shard::Group;
-use shard::message::AlterError;
+use shard::message::{AlterError, Alteration};
+use shard::snapshots::{Removal, RemovalStep};
 use uuid::Uuid;
 
 use super::answer::WriteKind;
@@ -59,11 +60,12 @@ impl Executor {
                 return Ok(());
             };
             let mut warnings = warnings;
-            warnings.extend(self.snapshot_before_drop(&schema, &change).await?);
-            let envelope = Envelope { warnings: &warnings, ..call.envelope() };
-            match self.shard.alter(change, schema.number).await {
-                Ok(_) => {
+            let alteration = Alteration { change, based_on: schema.number };
+            match self.alter_or_remove(&schema, alteration).await {
+                Ok(warning) => {
+                    warnings.extend(warning);
                     self.ask_all(|| Ask::Tell(Box::new(event.clone()))).await;
+                    let envelope = Envelope { warnings: &warnings, ..call.envelope() };
                     envelope.put_schema_change(&wire_event(&event), out);
                     return Ok(());
                 }
@@ -74,27 +76,33 @@ impl Executor {
         Err(ExecuteError::Schema(AlterError::Conflict))
     }
 
-    /// Takes the snapshot that comes before a DROP; what the client is to be warned of.
-    async fn snapshot_before_drop(
+    /// Changes the schema; a DROP behind a snapshot. What the client is to be warned of.
+    async fn alter_or_remove(
         &self,
         schema: &Schema,
-        change: &SchemaChange,
-    ) -> Result<Option<String>, ExecuteError> {
-        let (name, tables): (_, Vec<&Table>) = match change {
-            SchemaChange::DropTable { keyspace, name } => {
-                (name, schema.table(keyspace, name).map(|table| &**table).into_iter().collect())
-            }
+        alteration: Alteration,
+    ) -> Result<Option<String>, AlterError> {
+        let (name, tables): (_, Vec<&Table>) = match &alteration.change {
+            SchemaChange::DropTable { keyspace, name } => (
+                name.clone(),
+                schema.table(keyspace, name).map(|table| &**table).into_iter().collect(),
+            ),
             SchemaChange::DropKeyspace { name } => {
                 let tables = schema.keyspace(name).into_iter().flat_map(|k| k.tables.values());
-                (name, tables.map(|table| &**table).collect())
+                (name.clone(), tables.map(|table| &**table).collect())
             }
-            _ => return Ok(None),
+            _ => (String::new(), Vec::new()),
         };
-        if !self.state.settings().auto_snapshot {
-            return Ok(None);
-        }
-        let taken = snapshots::before(&self.shard, "dropped", name, &tables, self.state.now_us());
-        taken.await.map_err(|error| ExecuteError::Schema(AlterError::Store(error)))
+        let order = match self.state.settings().auto_snapshot {
+            true => snapshots::before(schema, "dropped", &name, &tables, self.state.now_us()),
+            false => None,
+        };
+        let Some(order) = order else {
+            return self.shard.alter(alteration.change, alteration.based_on).await.map(|_| None);
+        };
+        let removal = Removal { step: RemovalStep::Drop(alteration), order };
+        let kept = self.shard.remove(removal).await?;
+        Ok(snapshots::warning(kept, "dropped", &name))
     }
 
     /// Runs TRUNCATE on all shards.
@@ -106,14 +114,26 @@ impl Executor {
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
             let refused = |error| ExecuteError::Write(error, kind);
+            let order = match executor.state.settings().auto_snapshot {
+                true => {
+                    let (schema, now_us) = (executor.shard.schema(), executor.state.now_us());
+                    snapshots::before(&schema, "truncated", &table.name, &[&*table], now_us)
+                }
+                false => None,
+            };
             let mut warnings = Vec::new();
-            if executor.state.settings().auto_snapshot {
-                let (shard, now_us) = (&executor.shard, executor.state.now_us());
-                let (name, tables) = (&table.name, [&*table]);
-                let taken = snapshots::before(shard, "truncated", name, &tables, now_us).await;
-                warnings.extend(taken.map_err(refused)?);
+            match order {
+                None => executor.shard.truncate(table.id).await.map_err(refused)?,
+                Some(order) => {
+                    let removal = Removal { step: RemovalStep::Truncate(table.id), order };
+                    let removed = executor.shard.remove(removal).await;
+                    let kept = removed.map_err(|error| match error {
+                        AlterError::Store(error) => refused(error),
+                        error => ExecuteError::Schema(error),
+                    })?;
+                    warnings.extend(snapshots::warning(kept, "truncated", &table.name));
+                }
             }
-            executor.shard.truncate(table.id).await.map_err(refused)?;
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             Ok(())
         });

@@ -5,25 +5,21 @@
 //! `allow_auto_snapshot` says so. With a full disk none is taken, with a warning: a snapshot keeps the space that the
 //! statement is to free.
 //!
-//! Not here: the snapshot itself (`shard/src/snapshots.rs`).
+//! Not here: the snapshot itself (`shard/src/snapshots.rs`), and its order with what takes the rows
+//! (`shard/src/snapshots/removal.rs`).
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cql::describe::{create_keyspace, create_table, create_type};
 use cql::literal::to_text;
-use engine::limits::SNAPSHOT_TAG_BYTES_MAX;
-use engine::{Error, Result};
+use engine::Result;
 use model::schema::Table;
 use model::{CqlType, Schema, TableId};
 use shard::Shard;
-use shard::snapshots::SnapshotOrder;
-use shard::upkeep::Upkeep;
+use shard::snapshots::{Kept, SnapshotOrder};
 
 use super::Peering;
 use crate::system;
-
-/// Tags that are tried for one snapshot.
-const ATTEMPTS_MAX: i64 = 16;
 
 /// The milliseconds of 1970 that a wall clock of microseconds shows, and their text.
 fn created(now_us: i64) -> (i64, String) {
@@ -43,65 +39,34 @@ pub(crate) async fn take(
     shard.take_snapshot(&SnapshotOrder { tag, tables: tables.into(), schema_cql, created_at }).await
 }
 
-/// Takes the snapshot that comes before a statement which takes the rows of these tables away: `what` becomes of them,
-/// and `name` is what the statement names. Gives what the client is to be warned of.
-pub(crate) async fn before(
-    shard: &Shard<Peering>,
+/// The snapshot that comes before a statement which takes the rows of these tables away, if one is wanted: `what`
+/// becomes of them, and `name` is what the statement names.
+pub(super) fn before(
+    schema: &Schema,
     what: &str,
     name: &str,
     tables: &[&Table],
     now_us: i64,
-) -> Result<Option<String>> {
+) -> Option<SnapshotOrder> {
     let wanted = |table: &&&Table| {
         table.options.allow_auto_snapshot && !system::is_computed(&table.keyspace)
     };
-    let wanted: BTreeSet<TableId> = tables.iter().filter(wanted).map(|table| table.id).collect();
-    if wanted.is_empty() {
-        return Ok(None);
+    let tables: Arc<[TableId]> = tables.iter().filter(wanted).map(|table| table.id).collect();
+    if tables.is_empty() {
+        return None;
     }
-    let statuses = shard.upkeep(&Upkeep::Status).await?;
-    let sizes = statuses.iter().flat_map(|status| &status.tables);
-    let held = sizes.filter(|(id, size)| size.partitions > 0 && wanted.contains(id));
-    let held: BTreeSet<TableId> = held.map(|(id, _)| *id).collect();
-    let held: Vec<TableId> = held.into_iter().collect();
-    if held.is_empty() {
-        return Ok(None);
-    }
-    let taken = match shard.engine().is_disk_full() {
-        true => Err(Error::DiskFull { file: "a snapshot".into() }),
-        false => take_tagged(shard, what, name, &held, now_us).await,
-    };
-    match taken {
-        Ok(()) => Ok(None),
-        Err(Error::DiskFull { .. }) => {
-            tracing::warn!(name, "{what} without a snapshot: the disk is full");
-            Ok(Some(format!(
-                "No snapshot of {name} was taken before it was {what}: the disk is full"
-            )))
-        }
-        Err(error) => Err(error),
-    }
+    let (millis, created_at) = created(now_us);
+    let tag = format!("{what}-{millis}-{name}");
+    Some(SnapshotOrder { tag, schema_cql: statements(schema, &tables), tables, created_at })
 }
 
-/// Takes a snapshot under a tag of its own: another statement may have taken one in the same millisecond.
-async fn take_tagged(
-    shard: &Shard<Peering>,
-    what: &str,
-    name: &str,
-    tables: &[TableId],
-    now_us: i64,
-) -> Result<()> {
-    let (first, _) = created(now_us);
-    let mut last = Ok(());
-    for millis in first..first + ATTEMPTS_MAX {
-        let mut tag = format!("{what}-{millis}-{name}");
-        tag.truncate(SNAPSHOT_TAG_BYTES_MAX);
-        last = take(shard, tag, tables, now_us).await;
-        if !matches!(last, Err(Error::Invalid(_))) {
-            break;
-        }
+/// What the client is to be warned of, after what became of the snapshot.
+pub(super) fn warning(kept: Kept, what: &str, name: &str) -> Option<String> {
+    if kept != Kept::DiskFull {
+        return None;
     }
-    last
+    tracing::warn!(name, "{what} without a snapshot: the disk is full");
+    Some(format!("No snapshot of {name} was taken before it was {what}: the disk is full"))
 }
 
 /// The statements that make these tables, with their keyspaces and types.

@@ -12,11 +12,12 @@ use engine::io::{Crash, Disk, Faults, SimDisk};
 use shard::Group;
 use shard::stalls::Work;
 
-use super::snapshots;
+use super::snapshots as auto_snapshots;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 mod long_reads;
 mod parts;
+mod snapshots;
 
 const VERSION: Version = Version::V4;
 
@@ -580,7 +581,7 @@ fn the_log_of_a_dropped_table_is_not_replayed_into_one_that_came_back() {
     let mut bench = with_rows(&Disk::Sim(sim.clone()), &config);
     let taken = bench.server.on_first_core(async |shard| {
         let tables = [shard.schema().table("ks", "t").unwrap().id];
-        snapshots::take(&shard, "a".to_owned(), &tables, 0).await
+        auto_snapshots::take(&shard, "a".to_owned(), &tables, 0).await
     });
     assert_eq!(taken, Some(Ok(())));
     // In the log, and not in the snapshot.

@@ -8,6 +8,7 @@
 
 use engine::manifest::ViewEntry;
 use model::schema::{self, SchemaEntry, Table};
+use model::types::UserType;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -120,9 +121,21 @@ impl Manifest {
         for entry in &form.schema {
             let bytes = serde_json::to_vec(entry).map_err(|error| error.to_string())?;
             let entry = schema::decode(&bytes, &mut Vec::new());
-            changes.push(entry.map_err(|error| error.to_string())?.change);
+            let change = entry.map_err(|error| error.to_string())?.change;
+            let makes = matches!(
+                change,
+                SchemaChange::CreateKeyspace { .. }
+                    | SchemaChange::CreateType(_)
+                    | SchemaChange::CreateTable(_)
+            );
+            if !makes {
+                return Err("its schema does more than make things".to_owned());
+            }
+            changes.push(change);
         }
-        let views = form.views.into_iter().map(ViewForm::view).collect::<Result<_, _>>()?;
+        let views: Vec<ViewEntry> =
+            form.views.into_iter().map(ViewForm::view).collect::<Result<_, _>>()?;
+        check_parts(&views)?;
         Ok(Manifest { created_at: form.created_at, changes, entries: form.schema, views })
     }
 
@@ -145,6 +158,17 @@ impl Manifest {
             }
             SchemaChange::CreateTable(made) => tables.iter().any(|table| table.id == made.id),
             _ => true,
+        })
+    }
+
+    /// The types of the snapshot that a table of it uses.
+    pub(super) fn types_of(&self, table: &Table) -> impl Iterator<Item = &UserType> {
+        self.changes.iter().filter_map(|change| match change {
+            SchemaChange::CreateType(ty) if ty.keyspace == table.keyspace => {
+                let uses = table.columns().iter().any(|column| column.ty.mentions(&ty.name));
+                uses.then_some(ty)
+            }
+            _ => None,
         })
     }
 
@@ -172,6 +196,18 @@ impl ViewForm {
             level: 0,
             shared: false,
         })
+    }
+}
+
+/// Refuses parts of one file that have a token in common: a shard would have it twice.
+fn check_parts(views: &[ViewEntry]) -> Result<(), String> {
+    let mut parts: Vec<_> = views.iter().map(|view| (view.sstable, view.tokens)).collect();
+    parts.sort_by_key(|(sstable, tokens)| (*sstable, tokens.first));
+    let overlap =
+        |pair: &[(Uuid, TokenRange)]| pair[0].0 == pair[1].0 && pair[0].1.last >= pair[1].1.first;
+    match parts.windows(2).find(|pair| overlap(pair)) {
+        None => Ok(()),
+        Some(pair) => Err(format!("two parts of {} overlap", pair[0].0)),
     }
 }
 

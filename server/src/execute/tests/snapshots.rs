@@ -1,0 +1,197 @@
+//! TRUNCATE and DROP behind a snapshot while others write and change the schema, and what a restore refuses.
+
+use super::*;
+
+impl Bench {
+    /// Begins a statement of another client.
+    fn begin_as(&mut self, client: ClientId, text: &str) {
+        let parameters = Parameters::plain(Consistency::One, VERSION);
+        let own = std::mem::replace(&mut self.client, client);
+        self.begin(&Request::Query(Query { text, parameters }));
+        self.client = own;
+    }
+
+    /// What a client has been answered since this was asked, in the order of the answers.
+    fn answers_to(&mut self, client: ClientId) -> Vec<(i16, String)> {
+        let bytes = self.server.sent(client, <[u8]>::to_vec);
+        let (mut rest, mut answers) = (&bytes[..], Vec::new());
+        while !rest.is_empty() {
+            let header = Header::decode(rest, Direction::Response).unwrap().unwrap();
+            let (frame, behind) = rest.split_at(HEADER_BYTES + header.body_bytes as usize);
+            let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+            answers.push((header.stream, shown(&answer)));
+            rest = behind;
+        }
+        answers
+    }
+
+    /// Runs `statement` while another client writes rows of keys from 100 on, several a turn; the answer, how many were
+    /// acknowledged, and what was said of the others.
+    fn beside_writes(&mut self, statement: &str) -> (String, Vec<i32>, Vec<String>) {
+        let writer = self.server.connect(1, VERSION);
+        self.begin_as(self.client, statement);
+        let (mut written, mut done) = (Vec::new(), Vec::new());
+        for k in 100.. {
+            written.push((self.stream + 1, k));
+            self.begin_as(writer, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, {k})"));
+            self.server.turn();
+            self.server.advance(Duration::from_micros(100));
+            done.extend(self.answers_to(self.client));
+            if !done.is_empty() {
+                break;
+            }
+        }
+        self.server.run_until_answered(writer);
+        let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
+        for (stream, answer) in self.answers_to(writer) {
+            let (_, k) = written.iter().find(|(of, _)| *of == stream).unwrap();
+            match &*answer {
+                "void" => acknowledged.push(*k),
+                _ => refused.push(answer),
+            }
+        }
+        (done.remove(0).1, acknowledged, refused)
+    }
+
+    fn keys(&mut self) -> Vec<i32> {
+        let rows = self.query("SELECT k FROM ks.t");
+        let mut keys: Vec<i32> = rows.split(", ").filter_map(|key| key.parse().ok()).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+fn all_of(first: &[i32], then: &[i32]) -> Vec<i32> {
+    let mut all = [first, then].concat();
+    all.sort_unstable();
+    all
+}
+
+/// A core truncated what it had when its turn came, and that was more than it had linked: writes that were answered
+/// between were in neither.
+#[test]
+fn a_write_beside_a_truncate_is_in_the_table_or_in_its_snapshot() {
+    let (sim, config) = (SimDisk::new(1, Faults::default()), small(2));
+    let mut bench = super::with_rows(&Disk::Sim(sim.clone()), &config);
+    let (answer, acknowledged, refused) = bench.beside_writes("TRUNCATE ks.t");
+    assert_eq!((&*answer, refused), ("void", Vec::new()));
+    let left = bench.keys();
+    assert!(left.len() > 2, "what was written behind it stays: {left:?}");
+    assert!(left.len() < acknowledged.len(), "what was written before it went: {left:?}");
+    bench.server.flush();
+    drop(bench);
+    let mut bench = Bench::open(&Disk::Sim(sim.kill()), &config);
+    assert_eq!(bench.keys(), left, "nothing of it comes back from the log, and nothing else goes");
+    let tag = tags(&mut bench).pop().unwrap();
+    restore(&mut bench, &tag).unwrap();
+    assert_eq!(bench.keys(), all_of(&[0, 1, 2, 3], &acknowledged));
+}
+
+#[test]
+fn a_write_beside_a_drop_is_in_the_snapshot_or_refused() {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = super::with_rows(&disk, &small(2));
+    let (answer, acknowledged, refused) = bench.beside_writes("DROP TABLE ks.t");
+    assert_eq!(answer, "DROPPED TABLE ks t");
+    assert!(!acknowledged.is_empty() && !refused.is_empty());
+    assert!(refused.iter().all(|said| said.starts_with("error: ")), "{refused:?}");
+    let tag = tags(&mut bench).pop().unwrap();
+    restore(&mut bench, &tag).unwrap();
+    assert_eq!(bench.keys(), all_of(&[0, 1, 2, 3], &acknowledged));
+    bench.query("INSERT INTO ks.t (k, c, v) VALUES (50, 1, 1)");
+    assert!(bench.keys().contains(&50), "the table takes writes again");
+}
+
+/// Each time that another change came before a DROP, it was planned again, and took a snapshot again.
+#[test]
+fn a_drop_beside_other_changes_takes_one_snapshot() {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = super::with_rows(&disk, &small(2));
+    let others = [bench.server.connect(0, VERSION), bench.server.connect(1, VERSION)];
+    for (at, other) in others.into_iter().enumerate() {
+        for n in 0..10 {
+            bench.begin_as(other, &format!("CREATE TABLE ks.x{at}_{n} (k int PRIMARY KEY)"));
+        }
+    }
+    bench.begin_as(others[1], "DROP TABLE ks.t");
+    others.iter().for_each(|other| bench.server.run_until_answered(*other));
+    for (_, answer) in others.into_iter().flat_map(|other| bench.answers_to(other)) {
+        assert!(answer.starts_with("CREATED") || answer == "DROPPED TABLE ks t", "{answer}");
+    }
+    assert_eq!(tags(&mut bench).len(), 1);
+}
+
+/// The second was told of a server error: the table of its snapshot was gone.
+#[test]
+fn of_two_drops_if_exists_at_once_neither_fails() {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = super::with_rows(&disk, &small(2));
+    let others = [bench.server.connect(0, VERSION), bench.server.connect(1, VERSION)];
+    others.iter().for_each(|other| bench.begin_as(*other, "DROP TABLE IF EXISTS ks.t"));
+    others.iter().for_each(|other| bench.server.run_until_answered(*other));
+    let mut said: Vec<String> = others
+        .into_iter()
+        .flat_map(|other| bench.answers_to(other))
+        .map(|(_, said)| said)
+        .collect();
+    said.sort();
+    assert_eq!(said, ["DROPPED TABLE ks t", "void"]);
+    assert_eq!(tags(&mut bench).len(), 1);
+}
+
+/// Each core had a turn of its own: two took, removed and restored at once.
+#[test]
+fn snapshots_of_several_cores_take_turns() {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = super::with_rows(&disk, &small(2));
+    let others = [bench.server.connect(0, VERSION), bench.server.connect(1, VERSION)];
+    for (other, k) in others.into_iter().cycle().zip(0..6) {
+        bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 2, 2)"));
+        bench.begin_as(other, "TRUNCATE ks.t");
+    }
+    others.iter().for_each(|other| bench.server.run_until_answered(*other));
+    for (_, answer) in others.into_iter().flat_map(|other| bench.answers_to(other)) {
+        assert_eq!(answer, "void");
+    }
+    let taken = tags(&mut bench);
+    assert!(!taken.is_empty());
+    for tag in &taken {
+        restore(&mut bench, tag).unwrap();
+    }
+    assert_eq!(rows_of(&mut bench).len(), 10, "every row is in one of {taken:?}");
+}
+
+/// Its rows were read by the columns of now: numbers as texts.
+#[test]
+fn a_snapshot_of_another_life_of_its_table_is_refused() {
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let mut bench = super::with_rows(&disk, &small(2));
+    let take = |bench: &mut Bench, tag: &str| {
+        let tag = tag.to_owned();
+        let taken = bench.server.on_first_core(async move |shard| {
+            let tables = [shard.schema().table("ks", "t").unwrap().id];
+            auto_snapshots::take(&shard, tag, &tables, 0).await
+        });
+        assert_eq!(taken, Some(Ok(())));
+    };
+    take(&mut bench, "before");
+    bench.query("ALTER TABLE ks.t ADD w text");
+    bench.query("INSERT INTO ks.t (k, c, w) VALUES (7, 1, 'seven')");
+    take(&mut bench, "text");
+    bench.query("DROP TABLE ks.t");
+    restore(&mut bench, "before").unwrap();
+    let refused = restore(&mut bench, "text").unwrap_err();
+    assert!(
+        refused.contains("the column w is unknown to it now. DROP the table first"),
+        "{refused}"
+    );
+    bench.query("ALTER TABLE ks.t ADD x int");
+    let refused = restore(&mut bench, "text").unwrap_err();
+    let said = "w text (column 3) of the snapshot is x int (column 3) now";
+    assert!(refused.contains(said), "{refused}");
+    bench.query("DROP TABLE ks.t");
+    restore(&mut bench, "text").unwrap();
+    assert_eq!(bench.query("SELECT w FROM ks.t WHERE k = 7"), "seven");
+    restore(&mut bench, "before").unwrap();
+    assert_eq!(rows_of(&mut bench).len(), 5, "a table that has one column more takes them");
+}
