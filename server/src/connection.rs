@@ -29,8 +29,9 @@ use cql::frame::response::{Envelope, Failure};
 use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
 
 use crate::limits::{
-    CONNECTION_REQUESTS_MAX, FRAMES_PER_CLOCK_READ, FRAMES_PER_STEP, HANDSHAKE_TIMEOUT,
-    LINGER_TIMEOUT, PRESSED_TIMEOUT, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+    CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
+    FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, STALLED_TIMEOUT,
+    UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::{Outcome, Service};
@@ -56,6 +57,8 @@ pub(crate) struct Connection {
     touched: bool,
     /// What its frame that is not whole counts against the shard's memory.
     partial_bytes: usize,
+    /// Since when a frame has waited for its rest, as far as it was looked at.
+    arriving: Option<Instant>,
     /// What its unsent answers count against the shard's memory.
     unsent_bytes: usize,
     state: State,
@@ -94,6 +97,7 @@ impl Connection {
             waiting: Vec::new(),
             touched: true,
             partial_bytes: 0,
+            arriving: None,
             unsent_bytes: 0,
             state: State::Open,
             opened: now,
@@ -173,19 +177,22 @@ impl Connection {
         if held > 0 {
             self.partial_bytes = held;
             if !load.partial(0, held) && !self.backlog {
-                self.refuse_partial(load);
+                self.refuse_partial(&load.refusal(), load);
             }
         }
     }
 
+    /// Refuses the frame that has begun to arrive, and lets go of what is there of it. False if it is not known yet
+    /// whose it is.
     #[cold]
-    fn refuse_partial(&mut self, load: &mut Load) {
-        let Some((header, used)) = self.reader.pass_over(&self.input) else { return };
-        refuse(&mut self.writer, &header, ErrorCode::Overloaded, &load.refusal());
+    fn refuse_partial(&mut self, why: &str, load: &mut Load) -> bool {
+        let Some((header, used)) = self.reader.pass_over(&self.input) else { return false };
+        refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
         self.input.drain(..used);
         self.input.shrink_to_fit();
         let held = self.input.len() + self.reader.parts_bytes();
         load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
+        true
     }
 
     fn take_input(&mut self, service: &impl Service, load: &mut Load, turn: Turn) {
@@ -256,11 +263,13 @@ impl Connection {
                 }
             };
             used += step.used;
+            if let Arrival::Starved = step.arrival {
+                self.backlog = false;
+                break;
+            }
+            self.arriving = None;
             let (header, body) = match step.arrival {
-                Arrival::Starved => {
-                    self.backlog = false;
-                    break;
-                }
+                Arrival::Starved => unreachable!("that is looked at above"),
                 Arrival::Frame(header, body) => (header, body),
                 Arrival::TooLarge(header, declared) => {
                     self.refuse_large(&header, declared);
@@ -394,8 +403,36 @@ impl Connection {
         }
     }
 
-    /// Whether time is up for it.
-    pub(crate) fn expired(&self, now: Instant, load: &Load) -> bool {
+    /// Now and then: whether its time is up. A frame that does not come whole in time is refused, or ends the
+    /// connection if it is not known whose it is.
+    pub(crate) fn look(&mut self, now: Instant, load: &mut Load) -> Fate {
+        if self.is_expired(now, load) {
+            return Fate::Drop;
+        }
+        let waits_for_client = self.state == State::Open
+            && self.partial_bytes > 0
+            && !self.backlog
+            && !self.is_held_back(load);
+        if !waits_for_client {
+            self.arriving = None;
+            return Fate::Keep;
+        }
+        let since = *self.arriving.get_or_insert(now);
+        let timeout = if load.holds_back() { FRAME_TIMEOUT_PRESSED } else { FRAME_TIMEOUT };
+        if now.saturating_duration_since(since) < timeout {
+            return Fate::Keep;
+        }
+        self.arriving = None;
+        let why = format!("Request not taken: its frame did not come whole within {timeout:?}");
+        if self.refuse_partial(&why, load) { Fate::Keep } else { Fate::Drop }
+    }
+
+    /// Whether answers wait to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.writer.waiting_bytes() > 0
+    }
+
+    fn is_expired(&self, now: Instant, load: &Load) -> bool {
         let beyond = |start, limit| now.saturating_duration_since(start) > limit;
         let stalled = if load.is_pressed() { PRESSED_TIMEOUT } else { STALLED_TIMEOUT };
         match self.state {
@@ -446,8 +483,13 @@ impl Serve<'_> {
         // As it is held: a compressed frame is longer than it says.
         let body_bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
         // A handshake takes little, and its client is to hear why requests are not taken.
-        let is_work = stage == Stage::Ready && !matches!(request, Request::Register(_));
-        if is_work && !load.admits(body_bytes) {
+        let is_work =
+            stage == Stage::Ready && !matches!(request, Request::Register(_) | Request::Options);
+        let admits = || match waiting.is_empty() {
+            true => load.admits_first(body_bytes),
+            false => load.admits(body_bytes),
+        };
+        if is_work && !admits() {
             refuse(writer, header, ErrorCode::Overloaded, &load.refusal());
             return None;
         }

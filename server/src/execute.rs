@@ -64,7 +64,7 @@ use shard::suspended::Suspended;
 use shard::{Group, Incoming, Shard, Ticket};
 use slab::Slab;
 use statement::{ServerStatement, Target};
-use terms::{PeerTerms, end_of_session};
+use terms::{Deadlines, PeerTerms, end_of_session};
 use trace::Trace;
 use write::Writes;
 
@@ -84,6 +84,8 @@ pub(crate) struct Executor {
     forwarded: RefCell<Slab<Forwarded>>,
     /// Reads that wait for the disk or for several cores.
     suspended: Suspended<Finished>,
+    /// When the first of what waits has to end.
+    deadlines: Deadlines,
     /// The terms of reads for other cores.
     peer_terms: Rc<PeerTerms>,
     /// The memory of the answers of this core.
@@ -120,7 +122,8 @@ impl Executor {
         );
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
-        let (writes, forwarded, frames, key, peer_terms, parts_asked) = Default::default();
+        let (writes, forwarded, frames, key, peer_terms) = Default::default();
+        let (parts_asked, deadlines) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -129,6 +132,7 @@ impl Executor {
             writes,
             forwarded,
             suspended,
+            deadlines,
             peer_terms,
             answers,
             frames,
@@ -396,11 +400,17 @@ impl Service for Rc<Executor> {
     }
 
     fn look(&self, now: Instant) {
+        self.deadlines.begin();
         for session in self.state.sessions().borrow().values() {
-            session.reads.borrow().iter().for_each(|(_, term)| term.look(now));
+            session.reads.borrow().iter().for_each(|(_, term)| self.deadlines.look(term, now));
         }
-        self.peer_terms.look(now);
+        self.peer_terms.look(&self.deadlines, now);
         self.answer_late_writes(now);
+    }
+
+    #[inline]
+    fn first_deadline(&self) -> Option<Instant> {
+        self.deadlines.first()
     }
 
     fn has_work(&self) -> bool {

@@ -33,12 +33,20 @@ pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same while such answers take more than half of the memory for requests: others wait for it.
 pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a frame may take to come whole, seen from when its beginning is found waiting for the rest. It is refused
+/// then: what has come of it takes memory that others' requests need.
+pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same while requests and their answers take three quarters of what they may.
+pub(crate) const FRAME_TIMEOUT_PRESSED: Duration = Duration::from_secs(5);
 /// How long a connection that is over may take to say goodbye.
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long requests in flight have to end when the server stops.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often connections are looked at for these time-outs.
 pub(crate) const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
+/// How often, while requests wait that have a deadline, it is looked whether one has passed: no time-out is told later
+/// than that.
+pub(crate) const DEADLINE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Bytes taken from one socket in one read.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -67,6 +75,12 @@ pub(crate) const HELD_BACK_PERCENT: usize = 75;
 /// The part of a shard's memory that requests in flight and answers not yet sent may take; more
 /// are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
+
+/// Beyond both, this part of them is kept for requests of clients that have none in flight and of at most
+/// [`FIRST_REQUEST_BYTES_MAX`]: a driver that connects asks a few such, and takes a node that refuses them for dead.
+pub(crate) const FIRST_REQUEST_SHARE: u64 = 8;
+/// Bytes of such a request.
+pub(crate) const FIRST_REQUEST_BYTES_MAX: u32 = 4 << 10;
 
 /// So many bytes of a frame that is not whole yet may wait for the rest of it, however much is in flight.
 pub(crate) const PARTIAL_BYTES_FREE: usize = 1 << 10;
@@ -114,6 +128,8 @@ const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ANSWER_MEMORY_SHARE);
 // A row that may be stored can be read.
 const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ROW_MEMORY_SHARE);
 const _: () = assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_SHARE);
+const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
+const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! little ─► much: clients that wait for an answer are not read ─► full: OVERLOADED
-//!          from 3/4
+//!          from 3/4                                                    a small first request: from 9/8
 //! ```
 //!
 //! So a few clients that ask for much are slowed, and only as many as fill the rest with their first
@@ -14,7 +14,8 @@ use std::rc::Rc;
 
 use crate::answers::Answers;
 use crate::limits::{
-    HELD_BACK_PERCENT, PARTIAL_BYTES_FREE, REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX,
+    FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_SHARE, HELD_BACK_PERCENT, PARTIAL_BYTES_FREE,
+    REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX,
 };
 
 /// What a waiting request takes beside its bytes.
@@ -44,6 +45,21 @@ impl Load {
     pub(crate) fn admits(&self, body_bytes: u32) -> bool {
         let bytes = self.bytes() + held(body_bytes);
         self.requests < SHARD_REQUESTS_MAX && (bytes <= self.bytes_max || self.is_idle())
+    }
+
+    /// Whether a request of a client that has none in flight may wait: a small one may when others may not, so that
+    /// clients can connect, and ask how the node is.
+    #[inline]
+    pub(crate) fn admits_first(&self, body_bytes: u32) -> bool {
+        self.admits(body_bytes)
+            || body_bytes <= FIRST_REQUEST_BYTES_MAX && self.has_kept_place(body_bytes)
+    }
+
+    #[cold]
+    fn has_kept_place(&self, body_bytes: u32) -> bool {
+        let with_share = |most: u64| most + most / FIRST_REQUEST_SHARE;
+        (self.requests as u64) < with_share(SHARD_REQUESTS_MAX as u64)
+            && self.bytes() + held(body_bytes) <= with_share(self.bytes_max)
     }
 
     fn bytes(&self) -> u64 {
@@ -157,7 +173,15 @@ mod tests {
         assert!(parts.partial(16 << 20, 0) && parts.admits(1 << 19));
         let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
-        assert!(!many.admits(0));
+        assert!(!many.admits(0) && many.admits_first(0));
+        (0..SHARD_REQUESTS_MAX as u64 / FIRST_REQUEST_SHARE).for_each(|_| many.take(0));
+        assert!(!many.admits_first(0), "what is kept has an end, too");
+        let mut full = load_of(10 << 20);
+        full.take((1 << 20) - 1024);
+        assert!(!full.admits(0) && full.admits_first(FIRST_REQUEST_BYTES_MAX));
+        assert!(!full.admits_first(FIRST_REQUEST_BYTES_MAX + 1), "a large one waits its turn");
+        full.take((1 << 17) - 1024);
+        assert!(!full.admits_first(0));
     }
 
     #[test]

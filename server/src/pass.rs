@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_lite::future::or;
 use shard::Runtime;
 use shard::clock::Clock;
 use shard::groups::Group;
@@ -36,7 +37,9 @@ use shard::stalls::{Stalls, Work};
 use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
-use crate::limits::{ACCEPTS_PER_PASS, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT};
+use crate::limits::{
+    ACCEPTS_PER_PASS, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT,
+};
 use crate::listen::ShardListeners;
 use crate::load::Load;
 use crate::service::Service;
@@ -88,8 +91,9 @@ pub(crate) struct Pass<S> {
     load: Load,
     /// The listeners may have more than was accepted.
     accept_more: bool,
-    /// Time to look at time-outs.
-    housekeeping: Rc<Cell<bool>>,
+    ticks: Rc<Ticks>,
+    /// When connections were looked at.
+    housekept: Option<Instant>,
     scratch: Box<[u8]>,
     list: Vec<ConnectionId>,
 }
@@ -129,7 +133,8 @@ impl<S: Service> Pass<S> {
             connections_max,
             load: Load::new(memory_bytes, answers),
             accept_more: true,
-            housekeeping: Rc::default(),
+            ticks: Rc::default(),
+            housekept: None,
             scratch: vec![0; READ_BYTES].into(),
             list: Vec::new(),
         })
@@ -158,13 +163,12 @@ impl<S: Service> Pass<S> {
     }
 
     fn spawn_housekeeping(&self, runtime: &Runtime, wake: Arc<Notify>) {
-        let due = Rc::downgrade(&self.housekeeping);
+        let ticks = Rc::downgrade(&self.ticks);
         runtime.spawn(Group::Background, async move {
-            while let Some(due) = due.upgrade() {
-                due.set(true);
-                drop(due);
+            while let Some(ticks) = ticks.upgrade() {
+                ticks.is_due.set(true);
                 wake.notify();
-                sleep(HOUSEKEEPING_INTERVAL).await;
+                ticks.next().await;
             }
         });
     }
@@ -189,9 +193,10 @@ impl<S: Service> Pass<S> {
         busy |= self.service.turn();
         busy |= self.deliver();
         busy |= self.flush();
-        if self.housekeeping.take() {
-            self.run_housekeeping();
+        if self.ticks.is_due.take() {
+            self.tick(self.clock.monotonic());
         }
+        self.ticks.follow(self.service.first_deadline());
         busy || self.accept_more || self.connections.any_to_serve()
     }
 
@@ -352,16 +357,37 @@ impl<S: Service> Pass<S> {
         busy
     }
 
-    fn run_housekeeping(&mut self) {
+    /// Looks what has passed its deadline, and every [`HOUSEKEEPING_INTERVAL`] at the connections.
+    fn tick(&mut self, now: Instant) {
+        if self.service.first_deadline().is_some_and(|first| first <= now) {
+            self.service.look(now);
+        }
+        // A timer that fires a little early does not put it off by a whole interval.
+        let is_due = |last: Instant| {
+            now.saturating_duration_since(last) + DEADLINE_INTERVAL >= HOUSEKEEPING_INTERVAL
+        };
+        if self.housekept.is_none_or(is_due) {
+            self.housekept = Some(now);
+            self.run_housekeeping(now);
+        }
+    }
+
+    fn run_housekeeping(&mut self, now: Instant) {
         self.accept_more = true;
-        let now = self.clock.monotonic();
-        self.service.look(now);
         for id in self.connections.ids() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.expired(now, &self.load) {
+            if connection.look(now, &mut self.load) == Fate::Drop {
                 self.close(id);
-            } else {
-                connection.trim();
+                continue;
+            }
+            connection.trim();
+            let (has_unsent, has_more) = (connection.has_unsent(), connection.has_more(&self.load));
+            if has_unsent {
+                self.connections.flush(id);
+            }
+            // Others held it back, and do so no more.
+            if has_more {
+                self.connections.serve(id);
             }
         }
     }
@@ -405,6 +431,35 @@ impl<S: Service> Pass<S> {
             .ids()
             .into_iter()
             .all(|id| connections.get_mut(id).is_none_or(|connection| connection.is_quiet()))
+    }
+}
+
+/// When it is time to look what nothing tells of: every [`HOUSEKEEPING_INTERVAL`], and every [`DEADLINE_INTERVAL`]
+/// while something waits that has a deadline.
+#[derive(Default)]
+struct Ticks {
+    is_due: Cell<bool>,
+    waits: Cell<bool>,
+    /// Notified when something waits where nothing did.
+    began: Notify,
+}
+
+impl Ticks {
+    #[inline]
+    fn follow(&self, first_deadline: Option<Instant>) {
+        let waits = first_deadline.is_some();
+        if self.waits.replace(waits) != waits && waits {
+            self.began.notify();
+        }
+    }
+
+    async fn next(&self) {
+        if !self.waits.get() {
+            let quiet = async { sleep(HOUSEKEEPING_INTERVAL).await };
+            or(quiet, self.began.notified()).await;
+            return;
+        }
+        sleep(DEADLINE_INTERVAL).await;
     }
 }
 

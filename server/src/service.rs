@@ -53,8 +53,11 @@ pub(crate) trait Service {
     /// there was anything.
     fn turn(&self) -> bool;
 
-    /// Now and then: ends what waits and has passed its deadline at `now`.
+    /// Ends what waits and has passed its deadline at `now`.
     fn look(&self, now: Instant);
+
+    /// Before this nothing has passed its deadline; `None`: nothing waits that has one.
+    fn first_deadline(&self) -> Option<Instant>;
 
     /// Whether [`turn`](Service::turn) would find something. Looks and does not wait.
     fn has_work(&self) -> bool;

@@ -109,6 +109,7 @@ impl Executor {
                 self.frames.put_back(out);
                 let answer = (header.version, header.stream);
                 let name = (asker.peer(), number);
+                self.deadlines.add(pending.deadline);
                 let term = Registered::for_peer(&self.peer_terms, name, pending.deadline);
                 let to = Destination::Peer(asker);
                 let work = self.clone().finish_select(to, answer, pending, term);

@@ -258,9 +258,10 @@ impl Executor {
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let bound = self.bind_read(&SelectRun { run, plan, bindings: &bindings })?;
-        let registered = (peer, ask.number);
-        let registered =
-            Registered::for_peer(&self.peer_terms, registered, self.deadline_of(&bound));
+        let deadline = self.deadline_of(&bound);
+        self.deadlines.add(deadline);
+        let name = (peer, ask.number);
+        let registered = Registered::for_peer(&self.peer_terms, name, deadline);
         let bound = bound_of_part(bound, ask.tokens, ask.groups_max);
         let level = parameters.consistency;
         let select =

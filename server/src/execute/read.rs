@@ -193,6 +193,7 @@ impl Executor {
         let mut pending = self.pending(run, bound);
         pending.in_parts = self.in_parts(&call, run, &pending.bound).map(Box::new);
         let answer = (call.version, call.stream);
+        self.deadlines.add(pending.deadline);
         let term = Registered::for_client(&call.session, pending.deadline);
         let work = self.clone().finish_select(Destination::Client(call), answer, pending, term);
         if group != Group::Requests {

@@ -7,7 +7,7 @@
 //!
 //! Invariant: a term is registered from before its read begins until the read is over.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -35,8 +35,42 @@ impl PeerTerms {
     }
 
     /// Lets reads find out that their deadlines have passed.
-    pub(super) fn look(&self, now: Instant) {
-        self.0.borrow().values().for_each(|term| term.look(now));
+    pub(super) fn look(&self, deadlines: &Deadlines, now: Instant) {
+        self.0.borrow().values().for_each(|term| deadlines.look(term, now));
+    }
+}
+
+/// When the first of what waits on a core has to end, or earlier: what has ended meanwhile is found out when its
+/// deadline comes.
+#[derive(Default)]
+pub(super) struct Deadlines(Cell<Option<Instant>>);
+
+impl Deadlines {
+    /// Before this nothing is late.
+    #[inline]
+    pub(super) fn first(&self) -> Option<Instant> {
+        self.0.get()
+    }
+
+    /// Something waits, at most until then.
+    #[inline]
+    pub(super) fn add(&self, deadline: Instant) {
+        if self.0.get().is_none_or(|first| deadline < first) {
+            self.0.set(Some(deadline));
+        }
+    }
+
+    /// Everything that waits is going to be looked at, and added again.
+    pub(super) fn begin(&self) {
+        self.0.set(None);
+    }
+
+    /// Looks at a read that waits.
+    pub(super) fn look(&self, term: &Term, now: Instant) {
+        term.look(now);
+        if let Some(deadline) = term.deadline().filter(|deadline| *deadline > now) {
+            self.add(deadline);
+        }
     }
 }
 

@@ -153,6 +153,7 @@ impl Executor {
         let mut waiting = self.writes.waiting.borrow_mut();
         let timeout = timeout.unwrap_or(self.state.settings().timeouts.write);
         let deadline = self.state.monotonic() + timeout;
+        self.deadlines.add(deadline);
         let place = waiting.insert(WaitingWrite { call: Some(call), kind, warnings, deadline });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
         match self.shard.write(&record, Ticket::Caller(number)) {
@@ -178,8 +179,11 @@ impl Executor {
     /// Answers the writes that are not done at `now` and should be. Their entries stay until they are done.
     pub(super) fn answer_late_writes(&self, now: Instant) {
         for (_, write) in &mut *self.writes.waiting.borrow_mut() {
-            let call = if write.deadline <= now { write.call.take() } else { None };
-            let Some(call) = call else { continue };
+            if write.deadline > now {
+                self.deadlines.add(write.deadline);
+                continue;
+            }
+            let Some(call) = write.call.take() else { continue };
             self.replies.put(call.session.id, |out| {
                 let timed_out = ExecuteError::WriteTimedOut(write.kind);
                 timed_out.put(&call.envelope(), self.state.node(), out);

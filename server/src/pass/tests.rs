@@ -24,6 +24,8 @@ use crate::replies::Replies;
 use crate::service::Outcome;
 use crate::session::Stage;
 
+mod waiting;
+
 /// A query that takes the time of a whole pass.
 const SLOW: &str = "now slow";
 
@@ -35,6 +37,9 @@ struct Echo {
     open: Cell<usize>,
     /// Who sends nothing more.
     silent: RefCell<Vec<ConnectionId>>,
+    deadline: Cell<Option<Instant>>,
+    /// How often deadlines were looked at.
+    looked: Cell<usize>,
 }
 
 impl Service for Echo {
@@ -81,7 +86,13 @@ impl Service for Echo {
         Outcome::Answered
     }
 
-    fn look(&self, _: Instant) {}
+    fn look(&self, _: Instant) {
+        self.looked.set(self.looked.get() + 1);
+    }
+
+    fn first_deadline(&self) -> Option<Instant> {
+        self.deadline.get()
+    }
 
     fn turn(&self) -> bool {
         false
@@ -119,6 +130,8 @@ impl Server {
             held: RefCell::default(),
             open: Cell::new(0),
             silent: RefCell::default(),
+            deadline: Cell::default(),
+            looked: Cell::default(),
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
@@ -523,7 +536,8 @@ fn a_handshake_that_never_comes_is_ended() {
     let expired = |server: &mut Server| {
         let ids = server.pass.connections.ids();
         let expired = |id: &ConnectionId| {
-            server.pass.connections.get_mut(*id).unwrap().expired(now, &server.pass.load)
+            let Server { pass: Pass { connections, load, .. }, .. } = &mut *server;
+            connections.get_mut(*id).unwrap().look(now, load) == Fate::Drop
         };
         ids.into_iter().filter(expired).count()
     };

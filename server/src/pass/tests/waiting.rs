@@ -1,0 +1,147 @@
+//! What waits for a client, for others, or for a deadline: none of it for ever, and none of it keeps others out.
+
+use super::*;
+use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED};
+
+/// A frame of v4 that asks `text`.
+fn frame(stream: i16, text: &str) -> Vec<u8> {
+    let parameters = Parameters::plain(Consistency::One, Version::V4);
+    let mut bytes = Vec::new();
+    Request::Query(Query { text, parameters }).put(Version::V4, stream, Flags(0), &mut bytes);
+    bytes
+}
+
+/// Takes on as much as the core admits; how many requests that is.
+fn fill(server: &mut Server) -> usize {
+    let mut taken = 0;
+    while server.pass.load.admits(64 << 10) {
+        server.pass.load.take(64 << 10);
+        taken += 1;
+    }
+    taken
+}
+
+fn empty(server: &mut Server, taken: usize) {
+    (0..taken).for_each(|_| server.pass.load.release(64 << 10));
+}
+
+/// Half a frame took its part of the memory for requests for ever: enough of them, and nobody was served.
+#[test]
+fn a_frame_that_does_not_come_whole_loses_its_place() {
+    for timeout in [FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+        let slow = frame(7, &"now".repeat(100_000));
+        let (half, rest) = slow.split_at(slow.len() / 2);
+        client.raw(half);
+        server.run_until_idle();
+        let taken = if timeout == FRAME_TIMEOUT_PRESSED { fill(&mut server) } else { 0 };
+        let began = Instant::now();
+        for (after, said) in [(Duration::ZERO, 0), (timeout / 2, 0), (timeout, 1)] {
+            server.pass.run_housekeeping(began + after);
+            server.run_until_idle();
+            let answers = client.answers();
+            assert_eq!(answers.len(), said, "{after:?}");
+            let why = "7 Overloaded: Request not taken: its frame did not come whole within";
+            assert!(answers.iter().all(|answer| answer.starts_with(why)), "{answers:?}");
+        }
+        empty(&mut server, taken);
+        assert!(
+            server.pass.load.partial(0, 0) && server.pass.load.admits(6 << 20),
+            "it holds nothing"
+        );
+        client.raw(rest);
+        client.query(8, "now again");
+        server.run_until_idle();
+        assert_eq!(client.answers(), ["8 now again"], "the connection stays in step");
+        // Of this one it is not known whose it is.
+        client.raw(&frame(9, "now")[..5]);
+        server.run_until_idle();
+        server.pass.run_housekeeping(began);
+        server.pass.run_housekeeping(began + FRAME_TIMEOUT);
+        assert_eq!(client.answers(), ["closed"]);
+    }
+}
+
+#[test]
+fn a_frame_that_comes_slowly_behind_others_has_its_own_time() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    let began = Instant::now();
+    for turn in 0..4 {
+        let (first, next) = (frame(1, "now"), frame(2, "now"));
+        client.raw(&[&first[..], &next[..15]].concat());
+        server.run_until_idle();
+        server.pass.run_housekeeping(began + FRAME_TIMEOUT / 2 * turn);
+        client.raw(&next[15..]);
+        server.run_until_idle();
+        assert_eq!(client.answers(), ["1 now", "2 now"]);
+    }
+}
+
+/// It was looked at again with an answer of its own only.
+#[test]
+fn a_client_that_others_held_back_goes_on_when_they_are_done() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.query(1, "later");
+    server.run_until_idle();
+    let taken = fill(&mut server);
+    client.query(2, "now");
+    server.run_until_idle();
+    assert!(client.answers().is_empty(), "it waits for its answer, as the core has much to do");
+    empty(&mut server, taken);
+    server.pass.run_housekeeping(Instant::now());
+    server.run_until_idle();
+    assert_eq!(client.answers(), ["2 now"]);
+}
+
+/// OPTIONS, by which pools ask whether a node lives, was refused, and so were the first questions of a driver.
+#[test]
+fn a_driver_connects_to_a_core_that_is_full() {
+    let mut server = Server::start();
+    fill(&mut server);
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.send(1, &Request::Options);
+    client.query(2, "now: system.local");
+    client.query(3, "later");
+    server.run_until_idle();
+    assert_eq!(client.answers(), ["1 SUPPORTED", "2 now: system."], "the third is taken");
+    client.send(4, &Request::Options);
+    client.query(5, &"now".repeat(100_000));
+    server.run_until_idle();
+    assert_eq!(
+        client.answers(),
+        [""; 0],
+        "it has a request in flight: its turn comes with the answer"
+    );
+    server.let_go();
+    let answers = client.answers();
+    assert_eq!(answers[..2], ["3 later", "4 SUPPORTED"]);
+    assert!(answers[2].starts_with("5 Overloaded"), "a large one is refused: {answers:?}");
+}
+
+/// It was looked for every half second.
+#[test]
+fn a_deadline_is_looked_at_when_it_has_come() {
+    let mut server = Server::start();
+    let began = Instant::now();
+    server.pass.tick(began);
+    let (looks, deadline) = (Duration::from_millis, began + Duration::from_millis(30));
+    server.pass.service.deadline.set(Some(deadline));
+    for (after, looked) in [(10, 0), (29, 0), (30, 1), (40, 2)] {
+        server.pass.tick(began + looks(after));
+        assert_eq!(server.pass.service.looked.get(), looked, "{after} ms");
+    }
+    server.pass.service.deadline.set(None);
+    server.pass.tick(began + looks(50));
+    assert_eq!(server.pass.service.looked.get(), 2, "nothing waits");
+    server.pass.pass();
+    assert!(!server.pass.ticks.waits.get());
+    server.pass.service.deadline.set(Some(deadline));
+    server.pass.pass();
+    assert!(
+        server.pass.ticks.waits.get() && server.pass.ticks.began.take(),
+        "ticks come sooner now"
+    );
+}
