@@ -21,8 +21,8 @@ use std::net::TcpListener;
 use crate::repository::{Repository, TextFile};
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome};
 
-/// The port that a server takes when nothing is said.
-const CQL_PORT: u16 = 9042;
+/// The ports that a server takes when nothing is said: for CQL, and for drivers that choose the shard.
+const PORTS: [u16; 2] = [9042, 19042];
 /// Programs that only measure: the checks ask for their flags alone, and build them without optimization.
 pub(crate) const MEASURING: [&str; 2] = ["cost", "compare"];
 /// How long a freshly built server may take to be ready, the build included.
@@ -67,8 +67,9 @@ pub(crate) fn check(repository: &Repository, document: &TextFile, log: &Log) -> 
         return Ok(Done::Passed(1));
     }
     if blocks.iter().any(|block| block.mark == "serve") {
-        if TcpListener::bind(("127.0.0.1", CQL_PORT)).is_err() {
-            return Ok(Done::Skipped(format!("port {CQL_PORT} is in use")));
+        let in_use = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_err();
+        if let Some(port) = PORTS.into_iter().find(in_use) {
+            return Ok(Done::Skipped(format!("port {port} is in use")));
         }
         if repository.root().join("messina-data").exists() {
             return Ok(Done::Skipped("./messina-data exists: it is somebody's".to_owned()));
