@@ -22,7 +22,7 @@ use crate::limits::{FILES_RESERVE, FREE_BYTES_MIN};
 use crate::os;
 
 /// Makes all checks before the start; an error says what to do about it.
-pub(crate) fn run(config: &Config, warnings: &mut Vec<String>) -> Result<(), String> {
+pub(crate) fn run(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), String> {
     drop(lock_data_dir(&config.data_dir)?);
     check_direct_io(&config.data_dir)?;
     check_free_space(&config.data_dir)?;
@@ -156,7 +156,7 @@ fn check_memlock(shards: usize) -> Result<(), String> {
     ))
 }
 
-fn check_open_files(config: &Config, warnings: &mut Vec<String>) -> Result<(), String> {
+fn check_open_files(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), String> {
     let limit = os::raise_open_files()
         .map_err(|error| format!("cannot raise the limit of open files: {error}"))?;
     let wanted = config.connections_max as u64 + FILES_RESERVE;
@@ -166,14 +166,22 @@ fn check_open_files(config: &Config, warnings: &mut Vec<String>) -> Result<(), S
              {wanted}"
         ));
     }
-    if limit < wanted {
+    let most = connections_within(limit);
+    if config.connections_max > most {
         warnings.push(format!(
-            "only {limit} files may be open, {wanted} would serve {} connections: LimitNOFILE= in \
-             the service, or ulimit -n",
+            "only {limit} files may be open, so that {most} connections are served and not {}: \
+             LimitNOFILE={wanted} in the service, or ulimit -n {wanted}",
             config.connections_max
         ));
+        config.connections_max = most;
     }
     Ok(())
+}
+
+/// How many connections leave descriptors for files: all but [`FILES_RESERVE`], or half of few.
+fn connections_within(limit: u64) -> usize {
+    let most = limit - FILES_RESERVE.min(limit / 2);
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 /// Our own listeners share their ports on purpose, so another server's would go unnoticed.
@@ -226,6 +234,14 @@ mod tests {
             assert!(refusal.contains("O_DIRECT"), "{refusal}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// With a low limit clients could take all descriptors: the log found none, and the node died.
+    #[test]
+    fn connections_leave_descriptors_for_files() {
+        assert_eq!(connections_within(1024), 512);
+        assert_eq!(connections_within(8192), 4096);
+        assert_eq!(connections_within(1 << 20), (1 << 20) - 4096);
     }
 
     #[test]

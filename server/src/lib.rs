@@ -63,8 +63,8 @@ fn abort_on_panic() {
 }
 
 fn start() -> Result<(), String> {
-    let config::Loaded { config, mut warnings } = config::load()?;
-    checks::run(&config, &mut warnings)?;
+    let config::Loaded { mut config, mut warnings } = config::load()?;
+    checks::run(&mut config, &mut warnings)?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
