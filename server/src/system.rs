@@ -14,9 +14,11 @@ mod node;
 mod schema_rows;
 mod tables;
 mod value;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 pub(crate) use base::base_schema;
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
@@ -24,7 +26,8 @@ use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 use shard::stalls::Stall;
 pub(crate) use tables::{Needs, VirtualTable, virtual_table};
-pub(crate) use value::{Row, Value, put_row};
+pub(crate) use value::{ALWAYS, Row, Value, put_row};
+pub(crate) use wanted::{Pages, Wanted};
 
 use crate::session::Session;
 
@@ -74,6 +77,7 @@ pub(crate) struct PreparedInfo {
 
 /// Everything computed tables are made of.
 pub(crate) struct NodeFacts<'f> {
+    pub(crate) wanted: Wanted<'f>,
     pub(crate) node: &'f Node,
     pub(crate) schema: &'f Schema,
     pub(crate) settings: &'f [(String, String)],
@@ -94,13 +98,25 @@ impl NodeFacts<'_> {
         }
     }
 
-    /// The record of mutations that makes up a virtual table.
-    pub(crate) fn record(&self, table: &Table, known: &VirtualTable) -> Vec<u8> {
-        let mut record = Vec::new();
-        for row in (known.rows)(self) {
-            value::put_row(table, &row, &value::ALWAYS, &mut record);
+    /// The tables of `system_schema` that are wanted: keyspaces in the order of tokens, tables in that of names.
+    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let wanted = |table: &&Arc<Table>| self.wanted.object(&table.keyspace, &table.name);
+        let tables = schema_rows::stored(self.schema).flat_map(|keyspace| keyspace.tables.values());
+        tables.filter(wanted)
+    }
+
+    /// What `rows` makes of the tables that are wanted, until a page is full.
+    fn of_tables(&self, mut rows: impl FnMut(&Table, &mut Vec<Row>)) -> Vec<Row> {
+        let (mut out, mut first) = (Vec::new(), None);
+        for table in self.tables() {
+            rows(table, &mut out);
+            // Earlier pages may have shown some of the first table's.
+            let first = *first.get_or_insert(out.len());
+            if self.wanted.rows_max().is_some_and(|most| out.len() - first >= most) {
+                break;
+            }
         }
-        record
+        out
     }
 
     fn settings(&self) -> Vec<Row> {
@@ -161,7 +177,8 @@ impl NodeFacts<'_> {
         let mut tokens: Vec<i64> = Node::tokens().map(|token| token.0).collect();
         tokens.push(tokens[0]);
         let mut rows = Vec::new();
-        for (table, size) in self.sized_tables() {
+        let wanted = |table: &Table| self.wanted.object(&table.keyspace, &table.name);
+        for (table, size) in self.sized_tables().filter(|(table, _)| wanted(table)) {
             let share = |n: u64| i64::try_from(n / (tokens.len() as u64 - 1)).unwrap_or(i64::MAX);
             let mean = i64::try_from(size.bytes / size.partitions.max(1)).unwrap_or(i64::MAX);
             for ends in tokens.windows(2) {

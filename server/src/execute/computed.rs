@@ -2,47 +2,65 @@
 
 use std::rc::Rc;
 
+use cql::plan::BoundRead;
 use model::schema::Table;
+use shard::Group;
 
 use super::Executor;
 use super::peers::{Answer, Ask};
 use super::statement::ServerStatement;
 use crate::prepared::StatementId;
-use crate::system::{Needs, NodeFacts, PreparedInfo, VirtualTable, virtual_table};
+use crate::system::{
+    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Row, VirtualTable, Wanted, put_row,
+    virtual_table,
+};
+
+/// So many rows are computed within a pass; more of them by a task that lets others run.
+const ROWS_AT_ONCE: usize = 64;
 
 impl Executor {
-    /// The rows of a virtual table, if this core knows them alone.
-    pub(super) fn computed_now(&self, table: &Table) -> Option<Vec<u8>> {
-        let known = virtual_table(table);
-        let alone = known.is_none_or(|known| known.needs == Needs::Nothing);
-        alone.then(|| self.record_of(table, known, Vec::new()))
+    /// The rows of a virtual table that a read can show, if they are few and this core knows them alone.
+    pub(super) fn computed_now(&self, table: &Table, bound: &BoundRead) -> Option<Vec<u8>> {
+        let Some(known) = virtual_table(table) else { return Some(Vec::new()) };
+        if known.needs != Needs::Nothing {
+            return None;
+        }
+        let rows = self.rows_of(known, bound, Vec::new());
+        let mut record = Vec::new();
+        (rows.len() <= ROWS_AT_ONCE).then(|| {
+            rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
+            record
+        })
     }
 
-    /// The rows of a virtual table, with what other cores know.
-    pub(super) async fn computed(&self, table: &Table) -> Vec<u8> {
-        let known = virtual_table(table);
-        let answers = match known.map_or(Needs::Nothing, |known| known.needs) {
+    /// The rows of a virtual table that a read can show, with what other cores know.
+    pub(super) async fn computed(&self, table: &Table, bound: &BoundRead) -> Vec<u8> {
+        let mut record = Vec::new();
+        let Some(known) = virtual_table(table) else { return record };
+        let answers = match known.needs {
             Needs::Nothing => Vec::new(),
             Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
-        self.record_of(table, known, answers)
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        for rows in self.rows_of(known, bound, answers).chunks(ROWS_AT_ONCE) {
+            rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
+            yielder.turn().await;
+        }
+        record
     }
 
-    fn record_of(
-        &self,
-        table: &Table,
-        known: Option<&VirtualTable>,
-        answers: Vec<Answer>,
-    ) -> Vec<u8> {
-        let Some(known) = known else { return Vec::new() };
+    fn rows_of(&self, known: &VirtualTable, bound: &BoundRead, answers: Vec<Answer>) -> Vec<Row> {
+        let Some(command) = &bound.command else { return Vec::new() };
         let prepared = self.state.prepared().borrow();
         let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
             let keyspace = statement.keyspace.clone();
             PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
         };
+        let pages = if bound.reads_all { Pages::All } else { Pages::One };
         let mut facts = NodeFacts {
+            wanted: Wanted::of(command, pages),
             node: self.state.node(),
             schema: &self.shard.schema(),
             settings: &self.state.settings().all,
@@ -61,6 +79,6 @@ impl Executor {
                 }
             }
         }
-        facts.record(table, known)
+        (known.rows)(&facts)
     }
 }

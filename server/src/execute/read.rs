@@ -333,7 +333,7 @@ impl Executor {
         let end = match &bound.command {
             None => ReadEnd::default(),
             Some(command) if system::is_computed(&plan.table.keyspace) => {
-                let Some(record) = self.computed_now(&plan.table) else {
+                let Some(record) = self.computed_now(&plan.table, bound) else {
                     return Err(refused(Error::WouldBlock));
                 };
                 read_record(&plan.table, &record, command, &mut sink).map_err(refused)?
@@ -433,7 +433,7 @@ impl Executor {
         let Some(command) = &bound.command else { return Ok(given) };
         let mut command = command.clone();
         let computed = match system::is_computed(&plan.table.keyspace) {
-            true => Some(self.computed(&plan.table).await),
+            true => Some(self.computed(&plan.table, bound).await),
             false => None,
         };
         loop {

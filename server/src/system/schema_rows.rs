@@ -6,15 +6,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::Token;
 use model::options::{self, TableOptions};
-use model::schema::{Column, ColumnKind, Keyspace, Schema, Table};
+use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Schema, Table};
 
-use super::is_virtual;
 use super::value::{Row, Value};
+use super::{NodeFacts, is_virtual};
 
-/// The keyspaces that `system_schema` lists.
-fn stored(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
-    schema.keyspaces().filter(|keyspace| !is_virtual(&keyspace.name))
+/// The keyspaces that `system_schema` lists, in the order of their tokens.
+pub(super) fn stored(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
+    let listed = schema.keyspaces().filter(|keyspace| !is_virtual(&keyspace.name));
+    let mut listed: Vec<&Arc<Keyspace>> = listed.collect();
+    listed.sort_by_key(|keyspace| (Token::of_key(keyspace.name.as_bytes()), &keyspace.name));
+    listed.into_iter()
 }
 
 /// Rows of `system_schema.keyspaces`.
@@ -30,8 +34,8 @@ pub(super) fn keyspaces(schema: &Schema) -> Vec<Row> {
 }
 
 /// Rows of `system_schema.tables`.
-pub(super) fn tables(schema: &Schema) -> Vec<Row> {
-    stored(schema).flat_map(|keyspace| keyspace.tables.values()).map(|t| table(t)).collect()
+pub(super) fn tables(facts: &NodeFacts<'_>) -> Vec<Row> {
+    facts.of_tables(|of, rows| rows.push(table(of)))
 }
 
 fn table(table: &Table) -> Row {
@@ -99,9 +103,8 @@ fn option(value: options::Value<'_>) -> Value {
 }
 
 /// Rows of `system_schema.columns`.
-pub(super) fn columns(schema: &Schema) -> Vec<Row> {
-    let tables = stored(schema).flat_map(|keyspace| keyspace.tables.values());
-    tables.flat_map(|table| table.columns().iter().map(|c| column(table, c))).collect()
+pub(super) fn columns(facts: &NodeFacts<'_>) -> Vec<Row> {
+    facts.of_tables(|of, rows| rows.extend(of.columns().iter().map(|c| column(of, c))))
 }
 
 fn kind(kind: ColumnKind) -> Value {
@@ -136,26 +139,25 @@ fn column(table: &Table, column: &Column) -> Row {
 }
 
 /// Rows of `system_schema.dropped_columns`.
-pub(super) fn dropped_columns(schema: &Schema) -> Vec<Row> {
-    let tables = stored(schema).flat_map(|keyspace| keyspace.tables.values());
-    let rows = tables.flat_map(|table| {
-        table.dropped.iter().map(|dropped| {
-            vec![
-                ("keyspace_name", Value::text(&table.keyspace)),
-                ("table_name", Value::text(&table.name)),
-                ("column_name", Value::text(&dropped.column.name)),
-                ("dropped_time", Value::Timestamp(dropped.dropped_at / 1000)),
-                ("kind", kind(dropped.column.kind)),
-                ("type", Value::text(dropped.column.ty.to_string())),
-            ]
-        })
-    });
-    rows.collect()
+pub(super) fn dropped_columns(facts: &NodeFacts<'_>) -> Vec<Row> {
+    facts.of_tables(|of, rows| rows.extend(of.dropped.iter().map(|dropped| gone(of, dropped))))
+}
+
+fn gone(table: &Table, dropped: &DroppedColumn) -> Row {
+    vec![
+        ("keyspace_name", Value::text(&table.keyspace)),
+        ("table_name", Value::text(&table.name)),
+        ("column_name", Value::text(&dropped.column.name)),
+        ("dropped_time", Value::Timestamp(dropped.dropped_at / 1000)),
+        ("kind", kind(dropped.column.kind)),
+        ("type", Value::text(dropped.column.ty.to_string())),
+    ]
 }
 
 /// Rows of `system_schema.types`.
-pub(super) fn types(schema: &Schema) -> Vec<Row> {
-    let types = stored(schema).flat_map(|keyspace| keyspace.types.values());
+pub(super) fn types(facts: &NodeFacts<'_>) -> Vec<Row> {
+    let types = stored(facts.schema).flat_map(|keyspace| keyspace.types.values());
+    let types = types.filter(|ty| facts.wanted.object(&ty.keyspace, &ty.name));
     let row = |ty: &Arc<model::types::UserType>| {
         let (names, types) =
             ty.fields.iter().map(|(name, ty)| (name.clone(), ty.to_string())).unzip();
