@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(crate) use base::base_schema;
+use engine::io::{ClassCounts, IoClass};
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
@@ -84,6 +85,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) clients: Vec<Client>,
     pub(crate) prepared: Vec<PreparedInfo>,
     pub(crate) sizes: BTreeMap<TableId, TableSize>,
+    /// The number of each core, and its requests to the disk, by class.
+    pub(crate) disk_requests: Vec<(i32, [ClassCounts; IoClass::ALL.len()])>,
     /// The number of each core, and its long steps.
     pub(crate) stalls: Vec<(i32, Vec<Stall>)>,
 }
@@ -140,6 +143,27 @@ impl NodeFacts<'_> {
             ]
         };
         self.sized_tables().map(row).collect()
+    }
+
+    /// One row for each class of requests of a core.
+    fn disk_requests(&self) -> Vec<Row> {
+        let bigint = |n: u64| Value::Bigint(i64::try_from(n).unwrap_or(i64::MAX));
+        let row = |shard: i32, class: IoClass, counts: &ClassCounts| {
+            vec![
+                ("shard", Value::Int(shard)),
+                ("class", Value::text(class.name())),
+                ("requests", bigint(counts.requests)),
+                ("bytes", bigint(counts.bytes)),
+                ("waited", bigint(counts.waited)),
+                ("jobs_before", bigint(counts.jobs_before)),
+                ("jobs_before_max", bigint(counts.jobs_before_max)),
+            ]
+        };
+        let of_core = |(shard, counts): &(i32, [ClassCounts; IoClass::ALL.len()])| {
+            let classes = IoClass::ALL.into_iter().zip(counts);
+            classes.map(|(class, counts)| row(*shard, class, counts)).collect::<Vec<Row>>()
+        };
+        self.disk_requests.iter().flat_map(of_core).collect()
     }
 
     /// One row for each kind of work that took long on a core.

@@ -41,6 +41,7 @@ impl Executor {
             Needs::Nothing => Vec::new(),
             Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
+            Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
         let yielder = self.shard.runtime().yielder(Group::Background);
@@ -67,12 +68,14 @@ impl Executor {
             clients: Vec::new(),
             prepared: prepared.iter().map(info).collect(),
             sizes: Default::default(),
+            disk_requests: Vec::new(),
             stalls: Vec::new(),
         };
         for answer in answers {
             match answer {
                 Answer::Clients(of_core) => facts.clients.extend(of_core),
                 Answer::Sizes(of_core) => facts.add_sizes(of_core),
+                Answer::DiskRequests(shard, counts) => facts.disk_requests.push((shard, *counts)),
                 Answer::Stalls(shard, stalls) => facts.stalls.push((shard, stalls)),
                 Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
                     unreachable!("only facts are asked for")

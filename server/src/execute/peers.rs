@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use cql::ddl;
 use cql::frame::response::Event;
+use engine::io::{ClassCounts, IoClass};
 use model::TableId;
 use shard::stalls::Stall;
 use shard::{Asker, Protocol};
@@ -21,6 +22,8 @@ pub(crate) enum Ask {
     Clients,
     /// How large are the tables?
     Sizes,
+    /// What was asked of the disk?
+    DiskRequests,
     /// Which steps took long?
     Stalls,
     /// Compile and keep this statement.
@@ -60,6 +63,8 @@ pub(crate) enum Answer {
     Clients(Vec<Client>),
     /// The size of each table on this core.
     Sizes(Vec<(TableId, TableSize)>),
+    /// The number of this core, and its requests to the disk, by class.
+    DiskRequests(i32, Box<[ClassCounts; IoClass::ALL.len()]>),
     /// The number of this core, and its long steps.
     Stalls(i32, Vec<Stall>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
@@ -114,6 +119,10 @@ impl Executor {
                 Answer::Clients(sessions.values().map(|s| Client::of(s, me)).collect())
             }
             Ask::Sizes => Answer::Sizes(self.sizes()),
+            Ask::DiskRequests => {
+                let counts = self.shard.engine().disk().counts();
+                Answer::DiskRequests(self.shard.me().index() as i32, Box::new(counts))
+            }
             Ask::Stalls => {
                 let stalls = self.shard.runtime().stalls().all();
                 Answer::Stalls(self.shard.me().index() as i32, stalls)

@@ -382,6 +382,30 @@ fn virtual_tables_gather_what_all_cores_know() {
     assert_eq!(bench.query("SELECT key FROM system.local"), "local");
 }
 
+/// What a shard asks of its disk is counted by class: a commit is one of them, and finds one request of a job before it
+/// at most.
+#[test]
+fn requests_to_the_disk_are_a_table() {
+    let mut bench = Bench::new(2);
+    let counts = |class: &str| {
+        format!(
+            "SELECT requests, jobs_before_max FROM system_views.disk_requests WHERE shard = 0 AND class = '{class}'"
+        )
+    };
+    let commits = |bench: &mut Bench| {
+        let row = bench.query(&counts("commit"));
+        let (requests, jobs) = row.split_once(' ').expect("two columns");
+        assert!(["0", "1"].contains(&jobs), "{jobs} requests of jobs before a commit");
+        requests.parse::<u64>().expect("a number")
+    };
+    let before = commits(&mut bench);
+    for k in 0..8 {
+        bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1)"));
+    }
+    assert!(commits(&mut bench) > before, "one of eight keys is of the first shard");
+    assert_eq!(bench.query(&counts("compaction")), "0 0");
+}
+
 /// What took long on any core is seen from each, by name.
 #[test]
 fn long_steps_of_all_cores_are_a_table() {

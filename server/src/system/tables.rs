@@ -16,6 +16,8 @@ pub(crate) enum Needs {
     Clients,
     /// The sizes of the tables on every core.
     Sizes,
+    /// The requests to the disk of every core.
+    DiskRequests,
     /// The long steps of every core.
     Stalls,
 }
@@ -40,7 +42,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 18] = [
+const TABLES: [VirtualTable; 19] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
     table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
@@ -53,6 +55,7 @@ const TABLES: [VirtualTable; 18] = [
     table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
+    table("system_views", "disk_requests", Needs::DiskRequests, |f| f.disk_requests()),
     table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
     table("system_views", "settings", Needs::Nothing, |f| f.settings()),
     table("system_views", "stalls", Needs::Stalls, |f| f.stalls()),
