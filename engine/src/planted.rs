@@ -27,7 +27,7 @@ pub enum Bug {
     RetrySync,
     /// What can be read after a kill is taken for durable.
     TrustReadable,
-    /// A file that finds no descriptor is an error, and nobody waits for one.
+    /// A file that finds no descriptor is an error: no open waits for one.
     NoDescriptorFails,
     /// A record is readable before it is durable.
     ApplyEarly,

@@ -13,7 +13,7 @@ pub enum IoClass {
     Read,
     /// Memtables to sstables, and segments of the log that are made: memory and log space wait for it.
     Flush,
-    /// Merging sstables.
+    /// The merging of sstables.
     Compaction,
     /// What a walk through many blocks will come to.
     Ahead,

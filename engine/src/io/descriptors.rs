@@ -1,4 +1,4 @@
-//! When the process has no descriptor left for a file: whoever opens one waits until another is closed.
+//! When the process has no descriptor left for a file: an open waits until another file is closed.
 //!
 //! ```text
 //! open ─► EMFILE, ENFILE ─► a pause ─► open …       for what writes, as long as it takes
@@ -15,7 +15,7 @@ use super::Disk;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 
-/// How long whoever opens a file waits before the next attempt.
+/// How long an open waits before its next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 /// So often one who only reads attempts it.
 const ATTEMPTS_OF_READS: u32 = 250;
@@ -51,7 +51,7 @@ impl Disk {
             match self {
                 Disk::Dma(disk) => disk.sleep(PAUSE).await,
                 Disk::Sim(disk) => disk.sleep().await,
-                // A tool only reads: it tries as often, and waits for nobody.
+                // A tool only reads: it tries as often, and does not wait.
                 Disk::Plain(_) => {}
             }
         }

@@ -51,7 +51,7 @@ impl Default for InFlightLimits {
 pub struct ClassCounts {
     /// Requests that began.
     pub requests: u64,
-    /// Their bytes.
+    /// How many bytes these have.
     pub bytes: u64,
     /// Of those requests, the ones that waited for their turn.
     pub waited: u64,

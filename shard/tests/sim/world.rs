@@ -250,7 +250,7 @@ impl World {
             // A block of the log that lands elsewhere is missing at the end of the log, where a write that was cut
             // short looks the same; sstables are read back before anything depends on them.
             19 => (faults.misdirect_one_in, faults.misdirect_under) = (3, "tables/"),
-            // Clients have taken all descriptors: whoever opens a file waits, and nothing fails.
+            // Clients have taken all descriptors: an open waits, and nothing fails.
             20 => (faults.no_descriptor_one_in, faults.crash_at_op) = (2, Some(at)),
             _ => {}
         }

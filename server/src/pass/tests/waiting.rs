@@ -25,7 +25,7 @@ fn empty(server: &mut Server, taken: usize) {
     (0..taken).for_each(|_| server.pass.load.release(64 << 10));
 }
 
-/// Half a frame took its part of the memory for requests for ever: enough of them, and nobody was served.
+/// Half a frame took its part of the memory for requests for ever: enough of them, and no client was served.
 #[test]
 fn a_frame_that_does_not_come_whole_loses_its_place() {
     for timeout in [FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED] {
