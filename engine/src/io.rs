@@ -105,6 +105,15 @@ impl Disk {
         DmaDisk::at(root).await.map(Disk::Dma)
     }
 
+    /// How many sstables a shard keeps open on this disk.
+    pub fn files_max(&self) -> usize {
+        match self {
+            Disk::Dma(d) => d.files_max.get(),
+            Disk::Sim(d) => d.files_max(),
+            Disk::Plain(_) => usize::MAX,
+        }
+    }
+
     /// Creates a file for reading and writing. One that exists already is an error (`EEXIST`).
     pub async fn create(&self, path: &RelPath) -> Result<File> {
         self.with_descriptor(Patience::Endless, async || match self {

@@ -19,6 +19,7 @@ use crate::io::RelPath;
 use crate::layout;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
+use crate::sstable::SstableId;
 use crate::table::{Table, View};
 
 impl Engine {
@@ -159,6 +160,10 @@ impl Engine {
             let is_named = self.manifest.state().views.values().any(named);
             let path = layout::sstable_path(entry.table, entry.sstable);
             if is_named {
+                continue;
+            }
+            // Who still reads it goes on reading. If that cannot be, it goes at the next start.
+            if self.cache.handles().keep(SstableId(entry.sstable)).await.is_err() {
                 continue;
             }
             match self.disk.unlink(&path).await {

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::config::quantity::Bytes;
-use crate::limits::{FILES_RESERVE, FREE_BYTES_MIN};
+use crate::limits::{DESCRIPTORS_MIN, DESCRIPTORS_PER_CONNECTION, FREE_BYTES_MIN};
 use crate::os;
 
 /// Makes all checks before the start; an error says what to do about it.
@@ -159,8 +159,8 @@ fn check_memlock(shards: usize) -> Result<(), String> {
 fn check_open_files(config: &mut Config, warnings: &mut Vec<String>) -> Result<(), String> {
     let limit = os::raise_open_files()
         .map_err(|error| format!("cannot raise the limit of open files: {error}"))?;
-    let wanted = config.connections_max as u64 + FILES_RESERVE;
-    if limit < FILES_RESERVE / 4 {
+    let wanted = config.connections_max as u64 * DESCRIPTORS_PER_CONNECTION;
+    if limit < DESCRIPTORS_MIN {
         return Err(format!(
             "only {limit} files may be open. LimitNOFILE={wanted} in the service, or ulimit -n \
              {wanted}"
@@ -178,10 +178,9 @@ fn check_open_files(config: &mut Config, warnings: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// How many connections leave descriptors for files: all but [`FILES_RESERVE`], or half of few.
+/// How many connections leave descriptors for files.
 fn connections_within(limit: u64) -> usize {
-    let most = limit - FILES_RESERVE.min(limit / 2);
-    usize::try_from(most).unwrap_or(usize::MAX)
+    usize::try_from(limit / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)
 }
 
 /// Our own listeners share their ports on purpose, so another server's would go unnoticed.
@@ -240,8 +239,7 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_for_files() {
         assert_eq!(connections_within(1024), 512);
-        assert_eq!(connections_within(8192), 4096);
-        assert_eq!(connections_within(1 << 20), (1 << 20) - 4096);
+        assert_eq!(connections_within(1 << 20), 1 << 19);
     }
 
     #[test]

@@ -19,8 +19,11 @@ pub(crate) const FREE_BYTES_MIN: u64 = 256 << 20;
 
 /// Connections over all shards.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
-/// Descriptors kept for files: the disk must never see "too many open files".
-pub(crate) const FILES_RESERVE: u64 = 4096;
+/// Connections take at most every second descriptor: the others are for files, most of them for sstables
+/// (`shard::limits::sstables_open_max`).
+pub(crate) const DESCRIPTORS_PER_CONNECTION: u64 = 2;
+/// Without so many descriptors the server does not start.
+pub(crate) const DESCRIPTORS_MIN: u64 = 1024;
 
 /// Connections that wait to be accepted.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;

@@ -103,6 +103,22 @@ pub const REAP_INTERVAL_QUIET: Duration = Duration::from_micros(500);
 /// How long a core sleeps at most while the kernel, short of memory, has not taken all its operations on files.
 pub const RING_RETRY: Duration = Duration::from_millis(1);
 
+/// Of so many descriptors that the process may have ...
+pub const DESCRIPTORS_OF: u64 = 8;
+/// ... so many are for sstables, the shards' together. Half are for connections, the rest for logs, manifests, and files
+/// that are being written.
+pub const DESCRIPTORS_OF_SSTABLES: u64 = 3;
+/// A shard keeps at least so many sstables open.
+pub const SSTABLES_OPEN_MIN: u64 = 16;
+
+/// How many sstables each of some shards keeps open, if the process may have so many descriptors.
+pub const fn sstables_open_max(descriptors: u64, shards: usize) -> usize {
+    let share = descriptors / DESCRIPTORS_OF * DESCRIPTORS_OF_SSTABLES / shards as u64;
+    if share > SSTABLES_OPEN_MIN { share as usize } else { SSTABLES_OPEN_MIN as usize }
+}
+
+const _: () = assert!(sstables_open_max(1024, 2) == 192);
+
 /// Entries of a core's rings.
 pub const RING_DEPTH: usize = 512;
 /// What the rings of one executor must be able to lock in memory.

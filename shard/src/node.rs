@@ -28,9 +28,10 @@ use crate::boot::{Booted, Home, boot, open_engine, random_seed};
 use crate::clock::{Clock, Clocks};
 use crate::groups::Group;
 use crate::idle::Idle;
-use crate::limits::JOB_WAIT;
+use crate::limits::{JOB_WAIT, sstables_open_max};
 use crate::mailbox::{Bell, Port, mesh, ring_slots};
 use crate::notify::Notify;
+use crate::os::cpus;
 use crate::os::epoll::Poller;
 use crate::owner::{ShardId, Sharder};
 use crate::peers::Mail;
@@ -220,6 +221,9 @@ impl<P: Protocol> Core<P> {
         let Core { runtime, port, booted, shared } = self;
         let (config, me) = (&shared.config, port.outbox.me());
         let disk = Disk::at(&config.data_dir).await?;
+        if let (Disk::Dma(disk), Ok(descriptors)) = (&disk, cpus::descriptors()) {
+            disk.set_files_max(sstables_open_max(descriptors, config.shards));
+        }
         let (booted, home, schema_log) = match booted {
             Some(booted) => (booted, None, None),
             None => {

@@ -25,7 +25,7 @@ use super::entries::{Entries, Kept, Queue};
 use super::ghosts::Ghosts;
 use crate::limits::{BLOCKS_LEFT_PART, CACHED_BLOCK_BYTES_MAX, INDEX_PART_OF_BLOCKS};
 use crate::planted::{Bug, planted};
-use crate::sstable::Opener;
+use crate::sstable::{Handles, Opener};
 
 /// The small queue has this part of the budget.
 const SMALL_PART: u64 = 10;
@@ -63,6 +63,7 @@ pub struct CacheCounts {
 pub struct BlockCache {
     queues: RefCell<Queues>,
     opener: RefCell<Opener>,
+    handles: Rc<Handles>,
     files: Cell<u32>,
     budget_bytes: u64,
     index_bytes: Cell<u64>,
@@ -99,9 +100,9 @@ impl BlockCache {
             #[cfg(test)]
             steps: 0,
         };
-        let opener = RefCell::default();
+        let (opener, handles) = Default::default();
         let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
-        Rc::new(BlockCache { queues, opener, files, budget_bytes, index_bytes })
+        Rc::new(BlockCache { queues, opener, handles, files, budget_bytes, index_bytes })
     }
 
     /// Hits and misses since the start, and the bytes held now.
@@ -154,6 +155,11 @@ impl BlockCache {
     /// What opens the frames of all files here: its memory is used again.
     pub(crate) fn opener(&self) -> RefMut<'_, Opener> {
         self.opener.borrow_mut()
+    }
+
+    /// The descriptors of the files whose blocks are kept here.
+    pub(crate) fn handles(&self) -> &Rc<Handles> {
+        &self.handles
     }
 
     /// The block, if it is here.

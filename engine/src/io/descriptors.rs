@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// So often one who only reads attempts it.
 const ATTEMPTS_OF_READS: u32 = 250;
 
-/// For how long somebody who opens a file waits for a descriptor.
+/// For how long a task that opens a file waits for a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     /// Until there is one: an error would end the trust in a log or manifest.

@@ -64,6 +64,7 @@ impl Drop for Counted {
 #[derive(Debug, Clone)]
 pub struct DmaDisk {
     root: Rc<Path>,
+    pub(super) files_max: Rc<Cell<usize>>,
 }
 
 /// A real open file.
@@ -96,7 +97,7 @@ impl DmaDisk {
     /// bytes in it, made here. Reading it back also proves that the directory takes direct I/O.
     pub(super) async fn at(root: &Path) -> Result<DmaDisk> {
         assert!(root.is_absolute(), "a relative root would move with the working directory");
-        let disk = DmaDisk { root: root.into() };
+        let disk = DmaDisk { root: root.into(), files_max: Rc::new(Cell::new(usize::MAX)) };
         let path = RelPath::root().join(&format!("probe-{}", glommio::executor().id()));
         let probed = disk.blocking("write", &path, |full| {
             let mut options = std::fs::OpenOptions::new();
@@ -136,6 +137,11 @@ impl DmaDisk {
         drop(read);
         file.close().await?;
         Ok(self)
+    }
+
+    /// Keeps so many sstables open from now on.
+    pub fn set_files_max(&self, files_max: usize) {
+        self.files_max.set(files_max);
     }
 
     fn full(&self, path: &RelPath) -> PathBuf {

@@ -121,6 +121,15 @@ impl SimDisk {
         };
     }
 
+    /// Keeps so many sstables open from now on.
+    pub fn set_files_max(&self, files_max: usize) {
+        self.world.borrow_mut().files_max = files_max;
+    }
+
+    pub(super) fn files_max(&self) -> usize {
+        self.world.borrow().files_max
+    }
+
     /// Power is lost: nothing on this disk will return any more.
     pub fn is_crashed(&self) -> bool {
         self.world.borrow().crashed

@@ -280,7 +280,7 @@ impl<'c> SstableCursor<'c> {
             let (offset, bytes) = directory.frame(block);
             offset + bytes as u64
         };
-        let file = self.table.file();
+        let file = &self.table.file().await?;
         if self.span.reversed && number > self.run.first {
             let reach = self.window.reach(offset + bytes as u64);
             let mut first = number;
@@ -306,7 +306,7 @@ impl<'c> SstableCursor<'c> {
         if self.reading == Reading::Cached {
             return Err(Error::WouldBlock);
         }
-        let frame = self.table.file().read_exact_at(offset, bytes).await?;
+        let frame = self.table.file().await?.read_exact_at(offset, bytes).await?;
         let slots = self.table.open_frame(&frame, Kind::RowIndex, offset)?;
         self.table.keep(offset, &slots);
         Ok(slots)

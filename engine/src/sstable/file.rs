@@ -12,6 +12,7 @@ use super::filter::Filter;
 use super::filter_pieces::FilterPieces;
 use super::footer::{FOOTER_BYTES, Footer, NEEDS_FILTER_PIECES, Refusal, Section, VERSION};
 use super::frame::{HEAD_BYTES, Kind, seed_of};
+use super::handle::Handle;
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::statistics::Statistics;
@@ -52,7 +53,7 @@ pub enum Reading {
 #[derive(Debug)]
 pub struct Sstable {
     known: SstableIdentity,
-    file: File,
+    handle: Rc<Handle>,
     seed: u64,
     footer: Footer,
     pub(super) directory: Directory,
@@ -98,10 +99,11 @@ impl Sstable {
             return Err(corrupt(&file, footer.directory.offset, "count of blocks"));
         }
         let (cache, number) = (cache.clone(), cache.number_file());
+        let handle = Handle::new(disk, file, (known.id, number), cache.handles()).await;
         cache.index_grew(memory_bytes(&directory, &filter, &wide) as u64);
         let open = Sstable {
             known,
-            file,
+            handle,
             seed,
             footer,
             directory,
@@ -168,8 +170,9 @@ impl Sstable {
         }
         let number = pieces.find(token).expect("a token that no piece can hold is denied at once");
         let (offset, bytes) = pieces.frame(number);
-        let frame = self.file.read_exact_at(offset, bytes).await?;
-        let piece = Rc::new(self.sections().open_piece(&frame, offset)?);
+        let file = self.file().await?;
+        let frame = file.read_exact_at(offset, bytes).await?;
+        let piece = Rc::new(self.sections(&file).open_piece(&frame, offset)?);
         self.cache.insert(self.place(offset), &Kept::Filter(piece.clone()));
         Ok(!piece.may_contain(token))
     }
@@ -185,7 +188,8 @@ impl Sstable {
     /// Reads the section of the filter and checks it.
     pub(super) async fn check_filter(&self) -> Result<()> {
         let section = self.footer.filter;
-        let raw = self.sections().read(section, Kind::Filter).await?;
+        let file = self.file().await?;
+        let raw = self.sections(&file).read(section, Kind::Filter).await?;
         if self.filter_pieces().is_none() {
             Filter::decode(&raw).map_err(|what| self.corrupt(section.offset, what))?;
         }
@@ -193,12 +197,12 @@ impl Sstable {
     }
 
     /// Checks the frame of a piece of the filter.
-    pub(super) fn check_piece(&self, frame: &[u8], offset: u64) -> Result<()> {
-        self.sections().open_piece(frame, offset).map(drop)
+    pub(super) async fn check_piece(&self, frame: &[u8], offset: u64) -> Result<()> {
+        self.sections(&self.file().await?).open_piece(frame, offset).map(drop)
     }
 
-    fn sections(&self) -> Sections<'_> {
-        Sections { file: &self.file, seed: self.seed, cache: &self.cache }
+    fn sections<'s>(&'s self, file: &'s File) -> Sections<'s> {
+        Sections { file, seed: self.seed, cache: &self.cache }
     }
 
     #[inline]
@@ -238,9 +242,9 @@ impl Sstable {
     pub async fn close(self: Rc<Self>) -> Result<()> {
         match Rc::try_unwrap(self) {
             Ok(open) => {
-                let file = open.file.clone();
+                let handle = open.handle.clone();
                 drop(open);
-                file.close().await
+                handle.close().await
             }
             Err(_) => Ok(()),
         }
@@ -250,8 +254,9 @@ impl Sstable {
         &self.footer
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    /// The file, opened again if it was closed meanwhile.
+    pub(super) async fn file(&self) -> Result<File> {
+        self.handle.file().await
     }
 
     /// The last block of the partition that `block` ends with.
@@ -305,7 +310,7 @@ impl Sstable {
 
     #[cold]
     pub(super) fn corrupt(&self, offset: u64, what: &'static str) -> Error {
-        corrupt(&self.file, offset, what)
+        Error::corrupt(self.handle.path().as_str(), offset, what)
     }
 }
 

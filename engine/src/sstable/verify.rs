@@ -27,7 +27,7 @@ pub async fn verify(
         let (offset, bytes) = table.directory.frame(number);
         if window.frame(offset, bytes).is_none() {
             pause().await;
-            window.read(table.file(), offset, bytes, footer.data_bytes).await?;
+            window.read(&table.file().await?, offset, bytes, footer.data_bytes).await?;
         }
         let frame = window.frame(offset, bytes).expect("it was just read");
         table.open_frame(frame, Kind::Data, offset)?;
@@ -44,20 +44,20 @@ pub async fn verify(
         sections_digest = digest(sections_digest, checksum_of(frame));
         offset += frame.len() as u64;
     }
-    let head = table.file().read_exact_at(footer.directory.offset, HEAD_BYTES).await?;
+    let head = table.file().await?.read_exact_at(footer.directory.offset, HEAD_BYTES).await?;
     sections_digest = digest(sections_digest, checksum_of(&head));
     if let Some(pieces) = table.filter_pieces() {
         let (mut offset, end) = (pieces.begin(), pieces.end());
         while offset < end {
             let frame = next_frame(&table, &mut window, offset, end, pause).await?;
-            table.check_piece(frame, offset)?;
+            table.check_piece(frame, offset).await?;
             sections_digest = digest(sections_digest, checksum_of(frame));
             offset += frame.len() as u64;
         }
     }
     table.check_filter().await?;
     for section in [footer.filter, footer.wide, footer.statistics] {
-        let head = table.file().read_exact_at(section.offset, HEAD_BYTES).await?;
+        let head = table.file().await?.read_exact_at(section.offset, HEAD_BYTES).await?;
         sections_digest = digest(sections_digest, checksum_of(&head));
     }
     if sections_digest != footer.sections_digest {
@@ -76,7 +76,7 @@ async fn next_frame<'w>(
 ) -> Result<&'w [u8]> {
     if window.frame(offset, HEAD_BYTES).is_none() {
         pause().await;
-        window.read(table.file(), offset, HEAD_BYTES, end).await?;
+        window.read(&table.file().await?, offset, HEAD_BYTES, end).await?;
     }
     let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);
     let bytes = bytes.ok_or_else(|| table.corrupt(offset, "a region of frames"))?;
@@ -84,7 +84,7 @@ async fn next_frame<'w>(
         return Err(table.corrupt(offset, "a frame outside its region"));
     }
     if window.frame(offset, bytes).is_none() {
-        window.read(table.file(), offset, bytes, end).await?;
+        window.read(&table.file().await?, offset, bytes, end).await?;
     }
     Ok(window.frame(offset, bytes).expect("it was just read"))
 }

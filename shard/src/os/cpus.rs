@@ -60,6 +60,14 @@ pub fn memlock_bytes() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// How many descriptors this process may have, soft limit.
+pub fn descriptors() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one `rlimit`.
+    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    Ok(limit.rlim_cur)
+}
+
 /// Ends the process at once, running no destructor of any thread: executors are not torn down,
 /// because tearing one down with tasks on it is where glommio panics and hangs.
 pub fn exit(status: i32) -> ! {

@@ -20,6 +20,9 @@ use crate::schema::{self, Effect, TABLES};
 use crate::workload::{KEYS, token};
 use crate::world::{End, Lived, Shared, Tally, World};
 
+/// How many sstables a shard keeps open where descriptors are few.
+const FILES_MAX: usize = 3;
+
 /// Lives on one disk until the power was cut `cuts` times; gives what happened, and a hash of it.
 pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     let world = Rc::new(RefCell::new(World::new(seed)));
@@ -29,6 +32,8 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
         let life = lived.next().expect("there are numbers enough");
         let (is_full, faults, shards) = world.borrow_mut().next_life(&disk);
         disk.set_faults(faults.clone());
+        // In every second world files are closed and opened again all the time.
+        disk.set_files_max(if seed.is_multiple_of(2) { usize::MAX } else { FILES_MAX });
         if tells {
             eprintln!("life {life}: {shards} shards, {faults:?}");
         }
