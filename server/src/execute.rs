@@ -96,6 +96,8 @@ pub(crate) struct Executor {
     key: RefCell<Vec<u8>>,
     /// How many parts of aggregates other cores were asked for.
     parts_asked: Cell<u32>,
+    /// How many aggregates wait for their parts.
+    in_parts: Rc<Cell<usize>>,
 }
 
 /// A statement to run, how the client asked for it, and when.
@@ -123,7 +125,7 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
-        let (parts_asked, deadlines) = Default::default();
+        let (parts_asked, in_parts, deadlines) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -138,6 +140,7 @@ impl Executor {
             frames,
             key,
             parts_asked,
+            in_parts,
         })
     }
 

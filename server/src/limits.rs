@@ -95,6 +95,9 @@ pub(crate) const ANSWER_MEMORY_SHARE: u64 = 8;
 pub(crate) const ANSWER_ALONE_MEMORY_SHARE: u64 = 6;
 /// An answer of so many bytes is made while larger ones hold all that answers may, until they hold twice as much.
 pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
+/// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
+/// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
+pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;
 /// The part of a shard's memory that one row may have, if that is less than `engine::limits::ROW_BYTES_MAX`: merging,
 /// flushing and reading hold some copies of it.
 pub(crate) const ROW_MEMORY_SHARE: u64 = 10;

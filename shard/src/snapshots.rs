@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::io::{Disk, RelPath};
+use engine::limits::SNAPSHOT_TAG_BYTES_MAX;
 use engine::manifest::ViewEntry;
 use engine::snapshot::{self, MANIFEST};
 use engine::{Error, Result};
@@ -35,6 +36,8 @@ use crate::schema::SCHEMA_SHARD;
 use crate::shard::Shard;
 use crate::upkeep::{Linking, Upkeep};
 
+/// The bytes of the number behind a tag that another snapshot has, at most.
+const TAG_NUMBER_BYTES_MAX: usize = 8;
 /// How often a restore makes a change of the schema again when others change it at the same time.
 const ATTEMPTS_MAX: usize = 64;
 
@@ -115,7 +118,9 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// A tag that no snapshot has: this one, or with a number behind it.
+    /// The name of a table may be longer than a tag.
     async fn free_tag(&self, tag: &str) -> Result<String> {
+        let tag = tag.get(..SNAPSHOT_TAG_BYTES_MAX - TAG_NUMBER_BYTES_MAX).unwrap_or(tag);
         let mut free = tag.to_owned();
         for number in 2.. {
             if !self.engine().disk().exists(&snapshot::snapshot_dir(&free)?).await? {

@@ -64,7 +64,7 @@ pub enum Parts {
     /// All at once; put together in the order of their tokens.
     SideBySide,
     /// Each goes on with the state of the one before, and none begins that is not wanted: sums of floats depend on
-    /// the order of additions, and a LIMIT is reached somewhere.
+    /// the order of additions, a LIMIT is reached somewhere, and the groups of all cores at once may be too much.
     OneByOne,
 }
 
@@ -162,10 +162,7 @@ impl SelectPlan {
             return None;
         }
         let merges = |(signature, _): &(Signature, Vec<Term>)| signature.merges();
-        let is_free = match self.group_by {
-            Some(_) => self.limit.is_none(),
-            None => selection.aggregates.iter().all(merges),
-        };
+        let is_free = self.group_by.is_none() && selection.aggregates.iter().all(merges);
         Some(if is_free { Parts::SideBySide } else { Parts::OneByOne })
     }
 

@@ -194,7 +194,9 @@ impl Engine {
         let small = |strategy: &Strategy<'_>, pieces: &[Candidate], context: &_| {
             strategy.propose_small(pieces, context)
         };
-        let Some(plan) = plan_of(table, now_s, small).filter(|_| is_shape) else {
+        // A cut may have been made while the disk was asked.
+        let may_merge = is_shape && !table.cut.is_made();
+        let Some(plan) = plan_of(table, now_s, small).filter(|_| may_merge) else {
             return Err(full);
         };
         let merge = self.begin(table, plan, pause);
@@ -209,6 +211,7 @@ impl Engine {
         plan: Plan,
         pause: &'m P,
     ) -> BegunMerge<'m, P> {
+        assert!(!table.cut.is_made(), "no merge has inputs of both sides of a cut");
         let inputs = plan.inputs();
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);

@@ -10,11 +10,14 @@
 //! 2. The parts are made side by side, each a task of the group for long work. Where the result depends on the order of
 //!    the rows, or ends at a LIMIT, each goes on with the state of the one before (`cql/src/plan/select.rs`, `Parts`).
 //! 3. All parts see one clock, the asker's: a row is expired for all or for none.
+//! 4. A part has the asker's deadline, and a term from the moment it arrives.
 //!
 //! A part counts against the memory for answers of the core that makes it, the result against that of the asker. Not
 //! here: an aggregate over keys, which has no parts, and one that is traced: its rows come to the core that was asked.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::header::{Direction, HEADER_BYTES, Header};
@@ -26,15 +29,16 @@ use model::TokenRange;
 use model::read::Partitions;
 use shard::scatter::split_range;
 use shard::stalls::Work;
-use shard::{Asker, Group, ShardId, join};
+use shard::{Asker, Group, ShardId, Term, join};
 
 use super::call::Call;
 use super::forward::{NOBODY, put_frame};
 use super::peers::{Answer, Ask};
-use super::read::{Given, LongSelect, SelectRun};
+use super::read::{Given, LongSelect, Pending, SelectRun};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run};
 use crate::answers::Lease;
+use crate::limits::AGGREGATES_IN_PARTS_MAX;
 use crate::prepared::StatementId;
 use crate::system;
 
@@ -47,6 +51,29 @@ pub(super) struct InParts {
     frame: Vec<u8>,
     /// The keyspace of its unqualified names.
     keyspace: Option<Box<str>>,
+    /// When the answer is due.
+    deadline: Instant,
+    _place: InPartsPlace,
+}
+
+/// The place of one aggregate among those that wait for their parts.
+struct InPartsPlace(Rc<Cell<usize>>);
+
+impl InPartsPlace {
+    /// `None` while [`AGGREGATES_IN_PARTS_MAX`] wait.
+    fn take(taken: &Rc<Cell<usize>>) -> Option<InPartsPlace> {
+        let number = taken.get() + 1;
+        (number <= AGGREGATES_IN_PARTS_MAX).then(|| {
+            taken.set(number);
+            InPartsPlace(taken.clone())
+        })
+    }
+}
+
+impl Drop for InPartsPlace {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// What is asked of the owner of a part.
@@ -66,6 +93,8 @@ pub(crate) struct PartAsk {
     groups_max: u64,
     /// The clock of the statement.
     time: PartTime,
+    /// When the asker's answer is due.
+    deadline: Instant,
     /// The asker's number for the part.
     number: u32,
 }
@@ -98,10 +127,12 @@ struct Part {
 
 impl Executor {
     /// How this SELECT is made in parts, if other cores have some of its rows and it can be.
-    pub(super) fn in_parts(&self, call: &Call, run: Run<'_>, bound: &BoundRead) -> Option<InParts> {
+    pub(super) fn in_parts(&self, call: &Call, run: Run<'_>, pending: &Pending) -> Option<InParts> {
         let plan = run.statement.select()?;
         let how = plan.parts()?;
-        let Partitions::Range(range) = bound.command.as_ref()?.partitions else { return None };
+        let Partitions::Range(range) = pending.bound.command.as_ref()?.partitions else {
+            return None;
+        };
         if call.trace.is_some() || system::is_computed(&plan.table.keyspace) {
             return None;
         }
@@ -109,9 +140,10 @@ impl Executor {
         if owners.iter().all(|(owner, _)| *owner == self.shard.me()) {
             return None;
         }
+        let place = InPartsPlace::take(&self.in_parts)?;
         let mut frame = Vec::new();
         let keyspace = put_frame(call, run, &mut frame);
-        Some(InParts { how, owners, frame, keyspace })
+        Some(InParts { how, owners, frame, keyspace, deadline: pending.deadline, _place: place })
     }
 
     /// Puts the parts of a result together.
@@ -178,6 +210,7 @@ impl Executor {
             open,
             groups_max,
             time: PartTime { timestamp_us, now_ms, now_s },
+            deadline: in_parts.deadline,
             number,
         };
         let mut asked = Asked { executor: self, owner, number, is_answered: false };
@@ -215,21 +248,26 @@ impl Executor {
     #[cold]
     pub(super) fn part_for_peer(self: &Rc<Self>, asker: Asker, ask: PartAsk) {
         let executor = self.clone();
+        self.deadlines.add(ask.deadline);
+        // Before the task has its first turn: the asker may take the part back at any time.
+        let name = (asker.peer(), ask.number);
+        let registered = Registered::for_peer(&self.peer_terms, name, ask.deadline);
         let work = Work { group: Group::Streaming, name: "part of an aggregate", table: None };
         self.shard.runtime().spawn(work, async move {
-            let answer = executor.answer_part(asker.peer(), &ask).await;
+            let answer = executor.answer_part(&registered.term, &ask).await;
+            drop(registered);
             executor.shard.answer(asker, answer);
             // The pass publishes; it may be asleep.
             executor.shard.wake().notify();
         });
     }
 
-    async fn answer_part(&self, peer: ShardId, ask: &PartAsk) -> Answer {
+    async fn answer_part(&self, term: &Term, ask: &PartAsk) -> Answer {
         let header = Header::decode(&ask.frame, Direction::Request);
         let header = header.ok().flatten().expect("a peer forwards whole frames");
         let request = Request::decode(&header, &ask.frame[HEADER_BYTES..]);
         let request = request.expect("a peer forwards what it has decoded itself");
-        match self.part_of_request(peer, ask, &request).await {
+        match self.part_of_request(term, ask, &request).await {
             Ok(answer) => Answer::Part(Box::new(answer)),
             Err(refusal) => {
                 let mut frame = Vec::new();
@@ -242,7 +280,7 @@ impl Executor {
 
     async fn part_of_request(
         &self,
-        peer: ShardId,
+        term: &Term,
         ask: &PartAsk,
         request: &Request<'_>,
     ) -> Result<PartAnswer, ExecuteError> {
@@ -258,15 +296,11 @@ impl Executor {
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let bound = self.bind_read(&SelectRun { run, plan, bindings: &bindings })?;
-        let deadline = self.deadline_of(&bound);
-        self.deadlines.add(deadline);
-        let name = (peer, ask.number);
-        let registered = Registered::for_peer(&self.peer_terms, name, deadline);
         let bound = bound_of_part(bound, ask.tokens, ask.groups_max);
         let level = parameters.consistency;
         let select =
             LongSelect { statement: &statement, plan, bindings: &bindings, bound: &bound, level };
-        let made = registered.term.run(self.part_here(select, ask.open.clone())).await;
+        let made = term.run(self.part_here(select, ask.open.clone())).await;
         made.unwrap_or(Err(ExecuteError::ReadTimedOut(level)))
     }
 }

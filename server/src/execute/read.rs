@@ -88,7 +88,7 @@ pub(super) struct LongSelect<'r> {
 pub(super) struct Pending {
     statement: Rc<ServerStatement>,
     parameters: OwnedParameters,
-    bound: BoundRead,
+    pub(super) bound: BoundRead,
     target: Target,
     /// When it must have ended.
     pub(super) deadline: Instant,
@@ -191,7 +191,7 @@ impl Executor {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
         let table = bound.command.as_ref().map(|command| command.table);
         let mut pending = self.pending(run, bound);
-        pending.in_parts = self.in_parts(&call, run, &pending.bound).map(Box::new);
+        pending.in_parts = self.in_parts(&call, run, &pending).map(Box::new);
         let answer = (call.version, call.stream);
         self.deadlines.add(pending.deadline);
         let term = Registered::for_client(&call.session, pending.deadline);

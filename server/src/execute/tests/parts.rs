@@ -1,6 +1,7 @@
 //! Aggregates over ranges: each core makes its part.
 
 use super::*;
+use crate::limits::AGGREGATES_IN_PARTS_MAX;
 
 /// A table of 30 partitions with values of every kind of sum, on so many cores.
 fn with_values(shards: usize, config: &str) -> Bench {
@@ -111,4 +112,22 @@ fn an_error_of_a_part_is_that_of_the_whole() {
         assert_eq!(bench.query("SELECT count(*) FROM ks.d"), "5");
         assert_eq!(bench.server.held(), (0, 0, 0));
     }
+}
+
+/// Each part has a place in a mailbox: hundreds of them at once left none for writes.
+#[test]
+fn a_few_aggregates_at_a_time_are_made_in_parts() {
+    let mut bench = with_values(3, "memory");
+    let before = bench.server.parts_asked();
+    let clients: Vec<ClientId> = (0..50).map(|_| bench.server.connect(0, VERSION)).collect();
+    for client in &clients {
+        bench.begin_as(*client, "SELECT count(*), sum(d) FROM ks.a");
+    }
+    clients.iter().for_each(|client| bench.server.run_until_answered(*client));
+    let answers: Vec<_> = clients.iter().flat_map(|client| bench.answers_to(*client)).collect();
+    assert_eq!(answers.len(), 50);
+    assert!(answers.iter().all(|(_, answer)| *answer == answers[0].1), "{answers:?}");
+    let asked = (bench.server.parts_asked() - before) as usize;
+    assert!((1..=2 * AGGREGATES_IN_PARTS_MAX).contains(&asked), "{asked} parts");
+    assert_eq!(bench.server.held(), (0, 0, 0));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 impl Bench {
     /// Begins a statement of another client.
-    fn begin_as(&mut self, client: ClientId, text: &str) {
+    pub(super) fn begin_as(&mut self, client: ClientId, text: &str) {
         let parameters = Parameters::plain(Consistency::One, VERSION);
         let own = std::mem::replace(&mut self.client, client);
         self.begin(&Request::Query(Query { text, parameters }));
@@ -12,7 +12,7 @@ impl Bench {
     }
 
     /// What a client has been answered since this was asked, in the order of the answers.
-    fn answers_to(&mut self, client: ClientId) -> Vec<(i16, String)> {
+    pub(super) fn answers_to(&mut self, client: ClientId) -> Vec<(i16, String)> {
         let bytes = self.server.sent(client, <[u8]>::to_vec);
         let (mut rest, mut answers) = (&bytes[..], Vec::new());
         while !rest.is_empty() {
@@ -119,6 +119,22 @@ fn a_drop_beside_other_changes_takes_one_snapshot() {
         assert!(answer.starts_with("CREATED") || answer == "DROPPED TABLE ks t", "{answer}");
     }
     assert_eq!(tags(&mut bench).len(), 1);
+}
+
+/// Its name did not fit into a tag: it could be neither emptied nor dropped.
+#[test]
+fn a_table_with_a_long_name_is_emptied_and_dropped() {
+    let mut bench = Bench::make(&Disk::Sim(SimDisk::new(1, Faults::default())), &small(2));
+    let name = "x".repeat(192);
+    assert!(
+        bench.query(&format!("CREATE TABLE ks.{name} (k int PRIMARY KEY)")).starts_with("CREATED")
+    );
+    for statement in ["TRUNCATE", "TRUNCATE", "DROP TABLE"] {
+        bench.query(&format!("INSERT INTO ks.{name} (k) VALUES (1)"));
+        let answer = bench.query(&format!("{statement} ks.{name}"));
+        assert!(answer == "void" || answer.starts_with("DROPPED"), "{answer}");
+    }
+    assert_eq!(tags(&mut bench).len(), 3);
 }
 
 /// The second was told of a server error: the table of its snapshot was gone.
