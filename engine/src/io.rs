@@ -9,8 +9,8 @@
 //! Promises, of all that write:
 //! 1. A write is durable when it returns on a file from [`Disk::open_log`], else after [`File::sync`].
 //! 2. A name (create, rename, unlink, mkdir) is durable after [`Disk::sync_dir`] of its directory.
-//! 3. Nothing is retried and no count is ignored: a short write is an error. Only an open that finds no descriptor waits
-//!    for one.
+//! 3. Nothing is retried and no count is ignored: a short write is an error. Only an open that finds no descriptor
+//!    waits for one.
 //! 4. Paths cannot leave the data directory ([`RelPath`]).
 //!
 //! Each request has a class, what it works for (`class.rs`), and waits for its turn (`schedule.rs`).

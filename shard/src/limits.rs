@@ -105,8 +105,8 @@ pub const RING_RETRY: Duration = Duration::from_millis(1);
 
 /// Of so many descriptors that the process may have ...
 pub const DESCRIPTORS_OF: u64 = 8;
-/// ... so many are for sstables, the shards' together. Half are for connections, the rest for logs, manifests, and files
-/// that are being written.
+/// ... so many are for sstables, the shards' together. Half are for connections, the rest for logs, manifests, and
+/// files that are being written.
 pub const DESCRIPTORS_OF_SSTABLES: u64 = 3;
 /// A shard keeps at least so many sstables open.
 pub const SSTABLES_OPEN_MIN: u64 = 16;
