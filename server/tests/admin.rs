@@ -90,6 +90,55 @@ fn a_snapshot_is_taken_shown_restored_and_removed() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A name that no path of ours can have ended the start, and the directory of such a snapshot stood in the way of it.
+#[test]
+fn a_start_leaves_names_alone_that_somebody_put_there() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    client.query("INSERT INTO k.t (p, v) VALUES (1, 2)");
+    assert_eq!(ask_admin(dir.path(), b"snapshot one k t\n"), "Snapshot directory: one\nok\n");
+    assert_eq!(server.stop(), Some(0));
+    let long = "x".repeat(245);
+    let table = std::fs::read_dir(dir.path().join("tables")).unwrap().next().unwrap().unwrap();
+    let strange = [
+        "snapshots/old copy/a",
+        "snapshots/.hidden/a",
+        "snapshots/half/lost+found",
+        "snapshots/half/x y/z",
+        "snapshots/half/x/\u{e9}",
+        "snapshots/one/a b",
+        &format!("snapshots/{long}/a"),
+        &format!("snapshots/half/{long}"),
+        "lost+found/a",
+        "gen-0 copy/a",
+        "tables/lost+found/a",
+        "tables/a file",
+        &format!("tables/{}/a b", table.file_name().display()),
+    ];
+    for name in strange {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+    let server = Server::start(dir.path());
+    assert_eq!(Client::ready(&server).query("SELECT v FROM k.t"), "1 rows");
+    for name in strange {
+        assert!(dir.path().join(name).exists(), "{name} is not ours to remove");
+    }
+    let listed = ask_admin(dir.path(), b"listsnapshots\n");
+    assert!(listed.contains("\none\tk\tt\t") && listed.ends_with("\nok\n"), "{listed}");
+    let refused = ask_admin(dir.path(), b"clearsnapshot one\n");
+    assert!(refused.contains("is no file of a snapshot: remove it yourself"), "{refused}");
+    std::fs::remove_file(dir.path().join("snapshots/one/a b")).unwrap();
+    assert_eq!(ask_admin(dir.path(), b"clearsnapshot one\n"), "removed one\nok\n");
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn hostile_admin_requests_are_refused_and_harm_nobody() {
     let dir = data_dir();
