@@ -170,6 +170,11 @@ fn timeout_warning(table: &Table) -> Option<String> {
     (!model::schema::system::is_computed(&table.keyspace)).then(|| hints::TIMEOUT.warning())
 }
 
+/// What the user of a batch should know in which a statement that was prepared or sent by itself has a `USING TIMEOUT`.
+pub fn batch_timeout_warning() -> String {
+    hints::TIMEOUT.warning()
+}
+
 fn table_of(modification: &ast::Modification) -> &QualifiedName {
     match modification {
         ast::Modification::Insert(insert) => &insert.table,

@@ -10,7 +10,7 @@ use cql::bind::Bindings;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
 use cql::plan::{BatchSize, Records, WritePlan};
-use cql::prepare::Statement;
+use cql::prepare::{Statement, batch_timeout_warning};
 use model::Token;
 use shard::owner::{ShardId, Sharder};
 
@@ -59,7 +59,11 @@ impl Executor {
         let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
         // A batch may name one statement many thousand times.
         let once: BTreeSet<&String> = of_statements.collect();
-        let warnings = once.into_iter().cloned().chain(bound.warnings()).collect();
+        // A batch has one time-out, and as a message it says none.
+        let says_time =
+            |one: &Rc<ServerStatement>| plan_of(one).is_ok_and(|plan| plan.timeout.is_some());
+        let unheard = statements.iter().any(says_time).then(batch_timeout_warning);
+        let warnings = once.into_iter().cloned().chain(unheard).chain(bound.warnings()).collect();
         let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
         BoundWrite { record, kind, warnings, timeout: None }.check(&replication)
     }

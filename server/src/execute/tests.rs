@@ -5,7 +5,8 @@ use std::time::Duration;
 use cql::frame::client::{Answer, Reply, Rows};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{
-    Batch, BatchKind, Execute, Parameters, Prepare, Query, Request, ValueList,
+    Batch, BatchKind, BatchStatement, BatchText, Execute, Parameters, Prepare, Query, Request,
+    ValueList,
 };
 use cql::frame::{Consistency, Value, Version};
 use engine::io::{Crash, Disk, Faults, SimDisk};
@@ -367,6 +368,24 @@ fn a_batch_reaches_all_owners() {
     let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
     let batch = Batch::new(BatchKind::Logged, &[], parameters, VERSION, &mut items);
     assert_eq!(bench.show(&Request::Batch(batch)), "void", "a batch of nothing is done at once");
+}
+
+/// It was passed over in silence.
+#[test]
+fn a_time_out_inside_a_batch_that_is_a_message_is_warned_of() {
+    let mut bench = Bench::new(1);
+    for (using, warned) in [("USING TIMEOUT 5s", 1), ("", 0)] {
+        let text = format!("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1) {using}");
+        let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
+        let one = BatchStatement { text: BatchText::Query(&text), values: parameters.values };
+        let batch = Batch::new(BatchKind::Unlogged, &[one, one], parameters, VERSION, &mut items);
+        let frame = bench.ask(&Request::Batch(batch));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+        let said: Vec<&str> = answer.warnings.iter().flat_map(|warnings| warnings.iter()).collect();
+        assert_eq!(said.len(), warned, "{said:?}");
+        assert!(said.iter().all(|said| said.contains("a batch has one time-out")), "{said:?}");
+    }
 }
 
 /// Virtual tables are computed on the core that is asked, with what the others know.
