@@ -198,7 +198,12 @@ impl Disk {
 
     /// The names in a directory, sorted.
     pub async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
-        let listed = self.with_descriptor(Patience::Limited, async || match self {
+        // The log looks for a free name in it.
+        let patience = match self {
+            Disk::Plain(_) => Patience::Limited,
+            Disk::Dma(_) | Disk::Sim(_) => Patience::Endless,
+        };
+        let listed = self.with_descriptor(patience, async || match self {
             Disk::Dma(d) => d.list(dir).await,
             Disk::Sim(d) => d.list(dir).await,
             Disk::Plain(d) => d.list(dir),

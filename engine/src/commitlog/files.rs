@@ -25,8 +25,14 @@ pub(super) fn uuid_of(config: &Config, number: u32, old: Uuid) -> Uuid {
 /// Makes a file of zeros that is all on the disk, and opens it for durable writes.
 ///
 /// The zeros are written and not only reserved: a write to reserved space changes the filesystem's own data too.
-pub(super) async fn make_file(disk: &Disk, path: &RelPath, bytes: u32) -> Result<File> {
-    let file = disk.create(path).await?.of_class(IoClass::Flush);
+/// `class` says whether writers wait for it.
+pub(super) async fn make_file(
+    disk: &Disk,
+    path: &RelPath,
+    bytes: u32,
+    class: IoClass,
+) -> Result<File> {
+    let file = disk.create(path).await?.of_class(class);
     let filled = fill(&file, bytes).await;
     file.close().await?;
     match filled {

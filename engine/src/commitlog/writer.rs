@@ -23,7 +23,7 @@ use super::segment::{
 use super::state::{Block, State};
 use super::{Config, Position, Positions, SyncMode};
 use crate::error::{Error, Result};
-use crate::io::{Disk, RelPath};
+use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::SEGMENT_BYTES_MIN;
 use crate::planted::{Bug, planted};
 
@@ -43,7 +43,8 @@ impl Log {
         for path in segment_files(disk, dir).await? {
             disk.unlink(&path).await?;
         }
-        let file = make_file(disk, &dir.join(&file_name(1)), config.segment_bytes).await?;
+        let file = make_file(disk, &dir.join(&file_name(1)), config.segment_bytes, IoClass::Commit)
+            .await?;
         let uuid = uuid_of(&config, 1, Uuid::nil());
         let header = SegmentHeader { uuid, number: 1, segment_bytes: config.segment_bytes };
         header.write(&file).await?;
@@ -353,7 +354,7 @@ impl Log {
                     self.disk.unlink(misfit.file.path()).await?;
                     misfit.file.close().await?;
                 }
-                self.made().await?
+                self.made(IoClass::Commit).await?
             }
         };
         header.uuid = uuid_of(&self.config, number, header.uuid);
@@ -363,10 +364,10 @@ impl Log {
     }
 
     /// A new file of zeros: a segment without a number.
-    async fn made(&self) -> Result<Segment> {
+    async fn made(&self, class: IoClass) -> Result<Segment> {
         let segment_bytes = self.config.segment_bytes;
         let path = self.new_path().await?;
-        let file = make_file(&self.disk, &path, segment_bytes).await?;
+        let file = make_file(&self.disk, &path, segment_bytes, class).await?;
         sync_names(&self.disk, &self.dir).await?;
         Ok(Segment { header: SegmentHeader { uuid: Uuid::nil(), number: 0, segment_bytes }, file })
     }
@@ -394,7 +395,7 @@ impl Log {
             }
             state.filling_ahead = true;
         }
-        let made = self.made().await;
+        let made = self.made(IoClass::Flush).await;
         let mut state = self.state.borrow_mut();
         state.filling_ahead = false;
         state.wake_preparer();

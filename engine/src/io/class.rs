@@ -11,7 +11,7 @@ pub enum IoClass {
     /// Somebody waits for this block.
     #[default]
     Read,
-    /// Memtables to sstables, and segments of the log that are made: memory and log space wait for it.
+    /// Memtables to sstables, and segments of the log that are made ahead: memory and log space wait for it.
     Flush,
     /// The merging of sstables.
     Compaction,

@@ -64,6 +64,8 @@ fn is_for_want_of_descriptors(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_lite::future::{yield_now, zip};
+
     use super::*;
     use crate::io::{Faults, RelPath, SimDisk, SimExec};
 
@@ -84,6 +86,25 @@ mod tests {
             })
             .done();
         }
+    }
+
+    /// A log that looked for a free name gave up after five seconds, and the process with it.
+    #[test]
+    fn a_directory_is_listed_however_long_descriptors_are_wanted() {
+        let faults = Faults { no_descriptor_one_in: 1, ..Faults::default() };
+        let sim = SimDisk::new(1, faults);
+        let (exec, disk) = (SimExec::new(1), Disk::Sim(sim.clone()));
+        exec.run(async move {
+            let waited = async {
+                for _ in 0..8 * ATTEMPTS_OF_READS {
+                    yield_now().await;
+                }
+                sim.set_faults(Faults::default());
+            };
+            let (listed, ()) = zip(disk.list(&RelPath::root()), waited).await;
+            assert_eq!(listed, Ok(Vec::new()));
+        })
+        .done();
     }
 
     #[test]
