@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes many tables in a running node, and says what that costs it.
 
-python3 bench/rivals/many_tables.py --pid PID --tables 10000
+python3 bench/rivals/many_tables.py --tables 10000
 
 For some counts of tables: the time of CREATE TABLE (of the last 500), the server's processor time for each, and its
 resident memory; then the time of what a driver reads after a change, and of an idle node.
@@ -9,8 +9,10 @@ resident memory; then the time of what a driver reads after a change, and of an 
 
 import argparse
 import os
+import pathlib
 import socket
 import struct
+import sys
 import time
 
 SHOWN = (10, 100, 1000, 3000, 10000)
@@ -53,6 +55,14 @@ class Node:
         return (time.perf_counter() - begun) * 1000
 
 
+def the_server():
+    """The process called messina."""
+    found = [at for at in pathlib.Path("/proc").glob("[0-9]*") if (at / "comm").read_text() == "messina\n"]
+    if len(found) != 1:
+        sys.exit(f"{len(found)} processes are called messina: say which with --pid")
+    return int(found[0].name)
+
+
 class Server:
     """What the kernel says of the server's process."""
 
@@ -71,12 +81,12 @@ class Server:
 
 def main():
     flags = argparse.ArgumentParser()
-    flags.add_argument("--pid", type=int, required=True)
+    flags.add_argument("--pid", type=int, help="of the server; the process called messina, if there is one")
     flags.add_argument("--host", default="127.0.0.1")
     flags.add_argument("--port", type=int, default=9042)
     flags.add_argument("--tables", type=int, default=10000)
     flags = flags.parse_args()
-    node, server = Node(flags.host, flags.port), Server(flags.pid)
+    node, server = Node(flags.host, flags.port), Server(flags.pid or the_server())
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     node.query(f"CREATE KEYSPACE many WITH replication = {replication}")
     print(f"no table: {server.memory()}")
