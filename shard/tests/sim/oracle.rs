@@ -52,7 +52,19 @@ pub(crate) type Part = (usize, u8);
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
+    /// The tables that it has mutations of.
+    pub(crate) tables: Vec<usize>,
     pub(crate) facts: Vec<(Part, Rc<Fact>)>,
+    /// One of its tables was dropped before it was answered: if it waited for space, it was refused.
+    pub(crate) may_be_refused: bool,
+}
+
+impl Record {
+    /// A table was dropped, with what the record says of it.
+    pub(crate) fn drop_table(&mut self, table: usize) {
+        self.may_be_refused |= self.tables.contains(&table);
+        self.facts.retain(|((of, _), _)| *of != table);
+    }
 }
 
 /// What a reader sees of a row: its cells by column and path.

@@ -114,15 +114,18 @@ impl Workload {
         let keys: Vec<u8> = (0..KEYS).filter(|key| owns(token(*key))).collect();
         let number = self.next;
         self.next += 1;
-        let mut record = Record { number, facts: Vec::new() };
+        let (tables, facts) = (Vec::new(), Vec::new());
+        let mut record = Record { number, tables, facts, may_be_refused: false };
         let mut bytes = Vec::new();
         let key = keys[rng.index(keys.len())];
         for table in [0].into_iter().chain(noted_in) {
             self.note(&mut bytes, table, number, key);
+            record.tables.push(table);
         }
         for _ in 0..1 + rng.below(2) {
             let key = keys[rng.index(keys.len())];
             let table = 1 + rng.index(TABLES - 1);
+            record.tables.push(table);
             let facts = self.mutation(rng, &mut bytes, (table, key));
             record.facts.extend(facts.into_iter().map(|fact| ((table, key), Rc::new(fact))));
         }

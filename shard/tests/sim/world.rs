@@ -271,9 +271,7 @@ impl World {
             Effect::Cleared { table } => {
                 self.sure.clear_table(table);
                 self.sure.drops.retain(|(of, _), _| *of != table);
-                for record in self.unsure.iter_mut().flatten() {
-                    record.facts.retain(|((of, _), _)| *of != table);
-                }
+                self.unsure.iter_mut().flatten().for_each(|record| record.drop_table(table));
                 self.truncating.take_if(|truncation| truncation.table == table);
             }
             Effect::Dropped { table, column, at } => self.sure.drop_column((table, column), at),
