@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::io::{Crash, Disk, Faults, IoClass, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine};
 use futures_lite::future::yield_now;
@@ -357,4 +357,19 @@ fn a_row_in_pieces_is_read_back_to_where_it_is_whole() {
         let (rows, cost) = question.ask(&sim, Vec::new());
         assert_eq!((rows, cost), (list(1..2), reads), "whole in file {whole}");
     }
+}
+
+/// A flush is over when its file was read back: those reads had the weight of a compaction.
+#[test]
+fn a_flush_reads_its_file_back_as_a_flush() {
+    let sim = filled(async |engine| {
+        for key in 0..64 {
+            write(engine, &rows(key, 0..400, 1)).await;
+        }
+        flush(engine).await;
+    });
+    let counts = Disk::Sim(sim).counts();
+    let [flushed, checked] = [IoClass::Flush, IoClass::Check].map(|class| counts[class as usize]);
+    assert!(flushed.bytes > 400 << 10, "written and read: {flushed:?}");
+    assert!(checked.bytes < flushed.bytes / 8, "what opening reads: {checked:?}");
 }

@@ -45,7 +45,6 @@ impl Clocks {
 pub struct Clock {
     wall_us: Cell<i64>,
     monotonic: Cell<Instant>,
-    last_timestamp_us: Cell<i64>,
     clocks: Arc<Clocks>,
     core: usize,
 }
@@ -62,7 +61,6 @@ impl Clock {
         Clock {
             wall_us: Cell::new(wall_us()),
             monotonic: Cell::new(Instant::now()),
-            last_timestamp_us: Cell::new(0),
             clocks,
             core,
         }
@@ -97,7 +95,7 @@ impl Clock {
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
         let floor = self.clocks.floor_us.load(Ordering::Relaxed);
-        let last = self.last_timestamp_us.get().max(floor);
+        let last = self.given_us().max(floor);
         let timestamp = self.wall_us.get().max(last + 1);
         assert!(timestamp > last, "a timestamp is given once");
         self.gave(timestamp);
@@ -113,20 +111,20 @@ impl Clock {
         timestamp
     }
 
-    /// The largest timestamp that this core gave, or was told of, in microseconds; 0 before the first.
-    pub fn last_timestamp_us(&self) -> i64 {
-        self.last_timestamp_us.get()
-    }
-
     /// Makes every later [`timestamp_us`](Self::timestamp_us) newer than `timestamp_us`: what was
     /// given before a restart, or read by a conditional write.
     pub fn at_least(&self, timestamp_us: i64) {
-        self.gave(self.last_timestamp_us.get().max(timestamp_us));
+        self.gave(self.given_us().max(timestamp_us));
+    }
+
+    /// The largest timestamp that this core gave, or was told of, in microseconds; 0 before the first.
+    #[inline]
+    fn given_us(&self) -> i64 {
+        self.clocks.given_us[self.core].load(Ordering::Relaxed)
     }
 
     #[inline]
     fn gave(&self, timestamp_us: i64) {
-        self.last_timestamp_us.set(timestamp_us);
         self.clocks.given_us[self.core].store(timestamp_us, Ordering::Relaxed);
     }
 }
@@ -153,7 +151,7 @@ mod tests {
         let first = clock.timestamp_us();
         assert_eq!(first, clock.wall_us());
         assert_eq!(clock.timestamp_us(), first + 1);
-        assert_eq!(clock.last_timestamp_us(), first + 1);
+        assert_eq!(clock.clocks.given_us(), first + 1);
         clock.at_least(first + 1_000_000_000);
         assert_eq!(clock.timestamp_us(), first + 1_000_000_001);
         clock.tick();

@@ -11,13 +11,14 @@ pub enum IoClass {
     /// Somebody waits for this block.
     #[default]
     Read,
-    /// Memtables to sstables, and segments of the log that are made ahead: memory and log space wait for it.
+    /// Memtables to sstables, which are read back, and segments of the log that are made ahead: memory and log space
+    /// wait for it.
     Flush,
     /// The merging of sstables.
     Compaction,
     /// What a walk through many blocks will come to.
     Ahead,
-    /// What was written is read back, and files are opened.
+    /// Files are opened, and checked when an operator asks.
     Check,
 }
 

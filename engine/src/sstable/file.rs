@@ -391,7 +391,7 @@ impl Sections<'_> {
         if self.cache.has_space_for_index(pieces.bytes(wanted.clone())) {
             let first = wanted.start;
             let mut read = Vec::with_capacity(wanted.len());
-            let mut window = Window::of_check();
+            let mut window = Window::of_check(IoClass::Check);
             for number in wanted {
                 let (offset, bytes) = pieces.frame(number);
                 if window.frame(offset, bytes).is_none() {

@@ -28,6 +28,10 @@ impl Output {
         Output { class, ..self }
     }
 
+    pub(super) fn class(&self) -> IoClass {
+        self.class
+    }
+
     pub(super) fn path(&self) -> &RelPath {
         &self.path
     }

@@ -8,20 +8,22 @@ use super::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
 use super::window::Window;
 use crate::cache::BlockCache;
 use crate::error::Result;
-use crate::io::{Disk, RelPath};
+use crate::io::{Disk, IoClass, RelPath};
 
 /// Reads the file and checks it: every block in its place, in order, and the digests of the footer. `pause` is awaited
-/// before each read: what a read brings is checked at once.
+/// before each read: what a read brings is checked at once. Its long reads are requests of `class`: a flush is over when
+/// its file was read back, and memory and log space wait for it.
 pub async fn verify(
     disk: &Disk,
     dir: &RelPath,
     known: SstableIdentity,
+    class: IoClass,
     pause: &impl AsyncFn(),
 ) -> Result<()> {
     let cache = BlockCache::new(0);
     let table = Sstable::open(disk, dir, known, &cache, TokenRange::ALL).await?;
     let footer = table.footer();
-    let mut window = Window::of_check();
+    let mut window = Window::of_check(class);
     let mut data_digest = 0;
     for number in 0..table.directory.blocks() {
         let (offset, bytes) = table.directory.frame(number);

@@ -29,9 +29,9 @@ impl Window {
         Window { view: None, start: 0, ahead_bytes, walked: false, class }
     }
 
-    /// One for who checks all of a file.
-    pub(super) fn of_check() -> Window {
-        Window { class: IoClass::Check, ..Window::new(Reading::Compaction) }
+    /// One for who checks all of a file by requests of this class.
+    pub(super) fn of_check(class: IoClass) -> Window {
+        Window { class, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.

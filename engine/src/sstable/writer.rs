@@ -221,10 +221,11 @@ impl Writer {
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
         let (disk, path) = (self.output.disk().clone(), self.output.path().clone());
+        let class = self.output.class();
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
         let known = SstableIdentity { id: self.id, table: self.config.table, proof };
-        verify(&disk, &path.parent(), known, pause).await?;
+        verify(&disk, &path.parent(), known, class, pause).await?;
         Ok(Some(WrittenSstable { id: self.id, proof, statistics }))
     }
 

@@ -17,6 +17,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use cql::bind::{Bindings, StatementTime};
@@ -47,8 +48,8 @@ pub(super) struct InParts {
     how: Parts,
     /// The parts in the order of their tokens.
     owners: Vec<(ShardId, TokenRange)>,
-    /// The client's request.
-    frame: Vec<u8>,
+    /// The client's request, which all parts share.
+    frame: Arc<[u8]>,
     /// The keyspace of its unqualified names.
     keyspace: Option<Box<str>>,
     /// When the answer is due.
@@ -80,7 +81,7 @@ impl Drop for InPartsPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct PartAsk {
     /// The client's request: QUERY or EXECUTE as a frame, uncompressed.
-    frame: Vec<u8>,
+    frame: Arc<[u8]>,
     /// The keyspace of unqualified names.
     keyspace: Option<Box<str>>,
     /// The result metadata of the statement as the asker has it.
@@ -143,6 +144,7 @@ impl Executor {
         let place = InPartsPlace::take(&self.in_parts)?;
         let mut frame = Vec::new();
         let keyspace = put_frame(call, run, &mut frame);
+        let frame = frame.into();
         Some(InParts { how, owners, frame, keyspace, deadline: pending.deadline, _place: place })
     }
 

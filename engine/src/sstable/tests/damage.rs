@@ -4,6 +4,7 @@
 
 use super::super::footer::FOOTER_BYTES;
 use super::*;
+use crate::io::IoClass;
 
 /// Partitions small and wide, tombstones and static rows, in a few dozen blocks.
 fn sample() -> World {
@@ -74,7 +75,7 @@ fn every_flipped_bit_gives_the_right_rows_or_an_error() {
                 }
                 Err(error) => {
                     assert!(matches!(error, crate::Error::Corrupt { .. }), "bit {bit}: {error}");
-                    assert!(verify(&disk, &RelPath::root(), known, &async || {}).await.is_err());
+                    assert!(verify(&disk, &RelPath::root(), known, IoClass::Check, &async || {}).await.is_err());
                 }
             }
         }
