@@ -5,6 +5,7 @@
 //!        layout                                 this: version, generation, shards, host id, clock
 //!        schema                                 the schema's journal
 //!        reserve                                space for all of these when the disk is full (`reserve.rs`)
+//!        device                                 how many requests the device takes at a time, as it was measured
 //!        tables/<table uuid>/<sstable uuid>.sst files belong to tables, never to cores
 //!        snapshots/<tag>/                       files of tables under other names (`snapshot.rs`)
 //!        gen-<G>/shard-<N>/manifest             what shard N of generation G reads of them

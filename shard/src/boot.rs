@@ -15,7 +15,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use engine::io::{DirLock, Disk};
+use engine::io::{DirLock, Disk, InFlightLimits};
 use engine::layout::{self, Found, Layout, SchemaLog, Secret};
 use engine::{Engine, Reshard, Result, reserve};
 use model::{Schema, TokenRange};
@@ -35,6 +35,8 @@ pub struct Booted {
     pub schema: Arc<Schema>,
     /// The timestamps that the layout said were given, before this start, in microseconds.
     pub noted_us: i64,
+    /// How many requests of jobs all cores together have with the device.
+    pub device: InFlightLimits,
 }
 
 /// The data directory as the first core keeps it.
@@ -119,7 +121,8 @@ pub async fn boot(
         layout: layout.clone(),
         _lock: lock,
     };
-    Ok((Booted { layout, schema, noted_us }, home, schema_log))
+    let device = InFlightLimits::default();
+    Ok((Booted { layout, schema, noted_us, device }, home, schema_log))
 }
 
 /// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].

@@ -58,12 +58,7 @@ impl Clock {
     /// The clock of a core: it has ticked once.
     pub fn of(clocks: Arc<Clocks>, core: usize) -> Clock {
         assert!(core < clocks.given_us.len(), "a core of the node");
-        Clock {
-            wall_us: Cell::new(wall_us()),
-            monotonic: Cell::new(Instant::now()),
-            clocks,
-            core,
-        }
+        Clock { wall_us: Cell::new(wall_us()), monotonic: Cell::new(Instant::now()), clocks, core }
     }
 
     /// Reads both clocks. Once a pass.

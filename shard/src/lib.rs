@@ -30,6 +30,7 @@ pub mod boot;
 pub mod clock;
 mod completions;
 mod contention;
+mod device;
 mod gaps;
 pub mod groups;
 pub mod idle;

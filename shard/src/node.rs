@@ -26,6 +26,7 @@ use model::Schema;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
 use crate::clock::{Clock, Clocks};
+use crate::device;
 use crate::groups::Group;
 use crate::idle::Idle;
 use crate::limits::{JOB_WAIT, sstables_open_max};
@@ -227,11 +228,13 @@ impl<P: Protocol> Core<P> {
         let (booted, home, schema_log) = match booted {
             Some(booted) => (booted, None, None),
             None => {
-                let (booted, home, schema_log) = boot(&disk, config, &random_seed).await?;
+                let (mut booted, home, schema_log) = boot(&disk, config, &random_seed).await?;
+                booted.device = device::limits(&disk).await;
                 let _ = shared.report.send(Report::Booted(booted.clone()));
                 (booted, Some(Rc::new(home)), Some(schema_log))
             }
         };
+        disk.limit_in_flight(device::share(booted.device, config.shards));
         let schema = booted.schema.clone();
         tracing::info!(shard = %me, "replaying the log");
         let engine = open_engine(&disk, config, &booted, me, random_seed()).await?;

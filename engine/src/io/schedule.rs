@@ -17,7 +17,8 @@
 //! Invariants: no clock and no randomness, so the simulator runs the same; what was begun is ended exactly once; while
 //! a queue is not empty, something that will end is with the device: each end asks for the next.
 //!
-//! Not here: what a request does (`ring.rs`, `sim.rs`), how fast the device is (who sets [`InFlightLimits`] knows).
+//! Not here: what a request does (`ring.rs`, `sim.rs`), how many requests the device takes (who sets
+//! [`InFlightLimits`] has measured it).
 
 use std::collections::VecDeque;
 

@@ -75,7 +75,11 @@ fn every_flipped_bit_gives_the_right_rows_or_an_error() {
                 }
                 Err(error) => {
                     assert!(matches!(error, crate::Error::Corrupt { .. }), "bit {bit}: {error}");
-                    assert!(verify(&disk, &RelPath::root(), known, IoClass::Check, &async || {}).await.is_err());
+                    assert!(
+                        verify(&disk, &RelPath::root(), known, IoClass::Check, &async || {})
+                            .await
+                            .is_err()
+                    );
                 }
             }
         }
