@@ -1,21 +1,26 @@
 //! One core's conversation with its peers: what it sends, what it may still send, who waits for what.
 //!
 //! ```text
-//! send     credit ─► entry in `waiting` ─► outbox ─► (published once a pass)
+//! send     entry in `waiting` ─┬─ credit ──► outbox ─► (published once a pass)
+//!                              └─ none ────► queue ─► (a credit comes back) ─► outbox
 //! receive  inbox ─► a question: `Asker`, to be answered once
 //!                └► an answer: the credit is back, the entry says who waited
 //! ```
 //!
-//! Invariant: at most `credit` requests to a peer are unanswered, half of the
-//! slots of the ring back, so a reply never finds the mailbox full.
+//! Invariants
+//! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
+//!    finds the mailbox full.
+//! 2. Requests reach a peer in the order in which they were sent: none passes those that wait for a credit.
+//! 3. No more wait than [`PEER_QUEUE_REQUESTS_MAX`], those apart that end others: each of these has one before it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use engine::{Error, Result};
 use slab::Slab;
 
-use crate::limits::MAIL_BUDGET;
+use crate::limits::{MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX};
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
 use crate::notify::Notify;
@@ -106,13 +111,21 @@ pub(crate) struct Peers<P: Protocol> {
     me: ShardId,
     inbox: RefCell<Inbox<Mail<P>>>,
     outbox: RefCell<Outbox<Mail<P>>>,
-    /// Requests that may still be sent to each peer.
-    credits: RefCell<Vec<usize>>,
+    /// What may still be sent to each peer, and what waits until more may.
+    to: RefCell<Vec<Line<P::Ask>>>,
     /// Requests that may be sent to a peer that has answered all before.
     credits_max: usize,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
+}
+
+/// The requests to one peer.
+struct Line<A> {
+    /// Requests that may still be sent.
+    credits: usize,
+    /// Requests that wait for a credit, with the numbers of their entries; none while there are credits.
+    queue: VecDeque<(u32, Request<A>)>,
 }
 
 /// A read at a peer, the number of its entry, and the place that its task has left.
@@ -128,7 +141,11 @@ impl<P: Protocol> Peers<P> {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
-            credits: RefCell::new(vec![credits_max; shards]),
+            to: RefCell::new(
+                (0..shards)
+                    .map(|_| Line { credits: credits_max, queue: VecDeque::new() })
+                    .collect(),
+            ),
             credits_max,
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
@@ -160,28 +177,24 @@ impl<P: Protocol> Peers<P> {
                 receive(Received::Question(Asker { from, id }, request));
             }
             Message::Answer { id, reply } => {
-                self.return_credit(from);
+                self.answered(from);
                 receive(Received::Answer(self.forget(id), reply));
             }
         });
         taken > 0
     }
 
-    /// Reserves the slots of a request to `peer` and of its reply. `Overloaded` when there are none.
-    pub(crate) fn spend_credit(&self, peer: ShardId) -> Result<()> {
-        let credit = &mut self.credits.borrow_mut()[peer.index()];
-        *credit = credit.checked_sub(1).ok_or(Error::Overloaded("requests to another core"))?;
-        Ok(())
+    /// `Overloaded` while so many requests to `peer` wait that it is asked for nothing new.
+    pub(crate) fn check_place(&self, peer: ShardId) -> Result<()> {
+        let waiting = self.to.borrow()[peer.index()].queue.len();
+        if waiting < PEER_QUEUE_REQUESTS_MAX {
+            return Ok(());
+        }
+        Err(Error::Overloaded("requests to another core"))
     }
 
-    /// Gives back what was reserved for a request to `peer` that was answered, or is not sent.
-    pub(crate) fn return_credit(&self, peer: ShardId) {
-        let credit = &mut self.credits.borrow_mut()[peer.index()];
-        *credit += 1;
-        assert!(*credit <= self.credits_max, "a credit comes back once");
-    }
-
-    /// Sends a request whose credit is spent; gives the number of its entry.
+    /// Sends a request, at once or after those that wait; gives the number of its entry. New work asks
+    /// [`check_place`](Self::check_place) before.
     pub(crate) fn send(
         &self,
         to: ShardId,
@@ -189,9 +202,35 @@ impl<P: Protocol> Peers<P> {
         request: Request<P::Ask>,
     ) -> u32 {
         let id = self.remember(waiting);
+        let mut lines = self.to.borrow_mut();
+        let line = &mut lines[to.index()];
+        match line.credits.checked_sub(1) {
+            Some(left) => {
+                line.credits = left;
+                self.put(to, id, request);
+            }
+            None => line.queue.push_back((id, request)),
+        }
+        id
+    }
+
+    /// Puts a request whose credit is spent into the ring.
+    fn put(&self, to: ShardId, id: u32, request: Request<P::Ask>) {
         let sent = self.outbox.borrow_mut().send(to, Message::Ask { id, request });
         assert!(sent.is_ok(), "a credit is a free slot in the ring");
-        id
+    }
+
+    /// A peer has answered a request: its credit goes to the one that has waited longest.
+    fn answered(&self, peer: ShardId) {
+        let mut lines = self.to.borrow_mut();
+        let line = &mut lines[peer.index()];
+        match line.queue.pop_front() {
+            Some((id, request)) => self.put(peer, id, request),
+            None => {
+                line.credits += 1;
+                assert!(line.credits <= self.credits_max, "a credit comes back once");
+            }
+        }
     }
 
     /// The task that waited in `slot` for a read at `to` is gone: the peer is told with what is published next.
@@ -206,13 +245,8 @@ impl<P: Protocol> Peers<P> {
             // An entry that was answered meanwhile may have its next tenant.
             let waits = matches!(self.waiting.borrow().get(id as usize),
                 Some(Waiting::Task(other)) if Rc::ptr_eq(other, &slot));
-            if !waits {
-                continue;
-            }
-            if self.spend_credit(to).is_ok() {
+            if waits {
                 self.send(to, Waiting::Task(Slot::new()), Request::EndRead(id));
-            } else {
-                self.unwanted.borrow_mut().push((to, id, slot));
             }
         }
     }
@@ -252,5 +286,80 @@ impl<P: Protocol> Peers<P> {
         let done = (*ticket, failed.take().map_or(Ok(()), Err));
         waiting.remove(batch as usize);
         Some(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::mesh;
+
+    struct Numbers;
+
+    impl Protocol for Numbers {
+        type Ask = u32;
+        type Answer = u32;
+    }
+
+    /// Two cores, of which each may have two requests with the other.
+    fn pair() -> [Peers<Numbers>; 2] {
+        let ports = mesh(2).expect("descriptors for two bells");
+        let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 4)).collect();
+        peers.try_into().ok().expect("there are two")
+    }
+
+    fn ask(peers: &Peers<Numbers>, number: u32) {
+        peers.send(ShardId::new(1), Waiting::Caller(number), Request::Service(number));
+    }
+
+    /// Takes what has come: the questions, answered with their numbers, and the answers.
+    fn pass(peers: &Peers<Numbers>) -> Vec<u32> {
+        let mut came = Vec::new();
+        let mut askers = Vec::new();
+        peers.receive(|received| match received {
+            Received::Question(asker, Request::Service(number)) => askers.push((asker, number)),
+            Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
+                assert_eq!(number, answer, "the answer to this question");
+                came.push(number);
+            }
+            _ => panic!("only the layer above asks"),
+        });
+        for (asker, number) in askers {
+            peers.reply(asker, Reply::Service(number));
+            came.push(number);
+        }
+        peers.publish();
+        came
+    }
+
+    /// With more requests than slots the rest were refused, however soon there would have been space.
+    #[test]
+    fn requests_beyond_the_slots_wait_and_keep_their_order() {
+        let [here, there] = pair();
+        (0..7).for_each(|number| ask(&here, number));
+        here.publish();
+        let mut rounds = Vec::new();
+        for _ in 0..4 {
+            rounds.push(pass(&there));
+            assert_eq!(Some(&pass(&here)), rounds.last(), "all that was asked is answered");
+        }
+        assert_eq!(rounds, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
+        assert_eq!(here.to.borrow()[1].credits, 2, "all credits are back");
+    }
+
+    #[test]
+    fn no_more_requests_wait_for_a_peer_than_the_limit() {
+        let [here, there] = pair();
+        for number in 0..PEER_QUEUE_REQUESTS_MAX as u32 + 2 {
+            assert_eq!(here.check_place(ShardId::new(1)), Ok(()));
+            ask(&here, number);
+        }
+        let full = Error::Overloaded("requests to another core");
+        assert_eq!(here.check_place(ShardId::new(1)), Err(full));
+        ask(&here, 0);
+        here.publish();
+        pass(&there);
+        pass(&here);
+        assert_eq!(here.check_place(ShardId::new(1)), Ok(()), "two were answered");
     }
 }

@@ -6,13 +6,13 @@
 //! ask     the layer above on other cores      truncate, upkeep: every shard, wait for all
 //! ```
 //!
-//! A full mailbox is `Overloaded`, said before anything was done. A write over several owners is
+//! What a peer has no slots for waits, in the order in which it was sent (`peers.rs`). So many that wait that nothing new
+//! is sent are `Overloaded`, said before anything was done. A write over several owners is
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed.
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
 
 use engine::{Error, Result};
 use futures_lite::future::poll_once;
@@ -29,9 +29,6 @@ use crate::read_pauses::ReadPauses;
 use crate::scatter::{KeysWalk, Owners, RangeWalk, owners, split_range};
 use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
-
-/// How long a task waits before it looks again whether a peer takes requests.
-pub(crate) const CREDIT_WAIT: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Shard<P> {
     /// Makes a record durable and readable, wherever its mutations belong. A caller's ticket comes
@@ -62,7 +59,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn write_there(&self, owner: ShardId, record: &[u8], ticket: Ticket) -> Result<()> {
-        self.peers.spend_credit(owner)?;
+        self.peers.check_place(owner)?;
         self.peers.send(owner, Waiting::Write(ticket), Request::Apply(record.into()));
         Ok(())
     }
@@ -70,14 +67,8 @@ impl<P: Protocol> Shard<P> {
     fn write_everywhere(&self, record: &[u8], ticket: Ticket) -> Result<()> {
         let parts = self.split_record(record)?;
         assert!(parts.len() > 1, "what has one owner is not split");
-        for (spent, (owner, _)) in parts.iter().enumerate() {
-            if *owner != self.me()
-                && let Err(error) = self.peers.spend_credit(*owner)
-            {
-                self.return_credits(&parts[..spent]);
-                return Err(error);
-            }
-        }
+        let mut peers = parts.iter().map(|(owner, _)| *owner).filter(|owner| *owner != self.me());
+        peers.try_for_each(|owner| self.peers.check_place(owner))?;
         let batch = Waiting::Batch { ticket, parts_left: parts.len(), failed: None };
         let batch = self.peers.remember(batch);
         if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me()) {
@@ -85,7 +76,6 @@ impl<P: Protocol> Shard<P> {
             if let Err(error) = self.engine.write(part, Ticket::Entry(entry).to_bits()) {
                 self.peers.forget(entry);
                 self.peers.forget(batch);
-                self.return_credits(&parts);
                 return Err(error);
             }
         }
@@ -115,22 +105,14 @@ impl<P: Protocol> Shard<P> {
         Ok(parts)
     }
 
-    fn return_credits(&self, parts: &[(ShardId, Vec<u8>)]) {
-        let others = parts.iter().filter(|(owner, _)| *owner != self.me());
-        others.for_each(|(owner, _)| self.peers.return_credit(*owner));
-    }
-
-    /// Asks a peer and waits for its reply, and for its mailbox if that is full.
+    /// Asks a peer and waits for its reply.
     pub(crate) async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
         assert!(to != self.me(), "a core does not write to itself");
-        self.send_call(to, request).await.slot.take().await
+        self.send_call(to, request).slot.take().await
     }
 
-    /// Asks a peer, once its mailbox has space.
-    async fn send_call(&self, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
-        while self.peers.spend_credit(to).is_err() {
-            self.runtime.sleep(CREDIT_WAIT).await;
-        }
+    /// Asks a peer for a task. Tasks are bounded, so these requests need no place.
+    fn send_call(&self, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
         let slot = Slot::new();
         let id = self.peers.send(to, Waiting::Task(slot.clone()), request);
         // The pass publishes; it may be asleep.
@@ -169,7 +151,7 @@ impl<P: Protocol> Shard<P> {
         if owner == self.me() {
             return self.read_here(&command).await;
         }
-        let waiter = self.send_call(owner, Request::Read(Box::new(command))).await;
+        let waiter = self.send_call(owner, Request::Read(Box::new(command)));
         match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {
             Reply::Page(result) => result.map(|page| *page).map_err(|error| *error),
             _ => unreachable!("a read is answered with a page"),
@@ -227,12 +209,17 @@ impl<P: Protocol> Shard<P> {
     /// [`drain_mail`](Self::drain_mail) under `number`. `Overloaded`: nothing was sent.
     #[inline]
     pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
-        self.peers.spend_credit(peer)?;
-        self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
+        self.peers.check_place(peer)?;
+        self.tell_later(peer, ask, number);
         Ok(())
     }
 
-    /// Asks the layer above on one other core, once its mailbox has space, and waits for the answer.
+    /// The same for what ends a question that was asked before: it is always sent, and after that question.
+    pub fn tell_later(&self, peer: ShardId, ask: P::Ask, number: u32) {
+        self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
+    }
+
+    /// Asks the layer above on one other core, and waits for the answer.
     pub async fn ask(&self, peer: ShardId, ask: P::Ask) -> P::Answer {
         match self.call(peer, Request::Service(ask)).await {
             Reply::Service(answer) => answer,

@@ -17,10 +17,11 @@ use engine::Result;
 use model::{Schema, SchemaChange};
 
 use crate::groups::Group;
+use crate::limits::JOB_WAIT;
 use crate::message::{AlterError, Alteration, Reply, Request};
 use crate::owner::ShardId;
 use crate::protocol::Protocol;
-use crate::router::{CREDIT_WAIT, join};
+use crate::router::join;
 use crate::schema_changes::SchemaChanges;
 use crate::shard::Shard;
 
@@ -97,7 +98,7 @@ impl<P: Protocol> Shard<P> {
             // One change at a time: the task that has the log holds the turn.
             match self.schema.log.take() {
                 Some(log) => break log,
-                None => self.runtime.sleep(CREDIT_WAIT).await,
+                None => self.runtime.sleep(JOB_WAIT).await,
             }
         };
         let result = self.append_change(&mut log, alteration, before).await;

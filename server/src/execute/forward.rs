@@ -82,8 +82,7 @@ impl Executor {
                 // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
                 self.shard.wake().notify();
                 let number = u32::try_from(number).expect("the requests of a shard are bounded");
-                // With a full mailbox the read goes on until its deadline.
-                let _ = self.shard.ask_later(*owner, Ask::EndSelect { number }, NOBODY);
+                self.shard.tell_later(*owner, Ask::EndSelect { number }, NOBODY);
             }
         }
     }

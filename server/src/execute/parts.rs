@@ -330,8 +330,7 @@ impl Drop for Asked<'_> {
         if !self.is_answered {
             let Asked { executor, owner, number, .. } = *self;
             executor.shard.wake().notify();
-            // With a full mailbox the part goes on until its deadline.
-            let _ = executor.shard.ask_later(owner, Ask::EndSelect { number }, NOBODY);
+            executor.shard.tell_later(owner, Ask::EndSelect { number }, NOBODY);
         }
     }
 }
