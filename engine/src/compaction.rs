@@ -26,6 +26,7 @@ mod space;
 mod strategy;
 mod time_window;
 mod unified;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -33,3 +34,4 @@ mod tests;
 pub(crate) use backlog::{Judged, Underway};
 pub use piece::{Candidate, CompactionContext};
 pub use strategy::{MergeTask, Strategy, Task, Why};
+pub use whole::WholeWish;

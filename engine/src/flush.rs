@@ -105,7 +105,17 @@ impl Engine {
     pub(crate) fn flushed_with(&self, since: Option<Position>, table: &Table) -> Position {
         let tables = self.tables.by_id();
         let others = tables.values().filter(|other| !std::ptr::eq(&***other, table));
-        let held = others.filter_map(|other| other.since()).chain(since);
+        self.flushed_beside(others.filter_map(|other| other.since()).chain(since))
+    }
+
+    /// The position up to which every record is in an sstable, or of a table that is gone.
+    pub(crate) fn flushed_now(&self) -> Position {
+        let tables = self.tables.by_id();
+        self.flushed_beside(tables.values().filter_map(|table| table.since()))
+    }
+
+    /// The same, if the oldest records in memtables begin at these places.
+    fn flushed_beside(&self, held: impl Iterator<Item = Position>) -> Position {
         let waiting = self.writes.start();
         let positions = self.log.positions();
         let oldest = held.chain(waiting).fold(positions.durable, Position::min);

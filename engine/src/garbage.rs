@@ -34,7 +34,12 @@ impl Garbage {
 
     /// Whether there is something to remove, and it may be tried at this second.
     pub(crate) fn is_due(&self, now_s: u32) -> bool {
-        !self.tables.borrow().is_empty() && self.backoff.is_due(now_s)
+        !self.tables.borrow().is_empty() && self.may_try(now_s)
+    }
+
+    /// Whether something may be removed at this second: not soon after a failure.
+    pub(crate) fn may_try(&self, now_s: u32) -> bool {
+        self.backoff.is_due(now_s)
     }
 
     /// One of the tables; `None` when all are removed.

@@ -18,7 +18,7 @@ use crate::table::Table;
 pub enum Job {
     /// Write a memtable to an sstable.
     Flush(TableId),
-    /// Delete the files of tables that are gone.
+    /// Remove what is left of tables that are gone: their files, and what the log holds of them.
     Remove,
     /// Merge files of a table.
     Compact(TableId),
@@ -61,7 +61,10 @@ impl Engine {
     pub fn next_job_of(&self, kind: JobKind, now_s: u32) -> Option<Job> {
         match kind {
             JobKind::Flush => self.table_to_flush(now_s).map(Job::Flush),
-            JobKind::Remove => self.garbage.is_due(now_s).then_some(Job::Remove),
+            JobKind::Remove => {
+                let is_log_due = self.garbage.may_try(now_s) && self.is_log_held_by_nothing();
+                (is_log_due || self.garbage.is_due(now_s)).then_some(Job::Remove)
+            }
             JobKind::Compact => self.table_to_compact(now_s).map(Job::Compact),
         }
     }
@@ -77,7 +80,10 @@ impl Engine {
                 self.flush_alone(&table, now_s, &pause).await
             }
             Job::Remove => {
-                let result = self.remove_garbage().await;
+                let result = match self.remove_garbage().await {
+                    Ok(()) => self.free_log().await,
+                    failed => failed,
+                };
                 self.garbage.ended(&result, now_s);
                 result
             }
@@ -172,7 +178,7 @@ impl Engine {
             let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), **id));
             return largest.map(|(id, _)| *id);
         }
-        if self.log.is_long() {
+        if self.log.is_long() && !self.is_log_held_by_nothing() {
             let oldest = free.filter_map(|(id, table)| Some((table.since()?, *id)));
             return oldest.min().map(|(_, id)| id);
         }

@@ -42,6 +42,7 @@ mod tables;
 mod write;
 mod write_queue;
 
+pub use compaction::WholeWish;
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
 pub use jobs::{Job, JobKind};

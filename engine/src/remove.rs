@@ -5,7 +5,8 @@
 //!    and files go. Writes go on meanwhile; the truncation does not wait for them.
 //!    Behind a snapshot (`truncate_to_cut`) only what the snapshot has goes.
 //! 2. Drop: if a snapshot comes before it, writes are refused first, so that it has all that was answered. Then the
-//!    table leaves the schema, and its memtables with it; a job removes its views and files, and at last its directory.
+//!    table leaves the schema, and its memtables with it; a job removes its views and files, and at last its directory,
+//!    and frees what the log held for it.
 //!    A directory that still holds files of other shards goes with theirs, or at the next start.
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
@@ -13,6 +14,7 @@
 
 use model::TableId;
 
+use crate::commitlog::Position;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::RelPath;
@@ -116,6 +118,28 @@ impl Engine {
         self.budget.memtables_shrank(table.clear(&dropped));
         self.space.freed();
         self.garbage.add(table.definition().id.0, entries);
+    }
+
+    /// Whether the log is long and has segments that nothing holds any more: what they hold is of tables that are gone.
+    pub(crate) fn is_log_held_by_nothing(&self) -> bool {
+        self.log.is_long() && self.freeable().is_some()
+    }
+
+    /// Up to where the log is flushed by now, if that frees segments of it.
+    fn freeable(&self) -> Option<Position> {
+        let flushed = self.flushed_now();
+        (flushed.segment() > self.log.positions().flushed.segment()).then_some(flushed)
+    }
+
+    /// Frees the segments of the log that held only what is gone: no flush would, where no other table has rows in
+    /// memory.
+    pub(crate) async fn free_log(&self) -> Result<()> {
+        let _turn = self.turn.take().await;
+        let Some(flushed) = self.freeable() else { return Ok(()) };
+        self.manifest.commit(&Edit { flushed: Some(flushed), ..Edit::default() }).await?;
+        self.log.mark_flushed(flushed);
+        self.space.freed();
+        Ok(())
     }
 
     /// Removes the views and files of tables that are gone.

@@ -275,9 +275,10 @@ fn tombstones_go_when_tombstone_gc_says() {
             shard.write(1, Some(1)).await;
             shard.write(1, None).await;
             shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
-            while !shard.engine.compact_all(TABLE, now_s, async || yield_now().await).await.unwrap()
-            {
-            }
+            let wish = shard.engine.wish_whole(TABLE);
+            let pause = async || yield_now().await;
+            while !shard.engine.compact_all(&wish, now_s, pause).await.unwrap() {}
+            drop(wish);
             run_jobs(&shard.engine, now_s).await;
             assert_eq!(shard.files(), files, "{mode:?} at {now_s}");
             shard.check().await;
@@ -491,6 +492,81 @@ fn with_no_space_for_a_merge_tombstones_are_purged() {
         sim.set_faults(Faults::default());
         run_jobs(&shard.engine, LATER_S).await;
         assert_eq!((shard.files(), partitions()), (1, 4));
+        shard.check().await;
+    });
+}
+
+#[test]
+fn a_cut_that_is_made_while_the_disk_is_asked_is_seen_by_the_next_plan() {
+    for seed in 0..40 {
+        on_sim(seed, async move |sim, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            let dir = engine::io::RelPath::root().join("cut");
+            disk.mkdir(&dir).await.unwrap();
+            // Nothing fits, so that a merge is chosen again and again.
+            sim.set_faults(Faults { quota_bytes: Some(1 << 20), ..Faults::default() });
+            let (engine, ended) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+            let end = ended.clone();
+            exec.spawn(async move {
+                for _ in 0..5 {
+                    let job = Job::Compact(TABLE);
+                    // On a full disk it fails.
+                    let _ = engine.run(job, LATER_S, async || yield_now().await).await;
+                }
+                end.set(true);
+            });
+            shard.engine.link_and_cut(TABLE, &dir).await.unwrap();
+            let files = shard.files();
+            while !ended.get() {
+                yield_now().await;
+            }
+            assert_eq!(shard.files(), files, "nothing is merged while there is a cut");
+            sim.set_faults(Faults::default());
+            run_jobs(&shard.engine, LATER_S).await;
+            assert_eq!(shard.files(), files);
+            shard.engine.end_cut(TABLE);
+            run_jobs(&shard.engine, LATER_S).await;
+            assert!(shard.files() <= 1);
+        });
+    }
+}
+
+/// A table that always had something to merge was never merged whole: the operator asked for ever.
+#[test]
+fn while_a_table_is_wanted_whole_no_other_merge_of_it_begins() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        let (engine, ended) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+        let job = engine.next_job_of(JobKind::Compact, 1).unwrap();
+        let (running, end) = (engine.clone(), ended.clone());
+        exec.spawn(async move {
+            running.run(job, 1, async || yield_now().await).await.unwrap();
+            end.set(true);
+        });
+        let wish = engine.wish_whole(TABLE);
+        let pause = async || yield_now().await;
+        yield_now().await;
+        while !engine.compact_all(&wish, 1, pause).await.unwrap() {
+            shard.round(9).await;
+            assert_eq!(engine.next_job_of(JobKind::Compact, 1), None);
+            let job = Job::Compact(TABLE);
+            engine.run(job, 1, pause).await.unwrap();
+        }
+        assert!(ended.get(), "the merge that ran has ended");
+        assert_eq!(shard.files(), 1, "and then it was the turn of what was asked for");
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        assert_eq!(engine.next_job_of(JobKind::Compact, 1), None, "the wish still waits");
+        drop(wish);
+        run_jobs(&shard.engine, 1).await;
+        assert!(shard.files() < 4);
         shard.check().await;
     });
 }

@@ -146,7 +146,8 @@ impl Shard {
     }
 
     async fn compact(&self) {
-        self.engine.compact_all(ID, 1, async || yield_now().await).await.unwrap();
+        let wish = self.engine.wish_whole(ID);
+        self.engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
     }
 
     /// Checks what every way of reading gives, wherever the rows are.

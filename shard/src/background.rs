@@ -237,13 +237,16 @@ impl Background {
     pub(crate) async fn compact_tables(&self, tables: &[TableId]) -> Result<()> {
         let yielder = self.yielder(Group::Compaction);
         for table in tables {
+            let wish = self.engine.wish_whole(*table);
             let compact = async || {
-                let done = self.engine.compact_all(*table, self.now_s(), || yielder.turn()).await;
+                let done = self.engine.compact_all(&wish, self.now_s(), || yielder.turn()).await;
                 self.trusted(done)
             };
             while !compact().await? {
                 self.runtime.sleep(JOB_WAIT).await;
             }
+            // What waited for the wish may begin.
+            drop(wish);
             self.look.notify();
         }
         Ok(())
@@ -251,7 +254,9 @@ impl Background {
 
     /// Empties a table.
     pub(crate) async fn truncate(&self, table: TableId) -> Result<()> {
-        self.trusted(self.engine.truncate(table).await)
+        let truncated = self.trusted(self.engine.truncate(table).await);
+        self.look.notify();
+        truncated
     }
 
     /// Empties a table of what a snapshot has.
@@ -259,6 +264,12 @@ impl Background {
         let truncated = self.trusted(self.engine.truncate_to_cut(table).await);
         self.look.notify();
         truncated
+    }
+
+    /// Takes a table's cut back: merges of it may begin again.
+    pub(crate) fn end_cut(&self, table: TableId) {
+        self.engine.end_cut(table);
+        self.look.notify();
     }
 
     /// The result, unless it says that nothing can be trusted any more.

@@ -114,7 +114,7 @@ impl<P: Protocol> Shard<P> {
             Upkeep::Adopt { tag, table, views } => self.adopt_here(tag, *table, views).await?,
             Upkeep::TruncateToCut(table) => self.background.truncate_to_cut(*table).await?,
             Upkeep::EndCut(table) => {
-                self.engine.end_cut(*table);
+                self.background.end_cut(*table);
                 return Ok(self.status_of(&[]));
             }
             Upkeep::Close(tables) => {

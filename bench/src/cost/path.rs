@@ -246,7 +246,8 @@ fn engine_merge(shape: &Shape, operations: u64) -> Counted {
             flush(engine);
         }
         let merged = counted(quarter * FILES, || {
-            let done = at_once(engine.compact_all(TABLE, NOW_S, no_pause));
+            let wish = engine.wish_whole(TABLE);
+            let done = at_once(engine.compact_all(&wish, NOW_S, no_pause));
             assert!(done.expect("the simulated disk has no faults"), "nothing else compacts");
         });
         let sstables = engine.table_size(TABLE).expect("the table is there").sstables;

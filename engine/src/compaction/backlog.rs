@@ -19,6 +19,7 @@ use model::TableId;
 use super::job::candidates;
 use super::piece::Candidate;
 use super::strategy::{MergeTask, Strategy, Task, Why};
+use super::whole::Wishes;
 use crate::engine::Engine;
 use crate::limits::{
     BACKLOG_CHECK_S, BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, BACKLOG_TASKS_MAX, BACKLOGS_PER_LOOK,
@@ -56,15 +57,23 @@ pub(crate) struct Underway {
     bytes: RefCell<Vec<u64>>,
     /// The most runs of a backlog, as they were last judged.
     runs: Cell<usize>,
+    /// At which table the next look begins: where the last one had judged enough.
+    next_look: Cell<usize>,
+    /// Tables that are to be merged whole.
+    pub(super) wishes: Wishes,
 }
 
 impl Underway {
     /// Whether a compaction of so many bytes may begin now.
     pub(super) fn has_place_for(&self, bytes: u64) -> bool {
-        let running = self.bytes.borrow();
-        let largest = running.iter().max();
+        let largest = self.largest_bytes();
         let is_small = largest.is_none_or(|largest| bytes <= largest / COMPACTION_SMALL_PART);
-        running.len() < COMPACTIONS_MAX && is_small
+        self.bytes.borrow().len() < COMPACTIONS_MAX && is_small
+    }
+
+    /// The bytes of the largest that is under way, if any is.
+    pub(super) fn largest_bytes(&self) -> Option<u64> {
+        self.bytes.borrow().iter().max().copied()
     }
 
     /// A compaction of so many bytes begins; whether it does beside another.
@@ -88,17 +97,26 @@ impl Engine {
         let tables = self.tables.by_id();
         let (mut judged, mut runs) = (0, 0);
         let mut best: Option<(usize, u64, TableId)> = None;
-        for (id, table) in tables.iter().filter(|(_, table)| !table.cut.is_made()) {
+        // Tables that change all the time are judged at each look: those behind them must come first, too.
+        let first = self.underway.next_look.get();
+        let in_turn = tables.iter().zip(0..).skip(first).chain(tables.iter().zip(0..).take(first));
+        let mut enough_at = None;
+        for ((id, table), at) in in_turn.filter(|((_, table), _)| !table.cut.is_made()) {
             let backlog = backlog(table, now_s, &mut judged);
+            if judged == BACKLOGS_PER_LOOK {
+                enough_at.get_or_insert(at + 1);
+            }
             runs = backlog.runs.max(runs);
             let Some(bytes) = backlog.next_bytes else { continue };
-            if !table.compact_backoff.is_due(now_s) || !self.underway.has_place_for(bytes) {
+            let has_place = self.underway.has_spare_place_for(*id, bytes);
+            if !table.compact_backoff.is_due(now_s) || !has_place {
                 continue;
             }
             // Of two with as many runs the smaller, which is done sooner.
             let this = (backlog.runs, u64::MAX - bytes, *id);
             best = best.max(Some(this));
         }
+        self.underway.next_look.set(enough_at.unwrap_or(0));
         self.underway.runs.set(runs);
         best.map(|(_, _, id)| id)
     }

@@ -20,8 +20,8 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use model::Token;
 use model::options::{TableOptions, TombstoneGc};
-use model::{TableId, Token};
 use uuid::Uuid;
 
 use super::adoption::RunningMerge;
@@ -29,6 +29,7 @@ use super::merge_space::space_for;
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Output, rewrite};
 use super::strategy::{MergeTask, Strategy, Task, Why};
+use super::whole::WholeWish;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -72,20 +73,26 @@ impl Engine {
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let plan = next_plan(table, now_s).filter(|_| !table.cut.is_made());
+        let id = table.definition().id;
+        let has_place = |plan: &Plan| self.underway.has_spare_place_for(id, plan.bytes);
+        let plan = next_plan(table, now_s).filter(has_place);
         self.compact_as(table, plan, now_s, pause).await
     }
 
-    /// Merges all files of a table into one run, or those of a window of time, as an operator asks; `false` if the table
-    /// is being compacted, there is no place for one more compaction, or another window is left: ask again.
+    /// Does what a [wish](Engine::wish_whole) is about: merges all files of its table into one run, or those of a
+    /// window of time; `false` if the table is being compacted, it has a cut, there is no place for one more
+    /// compaction, or another window is left: ask again.
     pub async fn compact_all(
         &self,
-        id: TableId,
+        wish: &WholeWish<'_>,
         now_s: u32,
         pause: impl AsyncFn(),
     ) -> Result<bool> {
         // A table that was dropped has nothing to merge.
-        let Ok(table) = self.table(id) else { return Ok(true) };
+        let Ok(table) = self.table(wish.table()) else { return Ok(true) };
+        if table.cut.is_made() || table.is_any_merging() {
+            return Ok(false);
+        }
         let mut is_last = true;
         let plan = plan_of(&table, now_s, |strategy, pieces, _| {
             let mut tasks = strategy.major(pieces).into_iter();
@@ -93,11 +100,15 @@ impl Engine {
             is_last = tasks.next().is_none();
             task
         });
-        let is_free = |plan: &Plan| self.underway.has_place_for(plan.bytes);
-        if table.cut.is_made() || table.is_any_merging() || !plan.as_ref().is_none_or(is_free) {
+        if plan.as_ref().is_some_and(|plan| !self.underway.has_place_for(plan.bytes)) {
+            wish.wait_for_place();
             return Ok(false);
         }
-        self.compact_as(&table, plan, now_s, &pause).await.map(|()| is_last)
+        // While it goes on, what is flushed meanwhile is merged as ever.
+        wish.pause();
+        let done = self.compact_as(&table, plan, now_s, &pause).await;
+        wish.resume();
+        done.map(|()| is_last)
     }
 
     async fn compact_as(
@@ -109,9 +120,7 @@ impl Engine {
     ) -> Result<()> {
         // What was judged to be due was judged before something changed: it is judged again.
         table.judged.forget();
-        let Some(plan) = plan.filter(|plan| self.underway.has_place_for(plan.bytes)) else {
-            return Ok(());
-        };
+        let Some(plan) = plan else { return Ok(()) };
         let bytes = plan.bytes;
         let is_beside = self.underway.begin(bytes);
         self.counters.count(|s| s.compactions_beside += u64::from(is_beside));
@@ -194,9 +203,7 @@ impl Engine {
         let small = |strategy: &Strategy<'_>, pieces: &[Candidate], context: &_| {
             strategy.propose_small(pieces, context)
         };
-        // A cut may have been made while the disk was asked.
-        let may_merge = is_shape && !table.cut.is_made();
-        let Some(plan) = plan_of(table, now_s, small).filter(|_| may_merge) else {
+        let Some(plan) = plan_of(table, now_s, small).filter(|_| is_shape) else {
             return Err(full);
         };
         let merge = self.begin(table, plan, pause);
@@ -249,14 +256,15 @@ fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
     plan_of(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
 }
 
-/// What the strategy of a table says of its views.
+/// What the strategy of a table says of its views; nothing while the table has a cut, of whose both sides no merge may
+/// have inputs. Who asks again after an await looks at the cut again by this.
 fn plan_of(
     table: &Table,
     now_s: u32,
     ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
 ) -> Option<Plan> {
     let views = table.views();
-    if views.is_empty() {
+    if views.is_empty() || table.cut.is_made() {
         return None;
     }
     let definition = table.definition();

@@ -20,6 +20,8 @@ use crate::schema::{self, Effect, TABLES};
 use crate::workload::{KEYS, token};
 use crate::world::{End, Lived, Shared, Tally, World};
 
+/// How often an operator asks for one major compaction.
+const ASKED_MAX: usize = 50;
 /// How many sstables a shard keeps open where descriptors are few.
 const FILES_MAX: usize = 3;
 
@@ -438,8 +440,15 @@ impl Life {
             let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
             let id = self.world.borrow().workload.id(self.rng.index(TABLES));
             self.exec.spawn(async move {
+                let wish = engine.wish_whole(id);
+                let pause = async || yield_now().await;
                 // A failure shows in what comes after, and another time does what is left.
-                let _ = engine.compact_all(id, now_s, async || yield_now().await).await;
+                for _ in 0..ASKED_MAX {
+                    if !matches!(engine.compact_all(&wish, now_s, pause).await, Ok(false)) {
+                        break;
+                    }
+                    yield_now().await;
+                }
             });
         }
         self.do_jobs();

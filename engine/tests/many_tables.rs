@@ -1,0 +1,148 @@
+//! Tables of one shard: what one of them has, or had, does not hold up another.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::rc::Rc;
+
+use engine::io::{Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine, Job, JobKind};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::mutation::MutationBuilder;
+use model::options::{KeyspaceOptions, TableOptions};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+fn id(n: u128) -> TableId {
+    TableId(Uuid::from_u128(n))
+}
+
+/// Tables with these numbers, each with what `gc_grace_seconds` says of it.
+fn schema(tables: impl Iterator<Item = u128>, gc_grace_seconds: impl Fn(u128) -> i32) -> Schema {
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    let table = |n: u128| {
+        let gc_grace_seconds = gc_grace_seconds(n);
+        let options = TableOptions { gc_grace_seconds, ..TableOptions::default() };
+        let built = TableBuilder::new("ks", &format!("t{n}"), id(n))
+            .options(options)
+            .partition_key("k", CqlType::Blob)
+            .and_then(|b| b.regular("v", CqlType::Blob))
+            .and_then(TableBuilder::build);
+        SchemaChange::CreateTable(Box::new(built.unwrap()))
+    };
+    Schema::of_changes([keyspace].into_iter().chain(tables.map(table))).unwrap()
+}
+
+fn record(table: u128, value: &[u8], timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, id(table), Token::of_key(&[1]), &[1]);
+    m.row(&[], |out| {
+        let cell = Cell::live(ColumnId(1), timestamp, value);
+        RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+    });
+    m.finish();
+    out
+}
+
+fn on_sim(schema: Schema, main: impl AsyncFnOnce(Rc<Engine>) + 'static) {
+    let log = engine::commitlog::Config::new(1);
+    let segment_bytes = 64 << 10;
+    let log_bytes_max = 4 * u64::from(segment_bytes);
+    let config = Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log: engine::commitlog::Config { segment_bytes, log_bytes_max, ..log },
+        memory_bytes: 64 << 20,
+    };
+    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
+    let exec = SimExec::new(1);
+    let inner = exec.clone();
+    exec.run(async move {
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(&disk).await.unwrap();
+        Engine::create(&disk, &config).await.unwrap();
+        let engine = Rc::new(Engine::open(&disk, config, &schema).await.unwrap());
+        let driven = engine.clone();
+        inner.spawn(async move {
+            driven.drive_log().await;
+        });
+        main(engine).await;
+    })
+    .done();
+}
+
+/// Waits for the answers to all writes that have one by now, or soon.
+async fn settle(engine: &Engine) {
+    let mut done = Vec::new();
+    for _ in 0..500 {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    assert!(done.iter().all(|(_, result)| result.is_ok()), "{done:?}");
+}
+
+async fn pause() {
+    yield_now().await;
+}
+
+/// Nothing freed what a dropped table's rows held of the log, unless another table was flushed; a write that waited
+/// for a segment waited in vain.
+#[test]
+fn a_log_that_a_dropped_table_has_filled_takes_writes_again() {
+    on_sim(schema(1..=2, |_| 10), async |engine| {
+        let mut timestamp = 0;
+        while engine.log_segments() < 4 || engine.writes_deferred() == 0 {
+            timestamp += 1;
+            engine.write(&record(1, &[0; 4000], timestamp), 1).unwrap();
+            settle(&engine).await;
+        }
+        engine.write(&record(2, &[0; 4000], timestamp), 2).unwrap();
+        engine.set_schema(&schema(2..=2, |_| 10));
+        while let Some(job) = engine.next_job_of(JobKind::Remove, 1) {
+            engine.run(job, 1, pause).await.unwrap();
+        }
+        let mut done = Vec::new();
+        for _ in 0..500 {
+            engine.take_completed(&mut done);
+            yield_now().await;
+        }
+        assert_eq!(engine.writes_deferred(), 0, "what waited was taken, or refused by name");
+        assert!(done.contains(&(2, Ok(()))), "{done:?}");
+        assert_eq!(engine.stats().flushes, 0, "and no other table was flushed for it");
+    });
+}
+
+/// A look judges a bounded number of tables, and always began with the same ones.
+#[test]
+fn tables_that_change_all_the_time_keep_no_other_from_being_judged() {
+    const TABLES: u128 = 400;
+    let is_quiet = |n: u128| n.is_multiple_of(20);
+    let changed = move |round: u32| {
+        let gc_grace_seconds = move |n: u128| if is_quiet(n) { 10 } else { round as i32 };
+        schema(0..TABLES, gc_grace_seconds)
+    };
+    on_sim(changed(1), async move |engine| {
+        for timestamp in 0..4 {
+            for table in (0..TABLES).filter(|n| timestamp == 0 || is_quiet(*n)) {
+                engine.write(&record(table, b"v", timestamp), 1).unwrap();
+            }
+            settle(&engine).await;
+            engine.flush_all(1, pause).await.unwrap();
+        }
+        let mut merged = Vec::new();
+        for round in 2..50 {
+            engine.set_schema(&changed(round));
+            if let Some(job @ Job::Compact(table)) = engine.next_job_of(JobKind::Compact, 1) {
+                engine.run(job, 1, pause).await.unwrap();
+                merged.push(table);
+            }
+        }
+        merged.sort_unstable();
+        let quiet: Vec<TableId> = (0..TABLES).filter(|n| is_quiet(*n)).map(id).collect();
+        assert_eq!(merged, quiet, "each table with four files was served");
+    });
+}
