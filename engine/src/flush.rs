@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! seal ─► write, sync, read back ─► open ─► (durable in the log?) ─► manifest ─► swap ─► the log is freed
+//!         one memtable after the other                               one edit for all
 //! ```
+//!
+//! Where many tables hold a little each, some of them are flushed together: they share an edit of the manifest.
 //!
 //! 1. Until the manifest names the file, the memtable and the log keep everything. A failure before the commit and a
 //!    full disk remove the file. After a failed log or manifest it stays until the next start: the manifest may name
@@ -10,6 +13,7 @@
 //! 2. The swap happens without an await after the commit: a reader finds the rows in the memtable or in the sstable,
 //!    never in neither.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+//! 4. A table is flushed by one task at a time (`Table::flushing`).
 
 use std::rc::Rc;
 
@@ -28,7 +32,7 @@ use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::sstable::{SstableId, Writer, WriterConfig};
-use crate::table::{Layer, Table, View};
+use crate::table::{Definition, Layer, Table, View};
 
 /// What a memtable is written to: a file of this name, of a table of this definition.
 pub(crate) struct FlushTarget<'e> {
@@ -38,51 +42,92 @@ pub(crate) struct FlushTarget<'e> {
     pub(crate) id: SstableId,
 }
 
+/// The oldest layer of a table, which was written to a file.
+struct Flushed<'t> {
+    table: &'t Table,
+    /// The epoch of the table when the flush began.
+    epoch: u64,
+    layer: Layer,
+    id: SstableId,
+    definition: Rc<Definition>,
+    /// `None` if the layer says nothing.
+    view: Option<View>,
+}
+
 impl Engine {
-    /// Writes the oldest layer of a table to an sstable.
-    pub(crate) async fn flush(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
-        let Some(layer) = table.oldest_sealed() else { return Ok(()) };
-        let (epoch, definition) = (table.epoch(), table.definition());
-        let id = self.names.next();
-        let (disk, cache) = (&self.disk, &self.cache);
-        let target = FlushTarget { disk, cache, definition: &definition, id };
-        let view = target.write_layer(&layer, pause).await?;
-        let result = match self.until_durable(layer.until).await {
-            Ok(()) => self.commit_flush(table, epoch, &layer, view).await,
-            Err(error) => Err(error),
-        };
-        if matches!(result, Ok(false) | Err(Error::DiskFull { .. })) {
-            target.remove().await?;
+    /// Writes the oldest layer of each of these tables to an sstable.
+    pub(crate) async fn flush(&self, tables: &[Rc<Table>], pause: &impl AsyncFn()) -> Result<()> {
+        let mut flushed = Vec::with_capacity(tables.len());
+        let written = self.write_oldest_of(tables, &mut flushed, pause).await;
+        let is_written = written.is_ok();
+        let result = if is_written { self.commit_flush(&mut flushed).await } else { written };
+        // After another error of the commit the manifest may name the files.
+        if !is_written || matches!(result, Ok(()) | Err(Error::DiskFull { .. })) {
+            for flushed in flushed.iter().filter(|flushed| flushed.view.is_some()) {
+                self.target(&flushed.definition, flushed.id).remove().await?;
+            }
         }
-        // A reader that still goes through it frees it then.
-        if let Some(memtable) = Rc::into_inner(layer.memtable) {
-            memtable.into_inner().free(pause).await;
+        for Flushed { layer, .. } in flushed {
+            // A reader that still goes through it frees it then.
+            if let Some(memtable) = Rc::into_inner(layer.memtable) {
+                memtable.into_inner().free(pause).await;
+            }
         }
-        result.map(drop)
+        result
     }
 
-    /// Makes the view take the layer's place; `false` if the table was emptied meanwhile.
-    async fn commit_flush(
+    /// Writes the oldest layers to files that no manifest names yet.
+    async fn write_oldest_of<'t>(
         &self,
-        table: &Table,
-        epoch: u64,
-        layer: &Layer,
-        view: Option<View>,
-    ) -> Result<bool> {
-        let _turn = self.turn.take().await;
-        if table.epoch() != epoch {
-            return Ok(false);
+        tables: &'t [Rc<Table>],
+        flushed: &mut Vec<Flushed<'t>>,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        for table in tables {
+            let Some(layer) = table.oldest_sealed() else { continue };
+            let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
+            let view = self.target(&definition, id).write_layer(&layer, pause).await?;
+            flushed.push(Flushed { table, epoch, layer, id, definition, view });
         }
-        let flushed = self.flushed_with(table.since_after_flush(), table);
+        Ok(())
+    }
+
+    /// Makes the views take the layers' places, and takes them out; those of tables that were emptied meanwhile stay.
+    async fn commit_flush(&self, flushed: &mut [Flushed<'_>]) -> Result<()> {
+        let until = flushed.iter().map(|flushed| flushed.layer.until).max();
+        self.until_durable(until.unwrap_or(Position::ZERO)).await?;
+        let _turn = self.turn.take().await;
+        let is_there = |flushed: &&mut Flushed<'_>| flushed.table.epoch() == flushed.epoch;
+        let mut flushed: Vec<_> = flushed.iter_mut().filter(is_there).collect();
+        if flushed.is_empty() {
+            return Ok(());
+        }
+        let is_flushed = |table: &Table| flushed.iter().any(|f| std::ptr::eq(f.table, table));
+        let position = self.flushed_with(|table| match is_flushed(table) {
+            true => table.since_after_flush(),
+            false => table.since(),
+        });
+        let views = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
+        let replayed_from = flushed.iter().map(|f| (f.definition.id.0, f.layer.until));
         let edit = Edit {
-            add: view.iter().map(|view| view.entry).collect(),
-            flushed: Some(flushed),
-            replayed_from: vec![(table.definition().id.0, layer.until)],
+            add: views.map(|view| view.entry).collect(),
+            flushed: Some(position),
+            replayed_from: replayed_from.collect(),
             ..Edit::default()
         };
         let durable = self.log.positions().durable;
-        assert!(layer.until <= durable, "the log is durable before what it led to is named");
+        assert!(until <= Some(durable), "the log is durable before what it led to is named");
         self.manifest.commit(&edit).await?;
+        flushed.iter_mut().for_each(|flushed| self.swap(flushed));
+        self.log.mark_flushed(position);
+        self.space.freed();
+        Ok(())
+    }
+
+    /// The manifest names the view: it takes the layer's place.
+    fn swap(&self, flushed: &mut Flushed<'_>) {
+        let Flushed { table, epoch, ref layer, ref mut view, .. } = *flushed;
+        let view = view.take();
         self.counters.count(|s| {
             s.flushes += 1;
             s.large_rows += view.as_ref().map_or(0, View::large_rows);
@@ -95,27 +140,22 @@ impl Engine {
             let gone = view.map(|view| view.entry);
             gone.into_iter().for_each(|view| self.garbage.add(view.table, vec![view]));
         }
-        self.log.mark_flushed(flushed);
-        self.space.freed();
-        Ok(true)
     }
 
-    /// The position up to which every record is in an sstable, if the oldest record in `table`'s memtables begins at
-    /// `since` (`None`: they hold none).
-    pub(crate) fn flushed_with(&self, since: Option<Position>, table: &Table) -> Position {
-        let tables = self.tables.by_id();
-        let others = tables.values().filter(|other| !std::ptr::eq(&***other, table));
-        self.flushed_beside(others.filter_map(|other| other.since()).chain(since))
+    fn target<'e>(&'e self, definition: &'e schema::Table, id: SstableId) -> FlushTarget<'e> {
+        FlushTarget { disk: &self.disk, cache: &self.cache, definition, id }
     }
 
     /// The position up to which every record is in an sstable, or of a table that is gone.
     pub(crate) fn flushed_now(&self) -> Position {
-        let tables = self.tables.by_id();
-        self.flushed_beside(tables.values().filter_map(|table| table.since()))
+        self.flushed_with(Table::since)
     }
 
-    /// The same, if the oldest records in memtables begin at these places.
-    fn flushed_beside(&self, held: impl Iterator<Item = Position>) -> Position {
+    /// The position up to which every record is in an sstable, if `since` says where the oldest record begins that a
+    /// table's memtables hold.
+    pub(crate) fn flushed_with(&self, since: impl Fn(&Table) -> Option<Position>) -> Position {
+        let tables = self.tables.unflushed();
+        let held = tables.iter().filter_map(|(_, table)| since(table));
         let waiting = self.writes.start();
         let positions = self.log.positions();
         let oldest = held.chain(waiting).fold(positions.durable, Position::min);

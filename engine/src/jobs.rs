@@ -7,16 +7,19 @@
 //! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job
 //! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
+use std::rc::Rc;
+
 use model::TableId;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::limits::{FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES};
 use crate::table::Table;
 
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Write a memtable to an sstable.
+    /// Write a memtable to an sstable, and with it those of tables that hold as little.
     Flush(TableId),
     /// Remove what is left of tables that are gone: their files, and what the log holds of them.
     Remove,
@@ -75,10 +78,7 @@ impl Engine {
     /// log or the manifest is not to be trusted any more, and neither is this process.
     pub async fn run(&self, job: Job, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
         match job {
-            Job::Flush(id) => {
-                let Ok(table) = self.table(id) else { return Ok(()) };
-                self.flush_alone(&table, now_s, &pause).await
-            }
+            Job::Flush(id) => self.flush_first(id, now_s, &pause).await,
             Job::Remove => {
                 let result = match self.remove_garbage().await {
                     Ok(()) => self.free_log().await,
@@ -96,17 +96,20 @@ impl Engine {
 
     /// Flushes everything: before a stop, so that the next start has nothing to replay.
     pub async fn flush_all(&self, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
-        let tables = self.tables.all();
-        for table in &tables {
-            table.seal();
-        }
-        for table in tables {
-            while table.layers().first().is_some_and(|layer| layer.sealed) && !table.flushing.get()
-            {
-                self.flush_alone(&table, now_s, &pause).await?;
+        self.tables.unflushed().iter().for_each(|(_, table)| table.seal());
+        loop {
+            let mut group = self.small_tables(Table::has_sealed);
+            if group.is_empty() {
+                let tables = self.tables.unflushed();
+                let mut waiting = tables.iter().map(|(_, table)| table);
+                let first = waiting.find(|table| table.has_sealed() && !table.flushing.get());
+                group.extend(first.cloned());
             }
+            if group.is_empty() {
+                return Ok(());
+            }
+            self.flush_together(&group, now_s, &pause).await?;
         }
-        Ok(())
     }
 
     /// Ends the active memtable of a table, so that [`flush_sealed`](Self::flush_sealed) writes what it holds now.
@@ -124,27 +127,65 @@ impl Engine {
         pause: impl AsyncFn(),
     ) -> Result<bool> {
         let Ok(table) = self.table(id) else { return Ok(true) };
-        while table.layers().first().is_some_and(|layer| layer.sealed) {
+        while table.has_sealed() {
             if table.flushing.get() {
                 return Ok(false);
             }
-            self.flush_alone(&table, now_s, &pause).await?;
+            self.flush_together(std::slice::from_ref(&table), now_s, &pause).await?;
         }
         Ok(true)
     }
 
-    /// One flush of a table at a time.
-    async fn flush_alone(&self, table: &Table, now_s: u32, pause: &impl AsyncFn()) -> Result<()> {
-        if table.flushing.replace(true) {
-            return Ok(());
+    /// Flushes a table, and with it others that hold as little, for as long; it alone if it was sealed for somebody who
+    /// waits.
+    async fn flush_first(&self, id: TableId, now_s: u32, pause: &impl AsyncFn()) -> Result<()> {
+        let Ok(table) = self.table(id) else { return Ok(()) };
+        let mut group = vec![table.clone()];
+        if let Some(since) = table.since().filter(|_| is_small(&table) && !table.has_sealed()) {
+            let is_as_old = |other: &Table| {
+                let of_other = other.since();
+                of_other.is_some_and(|other| other.segment() <= since.segment() + 1)
+            };
+            let others = self.small_tables(is_as_old).into_iter();
+            group.extend(others.filter(|other| !Rc::ptr_eq(other, &table)));
+            group.truncate(FLUSH_GROUP_TABLES_MAX);
         }
-        let result = match self.space.has_room_for(table.memtable_bytes() as u64) {
-            true => self.flush(table, pause).await,
+        self.flush_together(&group, now_s, pause).await
+    }
+
+    /// Tables that hold little and can be flushed together, those first that hold the log back.
+    fn small_tables(&self, is_wanted: impl Fn(&Table) -> bool) -> Vec<Rc<Table>> {
+        let tables = self.tables.unflushed();
+        let fits = |table: &Table| {
+            let is_free = !table.flushing.get() && !table.layers().is_empty();
+            is_free && is_small(table) && is_wanted(table)
+        };
+        let tables = tables.iter().map(|(_, table)| table);
+        let mut group: Vec<Rc<Table>> = tables.filter(|table| fits(table)).cloned().collect();
+        group.sort_by_key(|table| table.since());
+        group.truncate(FLUSH_GROUP_TABLES_MAX);
+        group
+    }
+
+    /// Flushes tables, one flush of a table at a time.
+    async fn flush_together(
+        &self,
+        tables: &[Rc<Table>],
+        now_s: u32,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let free = tables.iter().filter(|table| !table.flushing.replace(true));
+        let tables: Vec<Rc<Table>> = free.cloned().collect();
+        let bytes: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
+        let result = match self.space.has_room_for(bytes as u64) {
+            true => self.flush(&tables, pause).await,
             // What is free is the reserve's: a start may need it.
             false => Err(Error::DiskFull { file: "the flush of a memtable".into() }),
         };
-        assert!(table.flushing.replace(false), "one flush of a table at a time");
-        table.flush_backoff.ended(&result, now_s);
+        for table in &tables {
+            assert!(table.flushing.replace(false), "one flush of a table at a time");
+            table.flush_backoff.ended(&result, now_s);
+        }
         if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);
             if matches!(error, Error::DiskFull { .. }) {
@@ -163,19 +204,20 @@ impl Engine {
     /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the
     /// log back.
     fn table_to_flush(&self, now_s: u32) -> Option<TableId> {
-        let tables = self.tables.by_id();
-        let free = tables.iter().filter(|(_, table)| {
-            !table.flushing.get() && table.flush_backoff.is_due(now_s) && !table.layers().is_empty()
-        });
-        let sealed = |table: &Table| table.layers().first().is_some_and(|layer| layer.sealed);
-        let waiting = free.clone().filter(|(_, table)| sealed(table)).map(|(id, _)| *id).min();
+        self.tables.forget_flushed();
+        let tables = self.tables.unflushed();
+        let free = tables
+            .iter()
+            .filter(|(_, table)| !table.flushing.get() && table.flush_backoff.is_due(now_s));
+        let waiting = free.clone().filter(|(_, table)| table.has_sealed()).map(|(id, _)| *id).min();
         if waiting.is_some() {
             return waiting;
         }
         // What is being flushed will be free soon.
-        let leaving: usize = tables.values().map(|t| t.memtable_bytes() - t.active_bytes()).sum();
+        let leaving = |table: &Table| table.memtable_bytes() - table.active_bytes();
+        let leaving: usize = tables.iter().map(|(_, table)| leaving(table)).sum();
         if self.budget.wants_flush(leaving) || (leaving == 0 && self.is_starved()) {
-            let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), **id));
+            let largest = free.clone().max_by_key(|(id, table)| (table.active_bytes(), *id));
             return largest.map(|(id, _)| *id);
         }
         if self.log.is_long() && !self.is_log_held_by_nothing() {
@@ -184,4 +226,9 @@ impl Engine {
         }
         None
     }
+}
+
+/// Whether a table holds so little, and was flushed so well before, that others are flushed with it.
+fn is_small(table: &Table) -> bool {
+    table.memtable_bytes() < FLUSH_SMALL_BYTES && table.flush_backoff.failures() == 0
 }

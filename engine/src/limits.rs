@@ -66,6 +66,12 @@ const _: () = assert!(FRAGMENT_BYTES_MIN <= FRAGMENT_BYTES_MAX);
 /// Density levels of the unified strategy begin here: about what one flush of a small shard writes.
 pub const UNIFIED_BASE_BYTES: u64 = 4 << 20;
 
+/// A table whose memtables hold less than this is flushed with others of its kind, which share an edit of the manifest.
+pub const FLUSH_SMALL_BYTES: usize = 256 << 10;
+
+/// No more tables are flushed together.
+pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
+
 /// A flush or a compaction asks after so many bytes of rows whether there is time for more: well below half a
 /// millisecond of work.
 pub const JOB_STEP_BYTES: usize = 64 << 10;

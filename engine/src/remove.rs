@@ -42,7 +42,10 @@ impl Engine {
             later.is_none_or(|since| since >= end),
             "a layer that stays begins behind what goes"
         );
-        let flushed = self.flushed_with(later, &table);
+        let flushed = self.flushed_with(|other| match std::ptr::eq(other, &*table) {
+            true => later,
+            false => other.since(),
+        });
         let edit = Edit {
             remove: views.iter().map(|view| view.entry.id()).collect(),
             replayed_from: match planted(Bug::ReplayTruncated) {

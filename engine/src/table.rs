@@ -60,6 +60,8 @@ pub(crate) struct Table {
     epoch: Cell<u64>,
     /// A flush is under way.
     pub(crate) flushing: Cell<bool>,
+    /// It is in the list of tables that hold something in memory (`tables.rs`).
+    pub(crate) is_listed: Cell<bool>,
     /// Failures of flushes.
     pub(crate) flush_backoff: Backoff,
     /// Failures of compactions.
@@ -172,6 +174,7 @@ impl Table {
             lanes: RefCell::default(),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
+            is_listed: Cell::new(false),
             flush_backoff: Backoff::default(),
             compact_backoff: Backoff::default(),
             judged: Judged::default(),
@@ -296,6 +299,11 @@ impl Table {
     /// The same once the oldest layer is flushed.
     pub(crate) fn since_after_flush(&self) -> Option<Position> {
         self.layers.borrow().get(1).map(|layer| layer.since)
+    }
+
+    /// Whether a layer takes no more and waits to be flushed.
+    pub(crate) fn has_sealed(&self) -> bool {
+        self.layers.borrow().first().is_some_and(|layer| layer.sealed)
     }
 
     /// How often the table was truncated or dropped.

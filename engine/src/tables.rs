@@ -16,6 +16,9 @@ pub(crate) type TableMap = HashMap<TableId, Rc<Table>, foldhash::fast::FixedStat
 #[derive(Debug)]
 pub(crate) struct Tables {
     by_id: RefCell<TableMap>,
+    /// Those that hold something in memory, each once, and some that did: what looks for flushes does not look at the
+    /// others.
+    unflushed: RefCell<Vec<(TableId, Rc<Table>)>>,
     owned: Vec<TokenRange>,
 }
 
@@ -25,7 +28,12 @@ impl Tables {
         let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
         assert!(owned.iter().all(|range| !range.is_empty()), "a range holds a token: {owned:?}");
         assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
-        Tables { by_id: RefCell::new(by_id), owned }
+        let tables = Tables { by_id: RefCell::new(by_id), unflushed: RefCell::default(), owned };
+        let held = |table: &Table| !table.layers().is_empty();
+        let all = tables.by_id();
+        all.iter().filter(|(_, t)| held(t)).for_each(|(id, table)| tables.holds(*id, table));
+        drop(all);
+        tables
     }
 
     /// Which of the shard's ranges holds the token.
@@ -51,9 +59,26 @@ impl Tables {
         self.by_id.borrow()
     }
 
-    /// All of them, to be kept across an await.
-    pub(crate) fn all(&self) -> Vec<Rc<Table>> {
-        self.by_id.borrow().values().cloned().collect()
+    /// A table holds something in memory now.
+    #[inline]
+    pub(crate) fn holds(&self, id: TableId, table: &Rc<Table>) {
+        if !table.is_listed.replace(true) {
+            self.unflushed.borrow_mut().push((id, table.clone()));
+        }
+    }
+
+    /// The tables that hold something in memory, and maybe some that do not any more. Not across an await.
+    pub(crate) fn unflushed(&self) -> Ref<'_, [(TableId, Rc<Table>)]> {
+        Ref::map(self.unflushed.borrow(), Vec::as_slice)
+    }
+
+    /// Forgets those that hold nothing in memory any more.
+    pub(crate) fn forget_flushed(&self) {
+        self.unflushed.borrow_mut().retain(|(_, table)| {
+            let is_held = !table.layers().is_empty();
+            table.is_listed.set(is_held);
+            is_held
+        });
     }
 
     /// Follows the schema: new tables are empty. Gives those that are gone.

@@ -257,6 +257,7 @@ impl Engine {
             // A table that was dropped meanwhile takes its rows with it.
             if let Some(table) = tables.get(&mutation.table) {
                 self.budget.memtables_grew(table.apply(&mutation, entry.start, entry.end));
+                self.tables.holds(mutation.table, table);
             }
         }
     }

@@ -1,0 +1,153 @@
+//! Many tables that hold a little each: they are flushed together, and a power cut at any point loses none of them.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::rc::Rc;
+
+use engine::io::{Crash, Disk, Faults, IoClass, Outcome, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine, JobKind};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
+use model::row::{RowBuilder, RowHead};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{CqlType, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+const TABLES: u128 = 300;
+
+fn id(number: u128) -> TableId {
+    TableId(Uuid::from_u128(number))
+}
+
+fn schema() -> Schema {
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    let table = |number: u128| {
+        let builder = TableBuilder::new("ks", &format!("t{number}"), id(number));
+        let built = builder.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
+        SchemaChange::CreateTable(Box::new(built.unwrap()))
+    };
+    Schema::of_changes([keyspace].into_iter().chain((1..=TABLES).map(table))).unwrap()
+}
+
+fn config() -> Config {
+    let log = engine::commitlog::Config {
+        segment_bytes: 64 << 10,
+        log_bytes_max: 256 << 10,
+        ..engine::commitlog::Config::new(1)
+    };
+    let shard_dir = layout::shard_dir(1, 0);
+    Config { shard_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 64 << 20 }
+}
+
+fn row(table: u128) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, id(table), Token(1), &1i32.to_be_bytes());
+    m.row(&[], |out| {
+        let head = RowHead { marker: Some(model::cell::Life::Live), ..RowHead::bare(1) };
+        RowBuilder::begin(out, &head);
+    });
+    m.finish();
+    out
+}
+
+async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+/// Writes a row to each table, and waits for all of them.
+async fn write_to_all(engine: &Engine) {
+    (1..=TABLES).for_each(|table| engine.write(&row(table), table as u64).unwrap());
+    let mut done = Vec::new();
+    while done.len() < TABLES as usize {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    assert!(done.iter().all(|(_, result)| result.is_ok()));
+}
+
+/// Runs `work` on a shard with a row in each table; what it gives, if the power lasts.
+fn run<T: 'static>(
+    faults: Faults,
+    work: impl AsyncFnOnce(&Engine) -> T + 'static,
+) -> (SimDisk, Option<T>) {
+    let sim = SimDisk::new(1, Faults::default());
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::powered_by(&sim, 1));
+    let (inner, cut) = (exec.clone(), sim.clone());
+    let outcome = exec.run(async move {
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(&disk).await.unwrap();
+        Engine::create(&disk, &config()).await.unwrap();
+        let engine = open(&disk, &inner).await;
+        write_to_all(&engine).await;
+        let crash_at_op = faults.crash_at_op.map(|op| cut.ops() + op);
+        cut.set_faults(Faults { crash_at_op, ..faults });
+        work(&engine).await
+    });
+    let given = match outcome {
+        Outcome::Done(given) => Some(given),
+        Outcome::Stalled => None,
+    };
+    exec.end();
+    (sim, given)
+}
+
+async fn flush_all(engine: &Engine) {
+    engine.flush_all(0, async || yield_now().await).await.unwrap();
+}
+
+/// Each of 300 tables had an edit of the manifest of its own, which is a commit that the next one waited for.
+#[test]
+fn tables_that_hold_little_share_an_edit_of_the_manifest() {
+    let (sim, _) = run(Faults::default(), async |engine| flush_all(engine).await);
+    let unflushed = run(Faults::default(), async |_| ()).0;
+    let commits = |sim: SimDisk| Disk::Sim(sim).counts()[IoClass::Commit as usize].requests;
+    let of_flushes = commits(sim) - commits(unflushed);
+    assert!((5..=15).contains(&of_flushes), "five groups: {of_flushes} requests");
+}
+
+/// One job frees what many tables hold of the oldest segments.
+#[test]
+fn a_long_log_is_freed_by_few_jobs() {
+    let (_, jobs) = run(Faults::default(), async |engine| {
+        while engine.next_job_of(JobKind::Flush, 0).is_none() {
+            write_to_all(engine).await;
+        }
+        let mut jobs = 0;
+        while let Some(job) = engine.next_job_of(JobKind::Flush, 0) {
+            engine.run(job, 0, async || yield_now().await).await.unwrap();
+            jobs += 1;
+        }
+        jobs
+    });
+    assert!((1..=10).contains(&jobs.unwrap()), "{jobs:?} jobs for 300 tables");
+}
+
+#[test]
+fn a_power_cut_in_a_shared_flush_loses_no_table() {
+    for op in (0..3000).step_by(97) {
+        let faults = Faults { crash_at_op: Some(op), ..Faults::default() };
+        let (sim, _) = run(faults, async |engine| flush_all(engine).await);
+        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][op as usize % 3];
+        let sim = sim.crash(op, mode);
+        let (disk, exec) = (Disk::Sim(sim), SimExec::new(1));
+        let inner = exec.clone();
+        let held = exec.run(async move {
+            let engine = open(&disk, &inner).await;
+            let held = |table: u128| {
+                let size = engine.table_size(id(table)).unwrap();
+                size.sstables > 0 || size.memtable_bytes > 0
+            };
+            (1..=TABLES).filter(|table| held(*table)).count()
+        });
+        assert_eq!(held.done(), TABLES as usize, "after operation {op}");
+    }
+}
