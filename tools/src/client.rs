@@ -13,6 +13,7 @@
 //! A request goes to the shard that owns its token when the server says it has shards (`topology`):
 //! each shard has a queue, where operations wait for a free slot of its connections.
 
+pub mod beside;
 pub mod handshake;
 pub mod link;
 pub mod pace;

@@ -222,6 +222,12 @@ pub struct RunFlags {
     /// Judge every read.
     #[arg(long)]
     pub verify: bool,
+    /// Repeat this statement on one more connection while the workload runs, such as "SELECT count(*) FROM ycsb.usertable".
+    #[arg(long, value_name = "STATEMENT")]
+    pub beside: Option<String>,
+    /// Rows of a page of --beside.
+    #[arg(long, default_value_t = 5000)]
+    pub beside_rows: u32,
     /// Append every acknowledged write to this file, for `verify`.
     #[arg(long)]
     pub journal: Option<PathBuf>,

@@ -179,3 +179,21 @@ fn two_reports_make_one_page() {
     let page = std::fs::read_to_string(Path::new(&path("page.html"))).unwrap();
     assert_eq!(page.matches("<figure>").count(), 3);
 }
+
+#[test]
+fn a_statement_is_repeated_beside_a_workload() {
+    let (_, address) = FaultyServer::start(Fault::None, 1);
+    assert!(messina_load(address, &["load", "--records", RECORDS]).status.success());
+    let run = ["run", "--workload", "c", "--records", RECORDS, "--operations", "20000"];
+    let beside = |text| messina_load(address, &[&run[..], &["--beside", text]].concat());
+    let output = beside("SELECT release_version FROM system.local");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let last: Vec<&str> = said.lines().rev().take(2).collect();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(last[1], "beside it: SELECT release_version FROM system.local");
+    let words: Vec<&str> = last[0].split_whitespace().collect();
+    let times: u64 = words[0].replace(',', "").parse().unwrap();
+    assert!(times > 1 && last[0].ends_with(" 0 errors"), "{said}");
+    let output = beside("USE ycsb");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 
 use super::load::{open_journal, record_shape, series_shape};
 use super::{Job, Server};
+use crate::client::beside::Beside;
 use crate::console::Goal;
 use crate::error::{Error, Result};
 use crate::flags::{DataName, PopularityName, RunFlags, WorkloadName};
@@ -49,10 +50,20 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
         },
         journal: open_journal(flags.journal.as_deref(), data, name)?,
     };
-    match name {
+    let beside = match &flags.beside {
+        Some(text) => {
+            Some(Beside::start(job.server.target.clone(), text.clone(), flags.beside_rows)?)
+        }
+        None => None,
+    };
+    let result = match name {
         DataName::Ycsb => work_on_records(flags, job, &mix),
         DataName::Timeseries => work_on_series(flags, job, &mix),
+    };
+    if let Some(beside) = beside {
+        println!("{}", beside.stop()?);
     }
+    result
 }
 
 fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
