@@ -173,6 +173,9 @@ impl Engine {
             size.partitions += view.sstable.statistics().partitions;
             size.resident_bytes += view.sstable.memory_bytes() as u64;
         }
+        let unopened = table.damage.unopened_entries();
+        size.sstables += unopened.len() as u64;
+        size.bytes += unopened.iter().map(|entry| entry.file_bytes).sum::<u64>();
         size.runs = table.runs() as u64;
         Ok(size)
     }

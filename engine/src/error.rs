@@ -35,6 +35,13 @@ pub enum Error {
         /// What is wrong with it.
         what: Box<str>,
     },
+    /// A file that a read needs could not be opened when the shard was.
+    Damaged {
+        /// The file, relative to the data directory.
+        file: Box<str>,
+        /// Why it could not be opened.
+        what: Box<str>,
+    },
     /// The file was written by a newer version of the format than this build knows.
     Newer {
         /// The file, relative to the data directory.
@@ -129,6 +136,11 @@ impl fmt::Display for Error {
             Error::Corrupt { file, offset, what } => {
                 write!(f, "{file} is damaged at byte {offset}: {what}")
             }
+            Error::Damaged { file, what } => write!(
+                f,
+                "{file} is needed for this and could not be opened ({what}): check it with messina-sst verify, \
+                 restore the table from a snapshot, or give up what the file holds with messina-admin forget"
+            ),
             Error::Newer { file, found, known } => write!(
                 f,
                 "{file} has format version {found}, this build knows versions up to {known}: it was \

@@ -13,6 +13,7 @@ pub mod commitlog;
 pub mod compaction;
 pub mod cursor;
 mod cut;
+mod damage;
 mod deferred_writes;
 mod engine;
 pub mod error;
@@ -43,6 +44,7 @@ mod write;
 mod write_queue;
 
 pub use compaction::WholeWish;
+pub use damage::{DamageKind, DamagedView};
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};
 pub use jobs::{Job, JobKind};

@@ -74,6 +74,10 @@ pub enum Bug {
     /// A file is left out if its first and last place are outside of the slice, though a range deletion of it may reach
     /// over the slice.
     SkipReachingFile,
+    /// A read passes over a file that could not be opened.
+    PassDamaged,
+    /// What empties or drops a table leaves the manifest the files that could not be opened.
+    TruncateKeepsDamaged,
     /// Rows of a memtable that are newer than a deletion are passed over with those that it covers.
     SkipNewerLeaf,
 }
@@ -95,7 +99,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 9] = [
+    pub const OF_ENGINE: [Bug; 10] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::TrimTooFar,
@@ -105,10 +109,11 @@ impl Bug {
         Bug::SchemaNoSync,
         Bug::TruncateTakesLater,
         Bug::NoDescriptorFails,
+        Bug::TruncateKeepsDamaged,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.
-    pub const OF_READS: [Bug; 15] = [
+    pub const OF_READS: [Bug; 16] = [
         Bug::MergeTakesOneRow,
         Bug::MergeForgetsDeletions,
         Bug::EnterUndeleted,
@@ -124,6 +129,7 @@ impl Bug {
         Bug::SeekSkipsRow,
         Bug::SkipReachingFile,
         Bug::SkipNewerLeaf,
+        Bug::PassDamaged,
     ];
 }
 

@@ -93,6 +93,7 @@ impl Engine {
             );
         }
         let table = self.table(command.table)?;
+        table.refuse_damaged(command)?;
         let definition = table.definition();
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
         let drops = match planted(Bug::ShowDropped) {
@@ -106,7 +107,9 @@ impl Engine {
         self.scratch.borrow_mut().push(scratch);
         match result {
             Ok(()) => {}
-            Err(error) => page.tolerate_would_block(error)?,
+            Err(error) => page.tolerate_would_block(error).inspect_err(|error| {
+                table.note_unreadable(error, command.now_s);
+            })?,
         }
         let end = page.end();
         self.counters.count(|s| {

@@ -5,7 +5,8 @@
 //!                                   └─ memory is short: flush ─► manifest
 //! ```
 //!
-//! 1. A file that the manifest names and that is missing or damaged stops the start, with its name.
+//! 1. An sstable that the manifest names and that is missing or damaged is kept as damaged (`damage.rs`): reads of its
+//!    tokens fail with its name, everything else is served. What is damaged of a manifest or a log stops the start.
 //! 2. A record is replayed for a table only if the manifest does not say that this table has it in its views.
 //! 3. Replaying twice is replaying once, so a crash at any step is followed by the same steps again.
 //! 4. What was replayed stays in the log until it is flushed like everything else. The replay writes the log's last
@@ -20,6 +21,7 @@ use uuid::Uuid;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Log, Position, Record, Replay};
+use crate::damage::{DamageKind, DamagedView, is_damage};
 use crate::engine::{Config, Engine, Parts};
 use crate::error::Result;
 use crate::file_names::FileNames;
@@ -86,11 +88,12 @@ impl Engine {
 }
 
 impl Recovery<'_> {
-    /// Opens every view; gives those of tables that are gone.
+    /// Opens every view that can be opened; gives those of tables that are gone.
     async fn open_views(&mut self) -> Result<Vec<GoneTable>> {
         let entries: Vec<ViewEntry> = self.manifest.state().views.values().copied().collect();
         let mut open: BTreeMap<Uuid, Rc<Sstable>> = BTreeMap::new();
         let mut views: BTreeMap<TableId, Vec<View>> = BTreeMap::new();
+        let mut damaged: BTreeMap<TableId, Vec<DamagedView>> = BTreeMap::new();
         let mut gone: BTreeMap<Uuid, Vec<ViewEntry>> = BTreeMap::new();
         for entry in entries {
             let id = TableId(entry.table);
@@ -100,13 +103,25 @@ impl Recovery<'_> {
             }
             let view = match open.get(&entry.sstable) {
                 Some(sstable) => View { entry, sstable: sstable.clone() },
-                None => View::open(self.disk, entry, &self.cache).await?,
+                None => match View::open(self.disk, entry, &self.cache).await {
+                    Ok(view) => view,
+                    Err(error) if is_damage(&error) => {
+                        let kind = DamageKind::Unopened;
+                        let view = DamagedView { entry, kind, error, since_s: None };
+                        damaged.entry(id).or_default().push(view);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
             };
             open.insert(entry.sstable, view.sstable.clone());
             views.entry(id).or_default().push(view);
         }
         for (id, views) in views {
             self.tables[&id].replace_views(&[], views);
+        }
+        for (id, views) in damaged {
+            self.tables[&id].damage.set_unopened(views);
         }
         Ok(gone.into_iter().map(|(table, views)| GoneTable { table, views }).collect())
     }

@@ -46,8 +46,9 @@ impl Engine {
             true => later,
             false => other.since(),
         });
+        let entries = all_entries(&table);
         let edit = Edit {
-            remove: views.iter().map(|view| view.entry.id()).collect(),
+            remove: entries.iter().map(ViewEntry::id).collect(),
             replayed_from: match planted(Bug::ReplayTruncated) {
                 true => Vec::new(),
                 false => vec![(id.0, end)],
@@ -63,7 +64,6 @@ impl Engine {
         self.budget.memtables_shrank(table.clear(&dropped));
         self.log.mark_flushed(flushed);
         self.space.freed();
-        let entries: Vec<ViewEntry> = views.iter().map(|view| view.entry).collect();
         drop(views);
         self.delete_files(&entries).await
     }
@@ -80,7 +80,9 @@ impl Engine {
         let (stay, gone): (Vec<View>, Vec<View>) =
             table.views().iter().cloned().partition(|view| cut.is_behind(view));
         let flushed = self.manifest.state().replayed_from.get(&id.0).copied();
-        let entries: Vec<ViewEntry> = gone.iter().map(|view| view.entry).collect();
+        let mut entries: Vec<ViewEntry> = gone.iter().map(|view| view.entry).collect();
+        // What could not be opened was there before the cut.
+        entries.extend(unopened_entries(&table));
         let edit = Edit {
             remove: entries.iter().map(ViewEntry::id).collect(),
             replayed_from: vec![(id.0, flushed.unwrap_or(cut.end).max(cut.end))],
@@ -116,7 +118,7 @@ impl Engine {
 
     /// A table has left the schema: its memory goes now, its files by a job.
     pub(crate) fn retire(&self, table: &Table) {
-        let entries = table.views().iter().map(|view| view.entry).collect();
+        let entries = all_entries(table);
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
         self.space.freed();
@@ -200,5 +202,17 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// All that the manifest has of a table, also what could not be opened.
+fn all_entries(table: &Table) -> Vec<ViewEntry> {
+    table.views().iter().map(|view| view.entry).chain(unopened_entries(table)).collect()
+}
+
+fn unopened_entries(table: &Table) -> Vec<ViewEntry> {
+    match planted(Bug::TruncateKeepsDamaged) {
+        true => Vec::new(),
+        false => table.damage.unopened_entries(),
     }
 }

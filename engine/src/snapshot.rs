@@ -9,7 +9,8 @@
 //! 1. What is linked is durable before the manifest has its name: a crash leaves a snapshot that is whole, or one
 //!    without a manifest, which the next start removes.
 //! 2. A table's files are linked while no other change of its views is made: they are the table at one instant.
-//! 3. Files that come back get views of the tokens that are this shard's; a file that is still read is passed over.
+//! 3. Files that come back get views of the tokens that are this shard's; a file that is still read is passed over, and
+//!    one that could not be opened (`damage.rs`) is replaced by the snapshot's. A table with such a file is not linked.
 //! 4. Nothing in these directories is trusted: what is called as no file of a snapshot is neither read nor removed.
 //!
 //! Not here: which tables, what the manifest says (`shard`).
@@ -25,6 +26,7 @@ use crate::io::{DirEntry, Disk, RelPath};
 use crate::layout;
 use crate::limits::{SNAPSHOT_MANIFEST_BYTES_MAX, SNAPSHOT_TAG_BYTES_MAX, WRITE_ALIGN_BYTES};
 use crate::manifest::{Edit, ViewEntry};
+use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::table::{Table, View};
 
 /// The file that makes a directory a snapshot.
@@ -74,6 +76,9 @@ impl Engine {
     }
 
     async fn link_views(&self, table: &Table, dir: &RelPath) -> Result<Vec<ViewEntry>> {
+        if let Some(damaged) = table.damage.unopened().first() {
+            return Err(damaged.refusal());
+        }
         let mut linked = Vec::new();
         for view in table.views().iter() {
             let entry = view.entry;
@@ -113,6 +118,7 @@ impl Engine {
         let _turn = self.turn.take().await;
         // A compaction may be about to delete a file of the snapshot: it looks again once the file has a view.
         let _deleting = self.deleting.take().await;
+        let mended = self.mend_files(&table, dir, views).await?;
         let read: BTreeSet<Uuid> =
             self.manifest.state().views.values().map(|view| view.sstable).collect();
         let epoch = table.epoch();
@@ -130,7 +136,7 @@ impl Engine {
         let add: Vec<ViewEntry> = adopted.iter().map(|view| view.entry).collect();
         let files: BTreeSet<Uuid> = add.iter().map(|view| view.sstable).collect();
         if add.is_empty() || table.epoch() != epoch {
-            return Ok(0);
+            return Ok(mended);
         }
         self.manifest.commit(&Edit { add: add.clone(), ..Edit::default() }).await?;
         if table.epoch() == epoch {
@@ -138,7 +144,58 @@ impl Engine {
         } else {
             self.garbage.add(id.0, add);
         }
+        Ok(files.len() as u64 + mended)
+    }
+
+    /// Puts the snapshot's copy in the place of each file of the table that could not be opened, and opens it: its
+    /// views are in the manifest still. How many files. Another shard may have put it there already.
+    async fn mend_files(&self, table: &Table, dir: &RelPath, views: &[ViewEntry]) -> Result<u64> {
+        let mut files = BTreeSet::new();
+        for damaged in table.damage.unopened().iter() {
+            let entry = damaged.entry;
+            if !views.iter().any(|view| view.sstable == entry.sstable) {
+                continue;
+            }
+            let view = match View::open(&self.disk, entry, &self.cache).await {
+                Ok(view) => view,
+                Err(_) => {
+                    self.put_copy(entry, dir).await?;
+                    View::open(&self.disk, entry, &self.cache).await?
+                }
+            };
+            // It was emptied or dropped meanwhile if it is not there any more.
+            let ids = [entry.id()];
+            if table.damage.unopened_entries().contains(&entry) {
+                table.damage.remove_unopened(&ids);
+                table.replace_views(&[], [view]);
+                files.insert(entry.sstable);
+            }
+        }
         Ok(files.len() as u64)
+    }
+
+    /// Replaces a file by the one in `dir`, at once and durably.
+    async fn put_copy(&self, entry: ViewEntry, dir: &RelPath) -> Result<()> {
+        let path = layout::sstable_path(entry.table, entry.sstable);
+        let known = SstableIdentity {
+            id: SstableId(entry.sstable),
+            table: TableId(entry.table),
+            proof: FileDigest {
+                file_bytes: entry.file_bytes,
+                footer_checksum: entry.footer_checksum,
+            },
+        };
+        // What is no better stays where it is.
+        Sstable::open(&self.disk, dir, known, &self.cache, entry.tokens).await?;
+        let between = layout::sstable_path(entry.table, self.names.next().0);
+        self.disk.link(&file_path(dir, entry.sstable), &between).await?;
+        self.disk.rename(&between, &path).await?;
+        // Where both are one file already, the name between is left.
+        match self.disk.unlink(&between).await {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.disk.sync_dir(&layout::table_dir(entry.table)).await
     }
 
     /// The parts of views that are this shard's, each on the lowest level: what was beside it there may be gone.

@@ -27,7 +27,8 @@ use crate::commitlog::Position;
 use crate::compaction::Judged;
 use crate::cursor::{FilePart, lanes_of};
 use crate::cut::CutCell;
-use crate::error::Result;
+use crate::damage::{Damage, DamageKind, DamagedView};
+use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{ViewEntry, ViewId};
@@ -70,6 +71,8 @@ pub(crate) struct Table {
     pub(crate) judged: Judged,
     /// Files that are being merged, and those that come out.
     merging: RefCell<Vec<Uuid>>,
+    /// Files that cannot be opened, read or merged.
+    pub(crate) damage: Damage,
     /// Files that no compaction can merge: they stay as they are, and are read.
     quarantine: RefCell<Vec<ViewId>>,
     /// To where it is to be truncated.
@@ -179,6 +182,7 @@ impl Table {
             compact_backoff: Backoff::default(),
             judged: Judged::default(),
             merging: RefCell::default(),
+            damage: Damage::default(),
             quarantine: RefCell::default(),
             cut: CutCell::default(),
             closed: Cell::new(false),
@@ -354,6 +358,8 @@ impl Table {
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
         self.judged.forget();
+        self.damage.keep_notes_of(&views);
+        self.quarantine.borrow_mut().retain(|id| views.iter().any(|view| view.entry.id() == *id));
         *self.views.borrow_mut() = views;
         *self.lanes.borrow_mut() = None;
     }
@@ -371,10 +377,12 @@ impl Table {
         self.has_large_rows.set(in_memory || self.views().iter().any(named));
     }
 
-    /// Leaves a file alone from now on: it cannot be merged.
-    pub(crate) fn put_in_quarantine(&self, id: ViewId) {
-        assert!(!self.is_in_quarantine(id), "what is in quarantine is not merged");
-        self.quarantine.borrow_mut().push(id);
+    /// Leaves a file alone from now on: it cannot be merged, as `error` said at this second.
+    pub(crate) fn put_in_quarantine(&self, entry: ViewEntry, error: &Error, now_s: u32) {
+        assert!(!self.is_in_quarantine(entry.id()), "what is in quarantine is not merged");
+        self.quarantine.borrow_mut().push(entry.id());
+        let (kind, error) = (DamageKind::Unmergeable, error.clone());
+        self.damage.note(DamagedView { entry, kind, error, since_s: Some(now_s) });
         self.judged.forget();
     }
 
@@ -415,6 +423,7 @@ impl Table {
     /// Throws away these layers, and all views but `stay`; how many bytes of memory that frees.
     pub(crate) fn keep(&self, dropped: &[Layer], stay: Rc<[View]>) -> usize {
         self.epoch.set(self.epoch.get() + 1);
+        self.damage.set_unopened([]);
         self.set_views(stay);
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {

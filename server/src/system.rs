@@ -21,10 +21,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(crate) use base::base_schema;
+use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
+use shard::snapshots::{Snapshot, SnapshotSize};
 use shard::stalls::Stall;
 pub(crate) use tables::{Needs, VirtualTable, virtual_table};
 pub(crate) use value::{ALWAYS, Row, Value, put_row};
@@ -89,6 +91,10 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) disk_requests: Vec<(i32, [ClassCounts; IoClass::ALL.len()])>,
     /// The number of each core, and its long steps.
     pub(crate) stalls: Vec<(i32, Vec<Stall>)>,
+    /// Damaged files, each with the number of the core that knows of it.
+    pub(crate) damaged: Vec<(i32, DamagedView)>,
+    /// The snapshots that are on disk, and when each was taken, in milliseconds since 1970.
+    pub(crate) snapshots: Vec<(Snapshot, Option<i64>)>,
 }
 
 impl NodeFacts<'_> {
@@ -171,6 +177,49 @@ impl NodeFacts<'_> {
         let cores = self.stalls.iter();
         let stalls = cores.flat_map(|(shard, stalls)| stalls.iter().map(|stall| (*shard, stall)));
         stalls.map(|(shard, stall)| self.stall(shard, stall)).collect()
+    }
+
+    /// One row for each table of a snapshot. None of ours expires or goes with the process.
+    fn snapshots(&self) -> Vec<Row> {
+        let bigint = |n: u64| Value::Bigint(i64::try_from(n).unwrap_or(i64::MAX));
+        let row = |tag: &str, at: Option<i64>, of: &(String, String, SnapshotSize)| {
+            let (keyspace, table, size) = of;
+            let mut row = vec![
+                ("name", Value::text(tag)),
+                ("keyspace_name", Value::text(keyspace)),
+                ("table_name", Value::text(table)),
+                ("ephemeral", Value::Boolean(false)),
+                ("size_on_disk", bigint(size.bytes)),
+                ("true_size", bigint(size.own_bytes)),
+            ];
+            row.extend(at.map(|at| ("created_at", Value::Timestamp(at))));
+            row
+        };
+        let of_snapshot = |(snapshot, at): &(Snapshot, Option<i64>)| {
+            let Snapshot { tag, tables, .. } = snapshot;
+            tables.iter().map(|table| row(tag, *at, table)).collect::<Vec<Row>>()
+        };
+        self.snapshots.iter().flat_map(of_snapshot).collect()
+    }
+
+    /// One row for each part of a damaged file that a core has.
+    fn damaged_files(&self) -> Vec<Row> {
+        let row = |(shard, view): &(i32, DamagedView)| {
+            let table = self.schema.table_by_id(view.table())?;
+            let since_s = view.since_s.map_or(i64::from(self.node.started_s), i64::from);
+            Some(vec![
+                ("keyspace_name", Value::text(&table.keyspace)),
+                ("table_name", Value::text(&table.name)),
+                ("file", Value::Text(view.path())),
+                ("shard", Value::Int(*shard)),
+                ("first_token", Value::Bigint(view.entry.tokens.first.0)),
+                ("last_token", Value::Bigint(view.entry.tokens.last.0)),
+                ("damage", Value::text(view.kind.name())),
+                ("since", Value::Timestamp(since_s * 1000)),
+                ("error", Value::Text(view.error.to_string())),
+            ])
+        };
+        self.damaged.iter().filter_map(row).collect()
     }
 
     fn stall(&self, shard: i32, stall: &Stall) -> Row {

@@ -70,6 +70,11 @@ fn a_snapshot_is_taken_shown_restored_and_removed() {
     assert_eq!(ask("listsnapshots\n"), "There are no snapshots\nok\n");
     assert_eq!(ask("snapshot one k t\n"), "Snapshot directory: one\nok\n");
     assert_eq!(ask("snapshot one\n"), "error: Snapshot one already exists.\n");
+    let of_view = "SELECT created_at, true_size, size_on_disk FROM system_views.snapshots WHERE \
+                   name = 'one' AND keyspace_name = 'k' AND table_name = 't' AND true_size = 0 \
+                   AND created_at > '2020-01-01' ALLOW FILTERING";
+    assert_eq!(client.query(of_view), "1 rows");
+    assert_eq!(client.query("SELECT * FROM system_views.snapshots WHERE name = 'two'"), "0 rows");
     let listed = ask("listsnapshots\n");
     assert!(listed.contains("\none\tk\tt\t0\t"), "linked, it takes no space: {listed}");
     let folder = dir.path().join("snapshots/one");
@@ -88,6 +93,69 @@ fn a_snapshot_is_taken_shown_restored_and_removed() {
     assert!(ask("restore one\n").starts_with("error: There is no snapshot one"));
     assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
     assert_eq!(server.stop(), Some(0));
+}
+
+/// The only file of a directory below which there is one table with one file.
+fn only_file(dir: &Path) -> std::path::PathBuf {
+    let entry = std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+    if entry.is_dir() { only_file(&entry) } else { entry }
+}
+
+/// A start refused to serve anything while one file of one table was damaged.
+#[test]
+fn a_damaged_file_fails_its_reads_by_name_and_is_given_back_or_up() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    client.query("CREATE TABLE k.u (p int PRIMARY KEY, v int)");
+    client.query("INSERT INTO k.t (p, v) VALUES (1, 2)");
+    client.query("INSERT INTO k.u (p, v) VALUES (1, 2)");
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    assert_eq!(ask("snapshot one k t\n"), "Snapshot directory: one\nok\n");
+    assert_eq!(server.stop(), Some(0));
+    let copy = only_file(
+        &dir.path()
+            .join("snapshots/one")
+            .read_dir()
+            .unwrap()
+            .flatten()
+            .find(|e| e.path().is_dir())
+            .unwrap()
+            .path(),
+    );
+    let name = copy.file_name().unwrap().to_str().unwrap();
+    let tables = std::fs::read_dir(dir.path().join("tables")).unwrap().flatten();
+    let file = tables.map(|table| table.path().join(name)).find(|path| path.exists()).unwrap();
+    for is_restored in [true, false] {
+        // Another file of its name: the snapshot's stays whole.
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "damaged").unwrap();
+        let server = Server::start(dir.path());
+        let mut client = Client::ready(&server);
+        let refused = client.query("SELECT v FROM k.t WHERE p = 1");
+        assert!(refused.contains(name) && refused.contains("messina-sst verify"), "{refused}");
+        assert_eq!(client.query("SELECT v FROM k.u"), "1 rows");
+        let listed = "SELECT file FROM system_views.damaged_files WHERE keyspace_name = 'k' AND \
+                      table_name = 't'";
+        assert_eq!(client.query(listed), "1 rows");
+        assert!(ask("snapshot two k t\n").contains(name));
+        assert!(client.query("TRUNCATE k.t").contains(name), "it takes a snapshot");
+        assert!(ask("forget x\n").starts_with("error: \"x\" is not the name of an sstable"));
+        let other = "00000000-0000-0000-0000-000000000001.sst";
+        assert!(ask(&format!("forget {other}\n")).starts_with("error: no damaged file"));
+        match is_restored {
+            true => assert_eq!(ask("restore one k t\n"), "files given back: 1\nok\n"),
+            false => assert_eq!(ask(&format!("forget {name}\n")), "parts given up: 1\nok\n"),
+        }
+        let rows = if is_restored { "1 rows" } else { "0 rows" };
+        assert_eq!(client.query("SELECT v FROM k.t"), rows);
+        assert_eq!(client.query(listed), "0 rows");
+        assert_eq!(server.stop(), Some(0));
+    }
 }
 
 /// A name that no path of ours can have ended the start, and the directory of such a snapshot stood in the way of it.

@@ -26,6 +26,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use engine::io::IoClass;
 use engine::{Engine, Error, Job, JobKind, Result};
 use model::TableId;
+use uuid::Uuid;
 
 use crate::backpressure::Patience;
 use crate::groups::{Group, compaction_shares};
@@ -250,6 +251,11 @@ impl Background {
             self.look.notify();
         }
         Ok(())
+    }
+
+    /// Gives up what a damaged file holds; how many views that were.
+    pub(crate) async fn forget_file(&self, file: Uuid) -> Result<u64> {
+        self.trusted(self.engine.forget_file(file).await)
     }
 
     /// Empties a table.

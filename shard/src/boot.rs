@@ -133,7 +133,21 @@ pub async fn open_engine(
     shard: ShardId,
     seed: u64,
 ) -> Result<Engine> {
-    Engine::open(disk, engine_config(config, &booted.layout, shard, seed), &booted.schema).await
+    let config = engine_config(config, &booted.layout, shard, seed);
+    let engine = Engine::open(disk, config, &booted.schema).await?;
+    for damaged in engine.damaged_files() {
+        let (file, error, first, last) = (
+            damaged.path(),
+            &damaged.error,
+            damaged.entry.tokens.first.0,
+            damaged.entry.tokens.last.0,
+        );
+        tracing::error!(
+            %shard, file, %error, first, last,
+            "an sstable cannot be opened: reads of its tokens fail, everything else is served"
+        );
+    }
+    Ok(engine)
 }
 
 fn engine_config(

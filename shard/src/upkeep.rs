@@ -17,6 +17,7 @@ use std::sync::Arc;
 use engine::manifest::ViewEntry;
 use engine::{Result, Stats, TableSize};
 use model::TableId;
+use uuid::Uuid;
 
 use crate::message::{Reply, Request};
 use crate::owner::ShardId;
@@ -50,6 +51,8 @@ pub enum Upkeep {
     Open(Arc<[TableId]>),
     /// Forget what the logs hold of these tables, which are gone: they are to come back.
     Forget(Arc<[TableId]>),
+    /// Give up what a damaged file holds.
+    ForgetFile(Uuid),
     /// Take these views of a snapshot's files back.
     Adopt {
         /// The snapshot's tag.
@@ -85,6 +88,8 @@ pub struct ShardStatus {
     pub log_segments: u32,
     /// What each table holds that was asked for.
     pub tables: Vec<(TableId, TableSize)>,
+    /// How many views of a damaged file it has just given up.
+    pub forgotten: u64,
     /// The views whose files it has just linked into a snapshot.
     pub linked: Vec<ViewEntry>,
 }
@@ -111,6 +116,10 @@ impl<P: Protocol> Shard<P> {
                 return Ok(ShardStatus { linked, ..self.status_of(&[]) });
             }
             Upkeep::Forget(tables) => self.forget_here(tables).await?,
+            Upkeep::ForgetFile(file) => {
+                let forgotten = self.background.forget_file(*file).await?;
+                return Ok(ShardStatus { forgotten, ..self.status_of(&[]) });
+            }
             Upkeep::Adopt { tag, table, views } => self.adopt_here(tag, *table, views).await?,
             Upkeep::TruncateToCut(table) => self.background.truncate_to_cut(*table).await?,
             Upkeep::EndCut(table) => {
@@ -145,6 +154,7 @@ impl<P: Protocol> Shard<P> {
             stats: self.engine.stats(),
             log_segments: self.engine.log_segments(),
             tables: tables.iter().filter_map(size).collect(),
+            forgotten: 0,
             linked: Vec::new(),
         }
     }

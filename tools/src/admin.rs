@@ -8,6 +8,7 @@
 //! messina-admin --data-dir DIR listsnapshots
 //! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
 //! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
+//! messina-admin --data-dir DIR forget FILE
 //! ```
 //!
 //! One line goes, lines come back, the last of them is `ok` or begins with `error: `. An answer
@@ -81,6 +82,11 @@ pub enum Command {
         #[arg(value_name = "KEYSPACE[.TABLE]")]
         of: Option<String>,
     },
+    /// Give up what a damaged file holds: its rows are gone for good, and the file with them
+    Forget {
+        /// The file, as system_views.damaged_files names it
+        file: String,
+    },
 }
 
 /// Which tables: all, those of a keyspace, or one.
@@ -98,6 +104,12 @@ impl Command {
         let of_both = |of: &Option<String>| -> Vec<String> {
             of.iter().flat_map(|of| of.splitn(2, '.')).map(str::to_owned).collect()
         };
+        if let Command::Forget { file } = self {
+            return match !file.is_empty() && file.chars().all(|c| c.is_ascii_graphic()) {
+                true => Ok(format!("forget {file}\n")),
+                false => Err(Error::Invalid(format!("{file:?} is not the name of an sstable"))),
+            };
+        }
         let (name, tag, names): (_, _, Vec<String>) = match self {
             Command::Flush(scope) => ("flush", None, of_scope(scope)),
             Command::Compact(scope) => ("compact", None, of_scope(scope)),
@@ -111,6 +123,7 @@ impl Command {
                 let tag = tag.clone().unwrap_or_else(|| "*".to_owned());
                 ("clearsnapshot", Some(tag), Vec::new())
             }
+            Command::Forget { .. } => unreachable!("it was answered above"),
             Command::Restore { tag, of } => ("restore", Some(tag.clone()), of_both(of)),
         };
         let mut line = name.to_owned();

@@ -108,9 +108,9 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         self.inputs.borrow().iter().map(input).collect()
     }
 
-    /// What was not merged when the merge ended, as the manifest has it.
-    pub(super) fn into_inputs(self) -> Vec<View> {
-        self.inputs.take()
+    /// What was not merged so far, as the manifest has it.
+    pub(super) fn inputs(&self) -> Vec<View> {
+        self.inputs.borrow().clone()
     }
 
     /// Opens a finished fragment. After an error the file is gone.
@@ -187,6 +187,9 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
     fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64 {
         if planted(Bug::PurgeEarly) {
             return i64::MAX;
+        }
+        if self.table.damage.may_hold(token) {
+            return i64::MIN;
         }
         let layers = self.table.layers();
         let in_memory = layers.iter().filter_map(|layer| {

@@ -164,8 +164,7 @@ fn judge(table: &Table, now_s: u32) -> Backlog {
     let (mut pieces, context) = candidates(table, now_s);
     let definition = table.definition();
     let strategy = Strategy::of(&definition.options.compaction);
-    let views = table.views();
-    let is_merged = |index: &usize| table.is_merging(views[*index].entry.sstable);
+    let is_merged = |index: &usize| pieces[*index].merging;
     let mut waiting: Vec<usize> = (0..pieces.len()).filter(is_merged).collect();
     let mut next_bytes = None;
     for _ in 0..BACKLOG_TASKS_MAX {

@@ -136,31 +136,38 @@ impl Engine {
 
     /// Puts those inputs of a failed merge in quarantine that would make it fail again, so that the others are merged
     /// without them; gives the error with the table's name.
-    fn part_from(&self, table: &Table, inputs: &[View], error: Error) -> Error {
-        let quarantine = |holds: &dyn Fn(&View) -> bool| {
-            let found = inputs.iter().filter(|view| holds(view));
-            let count = found.map(|view| table.put_in_quarantine(view.entry.id())).count();
-            self.counters.count(|s| s.files_quarantined += count as u64);
-        };
-        match error {
+    fn part_from(&self, table: &Table, inputs: &[View], error: Error, now_s: u32) -> Error {
+        let error = match error {
             Error::RowTooLarge { key, bytes, .. } => {
-                let token = Token::of_key(&key);
-                quarantine(&|view| view.may_contain(token));
                 let definition = table.definition();
                 let name = format!("{}.{}", definition.keyspace, definition.name);
                 Error::RowTooLarge { table: name.into(), key, bytes }
             }
-            Error::Corrupt { ref file, .. }
+            error => error,
+        };
+        let quarantine = |holds: &dyn Fn(&View) -> bool| {
+            let is_new = |view: &&View| !table.is_in_quarantine(view.entry.id());
+            let found = inputs.iter().filter(|view| holds(view)).filter(is_new);
+            let put = |view: &View| table.put_in_quarantine(view.entry, &error, now_s);
+            let count = found.map(put).count();
+            self.counters.count(|s| s.files_quarantined += count as u64);
+        };
+        match &error {
+            Error::RowTooLarge { key, .. } => {
+                let token = Token::of_key(key);
+                quarantine(&|view| view.may_contain(token));
+            }
+            Error::Corrupt { file, .. }
                 if table.compact_backoff.failures() + 1 >= JOB_QUARANTINE_FAILURES =>
             {
                 quarantine(&|view| {
                     let path = layout::sstable_path(view.entry.table, view.entry.sstable);
                     path.as_str() == &**file
                 });
-                error
             }
-            error => error,
+            _ => {}
         }
+        error
     }
 
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
@@ -239,12 +246,14 @@ impl Engine {
             row_bytes_max: self.row_limits.get().compacted_bytes_max,
         };
         let result = rewrite(&self.disk, running.to_merge(), &output, &running).await;
-        let left = running.into_inputs();
-        result.map_err(|error| self.part_from(table, &left, error))
+        // No other merge takes the inputs before it is known which of them cannot be merged.
+        let result = result.map_err(|error| self.part_from(table, &running.inputs(), error, now_s));
+        drop(running);
+        result
     }
 
     /// Deletes the files of views that a commit has removed. After an error the rest stay until the next start.
-    pub(super) async fn delete_used(&self, gone: &[ViewEntry]) -> Result<()> {
+    pub(crate) async fn delete_used(&self, gone: &[ViewEntry]) -> Result<()> {
         let deleted = self.delete_files(gone).await;
         self.space.freed();
         deleted
@@ -277,7 +286,7 @@ fn plan_of(
     Some(Plan { views, task, gc_before_s: context.gc_before_s, bytes })
 }
 
-/// The views of a table as a strategy sees them, in the same order.
+/// The views of a table as a strategy sees them, in the same order, and behind them those that could not be opened.
 pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, CompactionContext) {
     let gc_before_s = gc_before_s(&table.definition().options, now_s);
     let layers = table.layers();
@@ -296,7 +305,22 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
         let busy = merging || table.is_in_quarantine(view.entry.id());
         Candidate { shared: view.entry.shared || is_remnant, busy, merging, ..piece }
     };
-    let pieces = table.views().iter().map(piece).collect();
+    // What could not be opened takes no part, and is as old as can be where something is to be purged.
+    let unopened = |entry: ViewEntry| Candidate {
+        run: Uuid::nil(),
+        level: entry.level,
+        tokens: entry.tokens,
+        bytes: entry.file_bytes,
+        oldest_timestamp: i64::MIN,
+        newest_timestamp: 0,
+        last_death_s: u32::MAX,
+        dead_part: 0.0,
+        shared: false,
+        busy: true,
+        merging: false,
+    };
+    let lost = table.damage.unopened_entries().into_iter().map(unopened);
+    let pieces = table.views().iter().map(piece).chain(lost).collect();
     (pieces, context)
 }
 

@@ -172,6 +172,27 @@ impl SimDisk {
         world.settle_names(&path.parent(), now);
     }
 
+    /// Takes a file's name away durably, without an operation: how a test loses a file.
+    pub fn lose(&self, path: &RelPath) {
+        let mut world = self.world.borrow_mut();
+        assert!(matches!(world.find(path), Some(Node::File(_))), "{path} is a file");
+        world.remove(path);
+        let now = world.now();
+        world.settle_names(&path.parent(), now);
+    }
+
+    /// Whether there is a file or a directory of this path, without an operation.
+    pub fn has(&self, path: &RelPath) -> bool {
+        self.world.borrow().find(path).is_some()
+    }
+
+    /// The files of a directory as a reader sees them, without an operation.
+    pub fn files_of(&self, dir: &RelPath) -> Vec<RelPath> {
+        let children = self.world.borrow().children(dir);
+        let is_file = |node: &Node| matches!(node, Node::File(_));
+        children.into_iter().filter(|(_, node)| is_file(node)).map(|(path, _)| path).collect()
+    }
+
     fn world(&self) -> RefMut<'_, World> {
         self.world.borrow_mut()
     }

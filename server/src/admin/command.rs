@@ -8,6 +8,7 @@
 //! listsnapshots                 a line for each table of each snapshot
 //! clearsnapshot TAG|*           remove one snapshot, or all
 //! restore TAG [KEYSPACE [TABLE]]    give tables back what a snapshot has of them
+//! forget FILE                   give up what a damaged file holds
 //! ```
 //!
 //! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
@@ -21,6 +22,7 @@ use model::{Schema, TableId};
 use shard::Shard;
 use shard::snapshots::Snapshot;
 use shard::upkeep::{ShardStatus, Upkeep};
+use uuid::Uuid;
 
 use crate::execute::{Peering, snapshots};
 use crate::system;
@@ -42,6 +44,8 @@ pub(super) enum Command {
     ClearSnapshot(String),
     /// Give tables back what the snapshot of this tag has of them.
     Restore(String, Scope),
+    /// Give up what a damaged file holds.
+    Forget(Uuid),
 }
 
 /// Which tables: those of all keyspaces, of one, or one table.
@@ -56,6 +60,13 @@ impl Command {
     pub(super) fn parse(line: &str) -> Result<Command, String> {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
+        if name == "forget" {
+            let file = words.next().ok_or("a file is wanted")?;
+            return match words.next() {
+                None => Ok(Command::Forget(file_id(file)?)),
+                Some(_) => Err("one file at a time".to_owned()),
+            };
+        }
         let mut word = || words.next().map(str::to_owned);
         let tag = match name {
             "snapshot" | "clearsnapshot" | "restore" => Some(word().ok_or("a tag is wanted")?),
@@ -88,6 +99,7 @@ impl Command {
             Command::Flush(scope) => scope.tables(&schema).map(|t| Upkeep::Flush(t.into())),
             Command::Compact(scope) => scope.tables(&schema).map(|t| Upkeep::Compact(t.into())),
             Command::Status => Ok(Upkeep::Status),
+            Command::Forget(file) => Ok(Upkeep::ForgetFile(*file)),
             _ => {
                 let done = self.run_on_snapshots(shard, now_us).await;
                 return done.map_or_else(|why| refusal(&why), |lines| lines + "ok\n");
@@ -99,6 +111,14 @@ impl Command {
         };
         match shard.upkeep(&upkeep).await {
             Ok(statuses) if self == Command::Status => report(&schema, &statuses),
+            Ok(statuses) if matches!(self, Command::Forget(_)) => {
+                match statuses.iter().map(|status| status.forgotten).sum() {
+                    0u64 => {
+                        refusal("no damaged file has that name: see system_views.damaged_files")
+                    }
+                    views => format!("parts given up: {views}\nok\n"),
+                }
+            }
             Ok(_) => "ok\n".to_owned(),
             Err(error) => refusal(&error.to_string()),
         }
@@ -129,11 +149,18 @@ impl Command {
                 let restored = shard.restore_snapshot(tag, |table| scope.means(table)).await;
                 Ok(format!("files given back: {}\n", restored.map_err(said)?))
             }
-            Command::Flush(_) | Command::Compact(_) | Command::Status => {
+            Command::Flush(_) | Command::Compact(_) | Command::Status | Command::Forget(_) => {
                 unreachable!("these are no commands of snapshots")
             }
         }
     }
+}
+
+/// The id of a file from its path, its name or the id itself.
+fn file_id(file: &str) -> Result<Uuid, String> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let id = name.strip_suffix(".sst").unwrap_or(name);
+    Uuid::try_parse(id).map_err(|_| format!("{file:?} is not the name of an sstable"))
 }
 
 /// A line for each table of each snapshot.

@@ -2,9 +2,13 @@
 
 use std::rc::Rc;
 
+use cql::literal::from_text;
 use cql::plan::BoundRead;
+use engine::Result;
+use model::CqlType;
 use model::schema::Table;
 use shard::Group;
+use shard::snapshots::Snapshot;
 
 use super::Executor;
 use super::peers::{Answer, Ask};
@@ -25,7 +29,7 @@ impl Executor {
         if known.needs != Needs::Nothing {
             return None;
         }
-        let rows = self.rows_of(known, bound, Vec::new());
+        let rows = self.rows_of(known, bound, (Vec::new(), Vec::new()));
         let mut record = Vec::new();
         (rows.len() <= ROWS_AT_ONCE).then(|| {
             rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
@@ -33,26 +37,38 @@ impl Executor {
         })
     }
 
-    /// The rows of a virtual table that a read can show, with what other cores know.
-    pub(super) async fn computed(&self, table: &Table, bound: &BoundRead) -> Vec<u8> {
+    /// The rows of a virtual table that a read can show, with what other cores and the disk know. An error is
+    /// the disk's.
+    pub(super) async fn computed(&self, table: &Table, bound: &BoundRead) -> Result<Vec<u8>> {
         let mut record = Vec::new();
-        let Some(known) = virtual_table(table) else { return record };
+        let Some(known) = virtual_table(table) else { return Ok(record) };
+        let mut snapshots = Vec::new();
         let answers = match known.needs {
             Needs::Nothing => Vec::new(),
+            Needs::Snapshots => {
+                snapshots = self.shard.list_snapshots().await?;
+                Vec::new()
+            }
             Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
+            Needs::DamagedFiles => self.ask_all(|| Ask::DamagedFiles).await,
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
         let yielder = self.shard.runtime().yielder(Group::Background);
-        for rows in self.rows_of(known, bound, answers).chunks(ROWS_AT_ONCE) {
+        for rows in self.rows_of(known, bound, (answers, snapshots)).chunks(ROWS_AT_ONCE) {
             rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
             yielder.turn().await;
         }
-        record
+        Ok(record)
     }
 
-    fn rows_of(&self, known: &VirtualTable, bound: &BoundRead, answers: Vec<Answer>) -> Vec<Row> {
+    fn rows_of(
+        &self,
+        known: &VirtualTable,
+        bound: &BoundRead,
+        (answers, snapshots): (Vec<Answer>, Vec<Snapshot>),
+    ) -> Vec<Row> {
         let Some(command) = &bound.command else { return Vec::new() };
         let prepared = self.state.prepared().borrow();
         let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
@@ -70,6 +86,8 @@ impl Executor {
             sizes: Default::default(),
             disk_requests: Vec::new(),
             stalls: Vec::new(),
+            damaged: Vec::new(),
+            snapshots: snapshots.into_iter().map(with_time).collect(),
         };
         for answer in answers {
             match answer {
@@ -77,6 +95,9 @@ impl Executor {
                 Answer::Sizes(of_core) => facts.add_sizes(of_core),
                 Answer::DiskRequests(shard, counts) => facts.disk_requests.push((shard, *counts)),
                 Answer::Stalls(shard, stalls) => facts.stalls.push((shard, stalls)),
+                Answer::DamagedFiles(shard, views) => {
+                    facts.damaged.extend(views.into_iter().map(|view| (shard, view)));
+                }
                 Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
                     unreachable!("only facts are asked for")
                 }
@@ -84,4 +105,11 @@ impl Executor {
         }
         (known.rows)(&facts)
     }
+}
+
+/// A snapshot and when it was taken, in milliseconds since 1970, if its manifest says so in a way that can be read.
+fn with_time(snapshot: Snapshot) -> (Snapshot, Option<i64>) {
+    let bytes = from_text(&snapshot.created_at, &CqlType::Timestamp).ok();
+    let millis = bytes.and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()).map(i64::from_be_bytes);
+    (snapshot, millis)
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use cql::ddl;
 use cql::frame::response::Event;
+use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
 use model::TableId;
 use shard::stalls::Stall;
@@ -26,6 +27,8 @@ pub(crate) enum Ask {
     DiskRequests,
     /// Which steps took long?
     Stalls,
+    /// Which files are damaged?
+    DamagedFiles,
     /// Compile and keep this statement.
     Prepare {
         /// The keyspace of unqualified names.
@@ -67,6 +70,8 @@ pub(crate) enum Answer {
     DiskRequests(i32, Box<[ClassCounts; IoClass::ALL.len()]>),
     /// The number of this core, and its long steps.
     Stalls(i32, Vec<Stall>),
+    /// The number of this core, and the damaged files that it knows of.
+    DamagedFiles(i32, Vec<DamagedView>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
     /// To `Select`: the frame that answers the client. To `Part`: the client's error.
@@ -122,6 +127,10 @@ impl Executor {
             Ask::DiskRequests => {
                 let counts = self.shard.engine().disk().counts();
                 Answer::DiskRequests(self.shard.me().index() as i32, Box::new(counts))
+            }
+            Ask::DamagedFiles => {
+                let damaged = self.shard.engine().damaged_files();
+                Answer::DamagedFiles(self.shard.me().index() as i32, damaged)
             }
             Ask::Stalls => {
                 let stalls = self.shard.runtime().stalls().all();

@@ -433,7 +433,10 @@ impl Executor {
         let Some(command) = &bound.command else { return Ok(given) };
         let mut command = command.clone();
         let computed = match system::is_computed(&plan.table.keyspace) {
-            true => Some(self.computed(&plan.table, bound).await),
+            true => {
+                let computed = self.computed(&plan.table, bound).await;
+                Some(computed.map_err(|error| ExecuteError::Read(error, level))?)
+            }
             false => None,
         };
         loop {

@@ -20,6 +20,10 @@ pub(crate) enum Needs {
     DiskRequests,
     /// The long steps of every core.
     Stalls,
+    /// The damaged files that every core knows of.
+    DamagedFiles,
+    /// The snapshots, which are on disk.
+    Snapshots,
 }
 
 /// A table that is computed when it is read.
@@ -42,7 +46,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 19] = [
+const TABLES: [VirtualTable; 21] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
     table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
@@ -55,9 +59,11 @@ const TABLES: [VirtualTable; 19] = [
     table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
+    table("system_views", "damaged_files", Needs::DamagedFiles, |f| f.damaged_files()),
     table("system_views", "disk_requests", Needs::DiskRequests, |f| f.disk_requests()),
     table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
     table("system_views", "settings", Needs::Nothing, |f| f.settings()),
+    table("system_views", "snapshots", Needs::Snapshots, |f| f.snapshots()),
     table("system_views", "stalls", Needs::Stalls, |f| f.stalls()),
     table("system_virtual_schema", "columns", Needs::Nothing, |f| schema_rows::virtual_columns(f.schema)),
     table("system_virtual_schema", "keyspaces", Needs::Nothing, |f| schema_rows::virtual_keyspaces(f.schema)),

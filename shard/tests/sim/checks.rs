@@ -21,7 +21,7 @@ use crate::node::{Node, Taken, command};
 use crate::oracle::{Facts, Part, Seen};
 use crate::schema::TABLES;
 use crate::workload::{KEYS, NOTE_BYTES, clustering, token};
-use crate::world::{Lived, Shared, Truncation};
+use crate::world::{End, Lived, Shared, Truncation};
 
 /// Far more pages than the rows of a world have.
 const PAGES_MAX: u64 = 10_000;
@@ -38,6 +38,14 @@ async fn scan(engine: &Engine, mut command: ReadCommand, rng: &mut Rng) -> Lived
     panic!("a scan of {PAGES_MAX} pages without an end");
 }
 
+/// What a read gave; `None` if it failed because of the file that was damaged.
+fn served<T>(read: Lived<T>, world: &Shared) -> Lived<Option<T>> {
+    match read {
+        Err(End::Failed(error)) if world.borrow_mut().is_named(&error) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Compares every table with the oracle, and ends a truncation that the power cut ended.
 pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Lived {
     for table in 1..TABLES {
@@ -48,7 +56,9 @@ pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Li
             let partitions = Partitions::Range(TokenRange::ALL);
             let mut command = command(id, partitions, now_s);
             command.reversed = rng.one_in(2);
-            let mut taken = scan(engine, command.clone(), rng).await?;
+            let Some(mut taken) = served(scan(engine, command.clone(), rng).await, world)? else {
+                continue;
+            };
             if command.reversed {
                 taken.0.values_mut().for_each(|seen| seen.rows.reverse());
             }
@@ -111,7 +121,11 @@ impl Life {
         let now_s = w.workload.now_s;
         match engine.read_cached(&command(w.workload.id(table), keys, now_s), &mut taken) {
             Err(Error::WouldBlock) => return Ok(()),
-            result => result?,
+            Err(error) => {
+                drop(w);
+                return served(Err::<(), _>(End::Failed(error)), &self.world).map(drop);
+            }
+            Ok(_) => {}
         };
         let seen = taken.0.remove(&vec![key]).unwrap_or_default();
         assert_eq!(seen, w.visible().seen((table, key), now_s), "table {table} key {key}");
@@ -142,7 +156,8 @@ impl Life {
         let reversed = command.reversed;
         let inside = command.slices.clone();
         let engine = self.node.engines[self.node.shard_of(token(key))].clone();
-        let mut taken = scan(&engine, command, &mut self.rng).await?;
+        let read = scan(&engine, command, &mut self.rng).await;
+        let Some(mut taken) = served(read, &self.world)? else { return Ok(()) };
         let mut wanted = facts.seen((table, key), now_s);
         wanted.rows.retain(|(at, _)| inside.iter().any(|slice| slice.contains(at)));
         if reversed {
@@ -203,8 +218,8 @@ impl Life {
         let engine = self.node.engines[shard].clone();
         let mut rng = Rng::new(self.rng.roll());
         let (taken, written) = zip(scan(&engine, command, &mut rng), self.write_some()).await;
-        let taken = taken?;
         written?;
+        let Some(taken) = served(taken, &self.world)? else { return Ok(()) };
         let mut w = self.world.borrow_mut();
         let (facts, mut raced) = (w.said(), false);
         for part in parts {

@@ -61,11 +61,13 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
         if world.kills && world.rng.one_in(4) {
             world.tally.kills += 1;
             disk = disk.kill();
+            world.damage(&disk);
             continue;
         }
         world.tally.lives += 1;
         let mode = [Crash::Nothing, Crash::Everything, Crash::Random][world.rng.index(3)];
         disk = disk.crash(world.rng.roll(), mode);
+        world.damage(&disk);
     }
     let tally = world.borrow().tally;
     (tally, trace)

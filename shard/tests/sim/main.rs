@@ -112,6 +112,9 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.raced,
         all.raced_truncates,
         all.deferred,
+        all.damaged,
+        all.named,
+        all.repaired,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

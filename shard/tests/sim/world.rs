@@ -8,6 +8,7 @@ use std::sync::Arc;
 use engine::Error;
 use engine::commitlog::SyncMode;
 use engine::io::{Faults, RelPath, Rng, SimDisk};
+use engine::layout;
 use model::Schema;
 
 use crate::node::RESERVE_BYTES;
@@ -62,6 +63,12 @@ pub(crate) struct Tally {
     pub(crate) raced: u64,
     /// Truncations of a table while it was written to.
     pub(crate) raced_truncates: u64,
+    /// Files that were damaged between two lives.
+    pub(crate) damaged: u64,
+    /// Reads that failed with the name of such a file.
+    pub(crate) named: u64,
+    /// Damaged files that were repaired again.
+    pub(crate) repaired: u64,
 }
 
 impl Tally {
@@ -88,6 +95,9 @@ impl Tally {
         self.compared += other.compared;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;
+        self.damaged += other.damaged;
+        self.named += other.named;
+        self.repaired += other.repaired;
     }
 }
 
@@ -122,6 +132,8 @@ pub(crate) struct World {
     pub(crate) lost: BTreeSet<u64>,
     /// Being emptied when the power went.
     pub(crate) truncating: Option<Truncation>,
+    /// A file that is damaged, and its bytes before that.
+    pub(crate) damaged: Option<(RelPath, Vec<u8>)>,
     /// Every error is a failed test.
     pub(crate) faultless: bool,
     pub(crate) shards: usize,
@@ -166,6 +178,7 @@ impl World {
             unsure: Vec::new(),
             lost: BTreeSet::new(),
             truncating: None,
+            damaged: None,
             faultless: true,
             shards: 0,
             dealt_to: None,
@@ -203,6 +216,52 @@ impl World {
         self.lost.insert(number);
         self.tally.refused += 1;
         Ok(())
+    }
+
+    /// Damages an sstable between two lives now and then, or repairs the one that is damaged. Not one of the notes.
+    pub(crate) fn damage(&mut self, disk: &SimDisk) {
+        // A directory without files is gone at the next start.
+        let may_repair = |(path, _): &mut (RelPath, _)| disk.has(&path.parent());
+        if self.rng.one_in(3)
+            && let Some((path, bytes)) = self.damaged.take_if(may_repair)
+        {
+            disk.plant(&path, bytes);
+            self.tally.repaired += 1;
+        }
+        if self.damaged.is_some() || !self.rng.one_in(5) {
+            return;
+        }
+        let tables = (1..TABLES).filter_map(|number| crate::schema::table(&self.schema, number));
+        // One that was being written may have nothing in it yet.
+        let has_bytes = |path: &RelPath| disk.bytes(path).is_some_and(|bytes| !bytes.is_empty());
+        let of_table = tables.flat_map(|table| disk.files_of(&layout::table_dir(table.id.0)));
+        let files: Vec<RelPath> = of_table.filter(has_bytes).collect();
+        if files.is_empty() {
+            return;
+        }
+        let path = files[self.rng.index(files.len())].clone();
+        let bytes = disk.bytes(&path).expect("a file has bytes");
+        let mut harmed = bytes.clone();
+        match self.rng.below(4) {
+            0 => disk.lose(&path),
+            1 => disk.plant(&path, bytes[..self.rng.index(bytes.len())].to_vec()),
+            _ => {
+                harmed[self.rng.index(bytes.len())] ^= 1 << self.rng.below(8);
+                disk.plant(&path, harmed);
+            }
+        }
+        self.tally.damaged += 1;
+        self.damaged = Some((path, bytes));
+    }
+
+    /// Whether an error names the file that was damaged: the other files are read all the same.
+    pub(crate) fn is_named(&mut self, error: &Error) -> bool {
+        let (Error::Damaged { file, .. } | Error::Corrupt { file, .. }) = error else {
+            return false;
+        };
+        let is_named = self.damaged.as_ref().is_some_and(|(path, _)| path.as_str() == &**file);
+        self.tally.named += u64::from(is_named);
+        is_named
     }
 
     /// Whether the next life finds its disk full, its faults, and its number of shards.
