@@ -43,11 +43,11 @@ struct Effort {
 const FULL: Effort = Effort {
     clients: Choice::Quick,
     kill_cycles: KILL_CYCLES,
-    crash_points: 100_000,
+    crash_points: 300_000,
     fuzz_seconds: FUZZ_SECONDS,
 };
 const NIGHT: Effort =
-    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 1_000_000, fuzz_seconds: 600 };
+    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 10_000_000, fuzz_seconds: 600 };
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
