@@ -67,12 +67,8 @@ impl Engine {
                 self.target(&flushed.definition, flushed.id).remove().await?;
             }
         }
-        for Flushed { layer, .. } in flushed {
-            // A reader that still goes through it frees it then.
-            if let Some(memtable) = Rc::into_inner(layer.memtable) {
-                memtable.into_inner().free(pause).await;
-            }
-        }
+        drop(flushed);
+        self.free_memtables(pause).await;
         result
     }
 
@@ -135,6 +131,8 @@ impl Engine {
         });
         if table.epoch() == epoch {
             self.budget.memtables_shrank(table.flushed(layer, view));
+            // Its readers keep it until they are done.
+            self.garbage.add_memtables([layer.memtable.clone()].into_iter());
         } else {
             // Dropped during the commit.
             let gone = view.map(|view| view.entry);

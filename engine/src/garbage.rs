@@ -1,11 +1,15 @@
-//! Tables that are gone, until a job has removed their views and files.
+//! What is gone and takes space still: tables, until a job has removed their views and files, and memtables, until it
+//! has given their memory back in pieces.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
 use crate::manifest::ViewEntry;
+use crate::memtable::Memtable;
+use crate::table::SharedMemtable;
 
 /// A table that is gone, and what this shard still has of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +22,15 @@ pub(crate) struct GoneTable {
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     tables: RefCell<Vec<GoneTable>>,
+    /// Some of them may still be read.
+    memtables: RefCell<Vec<SharedMemtable>>,
     backoff: Backoff,
 }
 
 impl Garbage {
     /// What a start has found.
     pub(crate) fn of(tables: Vec<GoneTable>) -> Garbage {
-        Garbage { tables: RefCell::new(tables), backoff: Backoff::default() }
+        Garbage { tables: RefCell::new(tables), ..Garbage::default() }
     }
 
     /// Adds a table, or more views of one.
@@ -32,9 +38,22 @@ impl Garbage {
         self.tables.borrow_mut().push(GoneTable { table, views });
     }
 
+    /// Adds memtables that no table has any more.
+    pub(crate) fn add_memtables(&self, memtables: impl Iterator<Item = SharedMemtable>) {
+        self.memtables.borrow_mut().extend(memtables);
+    }
+
+    /// One of the memtables that no reader has any more.
+    pub(crate) fn unread_memtable(&self) -> Option<Memtable> {
+        let mut memtables = self.memtables.borrow_mut();
+        let unread = memtables.iter().position(is_unread)?;
+        Rc::into_inner(memtables.swap_remove(unread)).map(RefCell::into_inner)
+    }
+
     /// Whether there is something to remove, and it may be tried at this second.
     pub(crate) fn is_due(&self, now_s: u32) -> bool {
-        !self.tables.borrow().is_empty() && self.may_try(now_s)
+        let tables = !self.tables.borrow().is_empty() && self.may_try(now_s);
+        tables || self.memtables.borrow().iter().any(is_unread)
     }
 
     /// Whether something may be removed at this second: not soon after a failure.
@@ -59,4 +78,8 @@ impl Garbage {
     pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, now_s: u32) {
         self.backoff.ended(result, now_s);
     }
+}
+
+fn is_unread(memtable: &SharedMemtable) -> bool {
+    Rc::strong_count(memtable) == 1
 }

@@ -21,7 +21,7 @@ use crate::table::Table;
 pub enum Job {
     /// Write a memtable to an sstable, and with it those of tables that hold as little.
     Flush(TableId),
-    /// Remove what is left of tables that are gone: their files, and what the log holds of them.
+    /// Remove what is left of tables that are gone: their memory, their files, and what the log holds of them.
     Remove,
     /// Merge files of a table.
     Compact(TableId),
@@ -32,7 +32,7 @@ pub enum Job {
 pub enum JobKind {
     /// Jobs that free memory and log: [`Job::Flush`].
     Flush,
-    /// Jobs that free disk: [`Job::Remove`].
+    /// Jobs that free what nothing needs any more: [`Job::Remove`].
     Remove,
     /// Jobs that make reads cheaper: [`Job::Compact`].
     Compact,
@@ -80,6 +80,7 @@ impl Engine {
         match job {
             Job::Flush(id) => self.flush_first(id, now_s, &pause).await,
             Job::Remove => {
+                self.free_memtables(&pause).await;
                 let result = match self.remove_garbage().await {
                     Ok(()) => self.free_log().await,
                     failed => failed,

@@ -62,6 +62,7 @@ impl Engine {
             false => dropped,
         };
         self.budget.memtables_shrank(table.clear(&dropped));
+        self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
         self.space.freed();
         drop(views);
@@ -121,6 +122,7 @@ impl Engine {
         let entries = all_entries(table);
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
+        self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.space.freed();
         self.garbage.add(table.definition().id.0, entries);
     }
@@ -145,6 +147,13 @@ impl Engine {
         self.log.mark_flushed(flushed);
         self.space.freed();
         Ok(())
+    }
+
+    /// Gives back the memory of memtables that are gone and that no reader has any more.
+    pub(crate) async fn free_memtables(&self, pause: &impl AsyncFn()) {
+        while let Some(memtable) = self.garbage.unread_memtable() {
+            memtable.free(pause).await;
+        }
     }
 
     /// Removes the views and files of tables that are gone.

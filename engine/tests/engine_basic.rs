@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::commitlog::SyncMode;
 use engine::io::{Crash, Disk, Faults, Outcome, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Job, Swept, sweep};
+use engine::{Config, Engine, Job, JobKind, Swept, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -427,6 +427,35 @@ fn the_directory_of_a_dropped_table_goes_with_its_files() {
             }
             assert_eq!(there().await, 0);
             assert_eq!(engine.next_job(0), None);
+        })
+        .done();
+    }
+}
+
+/// A truncation, and a schema without the table, gave the memory of a million partitions back in one step.
+#[test]
+fn memtables_that_are_gone_are_freed_in_pieces() {
+    for is_dropped in [false, true] {
+        let sim = SimDisk::new(4, Faults::default());
+        let disk = Disk::Sim(sim.clone());
+        let exec = SimExec::new(4);
+        let inner = exec.clone();
+        exec.run(async move {
+            let engine = create(&disk, &inner).await;
+            for key in 0..200 {
+                engine.write(&record(key, &[1; 10_000], 1), 1).unwrap();
+                answered(&engine, 1).await;
+            }
+            match is_dropped {
+                true => engine.set_schema(&Schema::empty()),
+                false => engine.truncate(TABLE).await.unwrap(),
+            }
+            assert_eq!(engine.stats().memtable_bytes, 0);
+            assert_eq!(engine.next_job_of(JobKind::Remove, 0), Some(Job::Remove));
+            let pauses = Flag::new(0);
+            engine.run(Job::Remove, 0, async || pauses.set(pauses.get() + 1)).await.unwrap();
+            assert!(pauses.get() > 3, "{} pauses for 2 MB", pauses.get());
+            assert_eq!(engine.next_job_of(JobKind::Remove, 0), None);
         })
         .done();
     }
