@@ -22,6 +22,7 @@ mod merge_space;
 mod piece;
 mod rewrite;
 mod size_tiered;
+mod smaller;
 mod space;
 mod strategy;
 mod time_window;

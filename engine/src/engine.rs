@@ -33,6 +33,7 @@ use crate::manifest::Manifest;
 use crate::read::Scratch;
 use crate::reserve;
 use crate::row_limits::RowLimits;
+use crate::space::SpaceLedger;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::{Table, View};
 use crate::tables::Tables;
@@ -68,6 +69,8 @@ pub struct Engine {
     /// Writes that wait for space.
     pub(crate) deferred: DeferredWrites,
     pub(crate) space: LogSpace,
+    /// What this shard and the others of its node are going to write.
+    pub(crate) space_ledger: SpaceLedger,
     pub(crate) garbage: Garbage,
     pub(crate) names: FileNames,
     pub(crate) budget: Budget,
@@ -117,6 +120,7 @@ impl Engine {
             writes,
             deferred,
             space: LogSpace::default(),
+            space_ledger: SpaceLedger::default(),
             garbage,
             names,
             budget,

@@ -31,6 +31,7 @@ use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
+use crate::space::Promise;
 use crate::sstable::{SstableId, Writer, WriterConfig};
 use crate::table::{Definition, Layer, Table, View};
 
@@ -40,6 +41,9 @@ pub(crate) struct FlushTarget<'e> {
     pub(crate) cache: &'e Rc<BlockCache>,
     pub(crate) definition: &'e schema::Table,
     pub(crate) id: SstableId,
+    /// The space that is promised to a flush of several tables, where others write beside it, and how many bytes of it
+    /// are held already.
+    pub(crate) promise: Option<(&'e Promise, u64)>,
 }
 
 /// The oldest layer of a table, which was written to a file.
@@ -56,9 +60,14 @@ struct Flushed<'t> {
 
 impl Engine {
     /// Writes the oldest layer of each of these tables to an sstable.
-    pub(crate) async fn flush(&self, tables: &[Rc<Table>], pause: &impl AsyncFn()) -> Result<()> {
+    pub(crate) async fn flush(
+        &self,
+        tables: &[Rc<Table>],
+        promise: &Promise,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
         let mut flushed = Vec::with_capacity(tables.len());
-        let written = self.write_oldest_of(tables, &mut flushed, pause).await;
+        let written = self.write_oldest_of(tables, &mut flushed, promise, pause).await;
         let is_written = written.is_ok();
         let result = if is_written { self.commit_flush(&mut flushed).await } else { written };
         // After another error of the commit the manifest may name the files.
@@ -77,12 +86,17 @@ impl Engine {
         &self,
         tables: &'t [Rc<Table>],
         flushed: &mut Vec<Flushed<'t>>,
+        promise: &Promise,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         for table in tables {
             let Some(layer) = table.oldest_sealed() else { continue };
             let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
-            let view = self.target(&definition, id).write_layer(&layer, pause).await?;
+            let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
+            let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
+            let promise = Some((promise, held_bytes));
+            let target = FlushTarget { promise, ..self.target(&definition, id) };
+            let view = target.write_layer(&layer, pause).await?;
             flushed.push(Flushed { table, epoch, layer, id, definition, view });
         }
         Ok(())
@@ -141,7 +155,7 @@ impl Engine {
     }
 
     fn target<'e>(&'e self, definition: &'e schema::Table, id: SstableId) -> FlushTarget<'e> {
-        FlushTarget { disk: &self.disk, cache: &self.cache, definition, id }
+        FlushTarget { disk: &self.disk, cache: &self.cache, definition, id, promise: None }
     }
 
     /// The position up to which every record is in an sstable, or of a table that is gone.
@@ -176,7 +190,7 @@ impl FlushTarget<'_> {
         let config = WriterConfig::of_table(self.definition);
         let drops = ColumnDrops::of(self.definition);
         let mut writer = Writer::new(self.disk, &dir, self.id, config);
-        if let Err(error) = fill(&mut writer, layer, &drops, pause).await {
+        if let Err(error) = self.fill(&mut writer, layer, &drops, pause).await {
             writer.abandon().await?;
             return Err(error);
         }
@@ -201,58 +215,67 @@ impl FlushTarget<'_> {
         let path = layout::sstable_path(self.definition.id.0, self.id.0);
         if self.disk.exists(&path).await? { self.disk.unlink(&path).await } else { Ok(()) }
     }
-}
 
-/// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
-async fn fill(
-    writer: &mut Writer,
-    layer: &Layer,
-    drops: &ColumnDrops,
-    pause: &impl AsyncFn(),
-) -> Result<()> {
-    let purge = Purge { drops: Some(drops), ..Purge::NOTHING };
-    let slices = [Slice::all()];
-    let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
-    let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
-    let (mut left, mut work_bytes) = (Vec::new(), 0);
-    while cursor.next_partition().await? {
-        let head = cursor.head();
-        let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
-        writer.partition(&head);
-        let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
-        work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
-        while cursor.next().await? {
-            match cursor.fragment() {
-                change @ Fragment::Change { position, deletion } => {
-                    in_force = deletion;
-                    work_bytes += JOB_ENTRY_COST_BYTES + position.len();
-                    writer.fragment(&change);
-                }
-                Fragment::Row { clustering, row } => {
-                    left.clear();
-                    work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
-                    if compact(row, deletion.max(in_force), &purge, &mut left) {
-                        let row = RowRef::trusted(&left);
-                        writer.fragment(&Fragment::Row { clustering, row });
+    /// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
+    async fn fill(
+        &self,
+        writer: &mut Writer,
+        layer: &Layer,
+        drops: &ColumnDrops,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let purge = Purge { drops: Some(drops), ..Purge::NOTHING };
+        let slices = [Slice::all()];
+        let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+        let mut cursor = MemtableCursor::new(layer.memtable.clone(), span);
+        let (mut left, mut work_bytes) = (Vec::new(), 0);
+        while cursor.next_partition().await? {
+            let head = cursor.head();
+            let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
+            writer.partition(&head);
+            let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
+            work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
+            while cursor.next().await? {
+                match cursor.fragment() {
+                    change @ Fragment::Change { position, deletion } => {
+                        in_force = deletion;
+                        work_bytes += JOB_ENTRY_COST_BYTES + position.len();
+                        writer.fragment(&change);
+                    }
+                    Fragment::Row { clustering, row } => {
+                        left.clear();
+                        work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
+                        if compact(row, deletion.max(in_force), &purge, &mut left) {
+                            let row = RowRef::trusted(&left);
+                            writer.fragment(&Fragment::Row { clustering, row });
+                        }
                     }
                 }
+                self.step(writer, &mut work_bytes, pause).await?;
             }
-            step(writer, &mut work_bytes, pause).await?;
+            self.step(writer, &mut work_bytes, pause).await?;
         }
-        step(writer, &mut work_bytes, pause).await?;
+        Ok(())
     }
-    Ok(())
-}
 
-/// After a row, a change or a partition: writes out what is full, and lets others run when so much was done as is
-/// done at once.
-async fn step(writer: &mut Writer, work_bytes: &mut usize, pause: &impl AsyncFn()) -> Result<()> {
-    if writer.is_full() {
-        writer.drain().await?;
+    /// After a row, a change or a partition: writes out what is full, and lets others run when so much was done as is
+    /// done at once.
+    async fn step(
+        &self,
+        writer: &mut Writer,
+        work_bytes: &mut usize,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        if writer.is_full() {
+            writer.drain().await?;
+            if let Some((promise, held_bytes)) = self.promise {
+                promise.hold(held_bytes + writer.bytes());
+            }
+        }
+        if *work_bytes >= JOB_STEP_BYTES {
+            *work_bytes = 0;
+            pause().await;
+        }
+        Ok(())
     }
-    if *work_bytes >= JOB_STEP_BYTES {
-        *work_bytes = 0;
-        pause().await;
-    }
-    Ok(())
 }

@@ -178,10 +178,9 @@ impl Engine {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();
         let bytes: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
-        let result = match self.space.has_room_for(bytes as u64) {
-            true => self.flush(&tables, pause).await,
-            // What is free is the reserve's: a start may need it.
-            false => Err(Error::DiskFull { file: "the flush of a memtable".into() }),
+        let result = match self.promise_flush(bytes as u64).await {
+            Ok(promise) => self.flush(&tables, &promise, pause).await,
+            Err(error) => Err(error),
         };
         for table in &tables {
             assert!(table.flushing.replace(false), "one flush of a table at a time");

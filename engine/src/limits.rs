@@ -207,6 +207,12 @@ pub const BACKLOGS_PER_LOOK: usize = 256;
 /// How many merges a strategy is asked for to see what waits in a table.
 pub const BACKLOG_TASKS_MAX: usize = 4;
 
+/// Where a merge does not fit the disk, a strategy is asked for so many others of each kind.
+pub const SMALLER_TASKS_MAX: usize = 8;
+
+/// So many merges of a table are tried at once, each smaller than what was free when the one before did not fit.
+pub const SMALLER_MERGES_MAX: usize = 3;
+
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
 /// What is kept aside on the disk, so that a node can start, truncate and drop when nothing is left: the manifests of

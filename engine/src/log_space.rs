@@ -17,8 +17,6 @@ use crate::limits::DISK_FULL_PERCENT;
 #[derive(Debug, Default)]
 pub(crate) struct LogSpace {
     disk_full: Cell<bool>,
-    /// What was free beside the reserve, in bytes, if it was measured.
-    free_bytes: Cell<Option<u64>>,
     /// What the reserve lacks, in bytes.
     missing_bytes: Cell<u64>,
     /// How often something was flushed or deleted.
@@ -42,7 +40,6 @@ impl LogSpace {
     /// The disk has this space now, and of what is free `missing_bytes` are the reserve's.
     pub(crate) fn measured(&self, space: Space, missing_bytes: u64) {
         let free_bytes = space.free_bytes.saturating_sub(missing_bytes);
-        self.free_bytes.set(Some(free_bytes));
         self.missing_bytes.set(missing_bytes);
         let used = u128::from(space.total_bytes.saturating_sub(free_bytes));
         let is_full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
@@ -50,11 +47,6 @@ impl LogSpace {
         if !is_full {
             self.freed();
         }
-    }
-
-    /// Whether the disk, as it was last measured, has space for so many bytes beside the reserve.
-    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        self.free_bytes.get().is_none_or(|free_bytes| bytes <= free_bytes)
     }
 
     /// What the reserve lacks of the free space, in bytes.

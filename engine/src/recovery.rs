@@ -171,8 +171,13 @@ impl Recovery<'_> {
         let layer = table.oldest_sealed().expect("a table that holds memory has a layer");
         let definition = table.definition();
         let id = self.names.next();
-        let target =
-            FlushTarget { disk: self.disk, cache: &self.cache, definition: &definition, id };
+        let target = FlushTarget {
+            disk: self.disk,
+            cache: &self.cache,
+            definition: &definition,
+            id,
+            promise: None,
+        };
         let view = target.write_layer(&layer, &async || {}).await?;
         let edit = Edit {
             add: view.iter().map(|view| view.entry).collect(),

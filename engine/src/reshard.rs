@@ -140,7 +140,7 @@ impl<'r> Logs<'r> {
             let id = self.names.next();
             let definition = table.definition();
             let (disk, cache) = (self.reshard.disk, &self.cache);
-            let target = FlushTarget { disk, cache, definition: &definition, id };
+            let target = FlushTarget { disk, cache, definition: &definition, id, promise: None };
             let view = target.write_layer(&layer, &async || {}).await?;
             self.views.extend(view.map(|view| view.entry));
             table.flushed(&layer, None);

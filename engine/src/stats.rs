@@ -35,6 +35,8 @@ pub struct Stats {
     pub compaction_fragments: u64,
     /// Bytes that compactions wrote.
     pub compaction_bytes: u64,
+    /// Pieces of filters that compactions read to purge tombstones: those of files that they do not merge.
+    pub compaction_filter_reads: u64,
     /// Flushes and other jobs that failed and will be tried again.
     pub jobs_failed: u64,
     /// Files that compactions leave alone because they cannot be merged.

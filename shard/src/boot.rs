@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use engine::io::{DirLock, Disk, InFlightLimits};
 use engine::layout::{self, Found, Layout, SchemaLog, Secret};
-use engine::{Engine, Reshard, Result, reserve};
+use engine::{Engine, Reshard, Result, SpaceLedger, reserve};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
@@ -37,6 +37,8 @@ pub struct Booted {
     pub noted_us: i64,
     /// How many requests of jobs all cores together have with the device.
     pub device: InFlightLimits,
+    /// What the shards are going to write into the data directory.
+    pub space: SpaceLedger,
 }
 
 /// The data directory as the first core keeps it.
@@ -122,7 +124,8 @@ pub async fn boot(
         _lock: lock,
     };
     let device = InFlightLimits::default();
-    Ok((Booted { layout, schema, noted_us, device }, home, schema_log))
+    let space = SpaceLedger::default();
+    Ok((Booted { layout, schema, noted_us, device, space }, home, schema_log))
 }
 
 /// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].
@@ -134,7 +137,8 @@ pub async fn open_engine(
     seed: u64,
 ) -> Result<Engine> {
     let config = engine_config(config, &booted.layout, shard, seed);
-    let engine = Engine::open(disk, config, &booted.schema).await?;
+    let mut engine = Engine::open(disk, config, &booted.schema).await?;
+    engine.share_space(&booted.space);
     for damaged in engine.damaged_files() {
         let (file, error, first, last) = (
             damaged.path(),

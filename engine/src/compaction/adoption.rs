@@ -34,10 +34,13 @@ use uuid::Uuid;
 use super::rewrite::{Caller, Input};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::io::IoClass;
 use crate::layout;
+use crate::limits::SSTABLE_WRITE_BYTES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
-use crate::sstable::{SstableId, WrittenSstable};
+use crate::space::Promise;
+use crate::sstable::{Sstable, SstableId, WrittenSstable};
 use crate::table::{Definition, Table, View};
 
 /// A merge that goes on.
@@ -55,6 +58,13 @@ pub(super) struct RunningMerge<'m, P> {
     files: RefCell<Vec<Uuid>>,
     /// What comes out is one run, named after its first fragment.
     run: Cell<Option<Uuid>>,
+    /// The space that is promised to it, and what of it is held: written, and not freed again.
+    promise: RefCell<Option<Promise>>,
+    held_bytes: Cell<u64>,
+    /// Nothing that may be purged is newer, in microseconds.
+    newest: i64,
+    /// Files outside the merge that certainly do not hold a token: their filters were asked.
+    denied: RefCell<(Token, Vec<Uuid>)>,
     pause: &'m P,
 }
 
@@ -75,12 +85,16 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         engine: &'m Engine,
         table: &'m Table,
         (inputs, level): (Vec<View>, u8),
+        gc_before_s: u32,
         pause: &'m P,
     ) -> Self {
         // A file has several views in a shard if the owners of its tokens were others before.
         let files: BTreeSet<Uuid> = inputs.iter().map(|view| view.entry.sstable).collect();
         let files: Vec<Uuid> = files.into_iter().collect();
         files.iter().for_each(|file| table.begin_merging(*file));
+        let may_purge = |view: &&View| view.sstable.statistics().first_death_s < gc_before_s;
+        let purged = inputs.iter().filter(may_purge).map(View::newest);
+        let newest = purged.max().unwrap_or(i64::MIN);
         let definition = table.definition();
         assert!(inputs.iter().all(|view| view.entry.table == definition.id.0), "of one table");
         RunningMerge {
@@ -92,8 +106,37 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             inputs: RefCell::new(inputs),
             files: RefCell::new(files),
             run: Cell::new(None),
+            promise: RefCell::default(),
+            held_bytes: Cell::new(0),
+            newest,
+            denied: RefCell::new((TokenRange::ALL.first, Vec::new())),
             pause,
         }
+    }
+
+    /// What comes out is written into this space.
+    pub(super) fn keep_promise(&self, promise: Promise) {
+        *self.promise.borrow_mut() = Some(promise);
+    }
+
+    /// So much more is held than was adopted and not freed again.
+    fn hold(&self, fragment_bytes: u64) {
+        if let Some(promise) = &*self.promise.borrow() {
+            promise.hold(self.held_bytes.get() + fragment_bytes);
+        }
+    }
+
+    /// These files are about to be unlinked: what they free is promised to this merge again.
+    fn free(&self, used_up: &[ViewEntry]) {
+        let freed = used_up.iter().filter(|entry| !entry.shared).map(|entry| entry.file_bytes);
+        self.held_bytes.set(self.held_bytes.get().saturating_sub(freed.sum()));
+        self.hold(0);
+    }
+
+    /// Whether the filter of a file has said that it does not hold the token.
+    fn is_denied(&self, token: Token, sstable: Uuid) -> bool {
+        let denied = self.denied.borrow();
+        denied.0 == token && denied.1.contains(&sstable)
     }
 
     /// The table as it was when the merge began.
@@ -200,7 +243,9 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
         let files = self.files.borrow();
         let merged = |view: &View| files.contains(&view.entry.sstable);
         let views = self.table.views();
-        let others = views.iter().filter(|view| view.may_contain(token) && !merged(view));
+        let others = views.iter().filter(|view| {
+            view.may_contain(token) && !merged(view) && !self.is_denied(token, view.entry.sstable)
+        });
         let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
         in_memory.chain(on_disk).min().unwrap_or(i64::MAX)
     }
@@ -211,6 +256,39 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
 
     async fn pause(&self) {
         (self.pause)().await;
+    }
+
+    async fn stepped(&self, _merged_bytes: usize, fragment_bytes: u64) {
+        // What is in the writer's buffer is not on the disk yet.
+        self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
+        (self.pause)().await;
+    }
+
+    async fn look_elsewhere(&self, token: Token) {
+        // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
+        let unsure: Vec<(Uuid, Rc<Sstable>)> = {
+            let (views, files) = (self.table.views(), self.files.borrow());
+            let asked = views.iter().filter(|view| {
+                view.entry.tokens.contains(token)
+                    && view.sstable.is_unsure(token)
+                    && view.sstable.statistics().oldest_timestamp <= self.newest
+                    && !files.contains(&view.entry.sstable)
+            });
+            asked.map(|view| (view.entry.sstable, view.sstable.clone())).collect()
+        };
+        if unsure.is_empty() {
+            return;
+        }
+        let mut denied = Vec::new();
+        for (id, sstable) in unsure {
+            // A piece that cannot be read says "perhaps", too.
+            if matches!(sstable.denies(token, IoClass::Compaction).await, Ok(true)) {
+                denied.push(id);
+            }
+            self.engine.counters.count(|s| s.compaction_filter_reads += 1);
+            (self.pause)().await;
+        }
+        *self.denied.borrow_mut() = (token, denied);
     }
 
     async fn adopt(
@@ -227,6 +305,9 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
         drop(turn);
         match committed {
             Ok(Some(used_up)) => {
+                let written_bytes = output.map_or(0, |output| output.entry.file_bytes);
+                self.held_bytes.set(self.held_bytes.get() + written_bytes);
+                self.free(&used_up);
                 self.engine.delete_used(&used_up).await?;
                 Ok(if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             }

@@ -10,8 +10,7 @@
 //! 2. Inputs of a merge that would make it fail again are left alone from then on (quarantine), and the table is not
 //!    tried again for a while.
 //!
-//! 3. A merge for which there is no space gives way to one that frees some: of tombstones, or of what several owners
-//!    share.
+//! 3. A merge for which there is no space gives way to a smaller one (`smaller.rs`).
 //!
 //! Merges beside one another, of two tables or of one, have no file in common (`Table::begin_merging`).
 //!
@@ -28,13 +27,15 @@ use super::adoption::RunningMerge;
 use super::merge_space::space_for;
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Output, rewrite};
-use super::strategy::{MergeTask, Strategy, Task, Why};
+use super::smaller::smaller;
+use super::strategy::{MergeTask, Strategy, Task};
 use super::whole::WholeWish;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
-use crate::limits::JOB_QUARANTINE_FAILURES;
+use crate::limits::{JOB_QUARANTINE_FAILURES, SMALLER_MERGES_MAX};
 use crate::manifest::{Edit, ViewEntry, ViewId};
+use crate::space::{Space, SpaceUse};
 use crate::sstable::WriterConfig;
 use crate::table::{Table, View};
 
@@ -45,6 +46,16 @@ struct Plan {
     gc_before_s: u32,
     /// Bytes of what is merged.
     bytes: u64,
+    asked: Asked,
+}
+
+/// Who wants a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// The strategy: another one may take its place.
+    ByStrategy,
+    /// An operator: all or nothing.
+    ByOperator,
 }
 
 /// A merge whose inputs are taken. It holds no other file open, so that what is used up on the way can go.
@@ -94,7 +105,7 @@ impl Engine {
             return Ok(false);
         }
         let mut is_last = true;
-        let plan = plan_of(&table, now_s, |strategy, pieces, _| {
+        let mut plan = plan_of(&table, now_s, |strategy, pieces, _| {
             let mut tasks = strategy.major(pieces).into_iter();
             let task = tasks.next();
             is_last = tasks.next().is_none();
@@ -104,6 +115,7 @@ impl Engine {
             wish.wait_for_place();
             return Ok(false);
         }
+        plan.iter_mut().for_each(|plan| plan.asked = Asked::ByOperator);
         // While it goes on, what is flushed meanwhile is merged as ever.
         wish.pause();
         let done = self.compact_as(&table, plan, now_s, &pause).await;
@@ -194,28 +206,38 @@ impl Engine {
         self.delete_used(&gone).await
     }
 
+    /// Merges what is planned; where the disk has no space for it, something smaller, unless all was asked for.
     async fn merge(
         &self,
         table: &Table,
-        plan: Plan,
+        mut plan: Plan,
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let is_shape = matches!(&plan.task, Task::Merge(MergeTask { why: Why::Shape, .. }));
-        let merge = self.begin(table, plan, pause);
-        let Err(full) = self.check_free_space(merge.space_bytes).await else {
-            return self.finish(merge, now_s).await;
-        };
-        drop(merge);
-        let small = |strategy: &Strategy<'_>, pieces: &[Candidate], context: &_| {
-            strategy.propose_small(pieces, context)
-        };
-        let Some(plan) = plan_of(table, now_s, small).filter(|_| is_shape) else {
-            return Err(full);
-        };
-        let merge = self.begin(table, plan, pause);
-        self.check_free_space(merge.space_bytes).await?;
-        self.finish(merge, now_s).await
+        for _ in 0..SMALLER_MERGES_MAX {
+            let may_be_smaller = plan.asked == Asked::ByStrategy;
+            let merge = self.begin(table, plan, pause);
+            let room_bytes = match self.promise_space(SpaceUse::Merge, merge.space_bytes).await? {
+                Space::Promised(promise) => {
+                    merge.running.keep_promise(promise);
+                    return self.finish(merge, now_s).await;
+                }
+                Space::Short(room_bytes) => room_bytes,
+            };
+            drop(merge);
+            let views = table.views();
+            let fits = |task: &MergeTask| {
+                let inputs: Vec<View> =
+                    task.pieces.iter().map(|&index| views[index].clone()).collect();
+                space_for(&inputs, self.fragment_bytes(table, task.fragment_bytes)) <= room_bytes
+            };
+            let other = plan_of(table, now_s, |strategy, pieces, context| {
+                smaller(strategy, pieces, context, &fits)
+            });
+            let Some(other) = other.filter(|_| may_be_smaller) else { break };
+            plan = other;
+        }
+        Err(Error::DiskFull { file: "the output of a compaction".into() })
     }
 
     /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.
@@ -230,7 +252,7 @@ impl Engine {
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
         let space_bytes = space_for(&inputs, fragment_bytes);
-        let running = RunningMerge::new(self, table, (inputs, task.level), pause);
+        let running = RunningMerge::new(self, table, (inputs, task.level), plan.gc_before_s, pause);
         BegunMerge { table, running, fragment_bytes, space_bytes, gc_before_s: plan.gc_before_s }
     }
 
@@ -283,7 +305,8 @@ fn plan_of(
         Task::Drop { .. } => 0,
         Task::Merge(task) => task.pieces.iter().map(|&index| pieces[index].bytes).sum(),
     };
-    Some(Plan { views, task, gc_before_s: context.gc_before_s, bytes })
+    let (gc_before_s, asked) = (context.gc_before_s, Asked::ByStrategy);
+    Some(Plan { views, task, gc_before_s, bytes, asked })
 }
 
 /// The views of a table as a strategy sees them, in the same order, and behind them those that could not be opened.

@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
 use crate::limits::FRAGMENTS_PER_TABLE;
 use crate::table::{Table, View};
 
@@ -29,16 +28,6 @@ impl Engine {
     pub(super) fn fragment_bytes(&self, table: &Table, bytes_max: u64) -> u64 {
         let bytes: u64 = table.views().iter().map(|view| view.entry.file_bytes).sum();
         (bytes / FRAGMENTS_PER_TABLE).max(self.fragment_bytes_min.get()).min(bytes_max)
-    }
-
-    /// Refuses a merge that may need more space than there is.
-    pub(super) async fn check_free_space(&self, space_bytes: u64) -> Result<()> {
-        // What a released reserve lacks is not free.
-        let wanted_bytes = space_bytes + self.space.missing_bytes();
-        if self.disk.free_space().await?.free_bytes < wanted_bytes {
-            return Err(Error::DiskFull { file: "the output of a compaction".into() });
-        }
-        Ok(())
     }
 }
 

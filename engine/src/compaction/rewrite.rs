@@ -75,6 +75,14 @@ pub(crate) trait Caller {
     /// Returns when others had their turn. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
     async fn pause(&self);
 
+    /// The same, after so many bytes were merged; the fragment in hand has so many by now.
+    async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) {
+        self.pause().await;
+    }
+
+    /// Has at hand what [`oldest_elsewhere`](Self::oldest_elsewhere) is asked next, of this token.
+    async fn look_elsewhere(&self, _token: Token) {}
+
     /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
     /// are merged up to the token `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
     /// the file, also after an error, is the caller's affair.
@@ -197,6 +205,7 @@ async fn merge<C: Caller>(
         if may_cut && fragments.is_full() && fragments.end(Some(token)).await?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        caller.look_elsewhere(token).await;
         let head = merged.head();
         let purge = Purge {
             now_s: output.now_s,
@@ -209,9 +218,8 @@ async fn merge<C: Caller>(
         bytes += left.head(&head, purge, writer);
         loop {
             if bytes >= JOB_STEP_BYTES {
-                bytes = 0;
                 writer.drain().await?;
-                caller.pause().await;
+                caller.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
             }
             if !merged.next().await? {
                 break;

@@ -83,11 +83,6 @@ impl<'o> Strategy<'o> {
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
 
-    /// What is worth doing when there is no space for what the strategy is about: it frees some.
-    pub fn propose_small(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
-        self.tombstones(pieces, context).or_else(|| self.owners(pieces))
-    }
-
     /// The merges that an operator asks for: of everything into one run, or of each window of time that has several.
     pub fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
         if let Shape::TimeWindow(shape) = self.options.strategy() {
@@ -119,7 +114,11 @@ impl<'o> Strategy<'o> {
     }
 
     /// The piece with the most to purge, if all of that is certain to go: so it is done once.
-    fn tombstones(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
+    pub(super) fn tombstones(
+        &self,
+        pieces: &[Candidate],
+        context: &CompactionContext,
+    ) -> Option<Task> {
         let worth = |&index: &usize| {
             let piece = &pieces[index];
             !piece.busy
@@ -131,7 +130,8 @@ impl<'o> Strategy<'o> {
         Some(self.merge(pieces, vec![index], pieces[index].level, Why::Tombstones))
     }
 
-    fn owners(&self, pieces: &[Candidate]) -> Option<Task> {
+    /// The smallest piece that several owners share.
+    pub(super) fn owners(&self, pieces: &[Candidate]) -> Option<Task> {
         let free = |&index: &usize| pieces[index].shared && !pieces[index].busy;
         let index = (0..pieces.len()).filter(free).min_by_key(|&index| pieces[index].bytes)?;
         Some(self.merge(pieces, vec![index], pieces[index].level, Why::Owners))

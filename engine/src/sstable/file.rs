@@ -161,9 +161,20 @@ impl Sstable {
         }
     }
 
+    /// Whether the piece of the filter that knows of a token is not in memory.
+    #[inline]
+    pub(crate) fn is_unsure(&self, token: Token) -> bool {
+        match &self.filter {
+            FileFilter::Whole(_) => false,
+            FileFilter::Pieces(pieces) => {
+                self.statistics.tokens.contains(token) && self.piece_says(pieces, token).is_none()
+            }
+        }
+    }
+
     /// Whether its filter denies a token that [`may_contain`](Self::may_contain) did not know about: reads the piece
     /// that knows, if it is not in memory.
-    pub(super) async fn denies(&self, token: Token) -> Result<bool> {
+    pub(crate) async fn denies(&self, token: Token, class: IoClass) -> Result<bool> {
         let FileFilter::Pieces(pieces) = &self.filter else { return Ok(false) };
         if let Some(says) = self.piece_says(pieces, token) {
             return Ok(!says);
@@ -171,7 +182,7 @@ impl Sstable {
         let number = pieces.find(token).expect("a token that no piece can hold is denied at once");
         let (offset, bytes) = pieces.frame(number);
         let file = self.file().await?;
-        let frame = file.read_exact_at(offset, bytes).await?;
+        let frame = file.of_class(class).read_exact_at(offset, bytes).await?;
         let piece = Rc::new(self.sections(&file).open_piece(&frame, offset)?);
         self.cache.insert(self.place(offset), &Kept::Filter(piece.clone()));
         Ok(!piece.may_contain(token))

@@ -1,0 +1,165 @@
+//! The space that flushes and merges are going to take: promised in one ledger, which all shards of a data directory
+//! share.
+//!
+//! ```text
+//! promise ─► measure what is free ─► is it as much as all promises? ─► write: held + promised stays the same ─► drop
+//!                                      no: take the promise back
+//! ```
+//!
+//! 1. What is promised is not written yet: bytes that are on the disk are not free any more, and are not promised
+//!    either. What a merge frees on its way is promised to it again.
+//! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
+//!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
+//! 3. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
+//!    merge that finds the disk full for that keeps what it has adopted, and is tried again.
+//!
+//! Not here: the space that is kept aside (`reserve.rs`), what the log needs (`log_space.rs`).
+
+#![expect(clippy::disallowed_types, reason = "the shards of a node share one ledger")]
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// What is promised of the free space of a data directory. A clone is the same ledger.
+#[derive(Clone, Debug, Default)]
+pub struct SpaceLedger(Arc<Promised>);
+
+/// Bytes that are going to be written.
+#[derive(Debug, Default)]
+struct Promised {
+    by_flushes: AtomicU64,
+    by_merges: AtomicU64,
+}
+
+/// What space is promised to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpaceUse {
+    /// A memtable that is written.
+    Flush,
+    /// Outputs of a merge.
+    Merge,
+}
+
+/// Space for one flush or merge, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    ledger: SpaceLedger,
+    space_use: SpaceUse,
+    /// The most bytes that are held at a time.
+    bytes_max: u64,
+    /// How many of them are promised now: the others are held.
+    promised_bytes: Cell<u64>,
+}
+
+/// The answer to who asks for space.
+#[derive(Debug)]
+pub(crate) enum Space {
+    /// There is enough.
+    Promised(Promise),
+    /// There are only so many bytes.
+    Short(u64),
+}
+
+impl SpaceLedger {
+    /// Bytes that are promised to all flushes, or to all flushes and merges.
+    pub(crate) fn promised_bytes(&self, space_use: SpaceUse) -> u64 {
+        let by_flushes = self.0.by_flushes.load(Ordering::SeqCst);
+        match space_use {
+            SpaceUse::Flush => by_flushes,
+            SpaceUse::Merge => by_flushes + self.0.by_merges.load(Ordering::SeqCst),
+        }
+    }
+
+    fn sum(&self, space_use: SpaceUse) -> &AtomicU64 {
+        match space_use {
+            SpaceUse::Flush => &self.0.by_flushes,
+            SpaceUse::Merge => &self.0.by_merges,
+        }
+    }
+
+    /// Promises so many bytes, whether they are free or not.
+    pub(crate) fn promise(&self, space_use: SpaceUse, bytes: u64) -> Promise {
+        self.sum(space_use).fetch_add(bytes, Ordering::SeqCst);
+        let (ledger, promised_bytes) = (self.clone(), Cell::new(bytes));
+        Promise { ledger, space_use, bytes_max: bytes, promised_bytes }
+    }
+}
+
+impl Promise {
+    /// So many bytes are on the disk now, less those that were freed for them.
+    pub(crate) fn hold(&self, held_bytes: u64) {
+        let promised_bytes = self.bytes_max.saturating_sub(held_bytes);
+        let before = self.promised_bytes.replace(promised_bytes);
+        let sum = self.ledger.sum(self.space_use);
+        if promised_bytes > before {
+            sum.fetch_add(promised_bytes - before, Ordering::SeqCst);
+        } else {
+            sum.fetch_sub(before - promised_bytes, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.hold(self.bytes_max);
+    }
+}
+
+impl Engine {
+    /// Shares the space with the other shards of the node.
+    pub fn share_space(&mut self, ledger: &SpaceLedger) {
+        self.space_ledger = ledger.clone();
+    }
+
+    /// Promises so many bytes, if they are free beside all that is promised and what the reserve lacks.
+    pub(crate) async fn promise_space(&self, space_use: SpaceUse, bytes: u64) -> Result<Space> {
+        let promise = self.space_ledger.promise(space_use, bytes);
+        let promised_bytes = self.space_ledger.promised_bytes(space_use);
+        // What a released reserve lacks is not free.
+        let taken_bytes = promised_bytes + self.space.missing_bytes();
+        let free_bytes = self.disk.free_space().await?.free_bytes;
+        Ok(match free_bytes >= taken_bytes {
+            true => Space::Promised(promise),
+            false => Space::Short(free_bytes.saturating_sub(taken_bytes - bytes)),
+        })
+    }
+
+    /// Promises space for a flush; `DiskFull` if there is not enough.
+    pub(crate) async fn promise_flush(&self, bytes: u64) -> Result<Promise> {
+        match self.promise_space(SpaceUse::Flush, bytes).await? {
+            Space::Promised(promise) => Ok(promise),
+            // What is free is the reserve's, or another flush's.
+            Space::Short(_) => Err(Error::DiskFull { file: "the flush of a memtable".into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_not_promised_and_all_is_given_back() {
+        let ledger = SpaceLedger::default();
+        let promised =
+            || [SpaceUse::Flush, SpaceUse::Merge].map(|space_use| ledger.promised_bytes(space_use));
+        let merge = ledger.clone().promise(SpaceUse::Merge, 100);
+        let flush = ledger.promise(SpaceUse::Flush, 10);
+        assert_eq!(promised(), [10, 110], "a flush does not wait for a merge");
+        merge.hold(30);
+        assert_eq!(promised(), [10, 80], "what is written is not free any more");
+        merge.hold(5);
+        assert_eq!(promised(), [10, 105], "inputs were unlinked");
+        merge.hold(1000);
+        assert_eq!(promised(), [10, 10], "more was written than was thought");
+        drop(flush);
+        assert_eq!(promised(), [0, 0]);
+        merge.hold(0);
+        drop(merge);
+        assert_eq!(promised(), [0, 0]);
+    }
+}

@@ -1,0 +1,211 @@
+//! What merges need beside what they merge: space on the disk, and filters that are not in memory.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use engine::io::{Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine, Error, JobKind, SpaceLedger};
+use futures_lite::future::{yield_now, zip};
+use messina_engine as engine;
+use model::mutation::MutationBuilder;
+use model::options::{Compaction, KeyspaceOptions, TableOptions};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+/// Seconds: long after every tombstone's grace.
+const LATER_S: u32 = 2_000_000_000;
+
+fn schema() -> Schema {
+    let by_size = [("class", "SizeTieredCompactionStrategy"), ("min_sstable_size", "0")];
+    let by_size = by_size.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let options = TableOptions {
+        gc_grace_seconds: 10,
+        bloom_filter_fp_chance: 0.000_001,
+        compaction: Compaction::parse(&by_size).unwrap(),
+        ..TableOptions::default()
+    };
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .options(options)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
+}
+
+/// Shard `shard` of two, or one that owns everything.
+fn config(seed: u64, owned: TokenRange, shard: u32) -> Config {
+    let log = engine::commitlog::Config::new(seed);
+    Config {
+        shard_dir: layout::shard_dir(1, shard),
+        owned: vec![owned],
+        log,
+        memory_bytes: 64 << 20,
+    }
+}
+
+/// Sets the values of keys, or deletes the partitions.
+fn record(keys: &[u32], value: Option<&[u8]>, timestamp: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for key in keys {
+        let key = key.to_be_bytes();
+        let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&key), &key);
+        match value {
+            None => m.delete_partition(Deletion { timestamp, local_s: 100 }),
+            Some(value) => m.row(&[], |out| {
+                let cell = Cell::live(ColumnId(1), timestamp, value);
+                RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+            }),
+        }
+        m.finish();
+    }
+    out
+}
+
+async fn pause() {
+    yield_now().await;
+}
+
+async fn open(disk: &Disk, exec: &SimExec, config: Config, space: &SpaceLedger) -> Rc<Engine> {
+    let mut engine = Engine::open(disk, config, &schema()).await.unwrap();
+    engine.share_space(space);
+    let engine = Rc::new(engine);
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+async fn write(engine: &Engine, record: &[u8]) {
+    engine.write(record, 1).unwrap();
+    let mut done = Vec::new();
+    while done.is_empty() {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+}
+
+async fn flush(engine: &Engine) {
+    engine.flush_all(1, pause).await.unwrap();
+}
+
+/// Does what is to be merged; gives the errors.
+async fn merge(engine: &Engine) -> Vec<Error> {
+    let mut errors = Vec::new();
+    while let Some(job) = engine.next_job_of(JobKind::Compact, LATER_S) {
+        errors.extend(engine.run(job, LATER_S, pause).await.err());
+    }
+    errors
+}
+
+fn on_sim(main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) {
+    let sim = SimDisk::new(1, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+    let inner = exec.clone();
+    exec.run(async move {
+        Layout::first(2, Uuid::from_u128(1), Secret::NONE).make_directories(&disk).await.unwrap();
+        main(sim, disk, inner).await;
+    })
+    .done();
+}
+
+/// Two shards that each have space for their merge, and not both.
+async fn two_merges(
+    sim: &SimDisk,
+    disk: &Disk,
+    exec: &SimExec,
+    ledgers: [&SpaceLedger; 2],
+) -> Vec<Error> {
+    let halves = [(i64::MIN, -1), (0, i64::MAX)];
+    let mut engines = Vec::new();
+    for (shard, (first, last)) in (0..).zip(halves) {
+        let owned = TokenRange { first: Token(first), last: Token(last) };
+        let seeded = |seed| config((seed + u64::from(shard)) << 40, owned, shard);
+        Engine::create(disk, &seeded(10)).await.unwrap();
+        let config = seeded(20);
+        let engine = open(disk, exec, config, ledgers[shard as usize]).await;
+        let owns = |key: &u32| owned.contains(Token::of_key(&key.to_be_bytes()));
+        let keys: Vec<u32> = (0..400).filter(owns).collect();
+        for part in 0..4 {
+            for key in keys.iter().filter(|key| **key % 4 == part) {
+                // It cannot be compressed, and nothing is overwritten: as much comes out as goes in.
+                let noise =
+                    |n: u64| (n * 400 + u64::from(*key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let value: Vec<u8> =
+                    (0..40).flat_map(|n| noise(n).rotate_left(29).to_le_bytes()).collect();
+                write(&engine, &record(&[*key], Some(&value), 1)).await;
+            }
+            flush(&engine).await;
+        }
+        engines.push(engine);
+    }
+    let bytes = engines[0].table_size(TABLE).unwrap().bytes;
+    let quota =
+        |bytes| Faults { quota_bytes: Some(bytes), suspensions_max: 2, ..Faults::default() };
+    sim.set_faults(quota(1 << 30));
+    let used_bytes = (1 << 30) - disk.free_space().await.unwrap().free_bytes;
+    sim.set_faults(quota(used_bytes + bytes * 3 / 2));
+    let (mut errors, others) = zip(merge(&engines[0]), merge(&engines[1])).await;
+    errors.extend(others);
+    let files = engines.iter().map(|engine| engine.table_size(TABLE).unwrap().sstables);
+    assert!(errors.len() > 1 || files.max() < Some(4), "each has merged something");
+    sim.set_faults(Faults::default());
+    errors
+}
+
+/// Two merges of two shards both counted the same free bytes, and one of them met a full disk.
+#[test]
+fn shards_do_not_promise_the_same_free_bytes_twice() {
+    let errors = Rc::new(RefCell::new(Vec::new()));
+    let seen = errors.clone();
+    on_sim(async move |sim, disk, exec| {
+        let ledger = SpaceLedger::default();
+        *seen.borrow_mut() = two_merges(&sim, &disk, &exec, [&ledger, &ledger]).await;
+    });
+    let named = |error: &&Error| !matches!(error, Error::DiskFull { file } if &**file == "the output of a compaction");
+    assert_eq!(errors.borrow().iter().find(named), None, "no write has met a full disk");
+}
+
+/// Tombstones stayed for ever where a large old file had no filter in memory: it said "perhaps" to all of them.
+#[test]
+fn tombstones_go_although_the_filter_of_an_older_file_is_not_in_memory() {
+    const KEYS: u32 = 72_000;
+    on_sim(async |_, disk, exec| {
+        let config = |seed| config(seed, TokenRange::ALL, 0);
+        Engine::create(&disk, &config(1)).await.unwrap();
+        let ledger = SpaceLedger::default();
+        let engine = open(&disk, &exec, config(2), &ledger).await;
+        for first in (0..KEYS).step_by(1000) {
+            write(&engine, &record(&(first..first + 1000).collect::<Vec<_>>(), Some(b"v"), 1))
+                .await;
+        }
+        flush(&engine).await;
+        drop(engine);
+        let small = Config { memory_bytes: engine::limits::MEMORY_BYTES_MIN, ..config(3) };
+        let engine = open(&disk, &exec, small, &ledger).await;
+        for timestamp in 2..6 {
+            // Of the first ten keys the old file has rows, of the others it has none.
+            let keys: Vec<u32> = (0..10).chain(KEYS..KEYS + 200).collect();
+            write(&engine, &record(&keys, None, timestamp)).await;
+            flush(&engine).await;
+        }
+        let sizes = || {
+            let size = engine.table_size(TABLE).unwrap();
+            (size.sstables, size.partitions)
+        };
+        assert_eq!(sizes(), (5, u64::from(KEYS) + 4 * 210));
+        assert_eq!(merge(&engine).await, []);
+        assert_eq!(sizes(), (2, u64::from(KEYS) + 10), "what hides something stays, and no more");
+        let reads = engine.stats().compaction_filter_reads;
+        assert!((1..100).contains(&reads), "a piece is read about once: {reads}");
+    });
+}
