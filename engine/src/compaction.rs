@@ -33,6 +33,7 @@ mod whole;
 mod tests;
 
 pub(crate) use backlog::{Judged, Underway};
+pub(crate) use job::gc_before_s;
 pub use piece::{Candidate, CompactionContext};
 pub use strategy::{MergeTask, Strategy, Task, Why};
 pub use whole::WholeWish;

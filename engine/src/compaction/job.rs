@@ -348,7 +348,7 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
 }
 
 /// Tombstones made before this second may go.
-fn gc_before_s(options: &TableOptions, now_s: u32) -> u32 {
+pub(crate) fn gc_before_s(options: &TableOptions, now_s: u32) -> u32 {
     match options.tombstone_gc {
         TombstoneGc::Disabled => 0,
         // What expires later is alive, and no tombstone yet.

@@ -10,10 +10,11 @@
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
-use model::row::{RowRef, tombstones, visible};
+use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
 use super::{Scratch, WaitPolicy};
+use crate::compaction::gc_before_s;
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -34,6 +35,8 @@ pub(super) struct Page<'r, S, P> {
     rows_of_partition: u64,
     more: Option<Resume>,
     tombstones: u64,
+    /// Tombstones that are past their grace, which are not counted.
+    pub(super) purge: Purge<'static>,
     stage: Stage,
     work_rows: u32,
     work_bytes: usize,
@@ -56,6 +59,12 @@ pub(super) enum NextWanted {
     Partition,
 }
 
+/// Which tombstones of a table a reader at this second does not count.
+fn purgeable(definition: &schema::Table, now_s: u32) -> Purge<'static> {
+    let gc_before_s = gc_before_s(&definition.options, now_s);
+    Purge { now_s, gc_before_s, oldest_elsewhere: i64::MAX, drops: None }
+}
+
 impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
     pub(super) fn new(
         command: &'r ReadCommand,
@@ -76,6 +85,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             rows_of_partition: 0,
             more: None,
             tombstones: 0,
+            purge: purgeable(definition, command.now_s),
             stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
             work_rows: 0,
             work_bytes: 0,
@@ -128,7 +138,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         scratch.stat.clear();
         if let Some(row) = head.static_row {
             let now_s = self.command.now_s;
-            self.pass_tombstones(tombstones(row, deletion, now_s))?;
+            self.pass_tombstones(tombstones(row, deletion, &self.purge))?;
             if let Some(row) = visible(row, deletion, now_s, self.drops, &mut scratch.row) {
                 scratch.stat.extend_from_slice(row.bytes());
             }
@@ -142,13 +152,16 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             match cursor.fragment() {
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
-                    self.pass_tombstones(1)?;
+                    let is_counted =
+                        |deletion: Deletion| !deletion.is_none() && !self.purge.drops(deletion);
+                    let is_passed = is_counted(deletion) || is_counted(in_force);
+                    self.pass_tombstones(u64::from(is_passed))?;
                     in_force = deletion;
                 }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
-                    self.pass_tombstones(tombstones(row, covering, self.command.now_s))?;
+                    self.pass_tombstones(tombstones(row, covering, &self.purge))?;
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
                         && self.offer(&partition, Some(clustering), Some(row))?
                             == NextWanted::Partition

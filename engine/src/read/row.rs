@@ -155,7 +155,7 @@ impl Read<'_> {
         let partition = PartitionRef { token: wanted.token, key: wanted.key, static_row };
         let (stored, covering) = (found.row, found.covering);
         let of = |row: Option<RowRef<'_>>, covering| {
-            row.map_or(0, |row| tombstones(row, covering, now_s))
+            row.map_or(0, |row| tombstones(row, covering, &page.purge))
         };
         page.pass_tombstones(of(found.stat, found.deletion) + of(stored, covering))?;
         if let Some(row) = stored.and_then(|stored| visible(stored, covering, now_s, drops, row)) {

@@ -269,6 +269,20 @@ fn a_read_counts_the_tombstones_it_passes_and_ends_at_its_limit() {
     }
 }
 
+/// What is past its grace is there only until a compaction comes to it: Cassandra does not count it either.
+#[test]
+fn tombstones_past_their_grace_are_not_counted() {
+    let world: World = [(1, (None, (1..9).map(|at| (at, 1)).collect()))].into();
+    let record = record(&world, &[(1, 0, 3), (1, 5, 7)]);
+    let mut command = any_whole();
+    let grace_s = definition().options.gc_grace_seconds as u32;
+    for (now_s, counted) in [(grace_s, 4), (grace_s + 1, 4), (grace_s + 2, 0)] {
+        command.now_s = now_s;
+        let end = read_record(&definition(), &record, &command, &mut Taken::default());
+        assert_eq!(end.map(|end| (end.rows, end.tombstones)), Ok((4, counted)), "{now_s}");
+    }
+}
+
 /// How often a read of the record asks whether to pause.
 fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
     let mut memtable = Memtable::default();

@@ -139,10 +139,11 @@ pub fn visible<'a>(
 }
 
 /// How many tombstones a reader of `row` under `covering` passes: its dead cells, or the one of the whole row if it has
-/// none and nothing of it is alive. What `covering` covers is no tombstone of the row. (`countTombstone` in
-/// `ReadCommand` of Cassandra.)
+/// none and nothing of it is alive. What `covering` covers is no tombstone of the row, and neither is what `purge` would
+/// drop: it is there only because compaction has not come to it yet. (`withoutPurgeableTombstones` and
+/// `countTombstone` in `ReadCommand` of Cassandra.)
 #[inline]
-pub fn tombstones(row: RowRef<'_>, covering: Deletion, now_s: u32) -> u64 {
+pub fn tombstones(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>) -> u64 {
     if !row.is_mortal() {
         return 0;
     }
@@ -150,14 +151,16 @@ pub fn tombstones(row: RowRef<'_>, covering: Deletion, now_s: u32) -> u64 {
     let deletion = covering.max(head.deletion);
     let mut covers = Covering::of(deletion);
     let (mut dead, mut alive) = (0, 0);
-    for cell in row.cells().filter(|cell| !covers.covers(cell)) {
-        *if cell.life.is_dead(now_s) { &mut dead } else { &mut alive } += 1;
+    let is_there = |cell: &Cell<'_>| !purge.outlived(cell.timestamp, &cell.life);
+    for cell in row.cells().filter(|cell| !covers.covers(cell)).filter(is_there) {
+        *if cell.life.is_dead(purge.now_s) { &mut dead } else { &mut alive } += 1;
     }
     let marker = head.marker.filter(|_| !deletion.covers(head.timestamp));
-    if marker.is_some_and(|life| !life.is_dead(now_s)) {
+    if marker.is_some_and(|life| !life.is_dead(purge.now_s)) {
         alive += 1;
     }
-    let whole = !head.deletion.is_none() && !covering.covers(head.deletion.timestamp);
+    let is_left = !head.deletion.is_none() && !purge.drops(head.deletion);
+    let whole = is_left && !covering.covers(head.deletion.timestamp);
     if dead == 0 && alive == 0 { u64::from(whole) } else { dead }
 }
 

@@ -280,6 +280,15 @@ fn tombstones_are_dead_cells_or_a_deleted_row_and_not_what_is_covered() {
     let gone = row(RowHead { deletion: deleted(7), ..RowHead::bare(7) }, &[]);
     let again = row(RowHead { deletion: deleted(7), ..RowHead::bare(8) }, &[(8, Life::Live)]);
     let live = row(RowHead::bare(5), &[(5, Life::Live)]);
+    let counted = |row: &[u8], covering, gc_before_s| {
+        let purge =
+            Purge { now_s: NOW_S, gc_before_s, oldest_elsewhere: i64::MAX, ..Purge::NOTHING };
+        tombstones(RowRef::trusted(row), covering, &purge)
+    };
+    // Past their grace: what is only waiting for a compaction counts for nothing.
+    assert_eq!(counted(&cells, Deletion::NONE, 2), 1, "the expired cell was written later");
+    assert_eq!(counted(&cells, Deletion::NONE, NOW_S), 0);
+    assert_eq!([1, 2].map(|gc_before_s| counted(&gone, Deletion::NONE, gc_before_s)), [1, 0]);
     for (row, covering, count) in [
         (&cells, Deletion::NONE, 2),
         (&cells, deleted(5), 1),
@@ -289,6 +298,6 @@ fn tombstones_are_dead_cells_or_a_deleted_row_and_not_what_is_covered() {
         (&again, Deletion::NONE, 0),
         (&live, Deletion::NONE, 0),
     ] {
-        assert_eq!(tombstones(RowRef::trusted(row), covering, NOW_S), count, "{row:?}");
+        assert_eq!(counted(row, covering, 0), count, "{row:?}");
     }
 }

@@ -23,8 +23,8 @@ use cql::frame::response::{Envelope, add_warning};
 use cql::plan::{BoundRead, Page, SelectPlan};
 use cql::rows::ResultEncoder;
 use engine::{Error, read_record};
-use model::ReadEnd;
 use model::read::Partitions;
+use model::{ReadEnd, Token};
 use shard::shard::group_of;
 use shard::stalls::Work;
 use shard::{Asker, Group, ShardId};
@@ -346,26 +346,12 @@ impl Executor {
         }
         let rows = encoder.finish()?;
         open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
-        self.warn_of_tombstones(run.statement, (end.rows, end.tombstones), start, out);
-        Ok(())
-    }
-
-    /// Adds a warning to the answer that begins at `start` if its read has passed many tombstones.
-    #[inline]
-    fn warn_of_tombstones(
-        &self,
-        statement: &ServerStatement,
-        (rows, tombstones): (u64, u64),
-        start: usize,
-        out: &mut Vec<u8>,
-    ) {
-        if tombstones > self.state.settings().tombstones.warn {
-            let query: String = statement.text.chars().take(QUERY_SHOWN_CHARS).collect();
-            let text = format!(
-                "Read {rows} live rows and {tombstones} tombstone cells for query {query} (see tombstone_warn_threshold)"
-            );
+        if end.tombstones > self.state.settings().tombstones.warn {
+            let token = last_token(bound, &end);
+            let text = tombstone_warning(run.statement, (end.rows, end.tombstones), token);
             add_warning(start, &text, out);
         }
+        Ok(())
     }
 
     /// What the client sends for the next page, if there is one.
@@ -413,7 +399,11 @@ impl Executor {
         };
         let rows = encoder.finish()?;
         open.close(rows, self.paging_state(plan, &bound, &given.end)?.as_deref(), out);
-        self.warn_of_tombstones(&statement, (given.rows, given.tombstones), start, out);
+        if given.tombstones > self.state.settings().tombstones.warn {
+            let token = last_token(&bound, &given.end);
+            let text = tombstone_warning(&statement, (given.rows, given.tombstones), token);
+            add_warning(start, &text, out);
+        }
         if let Some(trace) = trace {
             let activity = format!("Read {} rows from disk or from other shards", given.end.rows);
             trace.event(self.state.now_us(), activity);
@@ -455,6 +445,29 @@ impl Executor {
             command.resume = given.end.more.clone();
         }
     }
+}
+
+/// What a client is told whose read has passed many tombstones.
+#[cold]
+fn tombstone_warning(
+    statement: &ServerStatement,
+    (rows, tombstones): (u64, u64),
+    token: Option<Token>,
+) -> String {
+    let query: String = statement.text.chars().take(QUERY_SHOWN_CHARS).collect();
+    let token = token.map(|token| format!("; token {}", token.0)).unwrap_or_default();
+    format!(
+        "Read {rows} live rows and {tombstones} tombstone cells for query {query}{token} (see tombstone_warn_threshold)"
+    )
+}
+
+/// The token of the last partition that was read; `None` at the end of a range, of which that is not known.
+fn last_token(bound: &BoundRead, end: &ReadEnd) -> Option<Token> {
+    let last = || match &bound.command.as_ref()?.partitions {
+        Partitions::Keys(keys) => keys.last().map(|(token, _)| *token),
+        Partitions::Range(_) => None,
+    };
+    end.more.as_ref().map(|resume| resume.token).or_else(last)
 }
 
 /// Tells a trace what is going to be read.

@@ -230,8 +230,10 @@ fn tombstones_are_told_of_and_end_a_read() {
         let warnings: Vec<&str> = answer.warnings.iter().flat_map(|all| all.iter()).collect();
         let of_tombstones = warnings.iter().find(|text| text.contains("tombstone"));
         let expected = told.map(|count| {
+            let token = model::Token::of_key(&1i32.to_be_bytes()).0;
+            let of_key = if text.contains("k = 1") { format!("; token {token}") } else { String::new() };
             format!(
-                "Read 0 live rows and {count} tombstone cells for query {text} (see tombstone_warn_threshold)"
+                "Read 0 live rows and {count} tombstone cells for query {text}{of_key} (see tombstone_warn_threshold)"
             )
         });
         assert_eq!(of_tombstones.map(|text| text.to_string()), expected);
