@@ -23,22 +23,26 @@
 //! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).
 
+mod begin;
 mod deferred;
 mod lane;
 mod merge;
+mod part;
 mod run;
 mod side_by_side;
 mod source;
 
 use std::future::Future;
 
+pub use begin::FromBegin;
 pub use deferred::Deferred;
 pub use lane::{Extent, Lane, Step};
 pub use merge::Merge;
 pub use model::read::Slice;
 use model::row::RowRef;
 use model::{Deletion, Token, TokenRange};
-pub use run::{FilePart, RunCursor, lanes_of};
+pub use part::FilePart;
+pub use run::{RunCursor, lanes_of};
 pub(crate) use side_by_side::side_by_side;
 pub use source::Source;
 

@@ -124,7 +124,7 @@ impl Damage {
 
     /// Entries of the views that could not be opened.
     pub(crate) fn unopened_entries(&self) -> Vec<ViewEntry> {
-        self.unopened().iter().map(|view| view.entry).collect()
+        self.unopened().iter().map(|view| view.entry.clone()).collect()
     }
 
     /// Whether a file that could not be opened may hold a partition of this token.
@@ -192,7 +192,7 @@ impl Table {
     pub(crate) fn note_unreadable(&self, error: &Error, now_s: u32) {
         let Some(file) = file_of(error) else { return };
         for view in self.views().iter() {
-            let (entry, kind) = (view.entry, DamageKind::Unreadable);
+            let (entry, kind) = (view.entry.clone(), DamageKind::Unreadable);
             let (since_s, error) = (Some(now_s), error.clone());
             let view = DamagedView { entry, kind, error, since_s };
             if view.path() == file {
@@ -221,7 +221,7 @@ impl Engine {
         let gone: Vec<ViewEntry> = known
             .iter()
             .filter(|view| view.entry.sstable == sstable)
-            .map(|view| view.entry)
+            .map(|view| view.entry.clone())
             .collect();
         let Some(first) = gone.first() else { return Ok(0) };
         let table = self.table(TableId(first.table))?;

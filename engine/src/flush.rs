@@ -120,7 +120,7 @@ impl Engine {
         let views = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
         let replayed_from = flushed.iter().map(|f| (f.definition.id.0, f.layer.until));
         let edit = Edit {
-            add: views.map(|view| view.entry).collect(),
+            add: views.map(|view| view.entry.clone()).collect(),
             flushed: Some(position),
             replayed_from: replayed_from.collect(),
             ..Edit::default()
@@ -149,7 +149,7 @@ impl Engine {
             self.garbage.add_memtables([layer.memtable.clone()].into_iter());
         } else {
             // Dropped during the commit.
-            let gone = view.map(|view| view.entry);
+            let gone = view.map(|view| view.entry.clone());
             gone.into_iter().for_each(|view| self.garbage.add(view.table, vec![view]));
         }
     }

@@ -18,7 +18,7 @@ use std::cell::{Ref, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-pub use edit::{Edit, State, ViewEntry, ViewId};
+pub use edit::{Edit, State, ViewBegin, ViewEntry, ViewId};
 use uuid::Uuid;
 
 use crate::commitlog::Position;

@@ -35,6 +35,8 @@ pub enum Bug {
     DeleteInputsEarly,
     /// What is left of a compaction's input begins one token too late.
     TrimTooFar,
+    /// What is left of a partition that was cut begins one row too late.
+    CutTooFar,
     /// A tombstone is purged although something outside the merge is older than it.
     PurgeEarly,
     /// A file of tombstones is dropped although something that they hide is older.
@@ -99,10 +101,11 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 10] = [
+    pub const OF_ENGINE: [Bug; 11] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::TrimTooFar,
+        Bug::CutTooFar,
         Bug::PurgeEarly,
         Bug::DropNeeded,
         Bug::ReplayTruncated,

@@ -30,7 +30,7 @@ use model::{Token, TokenRange};
 use page::Page;
 use row::RowWanted;
 
-use crate::cursor::{Cursor, Deferred, Merge, RunCursor, Scope, Slice, Source, Span};
+use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableCursor};
@@ -306,6 +306,10 @@ impl Read<'_> {
                 let reading = self.reading(Reading::Point);
                 sources.extend(views.iter().filter(holds).map(|view| {
                     let cursor = view.sstable.cursor(span, reading);
+                    if let Some(begin) = view.begin_at(token) {
+                        let cursor = FromBegin::new(cursor, token, begin.clone());
+                        return Source::FromBegin(cursor);
+                    }
                     match view.sstable.is_plain() {
                         true => Source::Deferred(Deferred::new(cursor)),
                         false => Source::Sstable(cursor),
@@ -314,8 +318,10 @@ impl Read<'_> {
             }
             Scope::Range(_) => {
                 let (lanes, reading) = (self.table.lanes(), self.reading(Reading::Scan));
-                let lanes = lanes.iter().filter_map(|lane| RunCursor::new(lane, span, reading));
-                sources.extend(lanes.map(Source::Run));
+                for lane in lanes.iter() {
+                    let cursors = RunCursor::of_lane(lane, span, reading);
+                    sources.extend(cursors.map(Source::Run));
+                }
             }
         }
         Merge::new(sources, span.reversed)

@@ -90,7 +90,7 @@ impl Engine {
 impl Recovery<'_> {
     /// Opens every view that can be opened; gives those of tables that are gone.
     async fn open_views(&mut self) -> Result<Vec<GoneTable>> {
-        let entries: Vec<ViewEntry> = self.manifest.state().views.values().copied().collect();
+        let entries: Vec<ViewEntry> = self.manifest.state().views.values().cloned().collect();
         let mut open: BTreeMap<Uuid, Rc<Sstable>> = BTreeMap::new();
         let mut views: BTreeMap<TableId, Vec<View>> = BTreeMap::new();
         let mut damaged: BTreeMap<TableId, Vec<DamagedView>> = BTreeMap::new();
@@ -101,9 +101,10 @@ impl Recovery<'_> {
                 gone.entry(entry.table).or_default().push(entry);
                 continue;
             }
-            let view = match open.get(&entry.sstable) {
+            let file = entry.sstable;
+            let view = match open.get(&file) {
                 Some(sstable) => View { entry, sstable: sstable.clone() },
-                None => match View::open(self.disk, entry, &self.cache).await {
+                None => match View::open(self.disk, entry.clone(), &self.cache).await {
                     Ok(view) => view,
                     Err(error) if is_damage(&error) => {
                         let kind = DamageKind::Unopened;
@@ -114,7 +115,7 @@ impl Recovery<'_> {
                     Err(error) => return Err(error),
                 },
             };
-            open.insert(entry.sstable, view.sstable.clone());
+            open.insert(file, view.sstable.clone());
             views.entry(id).or_default().push(view);
         }
         for (id, views) in views {
@@ -180,7 +181,7 @@ impl Recovery<'_> {
         };
         let view = target.write_layer(&layer, &async || {}).await?;
         let edit = Edit {
-            add: view.iter().map(|view| view.entry).collect(),
+            add: view.iter().map(|view| view.entry.clone()).collect(),
             replayed_from: vec![(definition.id.0, layer.until)],
             ..Edit::default()
         };

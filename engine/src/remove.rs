@@ -81,7 +81,7 @@ impl Engine {
         let (stay, gone): (Vec<View>, Vec<View>) =
             table.views().iter().cloned().partition(|view| cut.is_behind(view));
         let flushed = self.manifest.state().replayed_from.get(&id.0).copied();
-        let mut entries: Vec<ViewEntry> = gone.iter().map(|view| view.entry).collect();
+        let mut entries: Vec<ViewEntry> = gone.iter().map(|view| view.entry.clone()).collect();
         // What could not be opened was there before the cut.
         entries.extend(unopened_entries(&table));
         let edit = Edit {
@@ -216,7 +216,7 @@ impl Engine {
 
 /// All that the manifest has of a table, also what could not be opened.
 fn all_entries(table: &Table) -> Vec<ViewEntry> {
-    table.views().iter().map(|view| view.entry).chain(unopened_entries(table)).collect()
+    table.views().iter().map(|view| view.entry.clone()).chain(unopened_entries(table)).collect()
 }
 
 fn unopened_entries(table: &Table) -> Vec<ViewEntry> {

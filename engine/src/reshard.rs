@@ -112,7 +112,7 @@ impl<'r> Logs<'r> {
         let disk = self.reshard.disk;
         let state = Manifest::read(disk, shard_dir).await?;
         let known = |entry: &&ViewEntry| self.tables.contains_key(&TableId(entry.table));
-        self.views.extend(state.views.values().filter(known));
+        self.views.extend(state.views.values().filter(known).cloned());
         let log_dir = layout::log_dir(shard_dir);
         let mut replay = Replay::open(disk, &log_dir, state.flushed).await?;
         while let Some(record) = replay.next().await? {
@@ -142,7 +142,7 @@ impl<'r> Logs<'r> {
             let (disk, cache) = (self.reshard.disk, &self.cache);
             let target = FlushTarget { disk, cache, definition: &definition, id, promise: None };
             let view = target.write_layer(&layer, &async || {}).await?;
-            self.views.extend(view.map(|view| view.entry));
+            self.views.extend(view.map(|view| view.entry.clone()));
             table.flushed(&layer, None);
             assert!(table.layers().is_empty(), "a table has one layer here");
         }
@@ -159,7 +159,8 @@ fn deal(views: &[ViewEntry], owned: &[TokenRange]) -> Vec<State> {
         for (owner, range) in owned.iter().enumerate() {
             if let Some(tokens) = view.tokens.intersection(range) {
                 owners.entry(view.sstable).or_default().insert(owner);
-                dealt[owner].push(ViewEntry { tokens, ..*view });
+                let begin = view.begin.clone().filter(|_| tokens.first == view.tokens.first);
+                dealt[owner].push(ViewEntry { tokens, begin, ..view.clone() });
             }
         }
     }
@@ -184,6 +185,7 @@ fn joined(views: Vec<ViewEntry>) -> Vec<ViewEntry> {
         match all.last_mut() {
             Some(last)
                 if last.sstable == view.sstable
+                    && view.begin.is_none()
                     && last.tokens.last.0.checked_add(1) == Some(view.tokens.first.0) =>
             {
                 last.tokens.last = view.tokens.last;
@@ -269,6 +271,7 @@ mod tests {
             table: Uuid::nil(),
             run: Uuid::from_u128(file),
             tokens: TokenRange { first: Token(first), last: Token(last) },
+            begin: None,
             file_bytes: 1,
             footer_checksum: 1,
             level: 0,
@@ -307,7 +310,7 @@ mod tests {
                         .filter(|v| v.sstable == Uuid::from_u128(file)).collect();
                     prop_assert!(of_file.iter().all(|view| view.shared == (of_file.len() > 1)));
                 }
-                views = states.iter().flat_map(|state| state.views.values().copied()).collect();
+                views = states.iter().flat_map(|state| state.views.values().cloned()).collect();
             }
         }
     }

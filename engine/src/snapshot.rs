@@ -81,7 +81,7 @@ impl Engine {
         }
         let mut linked = Vec::new();
         for view in table.views().iter() {
-            let entry = view.entry;
+            let entry = view.entry.clone();
             let from = layout::sstable_path(entry.table, entry.sstable);
             link(&self.disk, &from, &file_path(dir, entry.sstable)).await?;
             linked.push(entry);
@@ -133,7 +133,7 @@ impl Engine {
             adopted.push(View::open(&self.disk, entry, &self.cache).await?);
         }
         self.disk.sync_dir(&table_dir).await?;
-        let add: Vec<ViewEntry> = adopted.iter().map(|view| view.entry).collect();
+        let add: Vec<ViewEntry> = adopted.iter().map(|view| view.entry.clone()).collect();
         let files: BTreeSet<Uuid> = add.iter().map(|view| view.sstable).collect();
         if add.is_empty() || table.epoch() != epoch {
             return Ok(mended);
@@ -152,20 +152,20 @@ impl Engine {
     async fn mend_files(&self, table: &Table, dir: &RelPath, views: &[ViewEntry]) -> Result<u64> {
         let mut files = BTreeSet::new();
         for damaged in table.damage.unopened().iter() {
-            let entry = damaged.entry;
+            let entry = &damaged.entry;
             if !views.iter().any(|view| view.sstable == entry.sstable) {
                 continue;
             }
-            let view = match View::open(&self.disk, entry, &self.cache).await {
+            let view = match View::open(&self.disk, entry.clone(), &self.cache).await {
                 Ok(view) => view,
                 Err(_) => {
                     self.put_copy(entry, dir).await?;
-                    View::open(&self.disk, entry, &self.cache).await?
+                    View::open(&self.disk, entry.clone(), &self.cache).await?
                 }
             };
             // It was emptied or dropped meanwhile if it is not there any more.
             let ids = [entry.id()];
-            if table.damage.unopened_entries().contains(&entry) {
+            if table.damage.unopened_entries().contains(entry) {
                 table.damage.remove_unopened(&ids);
                 table.replace_views(&[], [view]);
                 files.insert(entry.sstable);
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// Replaces a file by the one in `dir`, at once and durably.
-    async fn put_copy(&self, entry: ViewEntry, dir: &RelPath) -> Result<()> {
+    async fn put_copy(&self, entry: &ViewEntry, dir: &RelPath) -> Result<()> {
         let path = layout::sstable_path(entry.table, entry.sstable);
         let known = SstableIdentity {
             id: SstableId(entry.sstable),
@@ -210,7 +210,9 @@ impl Engine {
                 let Some(tokens) = view.tokens.intersection(owned) else { continue };
                 let is_inside = |part: &TokenRange| owned.intersection(part) == Some(*part);
                 let shared = !of_file[&view.sstable].iter().all(is_inside);
-                parts.push(ViewEntry { tokens, level: 0, run: view.sstable, shared, ..*view });
+                let begin = view.begin.clone().filter(|_| tokens.first == view.tokens.first);
+                let run = view.sstable;
+                parts.push(ViewEntry { tokens, begin, level: 0, run, shared, ..view.clone() });
             }
         }
         parts

@@ -31,7 +31,7 @@ use crate::damage::{Damage, DamageKind, DamagedView};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::layout;
-use crate::manifest::{ViewEntry, ViewId};
+use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::Memtable;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 
@@ -143,6 +143,20 @@ impl View {
     /// The tokens of `range` that the view may hold; `None` if there are none.
     pub(crate) fn overlap(&self, range: &TokenRange) -> Option<TokenRange> {
         self.entry.tokens.intersection(range)?.intersection(&self.sstable.statistics().tokens)
+    }
+
+    /// What is read of the file, if it has anything there.
+    pub(crate) fn part(&self) -> Option<FilePart> {
+        let tokens = self.overlap(&TokenRange::ALL)?;
+        let (sstable, run) = (self.sstable.clone(), self.entry.run);
+        let begin = self.begin_at(tokens.first).cloned();
+        Some(FilePart { sstable, tokens, run, begin })
+    }
+
+    /// Where inside the partitions of this token the view begins, if it does.
+    #[inline]
+    pub(crate) fn begin_at(&self, token: Token) -> Option<&Arc<ViewBegin>> {
+        self.entry.begin.as_ref().filter(|_| self.entry.tokens.first == token)
     }
 
     /// The newest write timestamp in the view, in microseconds.
@@ -274,11 +288,7 @@ impl Table {
     pub(crate) fn lanes(&self) -> Lanes {
         let make = || {
             let views = self.views();
-            let part = |view: &View| {
-                let tokens = view.overlap(&TokenRange::ALL)?;
-                Some(FilePart { sstable: view.sstable.clone(), tokens })
-            };
-            lanes_of(views.iter().filter_map(part)).into_iter().map(Rc::from).collect()
+            lanes_of(views.iter().filter_map(View::part)).into_iter().map(Rc::from).collect()
         };
         self.lanes.borrow_mut().get_or_insert_with(make).clone()
     }

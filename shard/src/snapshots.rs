@@ -198,7 +198,7 @@ impl<P: Protocol> Shard<P> {
         }
         let mut files = BTreeSet::new();
         for table in tables {
-            let views: Arc<[ViewEntry]> = manifest.views_of(table.id).copied().collect();
+            let views: Arc<[ViewEntry]> = manifest.views_of(table.id).cloned().collect();
             files.extend(views.iter().map(|view| view.sstable));
             let adopt = Upkeep::Adopt { tag: tag.into(), table: table.id, views };
             self.upkeep(&adopt).await?;

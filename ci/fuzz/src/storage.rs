@@ -149,6 +149,7 @@ async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
             table: TABLE.0,
             run: Uuid::from_u128(number),
             tokens: TokenRange::ALL,
+            begin: None,
             file_bytes: 4096 * number as u64,
             footer_checksum: number as u64,
             level: 0,

@@ -8,7 +8,7 @@
 //!
 //! One adoption:
 //! 1. The fragment is whole, synced and read back; it is opened.
-//! 2. One edit of the manifest adds it, cuts every input at the token that comes next, and removes the inputs that
+//! 2. One edit of the manifest adds it, cuts every input at the place that comes next, and removes the inputs that
 //!    have nothing behind it. Readers see the change without an await after the commit; they keep the views they took.
 //! 3. Files that no view names any more are unlinked.
 //!
@@ -31,7 +31,7 @@ use std::rc::Rc;
 use model::{Token, TokenRange, schema};
 use uuid::Uuid;
 
-use super::rewrite::{Caller, Input};
+use super::rewrite::{Caller, Input, Rest};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::IoClass;
@@ -68,7 +68,7 @@ pub(super) struct RunningMerge<'m, P> {
     pause: &'m P,
 }
 
-/// What becomes of the inputs when everything before a token is in fragments.
+/// What becomes of the inputs when everything before a place is in fragments.
 #[derive(Default)]
 struct Cut {
     /// Views that go.
@@ -146,8 +146,10 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
 
     /// What is still to be merged, as the rewrite takes it.
     pub(super) fn to_merge(&self) -> Vec<Input> {
-        let input =
-            |view: &View| Input { sstable: view.sstable.clone(), tokens: view.entry.tokens };
+        let input = |view: &View| {
+            let ViewEntry { tokens, run, ref begin, .. } = view.entry;
+            Input { sstable: view.sstable.clone(), tokens, run, begin: begin.clone() }
+        };
         self.inputs.borrow().iter().map(input).collect()
     }
 
@@ -160,7 +162,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
     async fn open(&self, fragment: &WrittenSstable) -> Result<View> {
         let run = self.run.get().unwrap_or(fragment.id.0);
         let entry = ViewEntry::of_written(fragment, self.definition.id, run, self.level);
-        let opened = View::open(&self.engine.disk, entry, &self.engine.cache).await;
+        let opened = View::open(&self.engine.disk, entry.clone(), &self.engine.cache).await;
         if opened.is_err() {
             // Nothing names it yet.
             self.unlink(&entry).await?;
@@ -182,7 +184,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
     async fn commit(
         &self,
         output: Option<&View>,
-        rest: Option<Token>,
+        rest: Option<&Rest>,
     ) -> Result<Option<Vec<ViewEntry>>> {
         if self.table.epoch() != self.epoch {
             return Ok(None);
@@ -191,12 +193,12 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         check(output, rest, &self.inputs.borrow());
         let remove: Vec<ViewId> = cut.remove.iter().map(|view| view.entry.id()).collect();
         let come: Vec<View> = cut.add.iter().chain(output).cloned().collect();
-        let add: Vec<ViewEntry> = come.iter().map(|view| view.entry).collect();
+        let add: Vec<ViewEntry> = come.iter().map(|view| view.entry.clone()).collect();
         let is_left = |view: &&View| {
             !cut.inputs.iter().any(|input| input.entry.sstable == view.entry.sstable)
         };
         let used_up: Vec<ViewEntry> =
-            cut.remove.iter().filter(is_left).map(|view| view.entry).collect();
+            cut.remove.iter().filter(is_left).map(|view| view.entry.clone()).collect();
         if planted(Bug::DeleteInputsEarly) {
             for entry in used_up.iter().filter(|entry| !entry.shared) {
                 self.unlink(entry).await?;
@@ -294,14 +296,14 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
     async fn adopt(
         &self,
         fragment: Option<WrittenSstable>,
-        rest: Option<Token>,
+        rest: Option<Rest>,
     ) -> Result<ControlFlow<()>> {
         let output = match &fragment {
             Some(fragment) => Some(self.open(fragment).await?),
             None => None,
         };
         let turn = self.engine.turn.take().await;
-        let committed = self.commit(output.as_ref(), rest).await;
+        let committed = self.commit(output.as_ref(), rest.as_ref()).await;
         drop(turn);
         match committed {
             Ok(Some(used_up)) => {
@@ -329,25 +331,27 @@ impl<P> Drop for RunningMerge<'_, P> {
     }
 }
 
-/// Cuts views at the token `rest`: what is before it goes. `None` is behind all tokens.
-fn cut(inputs: &[View], rest: Option<Token>) -> Cut {
-    let behind = rest.map(|first| {
-        let skipped = i64::from(planted(Bug::TrimTooFar));
-        TokenRange { first: Token(first.0 + skipped), last: TokenRange::ALL.last }
-    });
-    let before = rest.map_or(TokenRange::ALL, |first| {
-        let last = first.0.checked_sub(1).expect("something was merged before the rest");
-        TokenRange { first: TokenRange::ALL.first, last: Token(last) }
-    });
+/// Cuts views at `rest`: what is before it goes. `None` is behind everything.
+fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
+    let Some(rest) = rest else { return Cut { remove: inputs.to_vec(), ..Cut::default() } };
+    let skipped = i64::from(planted(Bug::TrimTooFar));
+    let behind = TokenRange { first: Token(rest.token.0 + skipped), last: TokenRange::ALL.last };
     let mut cut = Cut::default();
     for view in inputs {
-        if view.overlap(&before).is_none() && behind.is_some() {
+        if view.overlap(&TokenRange::ALL).is_none_or(|all| !rest.is_behind(all.first)) {
             cut.inputs.push(view.clone());
             continue;
         }
         cut.remove.push(view.clone());
-        if let Some(tokens) = behind.and_then(|behind| view.overlap(&behind)) {
-            let left = View { entry: ViewEntry { tokens, ..view.entry }, ..view.clone() };
+        // All that a file had of the token may be before the place.
+        let has_more = |tokens: &TokenRange| {
+            let file = &view.entry.sstable;
+            tokens.last > rest.token || rest.inside.is_none() || rest.files.contains(file)
+        };
+        if let Some(tokens) = view.overlap(&behind).filter(has_more) {
+            let begin = rest.inside.clone().filter(|_| tokens.first == rest.token);
+            let left =
+                View { entry: ViewEntry { tokens, begin, ..view.entry.clone() }, ..view.clone() };
             cut.add.push(left.clone());
             cut.inputs.push(left);
         }
@@ -356,11 +360,11 @@ fn cut(inputs: &[View], rest: Option<Token>) -> Cut {
 }
 
 /// What comes out was in what went in, and before what is left.
-fn check(output: Option<&View>, rest: Option<Token>, inputs: &[View]) {
+fn check(output: Option<&View>, rest: Option<&Rest>, inputs: &[View]) {
     let Some(tokens) = output.map(|output| output.entry.tokens) else { return };
     let first = inputs.iter().map(|view| view.entry.tokens.first).min();
     let last = inputs.iter().map(|view| view.entry.tokens.last).max();
     assert!(first.is_some_and(|first| first <= tokens.first), "it was in what went in");
     assert!(last.is_some_and(|last| tokens.last <= last), "it was in what went in");
-    assert!(rest.is_none_or(|rest| tokens.last < rest), "it is before what is left");
+    assert!(rest.is_none_or(|rest| rest.is_behind(tokens.last)), "it is before what is left");
 }

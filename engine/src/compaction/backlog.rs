@@ -188,13 +188,18 @@ fn judge(table: &Table, now_s: u32) -> Backlog {
     Backlog { next_bytes, runs: depth(waiting.into_iter().map(|index| &pieces[index])) }
 }
 
-/// How many of the pieces at most hold one token.
+/// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.
 fn depth<'p>(pieces: impl Iterator<Item = &'p Candidate>) -> usize {
+    let mut pieces: Vec<&Candidate> = pieces.collect();
+    pieces.sort_by_key(|piece| (piece.run, piece.tokens.first, piece.tokens.last));
+    let goes_on =
+        |a: &&Candidate, b: &&Candidate| a.run == b.run && a.tokens.last == b.tokens.first;
     let mut ends: Vec<(i64, bool)> = Vec::new();
-    for piece in pieces {
+    for group in pieces.chunk_by(goes_on) {
+        let [first, last] = [group[0].tokens.first, group[group.len() - 1].tokens.last];
         // A piece that ends where another begins shares that token: what begins comes first.
-        ends.push((piece.tokens.first.0, false));
-        ends.push((piece.tokens.last.0, true));
+        ends.push((first.0, false));
+        ends.push((last.0, true));
     }
     ends.sort_unstable();
     let (mut now, mut most) = (0usize, 0);
@@ -234,10 +239,15 @@ mod tests {
 
     #[test]
     fn depth_counts_what_one_token_is_in() {
-        let pieces = [piece(0, 9), piece(10, 20), piece(5, 10), piece(30, 30), piece(10, 10)];
+        let mut pieces = [piece(0, 9), piece(10, 20), piece(5, 10), piece(30, 30), piece(10, 10)];
+        for (piece, run) in pieces.iter_mut().zip(0..) {
+            piece.run = Uuid::from_u128(run);
+        }
         assert_eq!(depth(pieces.iter()), 3, "three hold token 10");
         assert_eq!(depth(pieces[..2].iter()), 1, "the pieces of a run");
         assert_eq!(depth([].iter()), 0);
+        let of_run = [piece(0, 9), piece(9, 9), piece(9, 9), piece(9, 12)];
+        assert_eq!(depth(of_run.iter()), 1, "a run whose fragments share a partition");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Engine {
         let quarantine = |holds: &dyn Fn(&View) -> bool| {
             let is_new = |view: &&View| !table.is_in_quarantine(view.entry.id());
             let found = inputs.iter().filter(|view| holds(view)).filter(is_new);
-            let put = |view: &View| table.put_in_quarantine(view.entry, &error, now_s);
+            let put = |view: &View| table.put_in_quarantine(view.entry.clone(), &error, now_s);
             let count = found.map(put).count();
             self.counters.count(|s| s.files_quarantined += count as u64);
         };
@@ -189,7 +189,7 @@ impl Engine {
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
-        let gone: Vec<ViewEntry> = plan.inputs().iter().map(|view| view.entry).collect();
+        let gone: Vec<ViewEntry> = plan.inputs().iter().map(|view| view.entry.clone()).collect();
         let remove: Vec<ViewId> = gone.iter().map(ViewEntry::id).collect();
         let epoch = table.epoch();
         // No merge takes them meanwhile.

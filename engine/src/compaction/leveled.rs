@@ -167,10 +167,13 @@ impl<'p> Levels<'p> {
             level.sort_by_key(|&index| (pieces[index].tokens.first, index));
             let mut last = None;
             level.retain(|&index| {
-                let tokens = pieces[index].tokens;
-                let is_apart = last.is_none_or(|last| last < tokens.first);
+                let Candidate { tokens, run, .. } = pieces[index];
+                // Two fragments of a run may have parts of one partition.
+                let is_apart = last.is_none_or(|(last, of)| {
+                    last < tokens.first || last == tokens.first && of == run
+                });
                 if is_apart {
-                    last = Some(tokens.last);
+                    last = Some((tokens.last, run));
                 } else if !pieces[index].busy {
                     strays.insert(index);
                 }

@@ -6,31 +6,39 @@
 //! view ─┘                                     (a fragment ends between two tokens)
 //! ```
 //!
-//! 1. Partitions are merged in order into a fragment, until it is long enough and the token changes.
-//! 2. The fragment is finished (written, synced, read back) and the caller takes it over: it says that the data of
-//!    all tokens before the next one is in the fragments so far, and that what is merged begins at the next one.
+//! 1. Partitions are merged in order into a fragment, until it is long enough and the token changes, or, inside a
+//!    partition, a row was written.
+//! 2. The fragment is finished (written, synced, read back) and the caller takes it over: it says that all data before
+//!    a place is in the fragments so far, and that what is merged begins at this place.
 //! 3. The same again, until nothing is left to merge or the caller wants no more.
 //!
 //! Invariants
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
 //! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
 //!    can hold something it covers: the caller says so for each partition, at the time it is merged.
-//! 3. Partitions of one token are never in two fragments: a view can be cut between any two fragments.
+//! 3. What two fragments have of one partition is apart: a range deletion that reaches over the cut ends there in the
+//!    one and begins there in the other, the head is in the first only. So no partition is cut whose tombstone was
+//!    purged: rows that it covers are still in the inputs.
 //! 4. A file that is used up is closed: once it is unlinked its space is free, however long the merge goes on.
 //! 5. After an error no output is left but what the caller has taken over, unless its deletion fails too: the next
 //!    start deletes what no manifest names.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::row::{Purge, RowRef, compact};
 use model::schema::ColumnDrops;
-use model::{Deletion, Token, TokenRange};
+use model::{Deletion, Token, TokenRange, key};
+use uuid::Uuid;
 
 use crate::cursor::{Cursor, FilePart, Fragment, Head, Merge, RunCursor, Slice, lanes_of};
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
+use crate::manifest::ViewBegin;
+use crate::planted::{Bug, planted};
 use crate::sstable::{
     Reading, Sstable, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
 };
@@ -42,6 +50,21 @@ pub(crate) struct Input {
     pub(crate) sstable: Rc<Sstable>,
     /// The part of it.
     pub(crate) tokens: TokenRange,
+    /// The run that it is a fragment of.
+    pub(crate) run: Uuid,
+    /// Where inside the partitions of the first token the part begins, if it has not all of them.
+    pub(crate) begin: Option<Arc<ViewBegin>>,
+}
+
+/// Where what is still to be merged begins.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Its first token.
+    pub(crate) token: Token,
+    /// The place inside a partition of the token, if what is before it is in fragments.
+    pub(crate) inside: Option<Arc<ViewBegin>>,
+    /// The files that may have something there or behind it.
+    pub(crate) files: BTreeSet<Uuid>,
 }
 
 /// How the outputs are made.
@@ -51,7 +74,7 @@ pub(crate) struct Output {
     pub(crate) dir: RelPath,
     /// How they are written.
     pub(crate) config: WriterConfig,
-    /// A fragment is ended at the first change of the token after so many bytes.
+    /// A fragment is ended at the first place where it may be after so many bytes.
     pub(crate) fragment_bytes: u64,
     /// The second at which expiry is judged.
     pub(crate) now_s: u32,
@@ -84,12 +107,12 @@ pub(crate) trait Caller {
     async fn look_elsewhere(&self, _token: Token) {}
 
     /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
-    /// are merged up to the token `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
+    /// are merged up to `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
     /// the file, also after an error, is the caller's affair.
     async fn adopt(
         &self,
         fragment: Option<WrittenSstable>,
-        rest: Option<Token>,
+        rest: Option<Rest>,
     ) -> Result<ControlFlow<()>>;
 }
 
@@ -100,7 +123,8 @@ pub(crate) async fn rewrite(
     output: &Output,
     caller: &impl Caller,
 ) -> Result<()> {
-    let mut fragments = Fragments { disk, output, caller, writer: None, last: None };
+    let mut fragments =
+        Fragments { disk, output, caller, writer: None, last: None, count: 0, is_inside: false };
     let merged = merge(inputs, &mut fragments).await;
     let ended = match merged {
         Ok(ControlFlow::Continue(())) => fragments.end(None).await.map(drop),
@@ -113,6 +137,13 @@ pub(crate) async fn rewrite(
     ended
 }
 
+impl Rest {
+    /// Whether what ends with this token is before it.
+    pub(crate) fn is_behind(&self, last: Token) -> bool {
+        last < self.token || self.inside.is_some() && last == self.token
+    }
+}
+
 /// The files of one rewrite: fragments of a run, not of a partition (`cursor::Fragment`).
 struct Fragments<'a, C> {
     disk: &'a Disk,
@@ -121,6 +152,10 @@ struct Fragments<'a, C> {
     writer: Option<(SstableId, Writer)>,
     /// The last token of what was adopted.
     last: Option<Token>,
+    /// How many were adopted.
+    count: u64,
+    /// The last one ended inside a partition.
+    is_inside: bool,
 }
 
 impl<C: Caller> Fragments<'_, C> {
@@ -135,13 +170,17 @@ impl<C: Caller> Fragments<'_, C> {
         let begin = || {
             let id = self.caller.name();
             let (dir, config) = (&self.output.dir, self.output.config.clone());
-            (id, Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction))
+            let mut writer = Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction);
+            if self.is_inside {
+                writer.goes_on(self.count);
+            }
+            (id, writer)
         };
         &mut self.writer.get_or_insert_with(begin).1
     }
 
     /// Ends the fragment, if there is one, and gives it to the caller; what is merged begins at `rest` now.
-    async fn end(&mut self, rest: Option<Token>) -> Result<ControlFlow<()>> {
+    async fn end(&mut self, rest: Option<Rest>) -> Result<ControlFlow<()>> {
         let finished = match self.writer.take() {
             None => None,
             Some((id, writer)) => match writer.finish(&async || self.caller.pause().await).await {
@@ -154,14 +193,17 @@ impl<C: Caller> Fragments<'_, C> {
         };
         if let Some(finished) = &finished {
             let tokens = finished.statistics.tokens;
-            let follows = self.last.is_none_or(|last| last < tokens.first);
-            assert!(follows, "the fragments of a run share no token");
+            let is_inside = self.is_inside;
+            let follows = |last| last < tokens.first || is_inside && last == tokens.first;
+            assert!(self.last.is_none_or(follows), "fragments share the token of a cut partition");
             assert!(
-                rest.is_none_or(|rest| tokens.last < rest),
+                rest.as_ref().is_none_or(|rest| rest.is_behind(tokens.last)),
                 "what is merged is before the rest"
             );
             self.last = Some(tokens.last);
+            self.count += 1;
         }
+        self.is_inside = rest.as_ref().is_some_and(|rest| rest.inside.is_some());
         self.caller.adopt(finished, rest).await
     }
 
@@ -190,7 +232,8 @@ async fn merge<C: Caller>(
     let slices = [Slice::all()];
     let part = |input: Input| {
         let tokens = input.tokens.intersection(&input.sstable.statistics().tokens)?;
-        Some(FilePart { sstable: input.sstable, tokens })
+        let begin = input.begin.filter(|_| tokens.first == input.tokens.first);
+        Some(FilePart { sstable: input.sstable, tokens, run: input.run, begin })
     };
     // A lane closes a file when it has come to its end.
     let lanes = lanes_of(inputs.into_iter().filter_map(part)).into_iter();
@@ -199,11 +242,17 @@ async fn merge<C: Caller>(
     let (output, caller) = (fragments.output, fragments.caller);
     let drops = output.drops.clone();
     let (mut left, mut bytes, mut last) = (Left::default(), 0, None);
+    // A fragment is no shorter than a step, but in tests.
+    let step_bytes =
+        JOB_STEP_BYTES.min(usize::try_from(output.fragment_bytes).unwrap_or(usize::MAX));
     while merged.next_partition().await? {
         let token = merged.head().token;
         let may_cut = last.replace(token).is_some_and(|last| last < token);
-        if may_cut && fragments.is_full() && fragments.end(Some(token)).await?.is_break() {
-            return Ok(ControlFlow::Break(()));
+        if may_cut && fragments.is_full() {
+            let rest = Rest { token, inside: None, files: files_of(&merged) };
+            if fragments.end(Some(rest)).await?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
         caller.look_elsewhere(token).await;
         let head = merged.head();
@@ -214,15 +263,27 @@ async fn merge<C: Caller>(
             drops: Some(&drops),
         };
         check_row(head.static_row, head.key, output)?;
-        let writer = fragments.writer();
+        let mut writer = fragments.writer();
         bytes += left.head(&head, purge, writer);
+        let mut is_full = false;
         loop {
-            if bytes >= JOB_STEP_BYTES {
+            if bytes >= step_bytes {
                 writer.drain().await?;
                 caller.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
+                is_full = writer.bytes() >= output.fragment_bytes;
             }
             if !merged.next().await? {
                 break;
+            }
+            if is_full && left.may_cut() {
+                is_full = false;
+                left.cut_before(&merged.fragment(), writer);
+                let rest = rest_of(&merged);
+                if fragments.end(Some(rest)).await?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                writer = fragments.writer();
+                left.go_on(&merged.head(), &merged.fragment(), writer);
             }
             let fragment = merged.fragment();
             if let Fragment::Row { row, .. } = fragment {
@@ -232,6 +293,22 @@ async fn merge<C: Caller>(
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// The files that may have something where the merge stands, or behind it.
+fn files_of(merged: &Merge<RunCursor<'_>>) -> BTreeSet<Uuid> {
+    merged.cursors().flat_map(RunCursor::files).map(|id| id.0).collect()
+}
+
+/// What begins with the fragment that the merge stands on.
+fn rest_of(merged: &Merge<RunCursor<'_>>) -> Rest {
+    let Head { token, key, .. } = merged.head();
+    let mut position = merged.fragment().position().to_vec();
+    if planted(Bug::CutTooFar) {
+        key::after(&mut position);
+    }
+    let inside = ViewBegin { key: key.into(), position: position.into() };
+    Rest { token, inside: Some(Arc::new(inside)), files: files_of(merged) }
 }
 
 /// Refuses a row that is too long for a file: it was merged of more writes than are taken today.
@@ -249,13 +326,24 @@ struct Left<'t> {
     purge: Purge<'t>,
     partition: Deletion,
     in_force: Deletion,
+    /// What the file says is in force.
+    written: Deletion,
+    /// The last fragment was a row.
+    is_behind_row: bool,
     row: Vec<u8>,
 }
 
 impl Default for Left<'_> {
     fn default() -> Self {
         let none = Deletion::NONE;
-        Left { purge: Purge::NOTHING, partition: none, in_force: none, row: Vec::new() }
+        Left {
+            purge: Purge::NOTHING,
+            partition: none,
+            in_force: none,
+            written: none,
+            is_behind_row: false,
+            row: Vec::new(),
+        }
     }
 }
 
@@ -265,6 +353,8 @@ impl<'t> Left<'t> {
         self.purge = purge;
         self.partition = head.deletion;
         self.in_force = Deletion::NONE;
+        self.written = Deletion::NONE;
+        self.is_behind_row = false;
         self.row.clear();
         let keeps = |row| compact(row, head.deletion, &purge, &mut self.row);
         let has_static = head.static_row.is_some_and(keeps);
@@ -277,6 +367,27 @@ impl<'t> Left<'t> {
         JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes
     }
 
+    /// Whether a file may end before the next fragment. A change and the row at its place stay together.
+    fn may_cut(&self) -> bool {
+        let is_gone = !self.partition.is_none() && self.purge.drops(self.partition);
+        self.is_behind_row && !is_gone
+    }
+
+    /// Ends what the file has of the partition before the fragment.
+    fn cut_before(&self, fragment: &Fragment<'_>, writer: &mut Writer) {
+        let (position, deletion) = (fragment.position(), Deletion::NONE);
+        writer.fragment(&Fragment::Change { position, deletion });
+    }
+
+    /// Goes on with the partition in another file, which begins with the fragment.
+    fn go_on(&self, head: &Head<'_>, fragment: &Fragment<'_>, writer: &mut Writer) {
+        writer.partition(&Head { deletion: Deletion::NONE, static_row: None, ..*head });
+        if !fragment.is_change() {
+            let (position, deletion) = (fragment.position(), self.written);
+            writer.fragment(&Fragment::Change { position, deletion });
+        }
+    }
+
     /// Writes what is left of the fragment; gives what that cost, in bytes.
     fn fragment(&mut self, fragment: &Fragment<'_>, writer: &mut Writer) -> usize {
         match *fragment {
@@ -285,10 +396,12 @@ impl<'t> Left<'t> {
                 let needless = self.partition.covers(deletion.timestamp);
                 let gone = needless || self.purge.drops(deletion);
                 let deletion = if gone { Deletion::NONE } else { deletion };
+                (self.written, self.is_behind_row) = (deletion, false);
                 writer.fragment(&Fragment::Change { position, deletion });
                 JOB_ENTRY_COST_BYTES + position.len()
             }
             Fragment::Row { clustering, row } => {
+                self.is_behind_row = true;
                 self.row.clear();
                 let covering = self.partition.max(self.in_force);
                 if compact(row, covering, &self.purge, &mut self.row) {

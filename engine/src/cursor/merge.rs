@@ -111,6 +111,11 @@ impl<C: Lane> Merge<C> {
         }
     }
 
+    /// The cursors that are merged.
+    pub(crate) fn cursors(&self) -> impl Iterator<Item = &C> {
+        self.lanes.iter().map(|lane| &lane.cursor)
+    }
+
     /// Finds the smallest partition and the lanes that have it; `false` if none has one.
     fn choose_partition(&mut self) -> bool {
         let mut first: Option<usize> = None;

@@ -1,45 +1,60 @@
-//! A run as one source: disjoint parts of files, each opened when the merge comes to its tokens.
+//! A run as one source: disjoint parts of files, each opened when the merge comes to it.
 //!
 //! ```text
 //! lanes_of:  views by their first token, each behind one that it does not touch
 //!   lane 0  [ a ][ b ]  [ c     ]           a page that begins in c and ends in it opens c
 //!   lane 1   [ d              ]  [ e ]      and d
+//!
+//! one partition in five fragments of a run: each begins where the one before it, in the other lane, ends
+//!   lane 0  [ 1 ]     [ 3 ]     [ 5 ]
+//!   lane 1       [ 2 ]     [ 4 ]
 //! ```
 //!
 //! 1. The parts of a lane share no token, so each key is in one of them. Two keys of one token may lie in two
 //!    neighbours of a run: then those are in two lanes.
-//! 2. There are as many lanes as parts cover one token at most, wherever the parts come from.
+//! 2. But fragments of one run may share a partition: then they follow each other in two lanes, so that the end of a
+//!    range deletion in one and its beginning in the next are in two lanes, which the merge sees at once. The lane goes
+//!    from one to the next inside the partition; what it has left it does not come back to.
+//! 3. There are as many lanes as parts cover one token at most, wherever the parts come from; of fragments that share a
+//!    partition two count.
+//! 4. A lane of its own parts lets a file go at its last row: its space is free when it has lost its name.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use model::TokenRange;
+use model::row::RowRef;
+use model::{Deletion, Token, TokenRange};
+use uuid::Uuid;
 
 use super::lane::{Lane, Step};
-use super::{Cursor, Fragment, Head, Scope, Slice, Span};
+use super::part::PartCursor;
+use super::{Cursor, FilePart, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
-use crate::sstable::{Reading, Sstable, SstableCursor};
-
-/// A part of a file.
-#[derive(Clone, Debug)]
-pub struct FilePart {
-    /// The file that is read.
-    pub sstable: Rc<Sstable>,
-    /// The tokens that are read of it; not empty.
-    pub tokens: TokenRange,
-}
+use crate::sstable::{Reading, SstableId};
 
 /// The parts in as few lanes as can be, each in the order of its tokens.
 pub fn lanes_of(parts: impl IntoIterator<Item = FilePart>) -> Vec<Vec<FilePart>> {
     let mut parts: Vec<FilePart> = parts.into_iter().collect();
-    parts.sort_by_key(|part| (part.tokens.first, part.tokens.last, part.sstable.id()));
+    parts.sort_by_key(|part| {
+        (part.tokens.first, part.tokens.last, part.goes_on(), part.sstable.id())
+    });
     let mut lanes: Vec<Vec<FilePart>> = Vec::new();
+    // The lane of the last part of each run.
+    let mut latest: BTreeMap<Uuid, usize> = BTreeMap::new();
     for part in parts {
-        let is_behind = |lane: &&mut Vec<FilePart>| {
-            lane.last().is_some_and(|last| last.tokens.last < part.tokens.first)
+        let neighbour = latest.get(&part.run).copied();
+        let follows = |(index, lane): &(usize, &mut Vec<FilePart>)| {
+            lane.last().is_some_and(|last| {
+                let is_behind = last.tokens.last < part.tokens.first;
+                let goes_on = last.run == part.run && part.goes_on_at(last.tokens.last);
+                is_behind || (goes_on && neighbour != Some(*index))
+            })
         };
-        match lanes.iter_mut().find(is_behind) {
+        let lane = lanes.iter_mut().enumerate().find(follows).map(|(index, _)| index);
+        let lane = lane.unwrap_or(lanes.len());
+        latest.insert(part.run, lane);
+        match lanes.get_mut(lane) {
             Some(lane) => lane.push(part),
             None => lanes.push(vec![part]),
         }
@@ -53,7 +68,22 @@ pub struct RunCursor<'c> {
     parts: Parts,
     span: Span<'c>,
     reading: Reading,
-    open: Option<SstableCursor<'c>>,
+    open: Option<PartCursor<'c>>,
+    /// The next part, at its first partition: that was another one than the one in hand.
+    ahead: Option<Box<PartCursor<'c>>>,
+    /// The head of the partition in hand, if the file that it stands in was left.
+    head: Option<Box<KeptHead>>,
+    /// The partition that was left, if the next part may have more of it.
+    left: Option<Box<(Token, Box<[u8]>)>>,
+}
+
+/// The head of a partition.
+#[derive(Debug)]
+struct KeptHead {
+    token: Token,
+    key: Box<[u8]>,
+    deletion: Deletion,
+    static_row: Option<Box<[u8]>>,
 }
 
 /// The parts that are not opened yet.
@@ -67,10 +97,15 @@ enum Parts {
 
 impl Parts {
     fn first(&self) -> Option<&FilePart> {
-        match self {
-            Parts::Shared(all, next) => all.get(*next),
-            Parts::Own(left) => left.front(),
-        }
+        self.rest().next()
+    }
+
+    fn rest(&self) -> impl Iterator<Item = &FilePart> {
+        let (shared, own) = match self {
+            Parts::Shared(all, next) => (all.get(*next..).unwrap_or_default(), None),
+            Parts::Own(left) => (&[][..], Some(left)),
+        };
+        shared.iter().chain(own.into_iter().flatten())
     }
 
     fn pass(&mut self) {
@@ -82,6 +117,21 @@ impl Parts {
 }
 
 impl<'c> RunCursor<'c> {
+    /// Cursors over what a span of tokens has in the parts of a lane: one, or reversed, where a part that goes on with
+    /// a partition must be read before the one that began it, one for each of these.
+    pub fn of_lane(
+        lane: &Rc<[FilePart]>,
+        span: Span<'c>,
+        reading: Reading,
+    ) -> impl Iterator<Item = RunCursor<'c>> {
+        let goes_on = |part: &FilePart| part.goes_on() > 0;
+        let lanes = match span.reversed && lane.iter().any(goes_on) {
+            false => vec![lane.clone()],
+            true => lane.chunk_by(|_, next| !goes_on(next)).map(Rc::from).collect(),
+        };
+        lanes.into_iter().filter_map(move |lane| RunCursor::new(&lane, span, reading))
+    }
+
     /// A cursor over what a span of tokens has in the parts of a lane; `None` if they have none of these tokens.
     pub fn new(parts: &Rc<[FilePart]>, span: Span<'c>, reading: Reading) -> Option<RunCursor<'c>> {
         let Scope::Range(range) = span.scope else { unreachable!("a key is looked for in files") };
@@ -100,9 +150,17 @@ impl<'c> RunCursor<'c> {
     }
 
     fn over(parts: Parts, span: Span<'c>, reading: Reading) -> Option<RunCursor<'c>> {
-        let mut cursor = RunCursor { parts, span, reading, open: None };
+        let (open, ahead, head, left) = (None, None, None, None);
+        let mut cursor = RunCursor { parts, span, reading, open, ahead, head, left };
         cursor.pass_parts();
         cursor.unopened().is_some().then_some(cursor)
+    }
+
+    /// The files of which it may show more.
+    pub(crate) fn files(&self) -> impl Iterator<Item = SstableId> {
+        let open =
+            self.open.iter().chain(self.ahead.as_deref()).map(|open| open.inner().sstable().id());
+        open.chain(self.parts.rest().map(|part| part.sstable.id()))
     }
 
     /// Passes the parts that have nothing in the slices.
@@ -118,47 +176,138 @@ impl<'c> RunCursor<'c> {
         range
     }
 
-    fn in_hand(&self) -> &SstableCursor<'c> {
-        self.open.as_ref().expect("a part is open after `next_partition` gave true")
+    /// Opens the next part; `None` if it has nothing in the range.
+    fn open_part(&mut self) -> Option<PartCursor<'c>> {
+        let part = self.parts.first()?;
+        let tokens = part.tokens.intersection(&self.range())?;
+        let open = part.cursor(tokens, self.span, self.reading);
+        self.parts.pass();
+        if planted(Bug::RunSkipsPiece) {
+            self.parts.pass();
+        }
+        Some(open)
+    }
+
+    /// Leaves the partition in hand; keeps its key if the lane may come to it again.
+    fn leave(&mut self) {
+        if self.open.is_some() || self.head.is_some() {
+            let head = self.head();
+            let next = self.parts.first();
+            let may_go_on =
+                self.ahead.is_some() || next.is_some_and(|part| part.goes_on_at(head.token));
+            self.left = may_go_on.then(|| Box::new((head.token, head.key.into())));
+            self.head = None;
+        }
+    }
+
+    /// Whether what is open stands in the partition that was left.
+    fn is_left(&self) -> bool {
+        let (Some((token, key)), Some(open)) = (self.left.as_deref(), &self.open) else {
+            return false;
+        };
+        let head = open.head();
+        (head.token, head.key) == (*token, key)
+    }
+
+    /// At the end of what a part has of a partition: goes on with it in the next part, if that does.
+    #[cold]
+    async fn go_on(&mut self) -> Result<bool> {
+        loop {
+            let token = self.head().token;
+            if self.ahead.is_none() {
+                self.pass_parts();
+                let goes_on = self.parts.first().is_some_and(|part| part.goes_on_at(token));
+                let next = if goes_on { self.open_part() } else { None };
+                let Some(mut next) = next else {
+                    self.let_go();
+                    return Ok(false);
+                };
+                if !next.next_partition().await? {
+                    continue;
+                }
+                self.ahead = Some(Box::new(next));
+            }
+            let (here, there) = (self.head(), self.ahead.as_deref().map(Cursor::head));
+            if there.is_none_or(|there| (there.token, there.key) != (here.token, here.key)) {
+                return Ok(false);
+            }
+            self.keep_head();
+            self.open = self.ahead.take().map(|ahead| *ahead);
+            if let Some(open) = &mut self.open
+                && open.next().await?
+            {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Lets the file go if it has nothing more and is read by this cursor alone.
+    fn let_go(&mut self) {
+        let is_own = matches!(self.parts, Parts::Own(_));
+        if is_own && self.open.as_ref().is_some_and(|open| open.inner().is_used_up()) {
+            self.keep_head();
+            self.open = None;
+        }
+    }
+
+    fn keep_head(&mut self) {
+        if self.head.is_none() {
+            let Head { token, key, deletion, static_row } = self.head();
+            let (key, static_row) = (key.into(), static_row.map(|row| row.bytes().into()));
+            self.head = Some(Box::new(KeptHead { token, key, deletion, static_row }));
+        }
     }
 }
 
 impl Cursor for RunCursor<'_> {
     async fn next_partition(&mut self) -> Result<bool> {
-        if self.open.is_none() {
-            let (Some(tokens), Some(part)) = (self.unopened(), self.parts.first()) else {
-                return Ok(false);
-            };
-            let span = Span { scope: Scope::Range(tokens), ..self.span };
-            self.open = Some(part.sstable.cursor(span, self.reading));
-            self.parts.pass();
-            if planted(Bug::RunSkipsPiece) {
-                self.parts.pass();
+        self.leave();
+        loop {
+            if self.open.is_none() {
+                let is_placed = self.ahead.is_some();
+                self.open = match self.ahead.take() {
+                    Some(ahead) => Some(*ahead),
+                    None => self.open_part(),
+                };
+                if is_placed && !self.is_left() {
+                    return Ok(true);
+                }
+            }
+            let Some(open) = self.open.as_mut() else { return Ok(false) };
+            if !open.next_partition().await? {
+                self.open = None;
+                self.pass_parts();
+                if self.ahead.is_none() {
+                    return Ok(false);
+                }
+            } else if !self.is_left() {
+                return Ok(true);
             }
         }
-        let open = self.open.as_mut().expect("it was just opened");
-        let found = open.next_partition().await?;
-        if !found {
-            self.open = None;
-            self.pass_parts();
-        }
-        Ok(found)
     }
 
     #[inline]
     fn head(&self) -> Head<'_> {
-        self.in_hand().head()
+        match &self.head {
+            None => self.open.as_ref().expect("a part is open in a partition").head(),
+            Some(head) => Head {
+                token: head.token,
+                key: &head.key,
+                deletion: head.deletion,
+                static_row: head.static_row.as_deref().map(RowRef::trusted),
+            },
+        }
     }
 
     #[inline]
     async fn next(&mut self) -> Result<bool> {
-        let open = self.open.as_mut();
-        open.expect("a part is open after `next_partition` gave true").next().await
+        let Some(open) = self.open.as_mut() else { return Ok(false) };
+        if open.next().await? { Ok(true) } else { self.go_on().await }
     }
 
     #[inline]
     fn fragment(&self) -> Fragment<'_> {
-        self.in_hand().fragment()
+        self.open.as_ref().expect("a part is open where there is a fragment").fragment()
     }
 }
 
@@ -175,12 +324,20 @@ impl Lane for RunCursor<'_> {
     }
 
     fn newest(&self) -> i64 {
-        self.open.as_ref().map_or(i64::MAX, Lane::newest)
+        let Some(open) = &self.open else { return i64::MAX };
+        if self.ahead.is_some() {
+            return i64::MAX;
+        }
+        // The partition may go on in the next parts.
+        let token = open.head().token;
+        let rest = self.parts.rest().take_while(|part| part.goes_on_at(token));
+        let rest = rest.map(|part| part.sstable.statistics().newest_timestamp);
+        rest.fold(open.newest(), i64::max)
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<bool> {
-        let open = self.open.as_mut();
-        open.expect("a part is open after `next_partition` gave true").seek(place).await
+        let Some(open) = self.open.as_mut() else { return Ok(false) };
+        if open.seek(place).await? { Ok(true) } else { self.go_on().await }
     }
 }
 

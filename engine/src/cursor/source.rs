@@ -2,7 +2,7 @@
 
 use model::TokenRange;
 
-use super::{Cursor, Deferred, Extent, Fragment, Head, Lane, RunCursor, Step};
+use super::{Cursor, Deferred, Extent, Fragment, FromBegin, Head, Lane, RunCursor, Step};
 use crate::error::Result;
 use crate::memtable::MemtableCursor;
 use crate::sstable::SstableCursor;
@@ -16,6 +16,8 @@ pub enum Source<'c> {
     Sstable(SstableCursor<'c>),
     /// Slices of one partition of an sstable, not read before the merge comes to them.
     Deferred(Deferred<'c>),
+    /// One partition of an sstable, from a place inside a partition on.
+    FromBegin(FromBegin<'c>),
     /// Pieces of sstables, one behind the other.
     Run(RunCursor<'c>),
 }
@@ -27,6 +29,7 @@ impl Cursor for Source<'_> {
             Source::Memtable(cursor) => cursor.next_partition().await,
             Source::Sstable(cursor) => cursor.next_partition().await,
             Source::Deferred(cursor) => cursor.next_partition().await,
+            Source::FromBegin(cursor) => cursor.next_partition().await,
             Source::Run(cursor) => cursor.next_partition().await,
         }
     }
@@ -37,6 +40,7 @@ impl Cursor for Source<'_> {
             Source::Memtable(cursor) => cursor.head(),
             Source::Sstable(cursor) => cursor.head(),
             Source::Deferred(cursor) => cursor.head(),
+            Source::FromBegin(cursor) => cursor.head(),
             Source::Run(cursor) => cursor.head(),
         }
     }
@@ -47,6 +51,7 @@ impl Cursor for Source<'_> {
             Source::Memtable(cursor) => cursor.next().await,
             Source::Sstable(cursor) => cursor.next().await,
             Source::Deferred(cursor) => cursor.next().await,
+            Source::FromBegin(cursor) => cursor.next().await,
             Source::Run(cursor) => cursor.next().await,
         }
     }
@@ -57,6 +62,7 @@ impl Cursor for Source<'_> {
             Source::Memtable(cursor) => cursor.fragment(),
             Source::Sstable(cursor) => cursor.fragment(),
             Source::Deferred(cursor) => cursor.fragment(),
+            Source::FromBegin(cursor) => cursor.fragment(),
             Source::Run(cursor) => cursor.fragment(),
         }
     }
@@ -69,6 +75,7 @@ impl Lane for Source<'_> {
             Source::Memtable(cursor) => cursor.may_wait(step),
             Source::Sstable(cursor) => cursor.may_wait(step),
             Source::Deferred(cursor) => cursor.may_wait(step),
+            Source::FromBegin(cursor) => cursor.may_wait(step),
             Source::Run(cursor) => cursor.may_wait(step),
         }
     }
@@ -76,14 +83,19 @@ impl Lane for Source<'_> {
     fn unopened(&self) -> Option<TokenRange> {
         match self {
             Source::Run(cursor) => cursor.unopened(),
-            Source::Memtable(_) | Source::Sstable(_) | Source::Deferred(_) => None,
+            Source::Memtable(_)
+            | Source::Sstable(_)
+            | Source::Deferred(_)
+            | Source::FromBegin(_) => None,
         }
     }
 
     fn unread(&self) -> Option<Extent<'_>> {
         match self {
             Source::Deferred(cursor) => cursor.unread(),
-            Source::Memtable(_) | Source::Sstable(_) | Source::Run(_) => None,
+            Source::Memtable(_) | Source::Sstable(_) | Source::FromBegin(_) | Source::Run(_) => {
+                None
+            }
         }
     }
 
@@ -93,6 +105,7 @@ impl Lane for Source<'_> {
             Source::Memtable(cursor) => cursor.newest(),
             Source::Sstable(cursor) => cursor.newest(),
             Source::Deferred(cursor) => cursor.newest(),
+            Source::FromBegin(cursor) => cursor.newest(),
             Source::Run(cursor) => cursor.newest(),
         }
     }
@@ -102,6 +115,7 @@ impl Lane for Source<'_> {
             Source::Memtable(cursor) => cursor.seek(place).await,
             Source::Sstable(cursor) => cursor.seek(place).await,
             Source::Deferred(cursor) => cursor.seek(place).await,
+            Source::FromBegin(cursor) => cursor.seek(place).await,
             Source::Run(cursor) => cursor.seek(place).await,
         }
     }

@@ -1,6 +1,7 @@
 //! A change of a shard's data, its bytes, and the state that the changes add up to (`journal/FORMAT.md`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::TableId;
 use model::bytes::Cursor;
@@ -20,8 +21,18 @@ pub struct ViewId {
     pub first: i64,
 }
 
+/// A place inside a partition of a view's first token. The view has nothing before it: no partition of that token with
+/// a smaller key, and of this one neither the head nor what lies below the position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewBegin {
+    /// The serialised partition key.
+    pub key: Box<[u8]>,
+    /// The first clustering place of the partition that is in the view.
+    pub position: Box<[u8]>,
+}
+
 /// The part of an sstable that a shard reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewEntry {
     /// Id of the file that the view reads.
     pub sstable: Uuid,
@@ -31,6 +42,8 @@ pub struct ViewEntry {
     pub run: Uuid,
     /// The part of the ring.
     pub tokens: TokenRange,
+    /// Where inside the partitions of the first token it begins; `None`: it has all of them.
+    pub begin: Option<Arc<ViewBegin>>,
     /// How long the file is: one that is shorter is damaged.
     pub file_bytes: u64,
     /// The checksum of its footer, which covers the rest: a file of another time is seen.
@@ -81,6 +94,7 @@ impl ViewEntry {
             table: table.0,
             run,
             tokens: written.statistics.tokens,
+            begin: None,
             file_bytes: written.proof.file_bytes,
             footer_checksum: written.proof.footer_checksum,
             level,
@@ -118,7 +132,7 @@ impl State {
             self.views.remove(id);
         }
         for view in &edit.add {
-            self.views.insert(view.id(), *view);
+            self.views.insert(view.id(), view.clone());
         }
         let flushed = edit.flushed.unwrap_or(self.flushed);
         assert!(flushed >= self.flushed, "what is flushed stays flushed");
@@ -134,7 +148,7 @@ impl State {
         let replayed_from = self.replayed_from.iter().map(|(table, at)| (*table, *at)).collect();
         let mut edits =
             vec![Edit { flushed: Some(self.flushed), replayed_from, ..Edit::default() }];
-        let views: Vec<ViewEntry> = self.views.values().copied().collect();
+        let views: Vec<ViewEntry> = self.views.values().cloned().collect();
         for add in views.chunks(MANIFEST_VIEWS_PER_ENTRY) {
             edits.push(Edit { add: add.to_vec(), ..Edit::default() });
         }
@@ -147,6 +161,7 @@ impl Edit {
         let mut out = Vec::new();
         out.extend_from_slice(&self.flushed.unwrap_or(Position::ZERO).to_bits().to_le_bytes());
         out.extend_from_slice(&(self.add.len() as u32).to_le_bytes());
+        let mut begin = None;
         for view in &self.add {
             out.extend_from_slice(view.sstable.as_bytes());
             out.extend_from_slice(&view.tokens.first.0.to_le_bytes());
@@ -155,7 +170,15 @@ impl Edit {
             out.extend_from_slice(view.run.as_bytes());
             out.extend_from_slice(&view.file_bytes.to_le_bytes());
             out.extend_from_slice(&view.footer_checksum.to_le_bytes());
-            out.extend_from_slice(&[view.level, u8::from(view.shared)]);
+            out.extend_from_slice(&[
+                view.level,
+                u8::from(view.shared) | form_of_begin(view, begin),
+            ]);
+            if let Some(new) = view.begin.as_ref().filter(|new| begin != Some(new)) {
+                put_piece(&mut out, &new.key);
+                put_piece(&mut out, &new.position);
+            }
+            begin = view.begin.as_ref().or(begin);
         }
         out.extend_from_slice(&(self.remove.len() as u32).to_le_bytes());
         for id in &self.remove {
@@ -174,8 +197,9 @@ impl Edit {
         let mut cursor = Cursor::new(bytes);
         let flushed = Some(Position::from_bits(cursor.u64()?)).filter(|at| *at != Position::ZERO);
         let mut edit = Edit { flushed, ..Edit::default() };
+        let mut begin = None;
         for _ in 0..cursor.u32()? {
-            edit.add.push(view_entry(&mut cursor)?);
+            edit.add.push(view_entry(&mut cursor, &mut begin)?);
         }
         for _ in 0..cursor.u32()? {
             edit.remove.push(ViewId { sstable: cursor.uuid()?, first: cursor.i64()? });
@@ -187,15 +211,55 @@ impl Edit {
     }
 }
 
-fn view_entry(cursor: &mut Cursor<'_>) -> model::Result<ViewEntry> {
+/// Other shards have views of the file.
+const SHARED: u8 = 1;
+/// The view begins inside a partition, at the place that follows.
+const BEGINS_INSIDE: u8 = 2;
+/// The view begins where the one before it in the edit that begins inside a partition does.
+const BEGINS_THERE: u8 = 4;
+
+/// How it is said where a view begins, if the last one that begins inside a partition begins there.
+fn form_of_begin(view: &ViewEntry, last: Option<&Arc<ViewBegin>>) -> u8 {
+    match &view.begin {
+        None => 0,
+        Some(begin) if last == Some(begin) => BEGINS_THERE,
+        Some(_) => BEGINS_INSIDE,
+    }
+}
+
+fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
+    let bytes = u32::try_from(piece.len()).expect("a key is short");
+    out.extend_from_slice(&bytes.to_le_bytes());
+    out.extend_from_slice(piece);
+}
+
+fn piece(cursor: &mut Cursor<'_>) -> model::Result<Box<[u8]>> {
+    let bytes = cursor.u32()?;
+    Ok(cursor.take(bytes as usize)?.into())
+}
+
+fn view_entry(
+    cursor: &mut Cursor<'_>,
+    last: &mut Option<Arc<ViewBegin>>,
+) -> model::Result<ViewEntry> {
     let sstable = cursor.uuid()?;
     let tokens = TokenRange { first: Token(cursor.i64()?), last: Token(cursor.i64()?) };
     let (table, run) = (cursor.uuid()?, cursor.uuid()?);
     let (file_bytes, footer_checksum, level) = (cursor.u64()?, cursor.u64()?, cursor.u8()?);
-    let shared = match cursor.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(model::Error::Malformed("edit: shared")),
+    let form = cursor.u8()?;
+    let begin = match form & !SHARED {
+        0 => None,
+        BEGINS_INSIDE => {
+            let begin = ViewBegin { key: piece(cursor)?, position: piece(cursor)? };
+            Some(Arc::new(begin)).filter(|begin| last.as_ref() != Some(begin))
+        }
+        BEGINS_THERE => last.clone(),
+        _ => return Err(model::Error::Malformed("edit: form of a view")),
     };
-    Ok(ViewEntry { sstable, table, run, tokens, file_bytes, footer_checksum, level, shared })
+    if begin.is_none() && form & !SHARED != 0 {
+        return Err(model::Error::Malformed("edit: begin of a view"));
+    }
+    *last = begin.clone().or(last.take());
+    let shared = form & SHARED != 0;
+    Ok(ViewEntry { sstable, table, run, tokens, begin, file_bytes, footer_checksum, level, shared })
 }

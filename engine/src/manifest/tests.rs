@@ -12,6 +12,7 @@ fn view(n: u64) -> ViewEntry {
         table: Uuid::from_u64_pair(2, n % 3),
         run: Uuid::from_u64_pair(3, n),
         tokens: TokenRange { first: Token(-5), last: Token(n as i64) },
+        begin: None,
         file_bytes: n * 4096,
         footer_checksum: !n,
         level: n as u8,
@@ -36,6 +37,25 @@ fn the_bytes_of_an_edit_are_as_specified() {
     let specified = crate::journal::tests::listed("### An edit of the manifest");
     assert_eq!(edit.encode(), specified);
     assert_eq!(Edit::decode(&specified), Ok(edit));
+}
+
+/// A view that begins inside a partition.
+fn cut_view(n: u64, position: &[u8]) -> ViewEntry {
+    let begin = ViewBegin { key: b"key"[..].into(), position: position.into() };
+    ViewEntry { begin: Some(std::sync::Arc::new(begin)), ..view(n) }
+}
+
+#[test]
+fn the_bytes_of_an_edit_that_cuts_inside_a_partition_are_as_specified() {
+    let place = [0x40, 7];
+    let edit = Edit { add: vec![cut_view(7, &place), cut_view(8, &place)], ..Edit::default() };
+    let specified =
+        crate::journal::tests::listed("### An edit that cuts two views inside a partition");
+    assert_eq!(edit.encode(), specified);
+    assert_eq!(Edit::decode(&specified), Ok(edit));
+    let others = [view(1), cut_view(2, b"a"), view(3), cut_view(4, b"a"), cut_view(5, b"b")];
+    let edit = Edit { add: others.into(), ..Edit::default() };
+    assert_eq!(Edit::decode(&edit.encode()), Ok(edit));
 }
 
 #[test]

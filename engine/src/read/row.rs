@@ -15,9 +15,10 @@ use model::row::{RowRef, tombstones, visible};
 use model::{Deletion, Token};
 
 use super::{Read, Scratch, WaitPolicy};
-use crate::cursor::{Cursor, Fragment, Scope, Span, side_by_side};
+use crate::cursor::{Cursor, Fragment, Head, Scope, Span, side_by_side};
 use crate::error::Result;
 use crate::limits::MOVES_AT_ONCE_MAX;
+use crate::manifest::ViewBegin;
 use crate::memtable::unite;
 use crate::planted::{Bug, planted};
 use crate::read::page::Page;
@@ -30,6 +31,13 @@ pub(super) struct RowWanted<'w> {
     pub(super) token: Token,
     pub(super) key: &'w [u8],
     pub(super) clustering: &'w [u8],
+}
+
+impl RowWanted<'_> {
+    /// Whether the row is not before this place of its token.
+    fn is_from(&self, begin: &ViewBegin) -> bool {
+        (&*begin.key, &*begin.position) <= (self.key, self.clustering)
+    }
 }
 
 /// What was found of a row and its partition, as stored.
@@ -51,7 +59,10 @@ impl Read<'_> {
         page.work(wanted.key.len());
         let views = self.table.views();
         let holds = |view: &&View| {
-            view.may_contain(wanted.token) && view.sstable.may_hold(&self.command.slices)
+            let begin = view.begin_at(wanted.token);
+            view.may_contain(wanted.token)
+                && view.sstable.may_hold(&self.command.slices)
+                && begin.is_none_or(|begin| wanted.is_from(begin))
         };
         let mut views = views.iter().filter(holds).peekable();
         if views.peek().is_some() {
@@ -117,9 +128,11 @@ impl Read<'_> {
             let mut cursor = open(view);
             if at_once == 1 || views.peek().is_none() {
                 let found = cursor.next_partition().await?;
-                gathered.sstable(wanted, (&mut cursor, found)).await?;
+                gathered.sstable(wanted, (&mut cursor, found), view).await?;
             } else {
-                let others = views.by_ref().take(at_once - 1).map(open);
+                let mut side: Vec<&View> = vec![view];
+                side.extend(views.by_ref().take(at_once - 1));
+                let others = side[1..].iter().map(|view| open(view));
                 let mut cursors: Vec<_> =
                     iter::once(cursor).chain(others).map(|cursor| (cursor, false)).collect();
                 let find = async |(cursor, found): &mut (SstableCursor<'_>, bool)| {
@@ -127,8 +140,8 @@ impl Read<'_> {
                     Ok(())
                 };
                 side_by_side(cursors.iter_mut().map(find)).await?;
-                for (cursor, found) in &mut cursors {
-                    gathered.sstable(wanted, (cursor, *found)).await?;
+                for ((cursor, found), view) in cursors.iter_mut().zip(side) {
+                    gathered.sstable(wanted, (cursor, *found), view).await?;
                 }
             }
             if !gathered.all_row.is_empty() && self.wait_policy == WaitPolicy::Endless {
@@ -209,11 +222,16 @@ impl<'s> Gathered<'s> {
         &mut self,
         wanted: RowWanted<'_>,
         (cursor, found): (&mut impl Cursor, bool),
+        view: &View,
     ) -> Result<()> {
         if !found {
             return Ok(());
         }
-        let head = cursor.head();
+        let mut head = cursor.head();
+        if view.begin_at(wanted.token).is_some_and(|begin| *begin.key == *wanted.key) {
+            // It went with the first rows of the partition.
+            head = Head { deletion: Deletion::NONE, static_row: None, ..head };
+        }
         self.deletion = self.deletion.max(head.deletion);
         self.covering = self.covering.max(head.deletion);
         unite(self.all_stat, head.static_row, self.spare);

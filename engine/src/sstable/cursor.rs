@@ -136,6 +136,13 @@ impl<'c> SstableCursor<'c> {
         &self.table
     }
 
+    /// Whether it has shown all of the last partition of the file.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let Some(InBlock { number, slots, .. }) = &self.block else { return false };
+        let is_last = *number == self.run.last && self.end == slots.count();
+        self.phase == Phase::Over && is_last && number + 1 == self.table.directory.blocks()
+    }
+
     /// The slice in hand, in the order of the span.
     fn slice(&self) -> Option<&'c Slice> {
         if self.span.reversed {

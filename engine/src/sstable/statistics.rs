@@ -56,6 +56,9 @@ pub struct Statistics {
     pub deaths: Vec<(u32, u64)>,
     /// Every row that is large by itself. A file of an older version names none.
     pub large_rows: Vec<LargeRow>,
+    /// If the file goes on with a partition that another fragment of its run began: its number in the run, from 1 on. 0
+    /// if it does not, as in a file of an older version.
+    pub goes_on: u64,
 }
 
 impl Default for Statistics {
@@ -78,6 +81,7 @@ impl Default for Statistics {
             largest: Vec::new(),
             deaths: Vec::new(),
             large_rows: Vec::new(),
+            goes_on: 0,
         }
     }
 }
@@ -127,6 +131,9 @@ impl Statistics {
             self.large_rows.iter().for_each(|row| row.encode(&mut value));
             put_field(out, 18, &value);
         }
+        if self.goes_on > 0 {
+            put_field(out, 19, &self.goes_on.to_le_bytes());
+        }
     }
 
     /// Reads the form on disk.
@@ -174,6 +181,7 @@ impl Statistics {
                     self.large_rows.push(LargeRow::decode(&mut value)?);
                 }
             }
+            19 => self.goes_on = value.u64()?,
             _ => {}
         }
         Ok(())
@@ -205,6 +213,11 @@ impl Observer {
             ..Statistics::default()
         };
         Observer { all, lives: false, placed: false }
+    }
+
+    /// The file goes on with a partition that another fragment of the run began; its number in the run.
+    pub(super) fn goes_on(&mut self, number: u64) {
+        self.all.goes_on = number;
     }
 
     /// The beginning of a partition; partitions ascend.

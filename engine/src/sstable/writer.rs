@@ -122,6 +122,11 @@ impl Writer {
         self
     }
 
+    /// The file is the fragment of this number of its run, and goes on with a partition that another one began.
+    pub(crate) fn goes_on(&mut self, number: u64) {
+        self.observer.goes_on(number);
+    }
+
     /// Begins the next partition.
     pub fn partition(&mut self, head: &Head<'_>) {
         if let Some(last) = &self.partition {

@@ -388,6 +388,7 @@ fn view(rng: &mut Rng) -> ViewEntry {
         table: Uuid::from_u128(1),
         run: sstable,
         tokens: TokenRange::ALL,
+        begin: None,
         file_bytes: 4096,
         footer_checksum: 1,
         level: 0,

@@ -6,7 +6,10 @@
 //! Invariants: a table in `schema` is made after its keyspace and types; a view is of one of the tables. Not here: the
 //! file on the disk.
 
-use engine::manifest::ViewEntry;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use engine::manifest::{ViewBegin, ViewEntry};
 use model::schema::{self, SchemaEntry, Table};
 use model::types::UserType;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
@@ -14,8 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The form that this build writes, and the newest it reads.
-const FORMAT: u32 = 1;
+/// The newest form that this build reads. It is written where a view begins inside a partition, which a build that
+/// knows the form before would read from its first token on.
+const FORMAT: u32 = 2;
+/// The form in which every view begins with a token.
+const FORMAT_OF_TOKENS: u32 = 1;
 
 /// A snapshot's manifest.
 #[derive(Debug)]
@@ -48,6 +54,9 @@ struct ViewForm {
     last_token: i64,
     bytes: u64,
     footer_checksum: String,
+    /// Where the view begins inside a partition: the key and the clustering place, each in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begin: Option<[String; 2]>,
 }
 
 impl Manifest {
@@ -92,13 +101,16 @@ impl Manifest {
             last_token: view.tokens.last.0,
             bytes: view.file_bytes,
             footer_checksum: format!("{:016x}", view.footer_checksum),
+            begin: view.begin.as_ref().map(|begin| [hex(&begin.key), hex(&begin.position)]),
         };
+        let is_cut = self.views.iter().any(|view| view.begin.is_some());
+        let format = if is_cut { FORMAT } else { FORMAT_OF_TOKENS };
         let mut files: Vec<String> =
             self.views.iter().map(|view| format!("{}/{}.sst", view.table, view.sstable)).collect();
         files.sort();
         files.dedup();
         let form = Form {
-            format: FORMAT,
+            format,
             created_at: self.created_at.clone(),
             expires_at: None,
             ephemeral: false,
@@ -186,17 +198,42 @@ impl ViewForm {
         if tokens.is_empty() {
             return Err("a view holds no token".to_owned());
         }
+        let begin = match self.begin {
+            None => None,
+            Some([key, position]) => {
+                let begin = ViewBegin { key: unhex(&key)?, position: unhex(&position)? };
+                Some(Arc::new(begin))
+            }
+        };
         Ok(ViewEntry {
             sstable: self.sstable,
             table: self.table,
             run: self.sstable,
             tokens,
+            begin,
             file_bytes: self.bytes,
             footer_checksum,
             level: 0,
             shared: false,
         })
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+fn unhex(digits: &str) -> Result<Box<[u8]>, String> {
+    let nibble = |digit: u8| char::from(digit).to_digit(16).map(|nibble| nibble as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
+        _ => None,
+    };
+    let bytes: Option<Box<[u8]>> = digits.as_bytes().chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| "a place in a partition is pairs of hexadecimal digits".to_owned())
 }
 
 /// Refuses parts of one file that have a token in common: a shard would have it twice.
@@ -231,6 +268,7 @@ mod tests {
             table: id.0,
             run: Uuid::from_u128(9),
             tokens: TokenRange { first: Token(-5), last: Token(i64::MAX) },
+            begin: None,
             file_bytes: 4096,
             footer_checksum: u64::MAX,
             level: 0,
@@ -252,13 +290,21 @@ mod tests {
         let text = String::from_utf8(made.encode()).unwrap();
         let file = "00000000-0000-0000-0000-000000000007/00000000-0000-0000-0000-000000000009.sst";
         assert!(text.contains(&format!("\"files\": [\n    \"{file}\"\n  ]")), "{text}");
+        assert!(text.contains("\"format\": 1,"), "builds before this one read it");
+        let mut cut = manifest();
+        let begin = ViewBegin { key: [1, 0xab][..].into(), position: [0x40, 7][..].into() };
+        cut.views[0].begin = Some(Arc::new(begin));
+        let text = String::from_utf8(cut.encode()).unwrap();
+        assert!(text.contains("\"format\": 2,"), "builds before this one refuse it");
+        assert!(text.contains("\"01ab\",\n        \"4007\""), "{text}");
+        assert_eq!(Manifest::decode(text.as_bytes()).unwrap().views, cut.views);
     }
 
     #[test]
     fn a_damaged_manifest_is_an_error() {
         let text = String::from_utf8(manifest().encode()).unwrap();
         for (from, to) in [
-            ("\"format\": 1,", "\"format\": 2,"),
+            ("\"format\": 1,", "\"format\": 3,"),
             ("ffffffffffffffff", "fffffffffffffffff"),
             ("\"last_token\": 9223372036854775807", "\"last_token\": -6"),
             ("\"CreateTable\"", "\"CreateView\""),

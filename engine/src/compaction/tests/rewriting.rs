@@ -12,9 +12,11 @@ use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::super::rewrite::{Caller, Input, Output, rewrite};
+use super::super::rewrite::{Caller, Input, Output, Rest, rewrite};
 use crate::cache::BlockCache;
-use crate::cursor::{Cursor, Fragment, Head, Merge, Scope, Slice, Span};
+use crate::cursor::{
+    Cursor, FilePart, Fragment, Head, Merge, RunCursor, Scope, Slice, Span, lanes_of,
+};
 use crate::error::Result;
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
 use crate::sstable::{
@@ -183,12 +185,21 @@ async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>>
 type Sight = Vec<(i64, Option<String>, Vec<(Vec<u8>, String)>)>;
 
 async fn sight(files: &[Input], now_s: u32) -> Sight {
-    let slices = [Slice::all()];
-    let cursors = files.iter().map(|input| {
-        let scope = Scope::Range(input.tokens);
-        input.sstable.cursor(Span { scope, slices: &slices, reversed: false }, Reading::Point)
-    });
-    let mut merged = Merge::new(cursors.collect::<Vec<_>>(), false);
+    sight_of(files, now_s, &[Slice::all()], false).await
+}
+
+/// What slices of each partition hold, in ascending order whichever way it is read.
+async fn sight_of(files: &[Input], now_s: u32, slices: &[Slice], reversed: bool) -> Sight {
+    let part = |input: &Input| {
+        let tokens = input.tokens.intersection(&input.sstable.statistics().tokens)?;
+        let begin = input.begin.clone().filter(|_| tokens.first == input.tokens.first);
+        Some(FilePart { sstable: input.sstable.clone(), tokens, run: input.run, begin })
+    };
+    let span = Span { scope: Scope::Range(TokenRange::ALL), slices, reversed };
+    let lanes: Vec<Rc<[FilePart]>> =
+        lanes_of(files.iter().filter_map(part)).into_iter().map(Rc::from).collect();
+    let cursors = lanes.iter().flat_map(|lane| RunCursor::of_lane(lane, span, Reading::Scan));
+    let mut merged = Merge::new(cursors.collect::<Vec<_>>(), reversed);
     let says = |row: RowRef<'_>, covering: Deletion| {
         let mut scratch = Vec::new();
         let seen = visible(row, covering, now_s, &ColumnDrops::default(), &mut scratch)?;
@@ -211,6 +222,9 @@ async fn sight(files: &[Input], now_s: u32) -> Sight {
                 }
             }
         }
+        if reversed {
+            rows.reverse();
+        }
         if stat.is_some() || !rows.is_empty() {
             all.push((token, stat, rows));
         }
@@ -219,7 +233,8 @@ async fn sight(files: &[Input], now_s: u32) -> Sight {
 }
 
 fn whole(sstable: &Rc<Sstable>) -> Input {
-    Input { sstable: sstable.clone(), tokens: TokenRange::ALL }
+    let run = sstable.id().0;
+    Input { sstable: sstable.clone(), tokens: TokenRange::ALL, run, begin: None }
 }
 
 fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
@@ -257,11 +272,17 @@ impl<'t> Runner<'t> {
     }
 
     /// All there is when the inputs begin at `rest`.
-    fn there(&self, rest: Option<Token>) -> Vec<Input> {
-        let rest = rest.map(|first| TokenRange { first, last: TokenRange::ALL.last });
+    fn there(&self, rest: Option<&Rest>) -> Vec<Input> {
         let left = self.inputs.iter().filter_map(|input| {
-            let tokens = input.tokens.intersection(&rest?)?;
-            Some(Input { tokens, ..input.clone() })
+            let rest = rest?;
+            let behind = TokenRange { first: rest.token, last: TokenRange::ALL.last };
+            let tokens = input.tokens.intersection(&behind)?;
+            let last = input.sstable.statistics().tokens.last;
+            let has_more = last > rest.token
+                || rest.inside.is_none()
+                || rest.files.contains(&input.sstable.id().0);
+            let begin = rest.inside.clone().filter(|_| tokens.first == rest.token);
+            has_more.then(|| Input { tokens, begin, ..input.clone() })
         });
         let adopted = self.adopted.borrow();
         left.chain(adopted.iter().chain(self.others).cloned()).collect()
@@ -285,14 +306,27 @@ impl Caller for Runner<'_> {
     async fn adopt(
         &self,
         fragment: Option<WrittenSstable>,
-        rest: Option<Token>,
+        rest: Option<Rest>,
     ) -> Result<ControlFlow<()>> {
         if let Some(fragment) = fragment {
             let known = SstableIdentity { id: fragment.id, table: TABLE, proof: fragment.proof };
             let opened = whole(&open(self.disk, known).await);
-            self.adopted.borrow_mut().push(opened);
+            self.adopted.borrow_mut().push(Input { run: id(1000).0, ..opened });
         }
-        assert_eq!(sight(&self.there(rest), NOW_S).await, self.seen, "with the rest from {rest:?}");
+        let there = self.there(rest.as_ref());
+        assert_eq!(sight(&there, NOW_S).await, self.seen, "with the rest from {rest:?}");
+        let reversed = sight_of(&there, NOW_S, &[Slice::all()], true).await;
+        assert_eq!(reversed, self.seen, "reversed, with the rest from {rest:?}");
+        let slices = [(65, 66), (68, 71)].map(|(a, b)| Slice { start: vec![a], end: vec![b] });
+        let mut expected = self.seen.clone();
+        for (_, _, rows) in &mut expected {
+            rows.retain(|(at, _)| slices.iter().any(|slice| slice.contains(at)));
+        }
+        expected.retain(|(_, stat, rows)| stat.is_some() || !rows.is_empty());
+        for reversed in [false, true] {
+            let sliced = sight_of(&there, NOW_S, &slices, reversed).await;
+            assert_eq!(sliced, expected, "slices, {reversed}, with the rest from {rest:?}");
+        }
         Ok(match self.adopted.borrow().len() < self.fragments_max {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
@@ -330,7 +364,7 @@ proptest! {
                 let tokens = TokenRange { first: Token(border), last: Token(100) };
                 let tokens = if number == 0 { tokens } else { TokenRange::ALL };
                 let side = if merged[number] { &mut inputs } else { &mut others };
-                side.push(Input { sstable, tokens });
+                side.push(Input { tokens, ..whole(&sstable) });
             }
             let all: Vec<Input> = inputs.iter().chain(&others).cloned().collect();
             let after = rewritten(&disk, &inputs, &others, &output(fragment_bytes, gc_before_s)).await;
@@ -507,9 +541,60 @@ impl Caller for Adopter {
     async fn adopt(
         &self,
         fragment: Option<WrittenSstable>,
-        _: Option<Token>,
+        _: Option<Rest>,
     ) -> Result<ControlFlow<()>> {
         self.adopted.borrow_mut().extend(fragment.map(|fragment| file_name(fragment.id)));
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// A partition of many rows under a range deletion is cut into fragments; each is where the one before it ends, and a
+/// scan of them has two lanes.
+#[test]
+fn a_partition_that_is_too_long_for_a_fragment_is_cut_into_several() {
+    on_sim(async |_, disk| {
+        let deletion = Deletion { timestamp: 100, local_s: 40 };
+        let rows = |at: i64| (1..250).map(|place| (place, live(at + i64::from(place)))).collect();
+        let ranges = vec![(3, 240, deletion)];
+        let one = Part { rows: rows(0), ranges, stat: Some(live(7)), deletion: None };
+        let two = Part { rows: rows(1), stat: Some(live(8)), ..Part::default() };
+        let one = file(&disk, 1, &[(0, one)].into()).await.unwrap();
+        let two = file(&disk, 2, &[(0, two), (1, partition_of(&[(9, live(9))]))].into()).await;
+        let inputs = [whole(&one), whole(&two.unwrap())];
+        let after = rewritten(&disk, &inputs, &[], &output(500, 0)).await;
+        assert!(after.len() > 5, "{} fragments", after.len());
+        let numbers: Vec<u64> =
+            after.iter().map(|input| input.sstable.statistics().goes_on).collect();
+        assert_eq!(numbers, (0..after.len() as u64).collect::<Vec<_>>());
+        for pair in after.windows(2).take(after.len() - 2) {
+            let [_, end] = pair[0].sstable.clusterings();
+            let [begin, _] = pair[1].sstable.clusterings();
+            assert!(end <= begin, "{end:?} is before {begin:?}");
+        }
+        let statics = after.iter().map(|input| input.sstable.statistics().statics);
+        assert_eq!(statics.sum::<u64>(), 1, "the head is in the first");
+        let part = |input: &Input| {
+            let tokens = input.sstable.statistics().tokens;
+            FilePart { sstable: input.sstable.clone(), tokens, run: input.run, begin: None }
+        };
+        assert_eq!(lanes_of(after.iter().map(part)).len(), 2);
+    });
+}
+
+/// A partition tombstone past its grace is not purged from the first fragment of a partition: rows that it covers are
+/// still in the inputs when that is adopted.
+#[test]
+fn a_partition_whose_tombstone_goes_is_not_cut() {
+    async fn cut(disk: Disk, gc_before_s: u32, is_purged: bool) {
+        let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
+        let rows = |at: i64| (1..250).map(|place| (place, live(at + i64::from(place)))).collect();
+        let dead = Part { rows: rows(100), deletion, ..Part::default() };
+        let old = Part { rows: rows(-200), ..Part::default() };
+        let dead = whole(&file(&disk, 1, &[(0, dead)].into()).await.unwrap());
+        let old = whole(&file(&disk, 2, &[(0, old)].into()).await.unwrap());
+        let after = rewritten(&disk, &[dead, old], &[], &output(500, gc_before_s)).await;
+        assert_eq!(after.len() == 1, is_purged, "{} fragments", after.len());
+    }
+    on_sim(async |_, disk| cut(disk, 50, true).await);
+    on_sim(async |_, disk| cut(disk, 0, false).await);
 }

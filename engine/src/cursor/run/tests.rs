@@ -11,7 +11,7 @@ use super::*;
 use crate::cache::BlockCache;
 use crate::cursor::Merge;
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
-use crate::sstable::{Codec, SstableId, SstableIdentity, Writer, WriterConfig};
+use crate::sstable::{Codec, Sstable, SstableId, SstableIdentity, Writer, WriterConfig};
 
 const TABLE: TableId = TableId(Uuid::from_u128(7));
 
@@ -63,10 +63,12 @@ fn sim() -> (SimDisk, Disk) {
     (sim.clone(), Disk::Sim(sim))
 }
 
+fn part(sstable: Rc<Sstable>, tokens: TokenRange) -> FilePart {
+    FilePart { run: sstable.id().0, sstable, tokens, begin: None }
+}
+
 fn parts(files: &[Rc<Sstable>]) -> impl Iterator<Item = FilePart> {
-    files
-        .iter()
-        .map(|sstable| FilePart { sstable: sstable.clone(), tokens: sstable.statistics().tokens })
+    files.iter().map(|sstable| part(sstable.clone(), sstable.statistics().tokens))
 }
 
 proptest! {
@@ -85,7 +87,7 @@ proptest! {
                 let sstable = file(&disk, number, world, b"").await;
                 let trim = TokenRange { first: Token(trim.0), last: Token(trim.0 + trim.1) };
                 let Some(tokens) = sstable.statistics().tokens.intersection(&trim) else { continue };
-                all.push(FilePart { sstable, tokens });
+                all.push(part(sstable, tokens));
                 for place in world.iter().filter(|place| tokens.contains(Token(place.0))) {
                     let newest = expected.entry(*place).or_default();
                     *newest = number as i64 + 1;

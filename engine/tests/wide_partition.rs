@@ -1,0 +1,283 @@
+//! A partition that is larger than a fragment: merged piece by piece, in little space, whatever happens.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::cell::Cell as Slot;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::mutation::{MutationBuilder, RangeTombstone};
+use model::options::{KeyspaceOptions, TableOptions};
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, Table, TableBuilder};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange, key};
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const KEY: &[u8] = b"wide";
+const ROWS: u32 = 400;
+const VALUE_BYTES: usize = 100;
+const FRAGMENT_BYTES_MIN: u64 = 2000;
+
+fn table() -> Table {
+    TableBuilder::new("ks", "t", TABLE)
+        .options(TableOptions { gc_grace_seconds: 10, ..TableOptions::default() })
+        .partition_key("k", CqlType::Blob)
+        .and_then(|b| b.clustering("c", CqlType::Int, false))
+        .and_then(|b| b.stat("s", CqlType::Blob))
+        .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap()
+}
+
+fn schema() -> Schema {
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table()))]).unwrap()
+}
+
+fn place(row: u32) -> Vec<u8> {
+    let (mut out, value) = (Vec::new(), row.to_be_bytes());
+    model::ordered::encode_component(&CqlType::Int, false, &value, &mut out).unwrap();
+    out
+}
+
+/// One row: its slice is what a read of one row asks for.
+fn slice(first: u32, last: u32) -> Slice {
+    let (start, mut end) = (place(first), place(last));
+    key::after(&mut end);
+    Slice { start, end }
+}
+
+type Rows = BTreeMap<Vec<u8>, u8>;
+
+/// Rows, and how often the static row came with them.
+#[derive(Default)]
+struct Seen(Vec<(Vec<u8>, u8)>, usize);
+
+impl RowSink for Seen {
+    fn row(&mut self, p: &PartitionRef<'_>, at: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
+        let value = row.unwrap().cells().next().unwrap().value[0];
+        self.0.push((at.unwrap().to_vec(), value));
+        self.1 += usize::from(p.static_row.is_some());
+        Flow::More
+    }
+}
+
+async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: bool) -> Rows {
+    let command = ReadCommand {
+        table: TABLE,
+        partitions,
+        slices: vec![slice],
+        reversed,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(1 << 20),
+        resume: None,
+        now_s: 1,
+    };
+    let mut seen = Seen::default();
+    engine.read(&command, &mut seen, yield_now).await.unwrap();
+    assert_eq!(seen.1, seen.0.len(), "each row comes with the static row");
+    if reversed {
+        seen.0.reverse();
+    }
+    assert!(seen.0.windows(2).all(|pair| pair[0].0 < pair[1].0), "each row once, in order");
+    seen.0.into_iter().collect()
+}
+
+/// A shard whose table is one partition, and what it should hold.
+struct Shard {
+    engine: Rc<Engine>,
+    oracle: Rows,
+    time: i64,
+}
+
+async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
+    let log = engine::commitlog::Config::new(seed);
+    let config = Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
+        memory_bytes: 8 << 20,
+    };
+    let engine = Rc::new(Engine::open(disk, config, &schema()).await.unwrap());
+    engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+impl Shard {
+    async fn create(disk: &Disk, exec: &SimExec) -> Shard {
+        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(disk).await.unwrap();
+        let log = engine::commitlog::Config::new(1);
+        let config = Config {
+            shard_dir: layout::shard_dir(1, 0),
+            owned: vec![TokenRange::ALL],
+            log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
+            memory_bytes: 8 << 20,
+        };
+        Engine::create(disk, &config).await.unwrap();
+        Shard { engine: open(disk, exec, 2).await, oracle: Rows::new(), time: 1 }
+    }
+
+    async fn write(&mut self, write: impl FnOnce(&mut MutationBuilder<'_>, i64)) {
+        self.time += 1;
+        let mut record = Vec::new();
+        let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(KEY), KEY);
+        write(&mut m, self.time);
+        m.finish();
+        self.engine.write(&record, 1).unwrap();
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.engine.take_completed(&mut done);
+            yield_now().await;
+        }
+    }
+
+    /// Every third row, a range deletion over a quarter of the partition, the static row; flushed.
+    async fn round(&mut self, round: u8) {
+        let first = u32::from(round) * 37 % ROWS;
+        let table = table();
+        let stat = table.statics().next().unwrap().id;
+        let regular = table.regulars().next().unwrap().id;
+        let Slice { start, end } = slice(first, first + ROWS / 4);
+        self.oracle.retain(|at, _| *at < start || *at >= end);
+        self.write(|m, timestamp| {
+            let deletion = Deletion { timestamp, local_s: 100 };
+            m.static_row(|out| put_row(out, stat, timestamp, round));
+            m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
+        })
+        .await;
+        for row in (u32::from(round) % 3..ROWS).step_by(3) {
+            self.oracle.insert(place(row), round);
+            self.write(|m, timestamp| {
+                m.row(&place(row), |out| put_row(out, regular, timestamp, round))
+            })
+            .await;
+        }
+        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+    }
+}
+
+fn put_row(out: &mut Vec<u8>, column: ColumnId, timestamp: i64, value: u8) {
+    let value = [value; VALUE_BYTES];
+    let cell = Cell::live(column, timestamp, &value);
+    RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+}
+
+/// Reads everything by token and by key, both ways, then slices and single rows.
+async fn check(engine: &Engine, oracle: &Rows, when: &str) {
+    let by_key = || Partitions::Keys(vec![(Token::of_key(KEY), KEY.into())]);
+    let all = || slice(0, ROWS);
+    assert_eq!(
+        &read(engine, Partitions::Range(TokenRange::ALL), all(), false).await,
+        oracle,
+        "{when}"
+    );
+    assert_eq!(&read(engine, by_key(), all(), false).await, oracle, "by key, {when}");
+    assert_eq!(&read(engine, by_key(), all(), true).await, oracle, "reversed, {when}");
+    for row in (0..ROWS).step_by(23) {
+        for slice in [slice(row, row), slice(row, row + 30)] {
+            let inside = oracle.iter().filter(|(at, _)| slice.contains(at));
+            let expected: Rows = inside.map(|(at, value)| (at.clone(), *value)).collect();
+            assert_eq!(read(engine, by_key(), slice, row % 2 > 0).await, expected, "{row}, {when}");
+        }
+    }
+}
+
+async fn run_jobs(engine: &Engine) {
+    while let Some(job) = engine.next_job(1) {
+        engine.run(job, 1, async || yield_now().await).await.unwrap();
+    }
+}
+
+fn on_sim(seed: u64, main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) {
+    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
+    let (inner, inside) = (exec.clone(), sim.clone());
+    exec.run(async move { main(inside, disk, inner).await }).done();
+}
+
+#[test]
+fn a_power_cut_inside_a_partition_leaves_each_row_in_one_place() {
+    let (between, is_over) = (Rc::new(Slot::new(0)), Rc::new(Slot::new(false)));
+    for nth in (0..).step_by(23) {
+        let (between, over) = (between.clone(), is_over.clone());
+        on_sim(nth, async move |sim, disk, exec| {
+            let mut shard = Shard::create(&disk, &exec).await;
+            for round in 0..4 {
+                shard.round(round).await;
+            }
+            sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
+            let (engine, ended) = (shard.engine.clone(), over.clone());
+            exec.spawn(async move {
+                run_jobs(&engine).await;
+                ended.set(true);
+            });
+            while !over.get() && !sim.is_crashed() {
+                yield_now().await;
+            }
+            let disk = Disk::Sim(sim.crash(nth, Crash::Random));
+            // Names of files are of the seed: those of seeds that are alike may be, too.
+            let again = open(&disk, &exec, 1 << 40).await;
+            check(&again, &shard.oracle, &format!("cut at operation {nth}")).await;
+            let size = again.table_size(TABLE).unwrap();
+            if over.get() {
+                assert!(size.runs == 1 && size.sstables > 10, "{size:?}");
+            }
+            between.set(between.get() + usize::from(size.runs > 1 && size.sstables > size.runs));
+            run_jobs(&again).await;
+            check(&again, &shard.oracle, &format!("cut at operation {nth}, and compacted")).await;
+        });
+        if is_over.get() {
+            break;
+        }
+    }
+    assert!(between.get() > 5, "{} cuts between two adoptions", between.get());
+}
+
+#[test]
+fn a_table_that_is_one_partition_is_merged_in_less_than_half_its_size_more() {
+    on_sim(1, async |sim, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        run_jobs(&shard.engine).await;
+        for round in 4..7 {
+            shard.round(round).await;
+        }
+        let dir = layout::table_dir(TABLE.0);
+        let on_disk = async || {
+            let files = disk.list(&dir).await.unwrap();
+            files.iter().filter_map(|file| Some(sim.bytes(&dir.join(&file.name))?.len())).sum()
+        };
+        let before: usize = on_disk().await;
+        let (engine, ended, mut most) = (shard.engine.clone(), Rc::new(Slot::new(false)), before);
+        let end = ended.clone();
+        exec.spawn(async move {
+            run_jobs(&engine).await;
+            end.set(true);
+        });
+        while !ended.get() {
+            most = most.max(on_disk().await);
+            yield_now().await;
+        }
+        check(&shard.engine, &shard.oracle, "compacted").await;
+        let stats = shard.engine.stats();
+        assert!(stats.compactions == 2 && stats.compaction_fragments > 20, "{stats:?}");
+        assert!(most < before * 3 / 2, "{before} bytes before, {most} meanwhile");
+    });
+}
