@@ -147,6 +147,13 @@ impl<P: Protocol> ManualNode<P> {
     }
 }
 
+/// Its tasks hold the shards, which hold the tasks.
+impl<P: Protocol> Drop for ManualNode<P> {
+    fn drop(&mut self) {
+        self.manual.tasks.clear();
+    }
+}
+
 /// Runs a future that waits for nothing but the simulated disk, which makes no one wait.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);

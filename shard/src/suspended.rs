@@ -130,6 +130,12 @@ impl<T> Suspended<T> {
         self.len() == 0
     }
 
+    /// Drops everything that is suspended.
+    pub(crate) fn clear(&self) {
+        let entries = self.entries.take();
+        drop(entries);
+    }
+
     fn poll(&self, key: usize, mut future: Kept<T>) -> Option<T> {
         let waker = self.waker(key);
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
