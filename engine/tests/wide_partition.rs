@@ -24,6 +24,8 @@ const KEY: &[u8] = b"wide";
 const ROWS: u32 = 400;
 const VALUE_BYTES: usize = 100;
 const FRAGMENT_BYTES_MIN: u64 = 2000;
+/// When everything is read and merged, in seconds: deletions are past their grace.
+const NOW_S: u32 = 1000;
 
 fn table() -> Table {
     TableBuilder::new("ks", "t", TABLE)
@@ -81,7 +83,7 @@ async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: b
         filters: Vec::new(),
         limits: Limits::none(1 << 20),
         resume: None,
-        now_s: 1,
+        now_s: NOW_S,
     };
     let mut seen = Seen::default();
     engine.read(&command, &mut seen, yield_now).await.unwrap();
@@ -169,6 +171,18 @@ impl Shard {
         }
         self.engine.flush_all(1, async || yield_now().await).await.unwrap();
     }
+
+    /// A deletion of rows in the middle, alone in its file: it is used up before the others.
+    async fn delete_middle(&mut self) {
+        let Slice { start, end } = slice(ROWS / 3, ROWS / 2);
+        self.oracle.retain(|at, _| *at < start || *at >= end);
+        self.write(|m, timestamp| {
+            let deletion = Deletion { timestamp, local_s: 100 };
+            m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
+        })
+        .await;
+        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+    }
 }
 
 fn put_row(out: &mut Vec<u8>, column: ColumnId, timestamp: i64, value: u8) {
@@ -198,9 +212,31 @@ async fn check(engine: &Engine, oracle: &Rows, when: &str) {
 }
 
 async fn run_jobs(engine: &Engine) {
-    while let Some(job) = engine.next_job(1) {
-        engine.run(job, 1, async || yield_now().await).await.unwrap();
+    while let Some(job) = engine.next_job(NOW_S) {
+        engine.run(job, NOW_S, async || yield_now().await).await.unwrap();
     }
+}
+
+/// Runs jobs until they are over or the power is cut at operation `nth`; the disk as it is found after that.
+async fn jobs_until(
+    sim: &SimDisk,
+    exec: &SimExec,
+    engine: &Rc<Engine>,
+    nth: u64,
+    over: &Rc<Slot<bool>>,
+) -> SimDisk {
+    sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
+    let (engine, ended) = (engine.clone(), over.clone());
+    exec.spawn(async move {
+        // All of the table, also what a strategy would leave for later.
+        let wish = engine.wish_whole(TABLE);
+        while !engine.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+        ended.set(true);
+    });
+    while !over.get() && !sim.is_crashed() {
+        yield_now().await;
+    }
+    sim.crash(nth, Crash::Random)
 }
 
 fn on_sim(seed: u64, main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) {
@@ -220,24 +256,20 @@ fn a_power_cut_inside_a_partition_leaves_each_row_in_one_place() {
             for round in 0..4 {
                 shard.round(round).await;
             }
-            sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
-            let (engine, ended) = (shard.engine.clone(), over.clone());
-            exec.spawn(async move {
-                run_jobs(&engine).await;
-                ended.set(true);
-            });
-            while !over.get() && !sim.is_crashed() {
-                yield_now().await;
-            }
-            let disk = Disk::Sim(sim.crash(nth, Crash::Random));
+            shard.delete_middle().await;
+            let sim = jobs_until(&sim, &exec, &shard.engine, nth, &over).await;
             // Names of files are of the seed: those of seeds that are alike may be, too.
-            let again = open(&disk, &exec, 1 << 40).await;
+            let again = open(&Disk::Sim(sim.clone()), &exec, 1 << 40).await;
             check(&again, &shard.oracle, &format!("cut at operation {nth}")).await;
             let size = again.table_size(TABLE).unwrap();
             if over.get() {
                 assert!(size.runs == 1 && size.sstables > 10, "{size:?}");
             }
             between.set(between.get() + usize::from(size.runs > 1 && size.sstables > size.runs));
+            // What was begun is begun again at the front, and cut off once more.
+            let sim = jobs_until(&sim, &exec, &again, nth % 151 * 2, &Rc::default()).await;
+            let again = open(&Disk::Sim(sim), &exec, 1 << 50).await;
+            check(&again, &shard.oracle, &format!("cut at operation {nth}, and once more")).await;
             run_jobs(&again).await;
             check(&again, &shard.oracle, &format!("cut at operation {nth}, and compacted")).await;
         });

@@ -338,7 +338,10 @@ fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
     let behind = TokenRange { first: Token(rest.token.0 + skipped), last: TokenRange::ALL.last };
     let mut cut = Cut::default();
     for view in inputs {
-        if view.overlap(&TokenRange::ALL).is_none_or(|all| !rest.is_behind(all.first)) {
+        // What an earlier merge has cut further on stays so: what it has purged would be there again.
+        let is_untouched =
+            |all: TokenRange| !rest.is_behind(all.first) || begins_behind(view, rest);
+        if view.overlap(&TokenRange::ALL).is_none_or(is_untouched) {
             cut.inputs.push(view.clone());
             continue;
         }
@@ -357,6 +360,12 @@ fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
         }
     }
     cut
+}
+
+/// Whether a view begins where the rest does, or further on in the partitions of its token.
+fn begins_behind(view: &View, rest: &Rest) -> bool {
+    let places = view.begin_at(rest.token).zip(rest.inside.as_ref());
+    places.is_some_and(|(own, rest)| own >= rest)
 }
 
 /// What comes out was in what went in, and before what is left.

@@ -158,7 +158,12 @@ impl Engine {
             error => error,
         };
         let quarantine = |holds: &dyn Fn(&View) -> bool| {
-            let is_new = |view: &&View| !table.is_in_quarantine(view.entry.id());
+            // The table may have been emptied while its files were merged.
+            let views = table.views();
+            let is_there = |id| views.iter().any(|view| view.entry.id() == id);
+            let is_new = |view: &&View| {
+                !table.is_in_quarantine(view.entry.id()) && is_there(view.entry.id())
+            };
             let found = inputs.iter().filter(|view| holds(view)).filter(is_new);
             let put = |view: &View| table.put_in_quarantine(view.entry.clone(), &error, now_s);
             let count = found.map(put).count();

@@ -5,9 +5,11 @@
 //!                                                     no: others may only begin beside something larger ─┘
 //! ```
 //!
-//! 1. While a wish waits, its table gets no other new merge: those that run end, and then it is its turn.
+//! 1. While a wish waits for merges of its table, the table gets no other new merge: those that run end, and then it is
+//!    its turn.
 //! 2. While a wish waits for a place among the running merges, another merge begins only if it is smaller than a part
 //!    ([`COMPACTION_SMALL_PART`]) of the largest that runs. So what runs becomes smaller and smaller, until nothing does.
+//!    That goes for merges of its own table, too: it may wait for long, and its files must not become too many.
 //! 3. Once the merge of all has begun the table is like any other: what is flushed meanwhile is merged.
 //!
 //! Not here: what is merged (`job.rs`).
@@ -97,11 +99,14 @@ impl Drop for WholeWish<'_> {
 impl Underway {
     /// Whether a compaction of so many bytes of this table, for which no operator asked, may begin now.
     pub(super) fn has_spare_place_for(&self, table: TableId, bytes: u64) -> bool {
-        let largest = self.largest_bytes();
-        let leaves_place = self.wishes.placeless.get() == 0
-            || largest.is_some_and(|largest| bytes < largest / COMPACTION_SMALL_PART);
-        let is_wished = self.wishes.tables.borrow().contains(&table);
-        !is_wished && leaves_place && self.has_place_for(bytes)
+        let leaves_place = match self.wishes.placeless.get() {
+            0 => !self.wishes.tables.borrow().contains(&table),
+            _ => {
+                let largest = self.largest_bytes();
+                largest.is_some_and(|largest| bytes < largest / COMPACTION_SMALL_PART)
+            }
+        };
+        leaves_place && self.has_place_for(bytes)
     }
 }
 
@@ -129,6 +134,7 @@ mod tests {
         assert!(underway.has_spare_place_for(other, 250));
         wish.wait_for_place();
         assert!(underway.has_spare_place_for(other, 249));
+        assert!(underway.has_spare_place_for(wished, 249), "its files do not pile up meanwhile");
         underway.begin(240);
         underway.end(1000);
         assert!(!underway.has_spare_place_for(other, 60), "not as large as what could chase it");

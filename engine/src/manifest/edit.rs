@@ -22,8 +22,9 @@ pub struct ViewId {
 }
 
 /// A place inside a partition of a view's first token. The view has nothing before it: no partition of that token with
-/// a smaller key, and of this one neither the head nor what lies below the position.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// a smaller key, and of this one neither the head nor what lies below the position. The later of two places is the
+/// larger.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ViewBegin {
     /// The serialised partition key.
     pub key: Box<[u8]>,
@@ -117,6 +118,12 @@ impl State {
         }
         if edit.add.iter().any(|v| self.views.contains_key(&v.id()) && !removes(&v.id())) {
             return Err("it adds what is there already");
+        }
+        let goes_back = |view: &ViewEntry| {
+            self.views.get(&view.id()).is_some_and(|before| before.begin > view.begin)
+        };
+        if edit.add.iter().any(goes_back) {
+            return Err("what was cut off a view comes back");
         }
         if edit.add.iter().any(|view| view.tokens.first.0 > view.tokens.last.0) {
             return Err("a view holds no token");

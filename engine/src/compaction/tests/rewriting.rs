@@ -598,3 +598,22 @@ fn a_partition_whose_tombstone_goes_is_not_cut() {
     on_sim(async |_, disk| cut(disk, 50, true).await);
     on_sim(async |_, disk| cut(disk, 0, false).await);
 }
+
+/// A range deletion that reaches over cuts still covers what older files hold behind each of them.
+#[test]
+fn a_range_deletion_goes_on_behind_a_cut() {
+    on_sim(async |_, disk| {
+        let deletion = Deletion { timestamp: 1000, local_s: 40 };
+        let rows = |at: i64| -> BTreeMap<u8, Vec<u8>> {
+            (1..250).map(|place| (place, live(at))).collect()
+        };
+        let mut new =
+            Part { rows: rows(2000), ranges: vec![(3, 240, deletion)], ..Part::default() };
+        new.rows.retain(|place, _| place % 2 == 0);
+        let old = Part { rows: rows(5), ..Part::default() };
+        let new = whole(&file(&disk, 1, &[(0, new)].into()).await.unwrap());
+        let old = whole(&file(&disk, 2, &[(0, old)].into()).await.unwrap());
+        let after = rewritten(&disk, &[new], &[old], &output(500, 0)).await;
+        assert!(after.len() > 5, "{} files", after.len());
+    });
+}
