@@ -165,6 +165,12 @@ fn file_of(error: &Error) -> Option<&str> {
     }
 }
 
+/// The sstable whose file has this path.
+fn sstable_of(path: &str) -> Option<Uuid> {
+    let name = path.rsplit('/').next()?.strip_suffix(".sst")?;
+    Uuid::parse_str(name).ok()
+}
+
 impl Table {
     /// Refuses a read that needs a file which could not be opened.
     pub(crate) fn refuse_damaged(&self, command: &ReadCommand) -> Result<()> {
@@ -190,14 +196,11 @@ impl Table {
     /// Notes the file that a read could not read, at this second.
     #[cold]
     pub(crate) fn note_unreadable(&self, error: &Error, now_s: u32) {
-        let Some(file) = file_of(error) else { return };
-        for view in self.views().iter() {
+        let Some(sstable) = file_of(error).and_then(sstable_of) else { return };
+        for view in self.views().iter().filter(|view| view.entry.sstable == sstable) {
             let (entry, kind) = (view.entry.clone(), DamageKind::Unreadable);
             let (since_s, error) = (Some(now_s), error.clone());
-            let view = DamagedView { entry, kind, error, since_s };
-            if view.path() == file {
-                self.damage.note(view);
-            }
+            self.damage.note(DamagedView { entry, kind, error, since_s });
         }
     }
 }
@@ -213,7 +216,7 @@ impl Engine {
     }
 
     /// Gives up what this shard has of a damaged file: its rows are gone for good, and the file with them unless other
-    /// shards have parts of it. How many views that were. `Invalid`: the file is not known to be damaged, or it is
+    /// shards have parts of it. How many views that were: none if the file is not known to be damaged. `Invalid`: it is
     /// being merged.
     pub async fn forget_file(&self, sstable: Uuid) -> Result<u64> {
         let _turn = self.turn.take().await;
@@ -222,6 +225,8 @@ impl Engine {
             .iter()
             .filter(|view| view.entry.sstable == sstable)
             .map(|view| view.entry.clone())
+            // A truncation may have removed it since it was noted.
+            .filter(|entry| self.manifest.state().views.contains_key(&entry.id()))
             .collect();
         let Some(first) = gone.first() else { return Ok(0) };
         let table = self.table(TableId(first.table))?;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use uuid::Uuid;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::sstable::SstableId;
 
@@ -24,9 +24,10 @@ impl FileNames {
     pub(crate) fn next(&self) -> SstableId {
         let number = self.count.get() + 1;
         self.count.set(number);
-        let mut bytes = *b"sstable 00000000";
-        bytes[8..].copy_from_slice(&number.to_le_bytes());
-        SstableId(Uuid::from_u128(xxh3_128_with_seed(&bytes, self.seed)))
+        let mut bytes = *b"sstable seed0000number00";
+        bytes[8..16].copy_from_slice(&self.seed.to_le_bytes());
+        bytes[16..].copy_from_slice(&number.to_le_bytes());
+        SstableId(Uuid::from_u128(xxh3_128(&bytes)))
     }
 }
 
@@ -36,10 +37,12 @@ mod tests {
 
     use super::*;
 
+    /// The seed of a short XXH3 is added to the bytes: the second name of seed 2 was the third of seed 3.
     #[test]
     fn names_of_two_seeds_never_meet() {
-        let names = [FileNames::new(1), FileNames::new(1 << 40)];
+        let seeds = (0..100).chain([1 << 40, u64::MAX]);
+        let names: Vec<FileNames> = seeds.map(FileNames::new).collect();
         let made = names.iter().flat_map(|names| (0..100).map(|_| names.next().0));
-        assert_eq!(made.collect::<BTreeSet<_>>().len(), 200);
+        assert_eq!(made.collect::<BTreeSet<_>>().len(), 10_200);
     }
 }

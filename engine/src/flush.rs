@@ -15,6 +15,7 @@
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
 //! 4. A table is flushed by one task at a time (`Table::flushing`).
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::row::{Purge, RowRef, compact};
@@ -112,11 +113,13 @@ impl Engine {
         if flushed.is_empty() {
             return Ok(());
         }
-        let is_flushed = |table: &Table| flushed.iter().any(|f| std::ptr::eq(f.table, table));
-        let position = self.flushed_with(|table| match is_flushed(table) {
-            true => table.since_after_flush(),
-            false => table.since(),
-        });
+        let members: BTreeSet<*const Table> =
+            flushed.iter().map(|flushed| std::ptr::from_ref(flushed.table)).collect();
+        let position =
+            self.flushed_with(|table| match members.contains(&std::ptr::from_ref(table)) {
+                true => table.since_after_flush(),
+                false => table.since(),
+            });
         let views = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
         let replayed_from = flushed.iter().map(|f| (f.definition.id.0, f.layer.until));
         let edit = Edit {

@@ -13,7 +13,7 @@ use model::TableId;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::{FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES};
+use crate::limits::{FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES, FLUSH_SMALL_VIEWS_MAX};
 use crate::table::Table;
 
 /// Something to be done.
@@ -81,6 +81,9 @@ impl Engine {
             Job::Flush(id) => self.flush_first(id, now_s, &pause).await,
             Job::Remove => {
                 self.free_memtables(&pause).await;
+                if !self.garbage.may_try(now_s) {
+                    return Ok(());
+                }
                 let result = match self.remove_garbage().await {
                     Ok(()) => self.free_log().await,
                     failed => failed,
@@ -161,11 +164,14 @@ impl Engine {
             let is_free = !table.flushing.get() && !table.layers().is_empty();
             is_free && is_small(table) && is_wanted(table)
         };
-        let tables = tables.iter().map(|(_, table)| table);
-        let mut group: Vec<Rc<Table>> = tables.filter(|table| fits(table)).cloned().collect();
-        group.sort_by_key(|table| table.since());
-        group.truncate(FLUSH_GROUP_TABLES_MAX);
-        group
+        let fitting = tables.iter().map(|(_, table)| table).filter(|table| fits(table));
+        let mut group: Vec<_> = fitting.map(|table| (table.since(), table)).collect();
+        if group.len() > FLUSH_GROUP_TABLES_MAX {
+            group.select_nth_unstable_by_key(FLUSH_GROUP_TABLES_MAX, |(since, _)| *since);
+            group.truncate(FLUSH_GROUP_TABLES_MAX);
+        }
+        group.sort_by_key(|(since, _)| *since);
+        group.into_iter().map(|(_, table)| table.clone()).collect()
     }
 
     /// Flushes tables, one flush of a table at a time.
@@ -228,7 +234,10 @@ impl Engine {
     }
 }
 
-/// Whether a table holds so little, and was flushed so well before, that others are flushed with it.
+/// Whether a table holds so little, and was flushed so well before, that others are flushed with it. The views of all
+/// of them are sorted in one step.
 fn is_small(table: &Table) -> bool {
-    table.memtable_bytes() < FLUSH_SMALL_BYTES && table.flush_backoff.failures() == 0
+    table.memtable_bytes() < FLUSH_SMALL_BYTES
+        && table.views().len() <= FLUSH_SMALL_VIEWS_MAX
+        && table.flush_backoff.failures() == 0
 }

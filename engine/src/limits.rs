@@ -69,6 +69,9 @@ pub const UNIFIED_BASE_BYTES: u64 = 4 << 20;
 /// A table whose memtables hold less than this is flushed with others of its kind, which share an edit of the manifest.
 pub const FLUSH_SMALL_BYTES: usize = 256 << 10;
 
+/// A table with more views is flushed alone.
+pub const FLUSH_SMALL_VIEWS_MAX: usize = 32;
+
 /// No more tables are flushed together.
 pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
 

@@ -14,6 +14,7 @@
 //! A measurement that fails, on a full disk for example, fails no start: then the limits are those of a device that was
 //! not measured, and the next start measures. Not here: who may issue next (`engine::io`).
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use engine::io::{Disk, File, InFlightLimits, IoClass, RelPath, Rng};
@@ -135,14 +136,14 @@ async fn measure_on(disk: &Disk, scratch: &File) -> Result<InFlightLimits> {
     let mut moved = Vec::new();
     for jobs in JOBS {
         disk.limit_in_flight(InFlightLimits { jobs, ahead: 1 });
-        moved.push(count(jobs, async |at| write(writes, at).await).await?);
+        moved.push(rate(jobs, Instant::now, async |at| write(writes, at).await).await?);
     }
     let jobs = JOBS[enough(&moved)];
     let reads = &scratch.of_class(IoClass::Ahead);
     moved.clear();
     for ahead in AHEAD {
         disk.limit_in_flight(InFlightLimits { jobs, ahead });
-        moved.push(count(ahead, async |at| read(reads, at).await).await?);
+        moved.push(rate(ahead, Instant::now, async |at| read(reads, at).await).await?);
     }
     Ok(InFlightLimits { jobs, ahead: AHEAD[enough(&moved)] })
 }
@@ -154,18 +155,24 @@ fn enough(moved: &[u64]) -> usize {
     moved.iter().position(is_enough).expect("the best is enough")
 }
 
-/// How many requests end within [`STEP`] if so many are made at a time.
-async fn count(at_a_time: usize, request: impl AsyncFn(u64) -> Result<()>) -> Result<u64> {
-    let (begun, next) = (Instant::now(), std::cell::Cell::new(0));
+/// How many requests end in a second if so many are made at a time: as many are begun as fit into [`STEP`], and all of
+/// them are waited for, since those in flight at its end would make a slow device look faster the more there are.
+async fn rate(
+    at_a_time: usize,
+    now: impl Fn() -> Instant,
+    request: impl AsyncFn(u64) -> Result<()>,
+) -> Result<u64> {
+    let (begun, next) = (now(), Cell::new(0));
     let request = &request;
     let one = async || {
-        while begun.elapsed() < STEP {
+        while now() - begun < STEP {
             request(next.replace(next.get() + 1)).await?;
         }
         Ok(())
     };
     let ended: Result<()> = join((0..at_a_time).map(|_| one())).await.into_iter().collect();
-    ended.map(|()| next.get())
+    let micros = u64::try_from((now() - begun).as_micros()).unwrap_or(u64::MAX).max(1);
+    ended.map(|()| next.get() * 1_000_000 / micros)
 }
 
 async fn write(scratch: &File, at: u64) -> Result<()> {
@@ -186,6 +193,7 @@ async fn read(scratch: &File, at: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use engine::io::{Crash, Faults, SimDisk, SimExec};
+    use futures_lite::future::{block_on, yield_now};
 
     use super::*;
 
@@ -195,6 +203,26 @@ mod tests {
         assert_eq!(enough(&[100, 190, 200]), 1);
         assert_eq!(enough(&[100, 100, 90]), 0);
         assert_eq!(enough(&[0, 0]), 0, "nothing ended in time");
+    }
+
+    /// A slow device seemed to be the faster the more requests were with it when the time was over.
+    #[test]
+    fn a_device_that_does_one_request_at_a_time_gets_one() {
+        for took in [Duration::from_micros(300), Duration::from_millis(8)] {
+            let (now, busy) = (Cell::new(Instant::now()), Cell::new(false));
+            let serial = async |_| {
+                while busy.replace(true) {
+                    yield_now().await;
+                }
+                yield_now().await;
+                now.set(now.get() + took);
+                busy.set(false);
+                Ok(())
+            };
+            let rates = AHEAD.map(|ahead| block_on(rate(ahead, || now.get(), serial)));
+            let rates = rates.map(|rate| rate.expect("nothing fails"));
+            assert_eq!(enough(&rates), 0, "{rates:?} of {took:?} each");
+        }
     }
 
     #[test]

@@ -143,18 +143,29 @@ impl<P: Protocol> Shard<P> {
         let mut all = Vec::new();
         for tag in snapshot::tags(disk).await? {
             let Ok(dir) = snapshot::snapshot_dir(&tag) else { continue };
-            if !snapshot::is_whole(disk, &dir).await? {
-                continue;
+            match self.list_snapshot(tag, &dir).await {
+                Ok(snapshot) => all.extend(snapshot),
+                // It is being removed.
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
             }
-            let manifest = read(disk, &dir).await?;
-            let mut tables = Vec::new();
-            for table in manifest.tables() {
-                let size = size_of(disk, &manifest, table.id).await?;
-                tables.push((table.keyspace.clone(), table.name.clone(), size));
-            }
-            all.push(Snapshot { tag, created_at: manifest.created_at.clone(), tables });
         }
         Ok(all)
+    }
+
+    /// The snapshot in this directory; `None` if it is not whole.
+    async fn list_snapshot(&self, tag: String, dir: &RelPath) -> Result<Option<Snapshot>> {
+        let disk = self.engine().disk();
+        if !snapshot::is_whole(disk, dir).await? {
+            return Ok(None);
+        }
+        let manifest = read(disk, dir).await?;
+        let mut tables = Vec::new();
+        for table in manifest.tables() {
+            let size = size_of(disk, &manifest, table.id).await?;
+            tables.push((table.keyspace.clone(), table.name.clone(), size));
+        }
+        Ok(Some(Snapshot { tag, created_at: manifest.created_at.clone(), tables }))
     }
 
     /// Removes the snapshot of a tag, or all; their tags.
