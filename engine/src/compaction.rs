@@ -19,6 +19,7 @@ mod incremental;
 mod job;
 mod leveled;
 mod merge_space;
+mod merges;
 mod piece;
 mod rewrite;
 mod size_tiered;
@@ -34,6 +35,8 @@ mod tests;
 
 pub(crate) use backlog::{Judged, Underway};
 pub(crate) use job::gc_before_s;
+pub(crate) use merges::Merges;
+pub use merges::{EndedMerge, MergeName, MergeStatus};
 pub use piece::{Candidate, CompactionContext};
 pub use strategy::{MergeTask, Strategy, Task, Why};
 pub use whole::WholeWish;

@@ -21,7 +21,7 @@ use crate::async_mutex::AsyncMutex;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log};
-use crate::compaction::Underway;
+use crate::compaction::{Merges, Underway};
 use crate::deferred_writes::DeferredWrites;
 use crate::error::{Error, Result};
 use crate::file_names::FileNames;
@@ -79,6 +79,7 @@ pub struct Engine {
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     pub(crate) row_limits: Cell<RowLimits>,
     pub(crate) underway: Underway,
+    pub(crate) merges: Merges,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
 }
@@ -128,6 +129,7 @@ impl Engine {
             scratch: RefCell::default(),
             row_limits: Cell::default(),
             underway: Underway::default(),
+            merges: Merges::default(),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
         }
     }

@@ -44,7 +44,7 @@ mod tables;
 mod write;
 mod write_queue;
 
-pub use compaction::WholeWish;
+pub use compaction::{EndedMerge, MergeName, MergeStatus, WholeWish};
 pub use damage::{DamageKind, DamagedView};
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};

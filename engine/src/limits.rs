@@ -192,6 +192,9 @@ pub const COMPACTIONS_MAX: usize = 2;
 /// One of at most this part of the bytes of the largest is small.
 pub const COMPACTION_SMALL_PART: u64 = 4;
 
+/// So many merges that have ended are remembered by a shard, in about 200 bytes each.
+pub const COMPACTION_HISTORY_MAX: usize = 256;
+
 /// From so many runs that wait to be merged in one table on, writers are slowed.
 pub const BACKLOG_RUNS_SLOW: usize = 32;
 

@@ -40,19 +40,24 @@ impl cql::bind::Ids for Ids {
         let now = self.now_us() * 10 + UUID_EPOCH_TICKS;
         let tick = now.max(self.last_tick.get() + 1);
         self.last_tick.set(tick);
-        let time = (tick as u64).to_be_bytes();
-        let mut uuid = [0; 16];
-        uuid[..4].copy_from_slice(&time[4..]);
-        uuid[4..6].copy_from_slice(&time[2..4]);
-        uuid[6..8].copy_from_slice(&time[..2]);
-        uuid[6] = uuid[6] & 0x0F | 0x10;
-        uuid[8..].copy_from_slice(&self.tail);
-        uuid
+        timeuuid_at(tick, self.tail).into_bytes()
     }
 
     fn uuid(&self) -> [u8; 16] {
         Uuid::new_v4().into_bytes()
     }
+}
+
+/// The version 1 uuid of a tick of 100 ns since 1582, with this clock sequence and node number.
+pub(crate) fn timeuuid_at(tick: i64, tail: [u8; 8]) -> Uuid {
+    let time = (tick as u64).to_be_bytes();
+    let mut uuid = [0; 16];
+    uuid[..4].copy_from_slice(&time[4..]);
+    uuid[4..6].copy_from_slice(&time[2..4]);
+    uuid[6..8].copy_from_slice(&time[..2]);
+    uuid[6] = uuid[6] & 0x0F | 0x10;
+    uuid[8..].copy_from_slice(&tail);
+    Uuid::from_bytes(uuid)
 }
 
 #[cfg(test)]

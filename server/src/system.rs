@@ -10,6 +10,7 @@
 //! comes from all cores (clients, sizes) is gathered before, so computing never waits.
 
 mod base;
+mod merges;
 mod node;
 mod schema_rows;
 mod tables;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 pub(crate) use base::base_schema;
 use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
+pub(crate) use merges::CoreMerges;
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
@@ -93,6 +95,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) stalls: Vec<(i32, Vec<Stall>)>,
     /// Damaged files, each with the number of the core that knows of it.
     pub(crate) damaged: Vec<(i32, DamagedView)>,
+    /// The merges of each core.
+    pub(crate) merges: Vec<CoreMerges>,
     /// The snapshots that are on disk, and when each was taken, in milliseconds since 1970.
     pub(crate) snapshots: Vec<(Snapshot, Option<i64>)>,
 }

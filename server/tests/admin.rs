@@ -44,8 +44,15 @@ fn an_operator_flushes_compacts_and_asks() {
         assert_eq!(ask_admin(dir.path(), b"flush k t\n"), "ok\n");
         assert_eq!(line("k.t")[1..4], [0, 0, round], "nothing in memory, one sstable more");
     }
+    let history = "SELECT id, bytes_in, bytes_out FROM system.compaction_history WHERE keyspace_name = 'k' \
+                   AND columnfamily_name = 't' AND bytes_in > 0 AND bytes_out > 0 \
+                   AND compacted_at > '2020-01-01' ALLOW FILTERING";
+    assert_eq!(client.query(history), "0 rows");
     assert_eq!(ask_admin(dir.path(), b"compact k\n"), "ok\n");
     assert_eq!(line("k.t")[3], 1, "one sstable");
+    assert_eq!(client.query(history), "1 rows");
+    let tasks = "SELECT progress, total FROM system_views.sstable_tasks WHERE keyspace_name = 'k'";
+    assert_eq!(client.query(tasks), "0 rows", "nothing is merged any more");
     assert!(line("0")[0] >= 3, "writes of the shard");
     assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
     assert_eq!(ask_admin(dir.path(), b"flush\n"), "ok\n");

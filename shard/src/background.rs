@@ -179,6 +179,7 @@ impl Background {
             let yielder = self.yielder(group);
             let large_rows = self.engine.stats().large_rows;
             let result = self.engine.run(job.clone(), self.now_s(), || yielder.turn()).await;
+            self.engine.date_merges(self.now_s());
             if let (Job::Flush(table), n @ 1..) =
                 (&job, self.engine.stats().large_rows - large_rows)
             {
@@ -241,6 +242,7 @@ impl Background {
             let wish = self.engine.wish_whole(*table);
             let compact = async || {
                 let done = self.engine.compact_all(&wish, self.now_s(), || yielder.turn()).await;
+                self.engine.date_merges(self.now_s());
                 self.trusted(done)
             };
             while !compact().await? {

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use model::{Token, TokenRange, schema};
 use uuid::Uuid;
 
+use super::merges::Progress;
 use super::rewrite::{Caller, Input, Rest};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -65,6 +66,8 @@ pub(super) struct RunningMerge<'m, P> {
     newest: i64,
     /// Files outside the merge that certainly do not hold a token: their filters were asked.
     denied: RefCell<(Token, Vec<Uuid>)>,
+    /// How far it is, for who asks.
+    progress: Rc<Progress>,
     pause: &'m P,
 }
 
@@ -80,12 +83,12 @@ struct Cut {
 }
 
 impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
-    /// A merge of these views of the table, into level `level`.
+    /// A merge of these views of the table, into level `level`, which begins at second `now_s`.
     pub(super) fn new(
         engine: &'m Engine,
         table: &'m Table,
         (inputs, level): (Vec<View>, u8),
-        gc_before_s: u32,
+        (gc_before_s, now_s): (u32, u32),
         pause: &'m P,
     ) -> Self {
         // A file has several views in a shard if the owners of its tokens were others before.
@@ -97,6 +100,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         let newest = purged.max().unwrap_or(i64::MIN);
         let definition = table.definition();
         assert!(inputs.iter().all(|view| view.entry.table == definition.id.0), "of one table");
+        let progress = engine.merges.begin(&definition, &inputs, now_s);
         RunningMerge {
             engine,
             table,
@@ -110,6 +114,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             held_bytes: Cell::new(0),
             newest,
             denied: RefCell::new((TokenRange::ALL.first, Vec::new())),
+            progress,
             pause,
         }
     }
@@ -212,6 +217,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             s.compactions += u64::from(rest.is_none());
         });
         *self.inputs.borrow_mut() = cut.inputs;
+        self.progress.adopted(output.map_or(0, |output| output.entry.file_bytes));
         if self.table.epoch() == self.epoch {
             self.table.replace_views(&remove, come);
         } else {
@@ -220,7 +226,9 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         }
         Ok(Some(used_up))
     }
+}
 
+impl<P> RunningMerge<'_, P> {
     /// Whether the table is another than the one that the merge was begun for.
     fn is_over(&self) -> bool {
         let options = &self.table.definition().options;
@@ -260,13 +268,15 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
         (self.pause)().await;
     }
 
-    async fn stepped(&self, _merged_bytes: usize, fragment_bytes: u64) {
+    async fn stepped(&self, merged_bytes: usize, fragment_bytes: u64) {
+        self.progress.step(merged_bytes);
         // What is in the writer's buffer is not on the disk yet.
         self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
         (self.pause)().await;
     }
 
     async fn look_elsewhere(&self, token: Token) {
+        self.progress.reach(token);
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
             let (views, files) = (self.table.views(), self.files.borrow());
@@ -328,6 +338,9 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
 impl<P> Drop for RunningMerge<'_, P> {
     fn drop(&mut self) {
         self.table.end_merging(&self.files.borrow());
+        let left = self.inputs.borrow();
+        let is_done = left.is_empty() || self.is_over();
+        self.engine.merges.end(&self.progress, is_done.then_some(&**left));
     }
 }
 

@@ -44,6 +44,8 @@ struct Plan {
     views: Rc<[View]>,
     task: Task,
     gc_before_s: u32,
+    /// When it was made, in seconds since 1970.
+    now_s: u32,
     /// Bytes of what is merged.
     bytes: u64,
     asked: Asked,
@@ -194,7 +196,8 @@ impl Engine {
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
-        let gone: Vec<ViewEntry> = plan.inputs().iter().map(|view| view.entry.clone()).collect();
+        let dead = plan.inputs();
+        let gone: Vec<ViewEntry> = dead.iter().map(|view| view.entry.clone()).collect();
         let remove: Vec<ViewId> = gone.iter().map(ViewEntry::id).collect();
         let epoch = table.epoch();
         // No merge takes them meanwhile.
@@ -205,6 +208,7 @@ impl Engine {
         table.end_merging(&files.into_iter().collect::<Vec<_>>());
         committed?;
         self.counters.count(|s| s.compactions += 1);
+        self.merges.removed(&table.definition(), &dead, now_s);
         if table.epoch() == epoch {
             table.replace_views(&remove, []);
         }
@@ -257,7 +261,8 @@ impl Engine {
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
         let space_bytes = space_for(&inputs, fragment_bytes);
-        let running = RunningMerge::new(self, table, (inputs, task.level), plan.gc_before_s, pause);
+        let times_s = (plan.gc_before_s, plan.now_s);
+        let running = RunningMerge::new(self, table, (inputs, task.level), times_s, pause);
         BegunMerge { table, running, fragment_bytes, space_bytes, gc_before_s: plan.gc_before_s }
     }
 
@@ -311,7 +316,7 @@ fn plan_of(
         Task::Merge(task) => task.pieces.iter().map(|&index| pieces[index].bytes).sum(),
     };
     let (gc_before_s, asked) = (context.gc_before_s, Asked::ByStrategy);
-    Some(Plan { views, task, gc_before_s, bytes, asked })
+    Some(Plan { views, task, gc_before_s, now_s, bytes, asked })
 }
 
 /// The views of a table as a strategy sees them, in the same order, and behind them those that could not be opened.

@@ -84,7 +84,8 @@ impl Candidate {
     }
 }
 
-fn width(range: &TokenRange) -> u128 {
+/// How many tokens there are in a range.
+pub(super) fn width(range: &TokenRange) -> u128 {
     assert!(!range.is_empty(), "a part holds a token");
     u128::from(range.last.biased().abs_diff(range.first.biased())) + 1
 }

@@ -53,6 +53,7 @@ impl Executor {
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
             Needs::DamagedFiles => self.ask_all(|| Ask::DamagedFiles).await,
+            Needs::Merges => self.ask_all(|| Ask::Merges).await,
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
         let yielder = self.shard.runtime().yielder(Group::Background);
@@ -87,6 +88,7 @@ impl Executor {
             disk_requests: Vec::new(),
             stalls: Vec::new(),
             damaged: Vec::new(),
+            merges: Vec::new(),
             snapshots: snapshots.into_iter().map(with_time).collect(),
         };
         for answer in answers {
@@ -98,6 +100,7 @@ impl Executor {
                 Answer::DamagedFiles(shard, views) => {
                     facts.damaged.extend(views.into_iter().map(|view| (shard, view)));
                 }
+                Answer::Merges(of_core) => facts.merges.push(*of_core),
                 Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
                     unreachable!("only facts are asked for")
                 }

@@ -14,7 +14,7 @@ use shard::{Asker, Protocol};
 use super::Executor;
 use super::parts::{PartAnswer, PartAsk};
 use crate::prepared::StatementId;
-use crate::system::{self, Client, TableSize};
+use crate::system::{self, Client, CoreMerges, TableSize};
 
 /// A question of one core to another.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(crate) enum Ask {
     Stalls,
     /// Which files are damaged?
     DamagedFiles,
+    /// What is merged, and what was?
+    Merges,
     /// Compile and keep this statement.
     Prepare {
         /// The keyspace of unqualified names.
@@ -72,6 +74,8 @@ pub(crate) enum Answer {
     Stalls(i32, Vec<Stall>),
     /// The number of this core, and the damaged files that it knows of.
     DamagedFiles(i32, Vec<DamagedView>),
+    /// The merges of this core.
+    Merges(Box<CoreMerges>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
     /// To `Select`: the frame that answers the client. To `Part`: the client's error.
@@ -131,6 +135,14 @@ impl Executor {
             Ask::DamagedFiles => {
                 let damaged = self.shard.engine().damaged_files();
                 Answer::DamagedFiles(self.shard.me().index() as i32, damaged)
+            }
+            Ask::Merges => {
+                let engine = self.shard.engine();
+                Answer::Merges(Box::new(CoreMerges {
+                    shard: self.shard.me().index() as u16,
+                    running: engine.running_merges(),
+                    ended: engine.ended_merges(),
+                }))
             }
             Ask::Stalls => {
                 let stalls = self.shard.runtime().stalls().all();

@@ -22,6 +22,8 @@ pub(crate) enum Needs {
     Stalls,
     /// The damaged files that every core knows of.
     DamagedFiles,
+    /// The merges of every core.
+    Merges,
     /// The snapshots, which are on disk.
     Snapshots,
 }
@@ -46,8 +48,9 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 21] = [
+const TABLES: [VirtualTable; 23] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
+    table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
     table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
     table("system", "size_estimates", Needs::Sizes, |f| f.size_estimates()),
@@ -64,6 +67,7 @@ const TABLES: [VirtualTable; 21] = [
     table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
     table("system_views", "settings", Needs::Nothing, |f| f.settings()),
     table("system_views", "snapshots", Needs::Snapshots, |f| f.snapshots()),
+    table("system_views", "sstable_tasks", Needs::Merges, |f| f.sstable_tasks()),
     table("system_views", "stalls", Needs::Stalls, |f| f.stalls()),
     table("system_virtual_schema", "columns", Needs::Nothing, |f| schema_rows::virtual_columns(f.schema)),
     table("system_virtual_schema", "keyspaces", Needs::Nothing, |f| schema_rows::virtual_keyspaces(f.schema)),
