@@ -29,6 +29,9 @@ pub(crate) fn run(config: &mut Config, warnings: &mut Vec<String>) -> Result<(),
     check_io_uring()?;
     check_memlock(config.shards)?;
     check_open_files(config, warnings)?;
+    if let Err(error) = os::disable_huge_pages() {
+        warnings.push(format!("huge pages stay enabled, and some writes wait for them: {error}"));
+    }
     check_ports(config)
 }
 
