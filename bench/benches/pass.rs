@@ -229,6 +229,7 @@ fn main() {
             ..engine::commitlog::Config::new(0)
         },
         reserve_bytes: 0,
+        compaction_throughput_bytes: 0,
         idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
         base: Arc::new(Schema::empty()),
         wall_us: 0,

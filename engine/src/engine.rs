@@ -11,7 +11,7 @@
 //! 2. It never spawns: its owner runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use model::token::TokenRange;
@@ -30,6 +30,7 @@ use crate::io::{Disk, RelPath};
 use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
 use crate::manifest::Manifest;
+use crate::pace::Pace;
 use crate::read::Scratch;
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -71,6 +72,8 @@ pub struct Engine {
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
+    /// How fast merges may go, if there is a limit.
+    pub(crate) pace: OnceCell<Rc<dyn Pace>>,
     pub(crate) garbage: Garbage,
     pub(crate) names: FileNames,
     pub(crate) budget: Budget,
@@ -122,6 +125,7 @@ impl Engine {
             deferred,
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
+            pace: OnceCell::new(),
             garbage,
             names,
             budget,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine};
+use engine::{Config, Engine, Pace, Wait};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -311,5 +311,82 @@ fn a_table_that_is_one_partition_is_merged_in_less_than_half_its_size_more() {
         let stats = shard.engine.stats();
         assert!(stats.compactions == 2 && stats.compaction_fragments > 20, "{stats:?}");
         assert!(most < before * 3 / 2, "{before} bytes before, {most} meanwhile");
+    });
+}
+
+/// Counts what it is charged, and keeps merges waiting while it is shut.
+#[derive(Debug, Default)]
+struct Gate {
+    charged_bytes: Slot<u64>,
+    waits: Slot<u64>,
+    is_shut: Slot<bool>,
+}
+
+impl Pace for Gate {
+    fn charge<'p>(&'p self, bytes: u64, is_needless: &'p dyn Fn() -> bool) -> Option<Wait<'p>> {
+        self.charged_bytes.set(self.charged_bytes.get() + bytes);
+        if !self.is_shut.get() {
+            return None;
+        }
+        self.waits.set(self.waits.get() + 1);
+        Some(Box::pin(async move {
+            while self.is_shut.get() && !is_needless() {
+                yield_now().await;
+            }
+        }))
+    }
+}
+
+/// A merge that waits keeps no flush, no write and no emptying of its table waiting.
+#[test]
+fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
+    on_sim(3, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        let gate = Rc::new(Gate::default());
+        shard.engine.pace_merges(gate.clone());
+        shard.round(0).await;
+        shard.round(1).await;
+        assert_eq!(gate.charged_bytes.get(), 0, "flushes are not charged");
+        gate.is_shut.set(true);
+        let (engine, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+        let (merging, ended) = (engine.clone(), over.clone());
+        let merge = async move {
+            let wish = merging.wish_whole(TABLE);
+            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            ended.set(true);
+        };
+        exec.spawn(merge);
+        while gate.waits.get() == 0 {
+            yield_now().await;
+        }
+        shard.round(2).await;
+        check(&engine, &shard.oracle, "while the merge waits").await;
+        assert_eq!((gate.waits.get(), over.get()), (1, false), "it still waits");
+        gate.is_shut.set(false);
+        while !over.get() {
+            yield_now().await;
+        }
+        // Each row of the two files, once: values and what a row costs besides.
+        let rows = u64::from(ROWS) * 2 / 3;
+        let charged = gate.charged_bytes.get() / (rows * VALUE_BYTES as u64);
+        assert!((1..=2).contains(&charged), "{} bytes", gate.charged_bytes.get());
+        check(&engine, &shard.oracle, "merged").await;
+
+        gate.is_shut.set(true);
+        over.set(false);
+        let (merging, ended, waited) = (engine.clone(), over.clone(), gate.waits.get());
+        exec.spawn(async move {
+            let wish = merging.wish_whole(TABLE);
+            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            ended.set(true);
+        });
+        while gate.waits.get() == waited {
+            yield_now().await;
+        }
+        engine.truncate(TABLE).await.unwrap();
+        while !over.get() {
+            yield_now().await;
+        }
+        check(&engine, &Rows::new(), "emptied while the merge waited").await;
     });
 }

@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) cluster_name: String,
     pub(crate) data_center: String,
     pub(crate) rack: String,
+    /// What compactions may go through in a second, all shards together; 0 for no limit.
+    pub(crate) compaction_throughput_bytes: u64,
     /// Over all shards.
     pub(crate) connections_max: usize,
     /// From when on batches are warned of and refused.
@@ -73,6 +75,7 @@ struct Choices {
     cluster_name: Option<String>,
     data_center: Option<String>,
     rack: Option<String>,
+    compaction_throughput_bytes: Option<u64>,
     connections_max: Option<usize>,
     batch_warn_bytes: Option<u64>,
     batch_fail_bytes: Option<u64>,
@@ -173,6 +176,7 @@ fn with_defaults(
         cluster_name: choices.cluster_name.unwrap_or_else(|| "Test Cluster".to_owned()),
         data_center: choices.data_center.unwrap_or_else(|| "datacenter1".to_owned()),
         rack: choices.rack.unwrap_or_else(|| "rack1".to_owned()),
+        compaction_throughput_bytes: choices.compaction_throughput_bytes.unwrap_or(0),
         connections_max: choices.connections_max.unwrap_or(CONNECTIONS_MAX),
         batch,
         timeouts,
@@ -284,6 +288,7 @@ impl Display for Config {
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
         let sync = if self.commitlog_sync == SyncMode::Batch { "batch" } else { "periodic" };
         writeln!(f, "commitlog_sync: {sync}")?;
+        writeln!(f, "compaction_throughput: {}B/s", self.compaction_throughput_bytes)?;
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
         writeln!(f, "memory: {}B", self.memory_bytes)?;

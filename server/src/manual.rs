@@ -98,6 +98,7 @@ impl ManualServer {
                 shard_memory_bytes: config.shard_memory_bytes,
                 log,
                 reserve_bytes: 0,
+                compaction_throughput_bytes: 0,
                 idle_spin: Duration::ZERO,
                 base: Arc::new(system::base_schema()),
                 wall_us: Clock::new().wall_us(),

@@ -88,6 +88,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
                 as usize,
             log: log_config(config),
             reserve_bytes: engine::limits::RESERVE_BYTES,
+            compaction_throughput_bytes: config.compaction_throughput_bytes,
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),
             wall_us: Clock::new().wall_us(),

@@ -64,6 +64,37 @@ fn an_operator_flushes_compacts_and_asks() {
 }
 
 #[test]
+fn the_throughput_of_compactions_is_shown_and_changed() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    let throughput = |mib| format!("Current compaction throughput: {mib} MiB/s\nok\n");
+    assert_eq!(ask("getcompactionthroughput\n"), throughput("0"));
+    assert_eq!(ask("setcompactionthroughput 64\n"), "ok\n");
+    assert_eq!(ask("getcompactionthroughput\n"), throughput("64"));
+    for bad in ["setcompactionthroughput\n", "setcompactionthroughput 1.5\n"] {
+        assert!(ask(bad).starts_with("error: a whole number of MiB/s"), "{bad:?}");
+    }
+    assert_eq!(ask("setcompactionthroughput 1\n"), "ok\n");
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v text)");
+    let text = "x".repeat(30_000);
+    for round in 0..2 {
+        (0..20).for_each(|p| {
+            client.query(&format!("INSERT INTO k.t (p, v) VALUES ({}, '{text}')", 20 * round + p));
+        });
+        assert_eq!(ask("flush k t\n"), "ok\n");
+    }
+    // More than may be gone through at once: it waits, and comes to its end.
+    assert_eq!(ask("compact k t\n"), "ok\n");
+    assert_eq!(client.query("SELECT p FROM k.t"), "40 rows");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn a_snapshot_is_taken_shown_restored_and_removed() {
     let dir = data_dir();
     let server = Server::start(dir.path());

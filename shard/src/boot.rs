@@ -25,6 +25,7 @@ use crate::limits::TIMESTAMP_SLACK_US;
 use crate::node::NodeConfig;
 use crate::owner::{ShardId, Sharder};
 use crate::schema_changes::SchemaChanges;
+use crate::throughput::CompactionThroughput;
 
 /// What every core is told about the data directory.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Booted {
     pub device: InFlightLimits,
     /// What the shards are going to write into the data directory.
     pub space: SpaceLedger,
+    /// How fast their compactions may go.
+    pub throughput: CompactionThroughput,
 }
 
 /// The data directory as the first core keeps it.
@@ -125,7 +128,8 @@ pub async fn boot(
     };
     let device = InFlightLimits::default();
     let space = SpaceLedger::default();
-    Ok((Booted { layout, schema, noted_us, device, space }, home, schema_log))
+    let throughput = CompactionThroughput::new(config.compaction_throughput_bytes);
+    Ok((Booted { layout, schema, noted_us, device, space, throughput }, home, schema_log))
 }
 
 /// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].

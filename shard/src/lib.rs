@@ -57,6 +57,7 @@ pub mod snapshots;
 pub mod stalls;
 pub mod suspended;
 pub mod term;
+pub mod throughput;
 pub mod ticket;
 mod timestamps;
 pub mod upkeep;

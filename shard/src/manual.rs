@@ -40,7 +40,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    fn new() -> Rc<Manual> {
+    pub(crate) fn new() -> Rc<Manual> {
         let tasks = Suspended::new(Arc::new(Notify::new()));
         Rc::new(Manual { tasks, now: Cell::default(), timers: RefCell::default() })
     }
@@ -61,6 +61,11 @@ impl Manual {
             Poll::Pending
         })
         .await;
+    }
+
+    /// How far the time was moved.
+    pub(crate) fn now(&self) -> Duration {
+        self.now.get()
     }
 
     /// Polls the tasks that were woken. Whether there were any.
@@ -108,6 +113,7 @@ impl<P: Protocol> ManualNode<P> {
                 port,
                 mail_slots: ring_slots(config.shards),
                 reserve_bytes: config.reserve_bytes,
+                throughput: booted.throughput.clone(),
                 wake: Arc::new(Notify::new()),
             }));
         }

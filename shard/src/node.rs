@@ -56,6 +56,8 @@ pub struct NodeConfig {
     pub log: engine::commitlog::Config,
     /// Bytes of the disk kept aside for when it is full; 0 for none.
     pub reserve_bytes: u64,
+    /// What compactions may go through in a second, all shards together, in bytes; 0 for no limit.
+    pub compaction_throughput_bytes: u64,
     /// How long a core looks for work before it sleeps.
     pub idle_spin: Duration,
     /// The tables that are built in.
@@ -250,6 +252,7 @@ impl<P: Protocol> Core<P> {
             port,
             mail_slots: ring_slots(config.shards),
             reserve_bytes: config.reserve_bytes,
+            throughput: booted.throughput.clone(),
             wake: Arc::new(Notify::new()),
         });
         if let Some(home) = &home {

@@ -157,6 +157,14 @@ impl Runtime {
         }
     }
 
+    /// The time that has passed since `start`; for a runtime that is driven by hand, since it was made.
+    pub(crate) fn since(&self, start: Instant) -> Duration {
+        match &self.kind {
+            Kind::Core(_) => start.elapsed(),
+            Kind::Manual(manual) => manual.now(),
+        }
+    }
+
     /// Does what [`reap`] does, for this runtime.
     pub(crate) async fn reap(&self) {
         // By hand the disk is served whenever its owner drives it.

@@ -41,6 +41,7 @@ use crate::schema::CurrentSchema;
 use crate::schema_changes::SchemaChanges;
 use crate::stalls::Work;
 use crate::term::Term;
+use crate::throughput::{CompactionThroughput, Paced};
 use crate::ticket::Ticket;
 
 /// One core's shard. `Rc`: it never leaves its thread.
@@ -50,6 +51,7 @@ pub struct Shard<P: Protocol> {
     pub(crate) sharder: Sharder,
     pub(crate) peers: Peers<P>,
     pub(crate) background: Rc<Background>,
+    throughput: CompactionThroughput,
     pub(crate) schema: CurrentSchema,
     completions: Completions,
     wake: Arc<Notify>,
@@ -70,6 +72,7 @@ pub(crate) struct Parts<P: Protocol> {
     pub(crate) port: Port<Mail<P>>,
     pub(crate) mail_slots: usize,
     pub(crate) reserve_bytes: u64,
+    pub(crate) throughput: CompactionThroughput,
     pub(crate) wake: Arc<Notify>,
 }
 
@@ -77,6 +80,7 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn new(parts: Parts<P>) -> Rc<Shard<P>> {
         let peers = Peers::new(parts.port, parts.sharder.shards(), parts.mail_slots);
         let (runtime, engine) = (parts.runtime, Rc::new(parts.engine));
+        engine.pace_merges(Rc::new(Paced::new(parts.throughput.clone(), runtime.clone())));
         let background =
             Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);
         background.start(parts.wake.clone());
@@ -86,6 +90,7 @@ impl<P: Protocol> Shard<P> {
             sharder: parts.sharder,
             peers,
             background,
+            throughput: parts.throughput,
             schema: CurrentSchema::new(parts.schema, parts.schema_log),
             completions: Completions::default(),
             wake: parts.wake,
@@ -98,6 +103,11 @@ impl<P: Protocol> Shard<P> {
     /// The storage of this shard.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// How fast the compactions of the node may go.
+    pub fn compaction_throughput(&self) -> &CompactionThroughput {
+        &self.throughput
     }
 
     /// The division of tokens among the shards.

@@ -122,6 +122,7 @@ fn config(data_dir: PathBuf, shards: usize) -> NodeConfig {
         shard_memory_bytes: 32 << 20,
         log,
         reserve_bytes: 1 << 20,
+        compaction_throughput_bytes: 0,
         idle_spin: Duration::from_micros(20),
         base: Arc::new(Schema::empty()),
         wall_us: 1_700_000_000_000_000,

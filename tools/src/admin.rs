@@ -6,6 +6,8 @@
 //! messina-admin --data-dir DIR status
 //! messina-admin --data-dir DIR snapshot [-t TAG] [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR listsnapshots
+//! messina-admin --data-dir DIR getcompactionthroughput
+//! messina-admin --data-dir DIR setcompactionthroughput MIB
 //! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
 //! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR forget FILE
@@ -87,6 +89,16 @@ pub enum Command {
         /// The file, as system_views.damaged_files names it
         file: String,
     },
+    /// Show how many MiB compactions may go through in a second
+    #[command(name = "getcompactionthroughput")]
+    GetCompactionThroughput,
+    /// Let compactions go through so many MiB a second, all shards together, until the server ends; 0 for no limit
+    #[command(name = "setcompactionthroughput")]
+    SetCompactionThroughput {
+        /// Mebibytes a second
+        #[arg(value_name = "MIB")]
+        mib: u32,
+    },
 }
 
 /// Which tables: all, those of a keyspace, or one.
@@ -119,6 +131,10 @@ impl Command {
                 ("snapshot", Some(tag), of_both(of))
             }
             Command::ListSnapshots => ("listsnapshots", None, Vec::new()),
+            Command::GetCompactionThroughput => ("getcompactionthroughput", None, Vec::new()),
+            Command::SetCompactionThroughput { mib } => {
+                ("setcompactionthroughput", None, vec![mib.to_string()])
+            }
             Command::ClearSnapshot { tag, .. } => {
                 let tag = tag.clone().unwrap_or_else(|| "*".to_owned());
                 ("clearsnapshot", Some(tag), Vec::new())

@@ -273,6 +273,12 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
         // What is in the writer's buffer is not on the disk yet.
         self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
         (self.pause)().await;
+        let Some(pace) = self.engine.pace.get() else { return };
+        // What is merged of a table that was emptied meanwhile is thrown away: the sooner the better.
+        let is_needless = || self.table.epoch() != self.epoch;
+        if let Some(wait) = pace.charge(merged_bytes as u64, &is_needless) {
+            wait.await;
+        }
     }
 
     async fn look_elsewhere(&self, token: Token) {

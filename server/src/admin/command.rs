@@ -9,6 +9,8 @@
 //! clearsnapshot TAG|*           remove one snapshot, or all
 //! restore TAG [KEYSPACE [TABLE]]    give tables back what a snapshot has of them
 //! forget FILE                   give up what a damaged file holds
+//! getcompactionthroughput       what compactions may go through in a second
+//! setcompactionthroughput MIB   another limit from now on; 0 for none
 //! ```
 //!
 //! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
@@ -26,6 +28,8 @@ use uuid::Uuid;
 
 use crate::execute::{Peering, snapshots};
 use crate::system;
+
+const MIB: u64 = 1 << 20;
 
 /// One request of `messina-admin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +50,10 @@ pub(super) enum Command {
     Restore(String, Scope),
     /// Give up what a damaged file holds.
     Forget(Uuid),
+    /// Show what compactions may go through in a second.
+    GetThroughput,
+    /// Let compactions go through so many mebibytes a second; 0 for no limit.
+    SetThroughput(u32),
 }
 
 /// Which tables: those of all keyspaces, of one, or one table.
@@ -67,6 +75,13 @@ impl Command {
                 Some(_) => Err("one file at a time".to_owned()),
             };
         }
+        if name == "setcompactionthroughput" {
+            let number = words.next().and_then(|mib| mib.parse().ok());
+            return match (number, words.next()) {
+                (Some(mib), None) => Ok(Command::SetThroughput(mib)),
+                _ => Err("a whole number of MiB/s is wanted; 0 for no limit".to_owned()),
+            };
+        }
         let mut word = || words.next().map(str::to_owned);
         let tag = match name {
             "snapshot" | "clearsnapshot" | "restore" => Some(word().ok_or("a tag is wanted")?),
@@ -78,12 +93,15 @@ impl Command {
             "compact" => Command::Compact(scope),
             "snapshot" => Command::Snapshot(tag.expect("it was asked for"), scope),
             "restore" => Command::Restore(tag.expect("it was asked for"), scope),
-            "status" | "listsnapshots" | "clearsnapshot" if scope != Scope::default() => {
+            "status" | "listsnapshots" | "clearsnapshot" | "getcompactionthroughput"
+                if scope != Scope::default() =>
+            {
                 return Err(format!("{name} takes no keyspace"));
             }
             "clearsnapshot" => Command::ClearSnapshot(tag.expect("it was asked for")),
             "listsnapshots" => Command::ListSnapshots,
             "status" => Command::Status,
+            "getcompactionthroughput" => Command::GetThroughput,
             _ => return Err(format!("{name:?} is not a command: see messina-admin --help")),
         };
         match words.next() {
@@ -100,6 +118,14 @@ impl Command {
             Command::Compact(scope) => scope.tables(&schema).map(|t| Upkeep::Compact(t.into())),
             Command::Status => Ok(Upkeep::Status),
             Command::Forget(file) => Ok(Upkeep::ForgetFile(*file)),
+            Command::GetThroughput => {
+                let mib = shard.compaction_throughput().limit_bytes() as f64 / MIB as f64;
+                return format!("Current compaction throughput: {mib} MiB/s\nok\n");
+            }
+            Command::SetThroughput(mib) => {
+                shard.compaction_throughput().set_limit_bytes(u64::from(*mib) * MIB);
+                return "ok\n".to_owned();
+            }
             _ => {
                 let done = self.run_on_snapshots(shard, now_us).await;
                 return done.map_or_else(|why| refusal(&why), |lines| lines + "ok\n");
@@ -149,9 +175,12 @@ impl Command {
                 let restored = shard.restore_snapshot(tag, |table| scope.means(table)).await;
                 Ok(format!("files given back: {}\n", restored.map_err(said)?))
             }
-            Command::Flush(_) | Command::Compact(_) | Command::Status | Command::Forget(_) => {
-                unreachable!("these are no commands of snapshots")
-            }
+            Command::Flush(_)
+            | Command::Compact(_)
+            | Command::Status
+            | Command::Forget(_)
+            | Command::GetThroughput
+            | Command::SetThroughput(_) => unreachable!("these are no commands of snapshots"),
         }
     }
 }
@@ -290,6 +319,10 @@ mod tests {
             "clearsnapshot",
             "clearsnapshot a b",
             "listsnapshots a",
+            "getcompactionthroughput a",
+            "setcompactionthroughput",
+            "setcompactionthroughput -1",
+            "setcompactionthroughput 1 2",
             "",
             "  ",
             "FLUSH",

@@ -48,6 +48,10 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
     ("commitlog_sync", |v, c| put(&mut c.commitlog_sync, sync(v))),
+    ("compaction_throughput", |v, c| put(&mut c.compaction_throughput_bytes, rate(v))),
+    ("compaction_throughput_mb_per_sec", |v, c| {
+        put(&mut c.compaction_throughput_bytes, size(v, MIB))
+    }),
     ("data_center", |v, c| put(&mut c.data_center, text(v))),
     ("data_file_directories", |v, c| put(&mut c.data_dir, directory(v))),
     ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
@@ -131,6 +135,16 @@ fn line_of(text: &str, name: &str) -> usize {
 fn put<T>(choice: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
     *choice = Some(value?);
     Ok(())
+}
+
+/// Bytes a second: a size and `/s`; 0 alone is no limit.
+fn rate(value: &Yaml) -> Result<u64, String> {
+    let text = text(value)?;
+    match text.strip_suffix("/s") {
+        _ if text == "0" => Ok(0),
+        Some(size) if size.ends_with(|c: char| c.is_alphabetic()) => quantity::size(size, 1),
+        _ => Err(format!("`{text}` is no size each second: write for example 64MiB/s")),
+    }
 }
 
 pub(super) fn text(value: &Yaml) -> Result<String, String> {

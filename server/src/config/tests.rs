@@ -53,6 +53,22 @@ fn batches_are_measured_by_the_settings_of_cassandra() {
 }
 
 #[test]
+fn compactions_are_limited_by_either_setting_of_cassandra() {
+    let limit = |file: &str| from(&[], file).map(|(c, told)| (c.compaction_throughput_bytes, told));
+    let of = |bytes| Ok((bytes, Vec::new()));
+    assert_eq!(limit(""), of(0), "no limit");
+    assert_eq!(limit("compaction_throughput: 64MiB/s\n"), of(64 << 20));
+    assert_eq!(limit("compaction_throughput: 512 KiB/s\n"), of(512 << 10));
+    assert_eq!(limit("compaction_throughput: 0MiB/s\n"), of(0));
+    assert_eq!(limit("compaction_throughput: 0\n"), of(0));
+    assert_eq!(limit("compaction_throughput_mb_per_sec: 16\n"), of(16 << 20));
+    for bad in ["64", "64MiB", "64/s", "MiB/s", "64MiB/h", "-1MiB/s"] {
+        let refused = limit(&format!("compaction_throughput: {bad}\n")).unwrap_err();
+        assert!(refused.contains("compaction_throughput"), "{bad}: {refused}");
+    }
+}
+
+#[test]
 fn requests_have_the_time_outs_of_cassandra() {
     let (config, warnings) = from(&[], "").unwrap();
     let timeouts = |config: &Config| {

@@ -42,6 +42,7 @@ fn config(shards: usize, sync: SyncMode) -> NodeConfig {
             ..commitlog::Config::new(0)
         },
         reserve_bytes: RESERVE_BYTES,
+        compaction_throughput_bytes: 0,
         idle_spin: Duration::ZERO,
         base: Arc::new(Schema::empty()),
         wall_us: 1,
