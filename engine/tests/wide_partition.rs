@@ -157,7 +157,9 @@ impl Shard {
         let Slice { start, end } = slice(first, first + ROWS / 4);
         self.oracle.retain(|at, _| *at < start || *at >= end);
         self.write(|m, timestamp| {
-            let deletion = Deletion { timestamp, local_s: 100 };
+            // Those of every second round stay.
+            let local_s = if round.is_multiple_of(2) { 100 } else { NOW_S };
+            let deletion = Deletion { timestamp, local_s };
             m.static_row(|out| put_row(out, stat, timestamp, round));
             m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
         })
@@ -388,5 +390,30 @@ fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
             yield_now().await;
         }
         check(&engine, &Rows::new(), "emptied while the merge waited").await;
+    });
+}
+
+/// What a newer range deletion covers is sought over, over older deletions that stay and from fragment to fragment.
+#[test]
+fn a_newer_range_deletion_hides_the_rows_of_all_fragments() {
+    on_sim(3, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        run_jobs(&shard.engine).await;
+        assert!(shard.engine.table_size(TABLE).unwrap().sstables > 10);
+        shard.delete_middle().await;
+        check(&shard.engine, &shard.oracle, "deleted in the middle").await;
+        for first in [0, 5, 90, 300] {
+            let Slice { start, end } = slice(first, first + 77);
+            shard.oracle.retain(|at, _| *at < start || *at >= end);
+            let deleted = |m: &mut MutationBuilder<'_>, timestamp| {
+                let deletion = Deletion { timestamp, local_s: 100 };
+                m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
+            };
+            shard.write(deleted).await;
+            check(&shard.engine, &shard.oracle, &format!("deleted from {first}")).await;
+        }
     });
 }

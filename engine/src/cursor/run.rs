@@ -192,12 +192,15 @@ impl<'c> RunCursor<'c> {
     fn leave(&mut self) {
         if self.open.is_some() || self.head.is_some() {
             let head = self.head();
-            let next = self.parts.first();
-            let may_go_on =
-                self.ahead.is_some() || next.is_some_and(|part| part.goes_on_at(head.token));
-            self.left = may_go_on.then(|| Box::new((head.token, head.key.into())));
+            self.left = self.may_go_on().then(|| Box::new((head.token, head.key.into())));
             self.head = None;
         }
+    }
+
+    /// Whether the next part may go on with the partition in hand.
+    fn may_go_on(&self) -> bool {
+        let goes_on = |part: &FilePart| part.goes_on_at(self.head().token);
+        self.ahead.is_some() || self.parts.first().is_some_and(goes_on)
     }
 
     /// Whether what is open stands in the partition that was left.
@@ -336,6 +339,10 @@ impl Lane for RunCursor<'_> {
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<bool> {
+        // What a part says is in force at the place is not so where the next part goes on before it.
+        if self.may_go_on() {
+            return self.next().await;
+        }
         let Some(open) = self.open.as_mut() else { return Ok(false) };
         if open.seek(place).await? { Ok(true) } else { self.go_on().await }
     }
