@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. Bytes are paid in the order in which they were charged, whichever shard did: none overtakes another for ever.
-//! 2. A merge looks again after [`LOOK`] at the latest, so another limit holds for what waits, too, and what need not
+//! 2. A merge looks again after 100 ms at the latest, so another limit holds for what waits, too, and what need not
 //!    wait any more does not.
 //! 3. Time in which nothing is charged is lost: what was not gone through cannot be gone through later.
 //!
