@@ -46,6 +46,7 @@ pub mod owner;
 pub mod page;
 mod peers;
 pub mod protocol;
+mod range_read;
 mod read_pauses;
 mod router;
 pub mod runtime;

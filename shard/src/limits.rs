@@ -93,6 +93,14 @@ pub const PIECE_BYTES: u64 = 1 << 20;
 pub const PIECE_ROWS: u64 = 2000;
 /// The least that each of many owners is asked for.
 pub const PIECE_BYTES_MIN: u64 = 64 << 10;
+/// Owners that a read of a range asks at most before their turn comes: with the one whose turn it is, they hold no
+/// more than one piece.
+pub const OWNERS_AHEAD_MAX: usize = 15;
+/// A read of a range that has conditions and has waited so long for a piece asks the other owners, too: their rows are
+/// rare as well.
+pub const RANGE_PATIENCE_FILTERED: Duration = Duration::from_millis(5);
+/// The same without conditions: what takes so long are deleted rows, or a disk that is late.
+pub const RANGE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -134,6 +142,7 @@ pub const POLL_EVENTS_MAX: usize = 1024;
 const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as u64 / 2);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
+const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! write   one owner: engine or mailbox        several: one part each, the last answer completes it
-//! read    one owner: engine or mailbox        several: split (`scatter.rs`)
+//! read    one owner: engine or mailbox        several: split (`scatter.rs`, `range_read.rs`)
 //! ask     the layer above on other cores      truncate, upkeep: every shard, wait for all
 //! ```
 //!
@@ -11,13 +11,11 @@
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed.
 
-use std::pin::pin;
 use std::rc::Rc;
 
 use engine::{Error, Result};
-use futures_lite::future::poll_once;
 use model::bytes::Cursor;
-use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
+use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::{MutationRef, TableId};
 
 use crate::message::{Reply, Request};
@@ -26,7 +24,7 @@ use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
-use crate::scatter::{KeysWalk, Owners, RangeWalk, owners, split_range};
+use crate::scatter::{KeysWalk, Owners, owners};
 use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
 
@@ -147,7 +145,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// One piece of a read, from the shard that owns it. If this is dropped, the owner ends the read.
-    async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
+    pub(crate) async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
         if owner == self.me() {
             return self.read_here(&command).await;
         }
@@ -168,34 +166,6 @@ impl<P: Protocol> Shard<P> {
             if let Some(end) = walk.take(pages?) {
                 return Ok(end);
             }
-        }
-    }
-
-    /// Reads a range of several owners, in pieces and in token order. While a piece is given to the sink, its owner
-    /// reads the next one.
-    async fn read_range(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let Partitions::Range(range) = command.partitions else {
-            unreachable!("a range crosses a border");
-        };
-        let parts = split_range(range, command.resume.as_ref(), self.sharder);
-        let mut walk = RangeWalk::new(command.clone(), parts, sink);
-        let Some((owner, piece)) = walk.next_piece() else { return Ok(walk.end()) };
-        let mut page = self.page_of(owner, piece).await?;
-        loop {
-            walk.arrived(&page);
-            let Some((owner, piece)) = walk.next_piece() else {
-                walk.give(&page);
-                return Ok(walk.end());
-            };
-            let mut next = pin!(self.page_of(owner, piece));
-            let early = poll_once(next.as_mut()).await;
-            if walk.give(&page) == Flow::Enough {
-                return Ok(walk.end());
-            }
-            page = match early {
-                Some(next) => next?,
-                None => next.await?,
-            };
         }
     }
 

@@ -1,7 +1,8 @@
 //! Pages gathered from many shards are the pages one shard would have given.
 
+use futures_lite::future::{block_on, yield_now};
 use model::cell::Life;
-use model::read::{Limits, Slice};
+use model::read::{Limits, ReadEnd, Slice};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{Table as Definition, TableBuilder};
 use model::{ColumnId, CqlType, MutationBuilder, TableId, Token};
@@ -9,6 +10,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::page::Page;
+use crate::range_read::walk_range;
 
 /// A table of the tests: partitions in token order, each with its static value and so many rows.
 type Table = Vec<(Token, Box<[u8]>, Option<u8>, u8)>;
@@ -69,7 +72,7 @@ fn ask(table: &Table, sharder: Sharder, shard: ShardId, command: &ReadCommand) -
 }
 
 /// The same over shards, by what is tested.
-fn gather(table: &Table, command: &ReadCommand, sharder: Sharder) -> Page {
+fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -> Page {
     let ask = |shard, command: &ReadCommand| ask(table, sharder, shard, command);
     match (owners(command, sharder), &command.partitions) {
         (Owners::One(shard), _) => ask(shard, command),
@@ -89,28 +92,39 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder) -> Page {
         (Owners::Range, Partitions::Range(range)) => {
             let mut page = Page::new();
             let parts = split_range(*range, command.resume.as_ref(), sharder);
-            let end = walk(RangeWalk::new(command.clone(), parts, &mut page), ask);
+            let end = walk(RangeWalk::new(command.clone(), parts, &mut page), delays, ask);
             page.end(end)
         }
         (Owners::Range, _) => unreachable!("a range is over a range"),
     }
 }
 
-/// Walks a range to its end, or until its sink has enough.
+/// Reads a range as a core does: owners answer late and in any order, and patience ends at any time.
 fn walk<S: RowSink>(
-    mut walk: RangeWalk<'_, S>,
+    walk: RangeWalk<'_, S>,
+    delays: u64,
     ask: impl Fn(ShardId, &ReadCommand) -> Page,
 ) -> ReadEnd {
-    let mut next = walk.next_piece();
-    while let Some((shard, piece)) = next {
-        let piece = ask(shard, &cut(&piece));
-        walk.arrived(&piece);
-        next = walk.next_piece();
-        if walk.give(&piece) == Flow::Enough {
-            break;
+    let delays = std::cell::Cell::new(delays);
+    let delay = || {
+        delays.set(delays.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1));
+        delays.get() >> 61
+    };
+    let wait = |turns: u64| async move {
+        for _ in 0..turns {
+            yield_now().await;
         }
-    }
-    walk.end()
+    };
+    let asked = |shard, piece: ReadCommand| {
+        let turns = delay();
+        let ask = &ask;
+        async move {
+            wait(turns).await;
+            Ok(ask(shard, &cut(&piece)))
+        }
+    };
+    let patience = wait(delay() * 2);
+    block_on(walk_range(walk, asked, patience)).expect("the owners answer")
 }
 
 /// Has enough after so many rows.
@@ -209,15 +223,15 @@ proptest! {
     #[test]
     fn ranges_read_as_one(
         table in table(), limits in limits(), flags: Flags, shards in 1usize..9, a: i64, b: i64,
-        all: bool,
+        all: bool, delays: u64,
     ) {
         let range = TokenRange { first: Token(a.min(b)), last: Token(a.max(b)) };
         let range = if all { TokenRange::ALL } else { range };
         let command = command(Partitions::Range(range), limits, flags);
-        let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
-        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1)));
+        let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1), 0));
+        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1), 0));
         prop_assert_eq!(&one, &whole);
-        let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards)));
+        let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards), delays));
         prop_assert_eq!(&many, &whole);
     }
 
@@ -225,10 +239,11 @@ proptest! {
     #[test]
     fn a_sink_that_has_enough_ends_the_page_where_it_says(
         table in table(), flags: Flags, shards in 2usize..9, enough in 1u64..9,
+        delays: u64,
     ) {
         let limits = Limits::none(u64::MAX);
         let command = command(Partitions::Range(TokenRange::ALL), limits, flags);
-        let whole = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
+        let whole = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1), 0));
         let sharder = Sharder::new(shards);
         let (mut rows, mut resume) = (Vec::new(), None);
         loop {
@@ -236,7 +251,7 @@ proptest! {
             let command = ReadCommand { resume: resume.clone(), ..command.clone() };
             let parts = split_range(TokenRange::ALL, resume.as_ref(), sharder);
             let range = RangeWalk::new(command, parts, &mut sink);
-            let end = walk(range, |shard, piece| ask(&table, sharder, shard, piece));
+            let end = walk(range, delays, |shard, piece| ask(&table, sharder, shard, piece));
             let page = sink.1.end(ReadEnd { more: None, ..end.clone() });
             rows.extend(page.entries().map(|entry| {
                 (entry.partition.key.to_vec(), entry.clustering.map(<[u8]>::to_vec))
@@ -283,10 +298,96 @@ proptest! {
         keys.push((Token::of_key(&absent), absent));
         keys.sort_by_key(|(token, _)| token.0.wrapping_mul(order as i64 | 1));
         let command = command(Partitions::Keys(keys), limits, flags);
-        let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1)));
-        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1)));
+        let one = all_pages(command.clone(), |c| gather(&table, c, Sharder::new(1), 0));
+        let whole = all_pages(unpaged(&command), |c| gather(&table, c, Sharder::new(1), 0));
         prop_assert_eq!(&one, &whole);
-        let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards)));
+        let many = all_pages(command, |c| gather(&table, c, Sharder::new(shards), 0));
         prop_assert_eq!(&many, &whole);
     }
+}
+
+/// The owners in the order in which they are asked, of a table where each of eight has so many rows.
+fn asked(rows_of_owner: u8, limits: Limits) -> Vec<usize> {
+    let sharder = Sharder::new(8);
+    let table: Table = sharder
+        .all()
+        .map(|owner| {
+            (
+                sharder.range_of(owner).first,
+                Box::from([0, owner.index() as u8]),
+                None,
+                rows_of_owner,
+            )
+        })
+        .collect();
+    let command = command(Partitions::Range(TokenRange::ALL), limits, (false, false, false));
+    let parts = split_range(TokenRange::ALL, None, sharder);
+    let (asked, mut page) = (std::cell::RefCell::new(Vec::new()), Page::new());
+    let ask = |owner: ShardId, piece: ReadCommand| {
+        asked.borrow_mut().push(owner.index());
+        let table = &table;
+        async move { Ok(ask(table, sharder, owner, &piece)) }
+    };
+    let patience = std::future::pending();
+    block_on(walk_range(RangeWalk::new(command, parts, &mut page), ask, patience))
+        .expect("it reads");
+    asked.into_inner()
+}
+
+/// Each owner was asked when the one before had ended, however few rows they had.
+#[test]
+fn as_many_owners_are_asked_ahead_as_the_page_will_need() {
+    let page = |page_rows| Limits { page_rows, ..Limits::none(u64::MAX) };
+    assert_eq!(asked(0, page(100)), [0, 1, 2, 3, 4, 5, 6, 7], "none has rows");
+    assert_eq!(asked(4, page(4)), [0], "the first fills the page");
+    assert_eq!(asked(4, page(8)), [0, 1], "two do");
+    let limit = Limits { rows: 9, ..Limits::none(u64::MAX) };
+    // The third was asked for five rows beside the second, and again for the one that was left.
+    assert_eq!(asked(4, limit), [0, 1, 2, 2]);
+}
+
+/// Where a condition keeps no row, each owner looks through all it has: they do it side by side.
+#[test]
+fn a_read_that_takes_long_asks_the_other_owners() {
+    let limits = Limits { page_rows: 100, ..Limits::none(u64::MAX) };
+    let command = command(Partitions::Range(TokenRange::ALL), limits, (false, false, false));
+    let sharder = Sharder::new(4);
+    let parts = split_range(TokenRange::ALL, None, sharder);
+    let (under_way, most) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    let ask = |_, _| async {
+        under_way.set(under_way.get() + 1);
+        most.set(most.get().max(under_way.get()));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        under_way.set(under_way.get() - 1);
+        Ok(Page::new())
+    };
+    let mut page = Page::new();
+    let walk = RangeWalk::new(command, parts, &mut page);
+    let end = block_on(walk_range(walk, ask, std::future::ready(()))).expect("it reads");
+    assert_eq!((end, most.get()), (ReadEnd::default(), 4));
+}
+
+/// An owner that fails ahead of its turn fails nothing that ends before it.
+#[test]
+fn a_failure_ahead_counts_when_its_turn_comes() {
+    let failed = || engine::Error::TooManyTombstones { passed: 5 };
+    let read = |page_rows: u64| {
+        let limits = Limits { page_rows, ..Limits::none(u64::MAX) };
+        let command = command(Partitions::Range(TokenRange::ALL), limits, (false, false, false));
+        let sharder = Sharder::new(3);
+        let table: Table =
+            vec![(sharder.range_of(ShardId::new(1)).first, Box::from([0, 1]), None, 4)];
+        let parts = split_range(TokenRange::ALL, None, sharder);
+        let mut page = Page::new();
+        let ask = |owner: ShardId, piece: ReadCommand| {
+            let page = (owner.index() < 2).then(|| ask(&table, sharder, owner, &piece));
+            async move { page.ok_or_else(failed) }
+        };
+        let walk = RangeWalk::new(command, parts, &mut page);
+        block_on(walk_range(walk, ask, std::future::pending()))
+    };
+    assert_eq!(read(4).expect("the page is full before").rows, 4);
+    assert!(matches!(read(5), Err(engine::Error::TooManyTombstones { passed: 5 })));
 }

@@ -1,0 +1,179 @@
+//! A read of a range that several shards own: in token order, each owner piece after piece, with the first pieces of
+//! later owners when one alone will not fill the page.
+//!
+//! ```text
+//! owner 0  piece │ piece │ end    its rows fill the page: no other owner is asked
+//! owner 1                piece │ ..    they do not: asked beside the next, as many owners as the page will need
+//! owner 2                piece │ ..
+//! ```
+//!
+//! Invariant: what was asked for early is used only if it [fits](RangeWalk::fits) what is left of the limits when its
+//! turn comes; so the rows, the pages and the limits are those of one piece after the other.
+//!
+//! Pure: nothing here sends or waits (`range_read.rs` does).
+
+use std::collections::VecDeque;
+
+use model::TokenRange;
+use model::read::{Flow, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
+
+use super::Watched;
+use crate::limits::{OWNERS_AHEAD_MAX, PIECE_BYTES, PIECE_BYTES_MIN, PIECE_ROWS};
+use crate::owner::ShardId;
+use crate::page::Page;
+
+/// Walks a range over its owners, piece after piece.
+///
+/// The next piece is known once a page has [arrived](Self::arrived), before its rows are [given](Self::give): its owner
+/// can read it meanwhile.
+pub struct RangeWalk<'s, S> {
+    /// With what is left of the limits, and where the next piece begins.
+    left: ReadCommand,
+    /// The owners that are not read to their end.
+    parts: VecDeque<(ShardId, TokenRange)>,
+    sink: Watched<'s, S>,
+    /// Where the page began that arrived last.
+    before: Option<Resume>,
+    rows: u64,
+    tombstones: u64,
+    /// Where the next page of the whole read begins, if it ends here.
+    more: Option<Resume>,
+    density: Density,
+}
+
+/// How many rows the owners have, as far as what has come tells.
+#[derive(Clone, Copy, Default)]
+struct Density {
+    /// Rows that have come.
+    rows: u64,
+    /// Bytes of pages that have come.
+    bytes: u64,
+    /// Owners that were read to their end.
+    owners: u64,
+    /// Whether the owner that is asked takes long to find any.
+    is_rare: bool,
+}
+
+impl Density {
+    /// How many owners are needed for what is left of a page.
+    fn owners_for(&self, rows_left: u64, bytes_left: u64) -> u64 {
+        if self.is_rare {
+            return u64::MAX;
+        }
+        let needed = |left: u64, come: u64| left.saturating_mul(self.owners).div_ceil(come.max(1));
+        needed(rows_left, self.rows).min(needed(bytes_left, self.bytes))
+    }
+}
+
+impl<'s, S: RowSink> RangeWalk<'s, S> {
+    /// Before the first piece, with the parts of [`split_range`](super::split_range).
+    pub fn new(
+        command: ReadCommand,
+        parts: Vec<(ShardId, TokenRange)>,
+        sink: &'s mut S,
+    ) -> RangeWalk<'s, S> {
+        let (before, rows, tombstones, more, density) = Default::default();
+        RangeWalk {
+            left: command,
+            parts: parts.into(),
+            sink: Watched::new(sink),
+            before,
+            rows,
+            tombstones,
+            more,
+            density,
+        }
+    }
+
+    /// The next piece and its owner; `None` if nothing more is wanted.
+    pub fn next_piece(&self) -> Option<(ShardId, ReadCommand)> {
+        let part = self.parts.front().filter(|_| self.rows_left().min(self.bytes_left()) > 0)?;
+        let piece =
+            ReadCommand { resume: self.left.resume.clone(), ..self.piece(part, PIECE_BYTES) };
+        Some((part.0, piece))
+    }
+
+    /// The first pieces of the owners that will be wanted after the one that is asked, but for those that were
+    /// `asked` already.
+    pub fn pieces_ahead(&self, asked: usize) -> Vec<(ShardId, ReadCommand)> {
+        let others = self.parts.len().saturating_sub(1).min(OWNERS_AHEAD_MAX);
+        let owners = self.density.owners_for(self.rows_left(), self.bytes_left());
+        let wanted = usize::try_from(owners.saturating_sub(1)).unwrap_or(others).min(others);
+        let bytes = (PIECE_BYTES / (wanted + 1) as u64).max(PIECE_BYTES_MIN);
+        let parts = self.parts.iter().skip(1).take(wanted).skip(asked);
+        parts.map(|part| (part.0, self.piece(part, bytes))).collect()
+    }
+
+    /// A piece from the beginning of a part.
+    fn piece(&self, (_, part): &(ShardId, TokenRange), bytes: u64) -> ReadCommand {
+        let (partitions, resume) = (Partitions::Range(*part), None);
+        let mut piece = ReadCommand { partitions, resume, ..self.left.clone() };
+        piece.limits.page_bytes = piece.limits.page_bytes.min(bytes);
+        piece.limits.page_rows = piece.limits.page_rows.min(PIECE_ROWS);
+        piece
+    }
+
+    fn rows_left(&self) -> u64 {
+        self.left.limits.rows.min(self.left.limits.page_rows)
+    }
+
+    fn bytes_left(&self) -> u64 {
+        self.left.limits.page_bytes
+    }
+
+    /// Notes that the owner that is asked takes long: its rows are rare, and so may be those of the others.
+    pub fn takes_long(&mut self) {
+        self.density.is_rare = true;
+    }
+
+    /// Whether the page of a piece that was asked for early is within what is left of the limits by now.
+    pub fn fits(&self, page: &Page) -> bool {
+        page.rows <= self.rows_left()
+            && page.bytes() <= self.bytes_left()
+            && page.tombstones <= self.left.limits.tombstones
+    }
+
+    /// Notes how far the page of the last piece has come.
+    pub fn arrived(&mut self, page: &Page) {
+        let limits = &mut self.left.limits;
+        assert!(
+            page.rows <= limits.rows.min(limits.page_rows),
+            "a shard gives what it was asked for"
+        );
+        limits.rows = limits.rows.saturating_sub(page.rows);
+        limits.page_rows = limits.page_rows.saturating_sub(page.rows);
+        limits.page_bytes = limits.page_bytes.saturating_sub(page.bytes());
+        limits.tombstones = limits.tombstones.saturating_sub(page.tombstones);
+        self.tombstones += page.tombstones;
+        self.density.rows += page.rows;
+        self.density.bytes += page.bytes();
+        self.density.owners += u64::from(page.more.is_none());
+        if page.rows > 0 {
+            self.more = page.after_last_partition();
+        }
+        if page.more.is_some() {
+            self.more = page.more.clone();
+        } else {
+            self.parts.pop_front();
+        }
+        if self.parts.is_empty() || limits.rows == 0 {
+            self.more = None;
+        }
+        self.before = std::mem::replace(&mut self.left.resume, page.more.clone());
+    }
+
+    /// Gives the rows of the page that arrived last to the sink, which may have enough before their end.
+    pub fn give(&mut self, page: &Page) -> Flow {
+        let end = page.replay(self.before.as_ref(), &mut self.sink);
+        self.rows += end.rows;
+        if end.rows < page.rows {
+            self.more = end.more;
+        }
+        self.sink.flow
+    }
+
+    /// How the whole read ended.
+    pub fn end(self) -> ReadEnd {
+        ReadEnd { rows: self.rows, tombstones: self.tombstones, more: self.more }
+    }
+}
