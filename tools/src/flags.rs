@@ -198,6 +198,9 @@ pub struct RunFlags {
     /// scan, modify; of series: append, latest, window.
     #[arg(long)]
     pub mix: Option<String>,
+    /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
+    #[arg(long)]
+    pub write_all_fields: bool,
     /// Another popularity of keys.
     #[arg(long, value_enum)]
     pub popularity: Option<PopularityName>,

@@ -27,13 +27,13 @@ use crate::wire::{Binder, Rows};
 pub enum Verb {
     /// Reads all fields of one record.
     Read,
-    /// Writes the field `detail`.
+    /// Writes the field `detail`, or all fields if it is their number.
     Update,
     /// Writes all fields.
     Insert,
     /// Reads `detail` records in token order.
     Scan,
-    /// The first half of a read-modify-write: a read, which the write of field `detail` follows.
+    /// The first half of a read-modify-write: a read, which a write as of `Update` follows.
     ReadToModify,
     /// The second half.
     WriteBack,

@@ -104,6 +104,32 @@ fn a_torn_row_is_caught() {
     assert_eq!(violations(&RunReport::read(&json).unwrap()), ["torn row"]);
 }
 
+/// With --write-all-fields an update is one write of ten fields: reads and the journal know each of them.
+#[test]
+fn an_update_of_all_fields_is_judged_whole() {
+    let updates = ["--mix", "update=50,read=40,modify=10", "--write-all-fields"];
+    let (code, report) = run(Fault::None, "a", &updates);
+    assert_eq!((code, report.operations, report.is_clean()), (Some(0), 5000, true));
+    assert!(report.workload.contains("of all fields"), "{}", report.workload);
+    for (fault, expected) in [(Fault::None, Some(0)), (Fault::Tears, Some(1))] {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = dir.path().join("acks");
+        let journal = journal.to_str().unwrap();
+        let (_, address) = FaultyServer::start(fault, 1);
+        let write = ["run", "--records", RECORDS, "--operations", "5000", "--journal", journal];
+        let written =
+            messina_load(address, &[&write[..], &["--mix", "update=1", updates[2]]].concat());
+        assert!(written.status.success(), "{written:?}");
+        let proved = messina_load(address, &["verify", "--journal", journal]);
+        let text = String::from_utf8(proved.stdout).unwrap();
+        assert_eq!(proved.status.code(), expected, "{fault:?}: {text}");
+        assert_eq!(text.contains("lost write"), fault == Fault::Tears, "{text}");
+    }
+    let (_, address) = FaultyServer::start(Fault::None, 1);
+    let refused = messina_load(address, &["run", "--workload", "timeseries", updates[2]]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
 #[test]
 fn overload_is_waited_out() {
     let (code, report) = run(Fault::Overloads, "a", &[]);

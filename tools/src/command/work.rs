@@ -31,6 +31,9 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
     if !(1..=SCAN_ROWS_MAX).contains(&flags.scan_rows) {
         return Err(Error::Invalid(format!("--scan-rows must be between 1 and {SCAN_ROWS_MAX}")));
     }
+    if flags.write_all_fields && name == DataName::Timeseries {
+        return Err(Error::Invalid("--write-all-fields: a point of a series has one field".into()));
+    }
     let server = Server::find(&flags.client)?;
     let warmup_s = flags.warmup.as_secs();
     let job = Job {
@@ -80,6 +83,7 @@ fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
             shape: shape.clone(),
             mix: mix.clone(),
             popularity: popularity.clone(),
+            writes_all_fields: flags.write_all_fields,
             scan_rows_max: flags.scan_rows,
             frontier: frontier.clone(),
             ledger: ledger.clone(),
@@ -186,7 +190,8 @@ fn words(flags: &RunFlags, mix: &Mix) -> String {
             format!("{mix} on {} series of {}-byte points", grouped(data.series), data.field_bytes)
         }
         _ => format!(
-            "{mix} on {} records of {} × {} bytes",
+            "{mix}{} on {} records of {} × {} bytes",
+            if flags.write_all_fields { " of all fields" } else { "" },
             grouped(data.records),
             data.fields,
             data.field_bytes

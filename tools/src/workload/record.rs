@@ -6,7 +6,7 @@ use super::{Findings, Op, Sent, Verb};
 use crate::error::{Error, Result};
 use crate::limits::{FIELDS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::popularity::KeyName;
-use crate::proof::{Floor, RowProof, Violation};
+use crate::proof::{Floor, RowProof, Violation, bits};
 use crate::value::Origin;
 use crate::wire::{Binder, Rows};
 
@@ -24,7 +24,7 @@ pub struct RecordShape {
     pub field_bytes: usize,
 }
 
-/// Statement numbers; the update of field `f` is `UPDATE_FIRST + f`.
+/// Statement numbers; the update of field `f` is `UPDATE_FIRST + f`, and the one of all fields follows the last of them.
 const READ: usize = 0;
 const INSERT: usize = 1;
 const SCAN: usize = 2;
@@ -69,6 +69,8 @@ impl RecordShape {
         statements.extend(
             (0..self.fields).map(|f| format!("UPDATE {table} SET field{f} = ? WHERE y_id = ?")),
         );
+        let every: Vec<String> = (0..self.fields).map(|f| format!("field{f} = ?")).collect();
+        statements.push(format!("UPDATE {table} SET {} WHERE y_id = ?", every.join(", ")));
         statements
     }
 
@@ -94,9 +96,16 @@ impl RecordShape {
     pub fn mask(&self, op: &Op) -> u16 {
         match op.verb {
             Verb::Insert => self.all_fields(),
+            Verb::Update | Verb::WriteBack if op.detail == self.every_field() => self.all_fields(),
             Verb::Update | Verb::WriteBack => 1 << op.detail,
             _ => 0,
         }
+    }
+
+    /// The `detail` of an update that writes all fields.
+    #[inline]
+    pub fn every_field(&self) -> u64 {
+        self.fields as u64
     }
 
     fn all_fields(&self) -> u16 {
@@ -120,7 +129,7 @@ impl RecordShape {
                 }
             }
             Verb::Update | Verb::WriteBack => {
-                field(op.detail as u8, binder);
+                bits(mask).for_each(|f| field(f, binder));
                 binder.value(name.as_bytes());
             }
             Verb::Scan => {

@@ -6,7 +6,7 @@
 //! C 100 % read                zipfian      F  50 % read, 50 % read-modify-write  zipfian
 //! ```
 //!
-//! As in YCSB: an update writes one field chosen uniformly, a read reads all, a scan asks for 1 to
+//! As in YCSB: an update writes one field chosen uniformly (or all of them, YCSB's `writeallfields`), a read reads all, a scan asks for 1 to
 //! 100 records uniformly, "zipfian" is the scrambled one, and inserted keys are read only once
 //! everything before them is acknowledged.
 
@@ -57,6 +57,8 @@ pub struct Core {
     pub mix: Mix,
     /// How keys are drawn.
     pub popularity: Popularity,
+    /// Whether an update writes every field of its record, and not one.
+    pub writes_all_fields: bool,
     /// The longest scan.
     pub scan_rows_max: u32,
     /// Where inserts go on, shared by all threads.
@@ -131,6 +133,7 @@ impl Core {
             return Next::Op(self.shape.op(verb, self.frontier.claim(), 0));
         }
         let detail = match verb {
+            Verb::Update | Verb::ReadToModify if self.writes_all_fields => self.shape.every_field(),
             Verb::Update | Verb::ReadToModify => self.rng.random_range(0..self.shape.fields as u64),
             Verb::Scan => self.rng.random_range(1..=u64::from(self.scan_rows_max)),
             _ => 0,

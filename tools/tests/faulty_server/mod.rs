@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     Forgets,
     /// Every 50th read gets the row of another key.
     Confuses,
-    /// Every 50th insert keeps only its first half.
+    /// Every 50th write of several fields keeps only the first half of them.
     Tears,
     /// Every 20th request is answered OVERLOADED.
     Overloads,
@@ -215,7 +215,7 @@ impl FaultyServer {
         let values: Vec<&[u8]> =
             execute.parameters.values.iter().map(|value| value.bytes().unwrap()).collect();
         let timestamp = execute.parameters.timestamp_us;
-        let key = if text.starts_with("UPDATE") { values[1] } else { values[0] };
+        let key = if text.starts_with("UPDATE") { values[values.len() - 1] } else { values[0] };
         let token = Token::of_key(key);
         let owner = (u128::from(token.biased()) * u128::from(self.shards)) >> 64;
         if owner != u128::from(shard) {
@@ -265,8 +265,12 @@ impl FaultyServer {
             }
         };
         if text.starts_with("UPDATE") {
-            let (_, rest) = text.split_once("SET field").unwrap();
-            set(rest.split_once(' ').unwrap().0.parse().unwrap(), values[0]);
+            // A torn update is one of several fields that keeps the first half of them.
+            let fields = text.split("field").skip(1).map(|rest| rest.split_once(' ').unwrap().0);
+            let fields: Vec<usize> = fields.map(|field| field.parse().unwrap()).collect();
+            let is_torn = self.fault == Fault::Tears && broken;
+            let kept = if is_torn { fields.len().div_ceil(2) } else { fields.len() };
+            fields.iter().zip(values).take(kept).for_each(|(&field, value)| set(field, value));
             return;
         }
         let kept = if self.fault == Fault::Tears && broken { 5 } else { 10 };

@@ -40,8 +40,8 @@ fn statements_and_bound_values_agree() {
     let shape = shape();
     let statements = shape.statements();
     let verbs = [Verb::Read, Verb::Insert, Verb::Update, Verb::WriteBack, Verb::Scan];
-    for verb in verbs {
-        let op = shape.op(verb, 5, 2);
+    let all = shape.op(Verb::Update, 5, shape.every_field());
+    for op in verbs.map(|verb| shape.op(verb, 5, 2)).into_iter().chain([all]) {
         let mut out = Vec::new();
         let mut binder = Binder::new(&mut out);
         shape.bind(&op, 1, &mut binder);
@@ -51,6 +51,8 @@ fn statements_and_bound_values_agree() {
     let update = shape.op(Verb::Update, 5, 2);
     assert!(statements[shape.statement(&update)].contains("SET field2 ="));
     assert_eq!((shape.mask(&update), shape.mask(&shape.op(Verb::Insert, 5, 0))), (0b100, 0b111));
+    assert_eq!(shape.mask(&all), 0b111);
+    assert!(statements[shape.statement(&all)].contains("SET field0 = ?, field1 = ?, field2 = ? W"));
 }
 
 #[test]
