@@ -32,7 +32,8 @@ use model::{Token, TokenRange, schema};
 use uuid::Uuid;
 
 use super::merges::Progress;
-use super::rewrite::{Caller, Input, Rest};
+use super::rewrite::{Caller, Rest};
+use crate::cursor::FilePart;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::IoClass;
@@ -150,12 +151,8 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
     }
 
     /// What is still to be merged, as the rewrite takes it.
-    pub(super) fn to_merge(&self) -> Vec<Input> {
-        let input = |view: &View| {
-            let ViewEntry { tokens, run, ref begin, .. } = view.entry;
-            Input { sstable: view.sstable.clone(), tokens, run, begin: begin.clone() }
-        };
-        self.inputs.borrow().iter().map(input).collect()
+    pub(super) fn to_merge(&self) -> Vec<FilePart> {
+        self.inputs.borrow().iter().filter_map(View::part).collect()
     }
 
     /// What was not merged so far, as the manifest has it.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use model::row::{Purge, RowRef, compact};
 use model::schema::ColumnDrops;
-use model::{Deletion, Token, TokenRange, key};
+use model::{Deletion, Token, key};
 use uuid::Uuid;
 
 use crate::cursor::{Cursor, FilePart, Fragment, Head, Merge, RunCursor, Slice, lanes_of};
@@ -39,22 +39,7 @@ use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::ViewBegin;
 use crate::planted::{Bug, planted};
-use crate::sstable::{
-    Reading, Sstable, SstableId, Writer, WriterConfig, WrittenSstable, file_name,
-};
-
-/// A view to be merged.
-#[derive(Clone, Debug)]
-pub(crate) struct Input {
-    /// The file that is read.
-    pub(crate) sstable: Rc<Sstable>,
-    /// The part of it.
-    pub(crate) tokens: TokenRange,
-    /// The run that it is a fragment of.
-    pub(crate) run: Uuid,
-    /// Where inside the partitions of the first token the part begins, if it has not all of them.
-    pub(crate) begin: Option<Arc<ViewBegin>>,
-}
+use crate::sstable::{Reading, SstableId, Writer, WriterConfig, WrittenSstable, file_name};
 
 /// Where what is still to be merged begins.
 #[derive(Debug)]
@@ -119,7 +104,7 @@ pub(crate) trait Caller {
 /// Merges the inputs, and gives the caller one finished fragment after another, in the order of their tokens.
 pub(crate) async fn rewrite(
     disk: &Disk,
-    inputs: Vec<Input>,
+    inputs: Vec<FilePart>,
     output: &Output,
     caller: &impl Caller,
 ) -> Result<()> {
@@ -226,17 +211,12 @@ impl<C: Caller> Fragments<'_, C> {
 
 /// Merges until the inputs are used up, or the caller wants no more.
 async fn merge<C: Caller>(
-    inputs: Vec<Input>,
+    inputs: Vec<FilePart>,
     fragments: &mut Fragments<'_, C>,
 ) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
-    let part = |input: Input| {
-        let tokens = input.tokens.intersection(&input.sstable.statistics().tokens)?;
-        let begin = input.begin.filter(|_| tokens.first == input.tokens.first);
-        Some(FilePart { sstable: input.sstable, tokens, run: input.run, begin })
-    };
     // A lane closes a file when it has come to its end.
-    let lanes = lanes_of(inputs.into_iter().filter_map(part)).into_iter();
+    let lanes = lanes_of(inputs).into_iter();
     let lane = |parts| RunCursor::owning(parts, &slices, Reading::Compaction);
     let mut merged = Merge::new(lanes.filter_map(lane), false);
     let (output, caller) = (fragments.output, fragments.caller);
@@ -247,8 +227,8 @@ async fn merge<C: Caller>(
         JOB_STEP_BYTES.min(usize::try_from(output.fragment_bytes).unwrap_or(usize::MAX));
     while merged.next_partition().await? {
         let token = merged.head().token;
-        let may_cut = last.replace(token).is_some_and(|last| last < token);
-        if may_cut && fragments.is_full() {
+        let is_new_token = last.replace(token).is_some_and(|last| last < token);
+        if is_new_token && fragments.is_full() {
             let rest = Rest { token, inside: None, files: files_of(&merged) };
             if fragments.end(Some(rest)).await?.is_break() {
                 return Ok(ControlFlow::Break(()));

@@ -12,7 +12,7 @@ use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::super::rewrite::{Caller, Input, Output, Rest, rewrite};
+use super::super::rewrite::{Caller, Output, Rest, rewrite};
 use crate::cache::BlockCache;
 use crate::cursor::{
     Cursor, FilePart, Fragment, Head, Merge, RunCursor, Scope, Slice, Span, lanes_of,
@@ -184,20 +184,15 @@ async fn file(disk: &Disk, number: u128, source: &Source) -> Option<Rc<Sstable>>
 /// Partition, then its static row and its rows, as a reader sees them at a second.
 type Sight = Vec<(i64, Option<String>, Vec<(Vec<u8>, String)>)>;
 
-async fn sight(files: &[Input], now_s: u32) -> Sight {
+async fn sight(files: &[FilePart], now_s: u32) -> Sight {
     sight_of(files, now_s, &[Slice::all()], false).await
 }
 
 /// What slices of each partition hold, in ascending order whichever way it is read.
-async fn sight_of(files: &[Input], now_s: u32, slices: &[Slice], reversed: bool) -> Sight {
-    let part = |input: &Input| {
-        let tokens = input.tokens.intersection(&input.sstable.statistics().tokens)?;
-        let begin = input.begin.clone().filter(|_| tokens.first == input.tokens.first);
-        Some(FilePart { sstable: input.sstable.clone(), tokens, run: input.run, begin })
-    };
+async fn sight_of(files: &[FilePart], now_s: u32, slices: &[Slice], reversed: bool) -> Sight {
     let span = Span { scope: Scope::Range(TokenRange::ALL), slices, reversed };
     let lanes: Vec<Rc<[FilePart]>> =
-        lanes_of(files.iter().filter_map(part)).into_iter().map(Rc::from).collect();
+        lanes_of(files.iter().cloned()).into_iter().map(Rc::from).collect();
     let cursors = lanes.iter().flat_map(|lane| RunCursor::of_lane(lane, span, Reading::Scan));
     let mut merged = Merge::new(cursors.collect::<Vec<_>>(), reversed);
     let says = |row: RowRef<'_>, covering: Deletion| {
@@ -232,9 +227,9 @@ async fn sight_of(files: &[Input], now_s: u32, slices: &[Slice], reversed: bool)
     all
 }
 
-fn whole(sstable: &Rc<Sstable>) -> Input {
+fn whole(sstable: &Rc<Sstable>) -> FilePart {
     let run = sstable.id().0;
-    Input { sstable: sstable.clone(), tokens: TokenRange::ALL, run, begin: None }
+    FilePart { sstable: sstable.clone(), tokens: sstable.statistics().tokens, run, begin: None }
 }
 
 fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
@@ -253,10 +248,10 @@ fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
 /// Runs merges, and sees after each fragment what a reader sees then.
 struct Runner<'t> {
     disk: &'t Disk,
-    inputs: &'t [Input],
-    others: &'t [Input],
+    inputs: &'t [FilePart],
+    others: &'t [FilePart],
     number: Slot<u128>,
-    adopted: RefCell<Vec<Input>>,
+    adopted: RefCell<Vec<FilePart>>,
     /// A reader sees this at [`NOW_S`], all the time.
     seen: Sight,
     /// After so many fragments the merge is stopped.
@@ -264,15 +259,15 @@ struct Runner<'t> {
 }
 
 impl<'t> Runner<'t> {
-    async fn new(disk: &'t Disk, inputs: &'t [Input], others: &'t [Input]) -> Runner<'t> {
-        let all: Vec<Input> = inputs.iter().chain(others).cloned().collect();
+    async fn new(disk: &'t Disk, inputs: &'t [FilePart], others: &'t [FilePart]) -> Runner<'t> {
+        let all: Vec<FilePart> = inputs.iter().chain(others).cloned().collect();
         let (number, adopted) = (Slot::new(1000), RefCell::default());
         let seen = sight(&all, NOW_S).await;
         Runner { disk, inputs, others, number, adopted, seen, fragments_max: usize::MAX }
     }
 
     /// All there is when the inputs begin at `rest`.
-    fn there(&self, rest: Option<&Rest>) -> Vec<Input> {
+    fn there(&self, rest: Option<&Rest>) -> Vec<FilePart> {
         let left = self.inputs.iter().filter_map(|input| {
             let rest = rest?;
             let behind = TokenRange { first: rest.token, last: TokenRange::ALL.last };
@@ -282,7 +277,7 @@ impl<'t> Runner<'t> {
                 || rest.inside.is_none()
                 || rest.files.contains(&input.sstable.id().0);
             let begin = rest.inside.clone().filter(|_| tokens.first == rest.token);
-            has_more.then(|| Input { tokens, begin, ..input.clone() })
+            has_more.then(|| FilePart { tokens, begin, ..input.clone() })
         });
         let adopted = self.adopted.borrow();
         left.chain(adopted.iter().chain(self.others).cloned()).collect()
@@ -291,7 +286,7 @@ impl<'t> Runner<'t> {
 
 impl Caller for Runner<'_> {
     fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
-        let holds = |o: &&Input| o.tokens.contains(token) && o.sstable.may_contain(token);
+        let holds = |o: &&FilePart| o.tokens.contains(token) && o.sstable.may_contain(token);
         let may = self.others.iter().filter(holds);
         may.map(|o| o.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
     }
@@ -311,7 +306,7 @@ impl Caller for Runner<'_> {
         if let Some(fragment) = fragment {
             let known = SstableIdentity { id: fragment.id, table: TABLE, proof: fragment.proof };
             let opened = whole(&open(self.disk, known).await);
-            self.adopted.borrow_mut().push(Input { run: id(1000).0, ..opened });
+            self.adopted.borrow_mut().push(FilePart { run: id(1000).0, ..opened });
         }
         let there = self.there(rest.as_ref());
         assert_eq!(sight(&there, NOW_S).await, self.seen, "with the rest from {rest:?}");
@@ -335,7 +330,12 @@ impl Caller for Runner<'_> {
 }
 
 /// Rewrites the inputs while the others stay, and gives what there is afterwards.
-async fn rewritten(disk: &Disk, inputs: &[Input], others: &[Input], output: &Output) -> Vec<Input> {
+async fn rewritten(
+    disk: &Disk,
+    inputs: &[FilePart],
+    others: &[FilePart],
+    output: &Output,
+) -> Vec<FilePart> {
     let runner = Runner::new(disk, inputs, others).await;
     rewrite(disk, inputs.to_vec(), output, &runner).await.unwrap();
     runner.there(None)
@@ -361,12 +361,16 @@ proptest! {
             for (number, source) in sources.iter().enumerate() {
                 let Some(sstable) = file(&disk, number as u128, source).await else { continue };
                 // Of a file that straddles two owners only one part is this shard's.
-                let tokens = TokenRange { first: Token(border), last: Token(100) };
-                let tokens = if number == 0 { tokens } else { TokenRange::ALL };
+                let mut tokens = sstable.statistics().tokens;
+                if number == 0 {
+                    let owned = TokenRange { first: Token(border), last: Token(100) };
+                    let Some(part) = tokens.intersection(&owned) else { continue };
+                    tokens = part;
+                }
                 let side = if merged[number] { &mut inputs } else { &mut others };
-                side.push(Input { tokens, ..whole(&sstable) });
+                side.push(FilePart { tokens, ..whole(&sstable) });
             }
-            let all: Vec<Input> = inputs.iter().chain(&others).cloned().collect();
+            let all: Vec<FilePart> = inputs.iter().chain(&others).cloned().collect();
             let after = rewritten(&disk, &inputs, &others, &output(fragment_bytes, gc_before_s)).await;
             for now_s in [NOW_S, NOW_S + 20, NOW_S + 100] {
                 assert_eq!(sight(&after, now_s).await, sight(&all, now_s).await);
@@ -391,7 +395,7 @@ fn partition_of(rows: &[(u8, Vec<u8>)]) -> Part {
 }
 
 /// A file of one deleted partition, and a file of what it deletes.
-async fn dead_and_old(disk: &Disk) -> (Input, Input) {
+async fn dead_and_old(disk: &Disk) -> (FilePart, FilePart) {
     let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
     let dead: Source = [(0, Part { deletion, ..Part::default() })].into();
     let old: Source = [(0, partition_of(&[(65, live(50))]))].into();
@@ -573,11 +577,7 @@ fn a_partition_that_is_too_long_for_a_fragment_is_cut_into_several() {
         }
         let statics = after.iter().map(|input| input.sstable.statistics().statics);
         assert_eq!(statics.sum::<u64>(), 1, "the head is in the first");
-        let part = |input: &Input| {
-            let tokens = input.sstable.statistics().tokens;
-            FilePart { sstable: input.sstable.clone(), tokens, run: input.run, begin: None }
-        };
-        assert_eq!(lanes_of(after.iter().map(part)).len(), 2);
+        assert_eq!(lanes_of(after).len(), 2);
     });
 }
 
