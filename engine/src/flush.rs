@@ -69,10 +69,17 @@ impl Engine {
     ) -> Result<()> {
         let mut flushed = Vec::with_capacity(tables.len());
         let written = self.write_oldest_of(tables, &mut flushed, promise, pause).await;
-        let is_written = written.is_ok();
-        let result = if is_written { self.commit_flush(&mut flushed).await } else { written };
-        // After another error of the commit the manifest may name the files.
-        if !is_written || matches!(result, Ok(()) | Err(Error::DiskFull { .. })) {
+        let (result, may_be_named) = match written {
+            Err(error) => (Err(error), false),
+            Ok(()) => {
+                let committed = self.commit_flush(&mut flushed).await;
+                // Committed, the views that are left are of tables that were emptied; refused by a full disk, none
+                // is named. After another error the manifest may name them.
+                let may_be_named = !matches!(committed, Ok(()) | Err(Error::DiskFull { .. }));
+                (committed, may_be_named)
+            }
+        };
+        if !may_be_named {
             for flushed in flushed.iter().filter(|flushed| flushed.view.is_some()) {
                 self.target(&flushed.definition, flushed.id).remove().await?;
             }

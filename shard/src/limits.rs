@@ -16,8 +16,8 @@ pub const MAILBOX_SLOTS_MIN: usize = 64;
 /// Slots of one ring at most.
 pub const MAILBOX_SLOTS_MAX: usize = 4096;
 
-/// Requests of a core that wait until one peer takes more; a further one is answered `Overloaded`. Their memory is counted
-/// where the clients' requests are.
+/// Requests of a core that wait until one peer takes more; a further one of a client is answered `Overloaded`. Their
+/// memory is counted where the clients' requests are.
 pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 
 /// Mail taken in one pass, so that sockets are not forgotten over it.

@@ -11,7 +11,8 @@
 //! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
 //!    finds the mailbox full.
 //! 2. Requests reach a peer in the order in which they were sent: none passes those that wait for a credit.
-//! 3. No more wait than [`PEER_QUEUE_REQUESTS_MAX`], those apart that end others: each of these has one before it.
+//! 3. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
+//!    (each has one before it), nor is what a task asks: a task waits for each of its few answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -25,35 +25,33 @@ pub(super) fn smaller(
     context: &CompactionContext,
     fits: &impl Fn(&MergeTask) -> bool,
 ) -> Option<Task> {
-    let mut left = pieces.to_vec();
-    let tombstones =
-        |left: &[Candidate]| strategy.tombstones(left, context).map(|task| (task, None));
-    let proposed = |left: &[Candidate]| {
-        let task = strategy.propose(left, context)?;
-        let fewer = fewer(left, &task, fits);
-        Some((task, fewer))
-    };
-    let owners = |left: &[Candidate]| strategy.owners(left).map(|task| (task, None));
-    first_that_fits(&mut left, fits, tombstones)
-        .or_else(|| first_that_fits(&mut pieces.to_vec(), fits, proposed))
-        .or_else(|| first_that_fits(&mut pieces.to_vec(), fits, owners))
+    let no_fewer = |_: &[Candidate], _: &Task| None;
+    let tombstones = |left: &[Candidate]| strategy.tombstones(left, context);
+    let proposed = |left: &[Candidate]| strategy.propose(left, context);
+    let fewer = |left: &[Candidate], task: &Task| fewer(left, task, fits);
+    let owners = |left: &[Candidate]| strategy.owners(left);
+    first_that_fits(pieces, fits, tombstones, no_fewer)
+        .or_else(|| first_that_fits(pieces, fits, proposed, fewer))
+        .or_else(|| first_that_fits(pieces, fits, owners, no_fewer))
 }
 
-/// Asks until a task fits, or what stands in for it; what does not is left out of the next question.
+/// Asks until a task fits, or what there is `instead` of it; what does not is left out of the next question.
 fn first_that_fits(
-    left: &mut [Candidate],
+    pieces: &[Candidate],
     fits: &impl Fn(&MergeTask) -> bool,
-    ask: impl Fn(&[Candidate]) -> Option<(Task, Option<Task>)>,
+    ask: impl Fn(&[Candidate]) -> Option<Task>,
+    instead: impl Fn(&[Candidate], &Task) -> Option<Task>,
 ) -> Option<Task> {
+    let mut left = pieces.to_vec();
     for _ in 0..SMALLER_TASKS_MAX {
-        let (task, instead) = ask(left)?;
+        let task = ask(&left)?;
         // What is dead as a whole is not merged: it is dropped when the strategy is asked next.
         let Task::Merge(merge) = &task else { return None };
         if fits(merge) {
             return Some(task);
         }
-        if instead.is_some() {
-            return instead;
+        if let Some(instead) = instead(&left, &task) {
+            return Some(instead);
         }
         for &index in &merge.pieces {
             (left[index].busy, left[index].merging) = (true, true);

@@ -1,4 +1,4 @@
-//! A run as one source: disjoint parts of files, each opened when the merge comes to it.
+//! A run as one source: parts of files one behind the other, each opened when the merge comes to it.
 //!
 //! ```text
 //! lanes_of:  views by their first token, each behind one that it does not touch
@@ -10,11 +10,11 @@
 //!   lane 1       [ 2 ]     [ 4 ]
 //! ```
 //!
-//! 1. The parts of a lane share no token, so each key is in one of them. Two keys of one token may lie in two
-//!    neighbours of a run: then those are in two lanes.
-//! 2. But fragments of one run may share a partition: then they follow each other in two lanes, so that the end of a
-//!    range deletion in one and its beginning in the next are in two lanes, which the merge sees at once. The lane goes
-//!    from one to the next inside the partition; what it has left it does not come back to.
+//! 1. The parts of a lane share no token, those of 2 apart, so each key is in one of them. Two keys of one token
+//!    may lie in two neighbours of a run: then those are in two lanes.
+//! 2. Fragments of one run that share a partition follow each other in two lanes, so that the end of a range
+//!    deletion in one and its beginning in the next are in two lanes, which the merge sees at once. The lane goes from
+//!    one to the next inside the partition; a partition that it has left it does not come back to.
 //! 3. There are as many lanes as parts cover one token at most, wherever the parts come from; of fragments that share a
 //!    partition two count.
 //! 4. A lane of its own parts lets a file go at its last row: its space is free when it has lost its name.

@@ -36,7 +36,7 @@ pub struct Repeated {
     pub pages: u64,
     /// Rows of these pages.
     pub rows: u64,
-    /// The longest that a page took.
+    /// The longest that a page took, or its error.
     pub page_max: Duration,
     /// Errors, and the text of the first.
     pub errors: (u64, Option<String>),
@@ -126,11 +126,12 @@ fn page(
     };
     let begun = Instant::now();
     let request = Request::Query(Query { text, parameters });
-    let (rows, next) = place.link.call(&request, |reply| match reply {
+    let answered = place.link.call(&request, |reply| match reply {
         Reply::Rows(rows) => Ok((rows.row_count, rows.metadata.paging_state.map(<[u8]>::to_vec))),
         _ => Err(Error::Invalid("--beside: the statement gives no rows".into())),
-    })?;
+    });
     repeated.page_max = repeated.page_max.max(begun.elapsed());
+    let (rows, next) = answered?;
     repeated.pages += 1;
     repeated.rows += rows as u64;
     repeated.times += u64::from(next.is_none());
