@@ -13,6 +13,14 @@
 //!
 //! Not here: how the programs are run (`tier.rs`).
 
+/// The number of checks that another run of this program passed, by its last line; an error if any did not.
+pub(crate) fn checks(output: &str) -> Result<u64, String> {
+    let last = output.lines().last().unwrap_or_default();
+    let passed = last.strip_suffix(" passed, 0 failed, 0 skipped");
+    let passed = passed.and_then(|count| count.parse().ok()).filter(|&count| count > 0);
+    passed.ok_or_else(|| format!("its last line is `{last}`"))
+}
+
 /// The numbers of tests that passed and that failed, of all test binaries together.
 pub(crate) fn tests(output: &str) -> (u64, u64) {
     let mut sum = (0, 0);
@@ -141,6 +149,14 @@ mod tests {
         assert!(planted(story, 1, 1).is_err(), "the test of whole shards was renamed");
         assert!(planted(seed, 1, 1).is_err());
         assert!(planted(&format!("{story}ApplyEarly: caught by seed None\n"), 1, 1).is_err());
+    }
+
+    #[test]
+    fn a_run_that_skipped_or_failed_is_not_passed() {
+        assert_eq!(checks("ok  full disk 3.1 s\n7 passed, 0 failed, 0 skipped\n"), Ok(7));
+        for bad in ["0 passed, 0 failed, 0 skipped", "7 passed, 0 failed, 1 skipped", "7 passed"] {
+            assert!(checks(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -17,7 +17,6 @@
 //! 2. A case that is not mended is answered as it says and in no other way: another wrong answer fails
 //!    the run, and so does the right one until the block is taken out.
 
-mod client;
 mod differences;
 mod kind;
 mod literal;
@@ -37,7 +36,7 @@ pub(crate) use planted::planted;
 use suite::{Case, Topic};
 
 use crate::repository::Repository;
-use crate::server::{Address, DataFolder, Server};
+use crate::server::{Address, DataFolder, Server, Setup};
 use crate::step::{Done, Failure, Log, Outcome};
 
 /// The suite's folder.
@@ -214,13 +213,12 @@ impl Node<'_> {
     /// Starts the server unless it runs.
     fn start(&mut self) -> Result<Address, String> {
         if self.server.is_none() {
-            let mut server = Server::start_from(
-                (self.repository, &self.programs),
-                &self.data,
-                self.shards,
-                self.plant.as_deref(),
-                self.log,
-            )?;
+            let setup = Setup {
+                programs: self.programs.clone(),
+                plant: self.plant.as_deref(),
+                ..Setup::new(self.repository, &self.data, self.shards)
+            };
+            let mut server = Server::start_as(&setup, self.log)?;
             server.wait_ready()?;
             self.server = Some(server);
         }

@@ -21,6 +21,20 @@ const SERVER_WENT_AWAY: i32 = 3;
 /// Few enough to be read back in a second, enough to fill memtables.
 const RECORDS: &str = "20000";
 
+/// Runs the tool with these arguments, which begin with its verb, and returns what it printed; an error if anything
+/// failed, was lost or was refused.
+pub(crate) fn tool(
+    (repository, log): (&Repository, &Log),
+    address: &Address,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<String, String> {
+    let mut command = repository.command(repository.program("messina-load"));
+    command.args(arguments).arg("--quiet");
+    command.args(["--host", &format!("{}:{}", address.host, address.port)]);
+    log.output(&mut command, limit)
+}
+
 /// The tool against one journal.
 pub(crate) struct Load<'a> {
     /// The checkout, whose release build is used.

@@ -2,7 +2,7 @@
 //!
 //!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
 //!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
-//!   night   full with ten times the simulation, an hour of fuzzing and every driver
+//!   night   full with ten times the simulation, an hour of fuzzing, every driver, a full disk
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that
@@ -10,10 +10,12 @@
 //!
 //! Not here: what a step does (one file each), which steps a tier has (`tier.rs`).
 
+mod client;
 mod conformance;
 mod documents;
 mod drivers;
 mod evidence;
+mod full_disk;
 mod fuzz;
 mod golden;
 mod kill9;
@@ -83,6 +85,14 @@ enum Task {
     },
     /// Data written with two shards, read with one, three and two.
     Shards,
+    /// A disk is filled to the last byte; the server is killed, started, and made to have space.
+    FullDisk {
+        /// An empty folder on a file system of at most 4 GiB, which is filled; without it a small one is mounted.
+        #[arg(long)]
+        on: Option<PathBuf>,
+        #[command(flatten)]
+        tested: Tested,
+    },
     /// Statements in every state of storage, answered as Apache Cassandra answers.
     Golden {
         /// Topics to run; all of them if none is named.
@@ -125,6 +135,24 @@ enum Task {
     },
 }
 
+/// The programs that are tested.
+#[derive(clap::Args)]
+struct Tested {
+    /// The folder with messina, messina-admin and messina-load, if it is not the release build's.
+    #[arg(long)]
+    programs: Option<PathBuf>,
+}
+
+impl Tested {
+    /// Builds the release, unless another folder has the programs.
+    fn provide(self, repository: &mut Repository, report: &mut Report) {
+        match self.programs {
+            Some(folder) => repository.take_programs(folder),
+            None => tier::build_release(repository, report),
+        }
+    }
+}
+
 /// A server that is there already.
 #[derive(clap::Args)]
 struct Target {
@@ -144,7 +172,7 @@ impl Target {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let repository = match Repository::find() {
+    let mut repository = match Repository::find() {
         Ok(repository) => repository,
         Err(error) => {
             eprintln!("cargo ci: {error}");
@@ -170,6 +198,10 @@ fn main() -> ExitCode {
         Task::Shards => {
             tier::build_release(&repository, &mut report);
             tier::shards(&repository, &mut report);
+        }
+        Task::FullDisk { on, tested } => {
+            tested.provide(&mut repository, &mut report);
+            tier::full_disk(&repository, &mut report, on.as_deref());
         }
         Task::Golden { planted: true, .. } => tier::golden_planted(&repository, &mut report),
         Task::Golden { topics, record, programs, target, .. } => {

@@ -10,6 +10,8 @@ use std::process::Command;
 /// A checkout of the project.
 pub(crate) struct Repository {
     root: PathBuf,
+    /// The programs that are tested, if they are not the release build's.
+    programs: Option<PathBuf>,
 }
 
 fn cargo() -> OsString {
@@ -32,18 +34,28 @@ impl Repository {
         if !root.join("Cargo.toml").is_file() {
             return Err(format!("no workspace at {}", root.display()));
         }
-        Ok(Self { root: root.to_path_buf() })
+        Ok(Self { root: root.to_path_buf(), programs: None })
     }
 
     /// A folder that only looks like a checkout: tests put programs of their own into it.
     #[cfg(test)]
     pub(crate) fn at(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, programs: None }
     }
 
-    /// A program of the release build.
+    /// From now on the programs that are tested are those of this folder.
+    pub(crate) fn take_programs(&mut self, folder: PathBuf) {
+        self.programs = Some(folder);
+    }
+
+    /// The folder of the programs that are tested: the release build's unless another was named.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.programs.clone().unwrap_or_else(|| self.root.join("target/release"))
+    }
+
+    /// A program that is tested.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
-        self.root.join("target/release").join(name)
+        self.programs().join(name)
     }
 
     /// The folder with the workspace's Cargo.toml.

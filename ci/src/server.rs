@@ -36,6 +36,30 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
+/// How a server is started.
+pub(crate) struct Setup<'a> {
+    /// The checkout under test.
+    pub(crate) repository: &'a Repository,
+    /// The folder with the program.
+    pub(crate) programs: PathBuf,
+    /// Its data directory; what it prints goes to a file beside it.
+    pub(crate) data: &'a Path,
+    /// Shards of the node.
+    pub(crate) shards: u32,
+    /// Its memory in MiB.
+    pub(crate) memory_mb: u32,
+    /// The bug that a `planted` build runs with.
+    pub(crate) plant: Option<&'a str>,
+}
+
+impl<'a> Setup<'a> {
+    /// The programs under test, with the least memory.
+    pub(crate) fn new(repository: &'a Repository, data: &'a Path, shards: u32) -> Self {
+        let (programs, memory_mb) = (repository.programs(), SHARD_MEMORY_MB * shards);
+        Self { repository, programs, data, shards, memory_mb, plant: None }
+    }
+}
+
 /// A running server of ours.
 pub(crate) struct Server {
     child: Child,
@@ -52,36 +76,28 @@ impl Server {
         shards: u32,
         log: &Log,
     ) -> Result<Self, String> {
-        let release = repository.root().join("target/release");
-        Self::start_from((repository, &release), data, shards, None, log)
+        Self::start_as(&Setup::new(repository, data, shards), log)
     }
 
-    /// The same with the programs of another folder. `plant` names the bug that a `planted` build
-    /// runs with.
-    pub(crate) fn start_from(
-        (repository, programs): (&Repository, &Path),
-        data: &Path,
-        shards: u32,
-        plant: Option<&str>,
-        log: &Log,
-    ) -> Result<Self, String> {
+    /// The same with all that can be chosen.
+    pub(crate) fn start_as(setup: &Setup<'_>, log: &Log) -> Result<Self, String> {
+        let Setup { repository, data, shards, memory_mb, .. } = *setup;
         let (port, shard_aware_port) = free_ports()?;
-        let program = programs.join("messina");
+        let program = setup.programs.join("messina");
         let output = data.with_extension("output");
         fs::write(&output, "").map_err(|error| format!("{}: {error}", output.display()))?;
         let open = || fs::File::options().append(true).open(&output);
         let (out, err) = (open().map_err(text)?, open().map_err(text)?);
-        let memory = format!("{}M", SHARD_MEMORY_MB * shards);
         let mut command = repository.command(&program);
         command
             .arg("--data-dir")
             .arg(data)
-            .args(["--shards", &shards.to_string(), "--memory", &memory])
+            .args(["--shards", &shards.to_string(), "--memory", &format!("{memory_mb}M")])
             .args(["--port", &port.to_string()])
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
             .stdout(out)
             .stderr(err);
-        if let Some(bug) = plant {
+        if let Some(bug) = setup.plant {
             command.env("MESSINA_PLANT", bug);
         }
         log.note(&format!("$ {command:?}"));

@@ -4,6 +4,7 @@
 //!
 //! Cheap steps come first: a missing header should not wait for a build.
 
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -11,7 +12,8 @@ use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
-    documents, drivers, evidence, fuzz, golden as statements, kill9, kit, layers, shards, tidy,
+    documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit, layers,
+    shards, tidy,
 };
 
 /// Kills in `full`.
@@ -68,6 +70,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     everything(repository, report, &NIGHT);
     attacks(repository, report);
     node_fuzz(repository, report, FUZZED_REQUESTS_OF_NIGHT);
+    full_disk(repository, report, None);
 }
 
 /// So many requests that are drawn, against whole nodes on the simulated disk: ten million without a death.
@@ -284,6 +287,20 @@ pub(crate) fn documents(repository: &Repository, report: &mut Report) {
 pub(crate) fn kill9(repository: &Repository, report: &mut Report, cycles: u64, seed: Option<u64>) {
     let rerun = format!("cargo ci kill9 --cycles {cycles}");
     report.step("kill9", &rerun, |log| kill9::run(repository, cycles, seed, log));
+}
+
+/// A disk that is filled to the last byte: a small one that is made, or the one of a folder that was named.
+pub(crate) fn full_disk(repository: &Repository, report: &mut Report, on: Option<&Path>) {
+    match on {
+        None => {
+            report.step("full disk", "cargo ci full-disk", |log| full_disk::run(repository, log))
+        }
+        Some(disk) => {
+            let rerun = format!("cargo ci full-disk --on {}", disk.display());
+            report
+                .step("full disk, mounted", &rerun, |log| full_disk::run_on(repository, disk, log));
+        }
+    }
 }
 
 /// Data belongs to no core.

@@ -16,10 +16,10 @@ use cql::frame::client::{Answer, Metadata, Reply, Rows};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request, ValueList};
 use cql::frame::{Consistency, Reader, Value, Version};
 
-use super::client::Connection;
 use super::kind::Kind;
 use super::literal::{self, Bound};
 use super::suite::{Case, OK};
+use crate::client::Connection;
 use crate::server::Address;
 
 const UNPREPARED: u32 = 0x2500;
@@ -83,13 +83,7 @@ impl Session {
 
     /// Runs a statement that must succeed.
     pub(super) fn must(&mut self, statement: &str) -> Result<(), String> {
-        let parameters = Parameters::plain(Consistency::LocalOne, self.connection.version);
-        let query = Request::Query(Query { text: statement, parameters });
-        let error = self.connection.call(&query, |answer| match answer.reply {
-            Reply::Error { text, .. } => Some(text.to_owned()),
-            _ => None,
-        })?;
-        error.map_or(Ok(()), |text| Err(format!("{statement}: {text}")))
+        self.connection.must(statement)
     }
 
     /// The answer to a case, all its pages as one.

@@ -1,7 +1,7 @@
 //! A blocking connection to a CQL server: one request, one answer, both kept as they came.
 //!
-//! The protocol's client side is the `cql` crate's, as the load tool has it; types and the text of
-//! values are read in `kind.rs`.
+//! The protocol's client side is the `cql` crate's, as the load tool has it. Not here: types and the text of
+//! values (`golden/kind.rs`).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,8 +12,8 @@ use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
-use cql::frame::request::{AuthResponse, Request, Startup};
-use cql::frame::{Flags, Reader, Version, writer};
+use cql::frame::request::{AuthResponse, Parameters, Query, Request, Startup};
+use cql::frame::{Consistency, Flags, Reader, Version, writer};
 
 use crate::server::Address;
 
@@ -22,11 +22,14 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// No answer of the suite comes near.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
+/// So much of a statement is shown beside its error.
+const STATEMENT_SHOWN_CHARS: usize = 200;
+
 /// A connection after STARTUP.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     /// The protocol version that it speaks.
-    pub(super) version: Version,
+    pub(crate) version: Version,
     reader: FrameReader,
     writer: FrameWriter,
     input: Vec<u8>,
@@ -34,7 +37,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, and logs in as `cassandra` should the server ask.
-    pub(super) fn open(address: &Address, version: Version) -> Result<Connection, String> {
+    pub(crate) fn open(address: &Address, version: Version) -> Result<Connection, String> {
         let target = (address.host.as_str(), address.port);
         let stream = TcpStream::connect(target).map_err(|error| format!("connecting: {error}"))?;
         stream
@@ -68,7 +71,7 @@ impl Connection {
 
     /// Makes one request and hands its answer to `read`. An error is the connection's, not the
     /// statement's.
-    pub(super) fn call<R>(
+    pub(crate) fn call<R>(
         &mut self,
         request: &Request<'_>,
         read: impl FnOnce(&Answer<'_>) -> R,
@@ -97,6 +100,26 @@ impl Connection {
         }
     }
 
+    /// Runs a statement that must succeed.
+    pub(crate) fn must(&mut self, statement: &str) -> Result<(), String> {
+        self.rows(statement).map(drop)
+    }
+
+    /// The cells of the first page that a statement is answered with, row by row; it must succeed.
+    pub(crate) fn rows(&mut self, statement: &str) -> Result<Vec<Option<Vec<u8>>>, String> {
+        let parameters = Parameters::plain(Consistency::LocalOne, self.version);
+        let query = Request::Query(Query { text: statement, parameters });
+        self.call(&query, |answer| match answer.reply {
+            Reply::Error { text, .. } => Err(format!("{}: {text}", shorten(statement))),
+            Reply::Rows(rows) => rows
+                .cells()
+                .map(|cell| cell.map(|cell| cell.map(<[u8]>::to_vec)))
+                .collect::<Result<_, _>>()
+                .map_err(|error| format!("{}: {error}", shorten(statement))),
+            _ => Ok(Vec::new()),
+        })?
+    }
+
     fn receive(&mut self) -> Result<(), String> {
         let mut part = [0; 64 << 10];
         match self.stream.read(&mut part).map_err(|error| format!("no answer: {error}"))? {
@@ -107,4 +130,9 @@ impl Connection {
             }
         }
     }
+}
+
+/// The beginning of a statement, for an error.
+fn shorten(statement: &str) -> String {
+    statement.chars().take(STATEMENT_SHOWN_CHARS).collect()
 }
