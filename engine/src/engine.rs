@@ -12,6 +12,7 @@
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::token::TokenRange;
@@ -27,9 +28,10 @@ use crate::error::{Error, Result};
 use crate::file_names::FileNames;
 use crate::garbage::Garbage;
 use crate::io::{Disk, RelPath};
+use crate::layout;
 use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ViewEntry};
 use crate::pace::Pace;
 use crate::read::Scratch;
 use crate::reserve;
@@ -220,6 +222,12 @@ impl Engine {
         self.space.measured(self.disk.free_space().await?, missing_bytes);
         self.refuse_deferred_if_full();
         Ok(())
+    }
+
+    /// The sstables that the manifest names, each once.
+    pub fn files(&self) -> BTreeSet<RelPath> {
+        let path = |view: &ViewEntry| layout::sstable_path(view.table, view.sstable);
+        self.manifest.state().views.values().map(path).collect()
     }
 
     /// The data directory.

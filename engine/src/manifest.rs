@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::commitlog::Position;
 use crate::error::{Error, Result};
+use crate::file_owners::{FileOwners, Leaving, OwnedFiles};
 use crate::io::{Disk, RelPath};
 use crate::journal::{Appended, Contents, Journal, Kind};
 use crate::limits::MANIFEST_BYTES_MIN;
@@ -36,6 +37,8 @@ pub struct Manifest {
     path: RelPath,
     seed: u64,
     state: RefCell<State>,
+    /// The files that it names, or did until they were given up.
+    files: OwnedFiles,
     /// Taken by the commit that is under way; the others wait.
     journal: RefCell<Option<Journal>>,
     waiting: RefCell<Vec<Waker>>,
@@ -74,11 +77,13 @@ impl Manifest {
         assert!(first > 0, "numbers of edits begin at 1");
         let path = dir.join(NAME);
         let journal = Journal::make(disk, &path, KIND, uuid, first, &state.entries()).await?;
+        let files = OwnedFiles::new(state.views.values().map(|view| view.sstable));
         Ok(Manifest {
             disk: disk.clone(),
             path,
             seed,
             state: RefCell::new(state),
+            files,
             journal: RefCell::new(Some(journal)),
             waiting: RefCell::new(Vec::new()),
         })
@@ -97,12 +102,36 @@ impl Manifest {
         self.state.borrow().check(edit).expect("an edit fits the state it changes");
         let result = self.write(&mut journal, edit).await;
         if result.is_ok() {
+            for view in &edit.add {
+                assert!(self.files.take(view.sstable), "what is named is not being deleted");
+            }
             self.state.borrow_mut().apply(edit);
         }
         let other = self.journal.replace(Some(journal));
         assert!(other.is_none(), "one commit after another");
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
         result
+    }
+
+    /// Counts its files with those of the other shards of the node from now on.
+    pub(crate) fn share_files(&self, node: &FileOwners) {
+        self.files.share(node);
+    }
+
+    /// The shard is going to name this file, which other shards may have; `false` while that is being deleted.
+    pub(crate) fn take_file(&self, sstable: Uuid) -> bool {
+        self.files.take(sstable)
+    }
+
+    /// The shard has this file no more. Gives it to the last shard of the node that had it, to be unlinked; `None` if
+    /// another has it, or this one names it still or has given it up before.
+    pub(crate) fn give_up_file(&self, sstable: Uuid) -> Option<Leaving> {
+        if self.state.borrow().names(sstable) { None } else { self.files.give_up(sstable) }
+    }
+
+    /// Whether no other shard has this file.
+    pub(crate) fn has_alone(&self, sstable: Uuid) -> bool {
+        self.files.has_alone(sstable)
     }
 
     async fn write(&self, journal: &mut Journal, edit: &Edit) -> Result<()> {

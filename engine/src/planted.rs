@@ -33,6 +33,8 @@ pub enum Bug {
     ApplyEarly,
     /// The inputs of a compaction go before the manifest says so.
     DeleteInputsEarly,
+    /// A file that several shards have goes when the first of them has no use for it.
+    DeleteAtFirstOwner,
     /// What is left of a compaction's input begins one token too late.
     TrimTooFar,
     /// What is left of a partition that was cut begins one row too late.
@@ -101,9 +103,10 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 11] = [
+    pub const OF_ENGINE: [Bug; 12] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
+        Bug::DeleteAtFirstOwner,
         Bug::TrimTooFar,
         Bug::CutTooFar,
         Bug::PurgeEarly,

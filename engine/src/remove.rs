@@ -8,11 +8,15 @@
 //!    table leaves the schema, and its memtables with it; a job removes its views and files, and at last its directory,
 //!    and frees what the log held for it.
 //!    A directory that still holds files of other shards goes with theirs, or at the next start.
+//! 3. A file of several shards goes with the last of them (`file_owners.rs`).
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
 
+use std::collections::BTreeMap;
+
 use model::TableId;
+use uuid::Uuid;
 
 use crate::commitlog::Position;
 use crate::engine::Engine;
@@ -189,24 +193,34 @@ impl Engine {
         }
     }
 
-    /// Deletes the files of views that are gone. One that other shards may still read stays until the next start; so
-    /// does one of which this shard has another part, until that goes.
+    /// Deletes the files of views that are gone, durably. One that another shard has stays until that gives it up, too;
+    /// so does one of which this shard has another part, until that goes.
     pub(crate) async fn delete_files(&self, entries: &[ViewEntry]) -> Result<()> {
         let _deleting = self.deleting.take().await;
-        for entry in entries.iter().filter(|entry| !entry.shared) {
-            let named = |view: &ViewEntry| view.sstable == entry.sstable;
-            let is_named = self.manifest.state().views.values().any(named);
-            let path = layout::sstable_path(entry.table, entry.sstable);
-            if is_named {
+        let files: BTreeMap<Uuid, &ViewEntry> =
+            entries.iter().map(|entry| (entry.sstable, entry)).collect();
+        for (file, entry) in files {
+            // What another part of names it still is not given up, and need not be kept open.
+            if self.manifest.state().names(file) {
                 continue;
             }
-            // Who still reads it goes on reading. If that cannot be, it goes at the next start.
-            if self.cache.handles().keep(SstableId(entry.sstable)).await.is_err() {
+            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it goes at the next
+            // start.
+            if self.cache.handles().keep(SstableId(file)).await.is_err() {
                 continue;
             }
-            match self.disk.unlink(&path).await {
-                // Another task was faster: a compaction may end while its table is dropped.
-                Ok(()) | Err(Error::NotFound { .. }) => {}
+            let leaving = self.manifest.give_up_file(file);
+            if leaving.is_none() && !planted(Bug::DeleteAtFirstOwner) {
+                continue;
+            }
+            let unlinked = self.disk.unlink(&layout::sstable_path(entry.table, file)).await;
+            drop(leaving);
+            match unlinked {
+                Ok(()) => {
+                    self.counters.count(|s| s.shared_files_deleted += u64::from(entry.shared))
+                }
+                // It was damaged by being lost.
+                Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

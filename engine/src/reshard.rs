@@ -13,7 +13,7 @@
 //!    that no layout names and files that no manifest names; the next start removes both and begins again.
 //! 3. Memory is bounded: the logs' rows are written out whenever they have filled it.
 //!
-//! [`sweep`] is the other half of naming: it deletes what nothing names.
+//! [`sweep`] is the other half of naming: it deletes what nothing names, and counts who has the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,6 +25,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log, Position, Replay};
 use crate::error::Result;
 use crate::file_names::FileNames;
+use crate::file_owners::FileOwners;
 use crate::flush::FlushTarget;
 use crate::io::{Disk, RelPath};
 use crate::layout::{self, Layout};
@@ -198,25 +199,29 @@ fn joined(views: Vec<ViewEntry>) -> Vec<ViewEntry> {
 }
 
 /// What a sweep did and met.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Swept {
     /// How many files it deleted.
     pub deleted: u64,
     /// What it met that no table has, for the operator: it is left alone.
     pub strange: Vec<String>,
+    /// How many shards have each file.
+    pub owners: FileOwners,
 }
 
-/// Deletes the sstables that no shard's manifest names: what a crash left, and files that several shards had; then the
-/// directories of tables in which nothing is left. With no engine open.
+/// Deletes the sstables that no shard's manifest names, which a crash or an error left; then the directories of tables
+/// in which nothing is left. With no engine open.
 pub async fn sweep(disk: &Disk, layout: &Layout) -> Result<Swept> {
     let mut named = BTreeSet::new();
+    let mut swept = Swept::default();
     for shard in 0..layout.shards {
         let state = Manifest::read(disk, &layout::shard_dir(layout.generation, shard)).await?;
         let path =
             |view: &ViewEntry| layout::sstable_path(view.table, view.sstable).as_str().to_owned();
         named.extend(state.views.values().map(path));
+        let files: BTreeSet<Uuid> = state.views.values().map(|view| view.sstable).collect();
+        files.iter().for_each(|file| assert!(swept.owners.add(*file), "no shard is open"));
     }
-    let mut swept = Swept::default();
     for table in disk.list(&layout::tables_dir()).await? {
         match layout::tables_dir().child(&table.name) {
             Some(dir) if table.is_dir => sweep_table(disk, &dir, &named, &mut swept).await?,

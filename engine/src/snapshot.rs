@@ -128,6 +128,10 @@ impl Engine {
                 continue;
             }
             entry.table = id.0;
+            // Counted before it is linked: another shard that has it, and no use for it any more, leaves it then.
+            while !self.manifest.take_file(entry.sstable) {
+                self.disk.wait_a_little().await;
+            }
             let path = layout::sstable_path(id.0, entry.sstable);
             link(&self.disk, &file_path(dir, entry.sstable), &path).await?;
             adopted.push(View::open(&self.disk, entry, &self.cache).await?);

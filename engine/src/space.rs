@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::file_owners::FileOwners;
 
 /// What is promised of the free space of a data directory. A clone is the same ledger.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +114,11 @@ impl Engine {
     /// Shares the space with the other shards of the node.
     pub fn share_space(&mut self, ledger: &SpaceLedger) {
         self.space_ledger = ledger.clone();
+    }
+
+    /// Counts who has a file with the other shards of the node.
+    pub fn share_files(&mut self, owners: &FileOwners) {
+        self.manifest.share_files(owners);
     }
 
     /// Promises so many bytes, if they are free beside all that is promised and what the reserve lacks.

@@ -41,6 +41,8 @@ pub struct Stats {
     pub jobs_failed: u64,
     /// Files that compactions leave alone because they cannot be merged.
     pub files_quarantined: u64,
+    /// Files that several shards had and that this one, the last of them, has deleted.
+    pub shared_files_deleted: u64,
     /// Rows of a mebibyte and more that flushes have written.
     pub large_rows: u64,
     /// Memory held by memtables now.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use engine::io::{DirLock, Disk, InFlightLimits};
 use engine::layout::{self, Found, Layout, SchemaLog, Secret};
-use engine::{Engine, Reshard, Result, SpaceLedger, reserve};
+use engine::{Engine, FileOwners, Reshard, Result, SpaceLedger, Swept, reserve};
 use model::{Schema, TokenRange};
 use uuid::Uuid;
 
@@ -38,6 +38,8 @@ pub struct Booted {
     pub noted_us: i64,
     /// How many requests of jobs all cores together have with the device.
     pub device: InFlightLimits,
+    /// How many shards have each file.
+    pub owners: FileOwners,
     /// What the shards are going to write into the data directory.
     pub space: SpaceLedger,
     /// How fast their compactions may go.
@@ -107,7 +109,7 @@ pub async fn boot(
     if layout.shards as usize != config.shards {
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
-    let mut said = engine::sweep(disk, &layout).await?.strange;
+    let Swept { strange: mut said, owners, .. } = engine::sweep(disk, &layout).await?;
     said.extend(engine::snapshot::sweep(disk).await?);
     for what in said {
         tracing::warn!("left alone: {what}");
@@ -129,7 +131,8 @@ pub async fn boot(
     let device = InFlightLimits::default();
     let space = SpaceLedger::default();
     let throughput = CompactionThroughput::new(config.compaction_throughput_bytes);
-    Ok((Booted { layout, schema, noted_us, device, space, throughput }, home, schema_log))
+    let booted = Booted { layout, schema, noted_us, device, owners, space, throughput };
+    Ok((booted, home, schema_log))
 }
 
 /// Opens the engine of one shard of a data directory that was booted; `seed` as for [`boot`].
@@ -143,6 +146,7 @@ pub async fn open_engine(
     let config = engine_config(config, &booted.layout, shard, seed);
     let mut engine = Engine::open(disk, config, &booted.schema).await?;
     engine.share_space(&booted.space);
+    engine.share_files(&booted.owners);
     for damaged in engine.damaged_files() {
         let (file, error, first, last) = (
             damaged.path(),

@@ -134,7 +134,8 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
 
     /// These files are about to be unlinked: what they free is promised to this merge again.
     fn free(&self, used_up: &[ViewEntry]) {
-        let freed = used_up.iter().filter(|entry| !entry.shared).map(|entry| entry.file_bytes);
+        let is_freed = |entry: &&ViewEntry| self.engine.manifest.has_alone(entry.sstable);
+        let freed = used_up.iter().filter(is_freed).map(|entry| entry.file_bytes);
         self.held_bytes.set(self.held_bytes.get().saturating_sub(freed.sum()));
         self.hold(0);
     }

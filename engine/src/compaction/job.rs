@@ -24,7 +24,6 @@ use model::options::{TableOptions, TombstoneGc};
 use uuid::Uuid;
 
 use super::adoption::RunningMerge;
-use super::merge_space::space_for;
 use super::piece::{Candidate, CompactionContext};
 use super::rewrite::{Output, rewrite};
 use super::smaller::smaller;
@@ -238,7 +237,8 @@ impl Engine {
             let fits = |task: &MergeTask| {
                 let inputs: Vec<View> =
                     task.pieces.iter().map(|&index| views[index].clone()).collect();
-                space_for(&inputs, self.fragment_bytes(table, task.fragment_bytes)) <= room_bytes
+                self.space_for(&inputs, self.fragment_bytes(table, task.fragment_bytes))
+                    <= room_bytes
             };
             let other = plan_of(table, now_s, |strategy, pieces, context| {
                 smaller(strategy, pieces, context, &fits)
@@ -260,7 +260,7 @@ impl Engine {
         let inputs = plan.inputs();
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
-        let space_bytes = space_for(&inputs, fragment_bytes);
+        let space_bytes = self.space_for(&inputs, fragment_bytes);
         let times_s = (plan.gc_before_s, plan.now_s);
         let running = RunningMerge::new(self, table, (inputs, task.level), times_s, pause);
         BegunMerge { table, running, fragment_bytes, space_bytes, gc_before_s: plan.gc_before_s }

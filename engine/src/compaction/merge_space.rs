@@ -29,16 +29,17 @@ impl Engine {
         let bytes: u64 = table.views().iter().map(|view| view.entry.file_bytes).sum();
         (bytes / FRAGMENTS_PER_TABLE).max(self.fragment_bytes_min.get()).min(bytes_max)
     }
-}
 
-/// The most bytes that a merge of these views into such fragments holds at a time beside them.
-pub(super) fn space_for(inputs: &[View], fragment_bytes: u64) -> u64 {
-    let held = |view: &View| Held {
-        run: view.entry.run,
-        bytes: view.entry.file_bytes,
-        is_freed: !view.entry.shared,
-    };
-    space_bytes(inputs.iter().map(held), fragment_bytes)
+    /// The most bytes that a merge of these views into such fragments holds at a time beside them.
+    pub(super) fn space_for(&self, inputs: &[View], fragment_bytes: u64) -> u64 {
+        let held = |view: &View| Held {
+            run: view.entry.run,
+            bytes: view.entry.file_bytes,
+            // What another shard has stays.
+            is_freed: self.manifest.has_alone(view.entry.sstable),
+        };
+        space_bytes(inputs.iter().map(held), fragment_bytes)
+    }
 }
 
 /// A file that is merged.

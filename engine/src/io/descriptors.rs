@@ -48,12 +48,17 @@ impl Disk {
                 }
                 opened => return opened,
             }
-            match self {
-                Disk::Dma(disk) => disk.sleep(PAUSE).await,
-                Disk::Sim(disk) => disk.sleep().await,
-                // A tool only reads: it tries as often, and does not wait.
-                Disk::Plain(_) => {}
-            }
+            self.wait_a_little().await;
+        }
+    }
+
+    /// Lets some time pass: what is waited for does not say when it has come.
+    pub(crate) async fn wait_a_little(&self) {
+        match self {
+            Disk::Dma(disk) => disk.sleep(PAUSE).await,
+            Disk::Sim(disk) => disk.sleep().await,
+            // A tool only reads: it tries as often, and does not wait.
+            Disk::Plain(_) => {}
         }
     }
 }

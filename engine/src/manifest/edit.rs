@@ -51,7 +51,7 @@ pub struct ViewEntry {
     pub footer_checksum: u64,
     /// The level that compaction has given it.
     pub level: u8,
-    /// Other shards have views of this file, so this one alone may not unlink it.
+    /// Other shards had views of this file when it was dealt: it is to be parted. Who has it still says `FileOwners`.
     pub shared: bool,
 }
 
@@ -132,6 +132,12 @@ impl State {
             return Err("what was flushed is not flushed any more");
         }
         Ok(())
+    }
+
+    /// Whether a view is of this file.
+    pub(crate) fn names(&self, sstable: Uuid) -> bool {
+        let from = ViewId { sstable, first: i64::MIN };
+        self.views.range(from..).next().is_some_and(|(id, _)| id.sstable == sstable)
     }
 
     pub(super) fn apply(&mut self, edit: &Edit) {

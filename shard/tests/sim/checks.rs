@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use engine::commitlog::SyncMode;
-use engine::io::Rng;
+use engine::io::{Disk, Rng};
 use engine::{Engine, Error};
 use futures_lite::future::{yield_now, zip};
 use model::TokenRange;
@@ -48,6 +48,7 @@ fn served<T>(read: Lived<T>, world: &Shared) -> Lived<Option<T>> {
 
 /// Compares every table with the oracle, and ends a truncation that the power cut ended.
 pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Lived {
+    check_files(node, world);
     for table in 1..TABLES {
         let (id, now_s) = (world.borrow().workload.id(table), world.borrow().workload.now_s);
         let truncating = world.borrow().truncating.clone();
@@ -71,6 +72,18 @@ pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Li
         }
     }
     Ok(())
+}
+
+/// No shard has deleted what this or another one has, but for the file that was damaged: it may have been lost.
+fn check_files(node: &Node, world: &Shared) {
+    let damaged = world.borrow().damaged.as_ref().map(|(path, _)| path.clone());
+    for engine in &node.engines {
+        let Disk::Sim(disk) = engine.disk() else { unreachable!("worlds are simulated") };
+        for path in engine.files() {
+            let is_there = disk.has(&path) || damaged.as_ref() == Some(&path);
+            assert!(is_there, "{path} was deleted, and a shard has it");
+        }
+    }
 }
 
 fn compare(

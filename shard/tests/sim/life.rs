@@ -108,6 +108,7 @@ async fn one_life(
         tally.flushes += stats.flushes;
         tally.compactions += stats.compactions;
         tally.beside += stats.compactions_beside;
+        tally.parted += stats.shared_files_deleted;
         tally.adopted += stats.compaction_fragments.saturating_sub(stats.compactions);
     }
     Ok(())

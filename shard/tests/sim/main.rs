@@ -105,6 +105,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.compactions,
         all.adopted,
         all.beside,
+        all.parted,
         all.truncated,
         all.altered,
         all.failed,

@@ -57,6 +57,8 @@ pub(crate) struct Tally {
     pub(crate) adopted: u64,
     /// Compactions beside another one.
     pub(crate) beside: u64,
+    /// Files of several shards that went with the last of them.
+    pub(crate) parted: u64,
     /// Scans of a table of a shard that were compared with the oracle.
     pub(crate) compared: u64,
     /// Reads of a partition while it was written to.
@@ -92,6 +94,7 @@ impl Tally {
         self.compactions += other.compactions;
         self.adopted += other.adopted;
         self.beside += other.beside;
+        self.parted += other.parted;
         self.compared += other.compared;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;

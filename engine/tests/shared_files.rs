@@ -1,0 +1,317 @@
+//! A file that two shards have since the data was dealt to them: it goes with the last of them, and not before.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::cell::Cell as Slot;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use engine::commitlog;
+use engine::io::{Crash, Disk, Faults, Outcome, RelPath, SimDisk, SimExec};
+use engine::layout::{self, Layout, Secret};
+use engine::{Config, Engine, Reshard, Swept, sweep};
+use futures_lite::future::{yield_now, zip};
+use messina_engine as engine;
+use model::mutation::MutationBuilder;
+use model::options::KeyspaceOptions;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{SchemaChange, TableBuilder};
+use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(Uuid::from_u128(7));
+const KEYS: u8 = 200;
+const VALUE: [u8; 1000] = [1; 1000];
+
+fn schema() -> Schema {
+    let builder = TableBuilder::new("ks", "t", TABLE).partition_key("k", CqlType::Blob);
+    let table = builder.and_then(|b| b.regular("v", CqlType::Blob)).and_then(TableBuilder::build);
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table.unwrap()))]).unwrap()
+}
+
+fn log(seed: u64) -> commitlog::Config {
+    commitlog::Config { segment_bytes: 1 << 20, ..commitlog::Config::new(seed) }
+}
+
+fn config(layout: &Layout, shard: u32, owned: TokenRange, seed: u64) -> Config {
+    let shard_dir = layout::shard_dir(layout.generation, shard);
+    Config { shard_dir, owned: vec![owned], log: log(seed), memory_bytes: 8 << 20 }
+}
+
+fn halves() -> [TokenRange; 2] {
+    let all = TokenRange::ALL;
+    [TokenRange { last: Token(-1), ..all }, TokenRange { first: Token(0), ..all }]
+}
+
+#[derive(Default)]
+struct Keys(BTreeSet<u8>);
+
+impl RowSink for Keys {
+    fn row(&mut self, p: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        self.0.insert(p.key[0]);
+        Flow::More
+    }
+}
+
+async fn keys(engine: &Engine, pause: impl AsyncFn()) -> BTreeSet<u8> {
+    let command = ReadCommand {
+        table: TABLE,
+        partitions: Partitions::Range(TokenRange::ALL),
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(1 << 30),
+        resume: None,
+        now_s: 1,
+    };
+    let mut keys = Keys::default();
+    engine.read(&command, &mut keys, pause).await.unwrap();
+    keys.0
+}
+
+fn drive(engine: Engine, exec: &SimExec) -> Rc<Engine> {
+    let engine = Rc::new(engine);
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+/// A disk with one file, which one shard has.
+fn disk_of_one(seed: u64) -> SimDisk {
+    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
+    let inner = exec.clone();
+    exec.run(async move {
+        let mut layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
+        layout.make_directories(&disk).await.unwrap();
+        layout.ready = true;
+        layout.store(&disk).await.unwrap();
+        Engine::create(&disk, &config(&layout, 0, TokenRange::ALL, 1)).await.unwrap();
+        let engine = Engine::open(&disk, config(&layout, 0, TokenRange::ALL, 2), &schema()).await;
+        let engine = drive(engine.unwrap(), &inner);
+        for key in 0..KEYS {
+            let mut out = Vec::new();
+            let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
+            let cell = Cell::live(ColumnId(1), 1, &VALUE);
+            m.row(&[], |out| RowBuilder::begin(out, &RowHead::bare(1)).cell(&cell));
+            m.finish();
+            engine.write(&out, key.into()).unwrap();
+        }
+        let mut done = Vec::new();
+        while done.len() < KEYS.into() {
+            engine.take_completed(&mut done);
+            yield_now().await;
+        }
+        engine.flush_all(1, async || yield_now().await).await.unwrap();
+        run_jobs(&engine).await;
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
+    })
+    .done();
+    sim.kill()
+}
+
+fn files(sim: &SimDisk) -> Vec<RelPath> {
+    sim.files_of(&layout::table_dir(TABLE.0))
+}
+
+async fn run_jobs(engine: &Engine) {
+    while let Some(job) = engine.next_job(1) {
+        engine.run(job, 1, async || yield_now().await).await.unwrap();
+    }
+}
+
+/// Two shards, and the file that they have of the one before.
+struct Two {
+    shards: [Rc<Engine>; 2],
+    swept: u64,
+}
+
+impl Two {
+    /// Opens them, and deals the data first where one shard has it.
+    async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Two {
+        let found = Layout::find(disk).await.unwrap();
+        let layout::Found::Ready(mut layout) = found else { panic!("{found:?}") };
+        let (owned, schema) = (halves(), schema());
+        layout.remove_other_generations(disk).await.unwrap();
+        if layout.shards == 1 {
+            let (from, log, memory_bytes) = (&layout, &log(seed), 1 << 20);
+            let deal = Reshard { disk, from, owned: &owned, schema: &schema, log, memory_bytes };
+            layout = deal.run().await.unwrap();
+        }
+        let Swept { deleted, owners, .. } = sweep(disk, &layout).await.unwrap();
+        let mut shards = Vec::new();
+        for (shard, owned) in (0..).zip(owned) {
+            let config = config(&layout, shard, owned, seed + 1 + u64::from(shard));
+            let mut engine = Engine::open(disk, config, &schema).await.unwrap();
+            engine.share_files(&owners);
+            assert_eq!(engine.damaged_files(), []);
+            shards.push(drive(engine, exec));
+        }
+        Two { shards: shards.try_into().unwrap(), swept: deleted }
+    }
+
+    async fn check(&self) {
+        for (shard, owned) in self.shards.iter().zip(halves()) {
+            let wanted = (0..KEYS).filter(|key| owned.contains(Token::of_key(&[*key])));
+            assert_eq!(keys(shard, yield_now).await, wanted.collect());
+        }
+    }
+
+    fn deleted(&self) -> [u64; 2] {
+        self.shards.each_ref().map(|shard| shard.stats().shared_files_deleted)
+    }
+}
+
+/// Two shards on a disk where one had all; what `work` gives, if the power lasts.
+fn on_two<T: 'static>(
+    sim: &SimDisk,
+    seed: u64,
+    work: impl AsyncFnOnce(SimDisk, Two) -> T + 'static,
+) -> Option<T> {
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::powered_by(sim, seed));
+    let (inner, sim) = (exec.clone(), sim.clone());
+    let outcome = exec.run(async move {
+        let two = Two::open(&disk, &inner, seed).await;
+        work(sim, two).await
+    });
+    exec.end();
+    match outcome {
+        Outcome::Done(given) => Some(given),
+        Outcome::Stalled => None,
+    }
+}
+
+/// It stayed until the next start, and its space with it.
+#[test]
+fn a_file_of_two_shards_goes_with_the_last_of_them() {
+    for last in [0, 1] {
+        let sim = disk_of_one(1);
+        let given = on_two(&sim, 10, async move |sim, two| {
+            let shared = files(&sim).remove(0);
+            run_jobs(&two.shards[1 - last]).await;
+            assert!(sim.has(&shared), "the other shard has it");
+            assert_eq!((files(&sim).len(), two.deleted()), (2, [0, 0]));
+            two.check().await;
+            run_jobs(&two.shards[last]).await;
+            assert!(!sim.has(&shared));
+            assert_eq!((files(&sim).len(), two.deleted()[last]), (2, 1));
+            two.check().await;
+        });
+        assert!(given.is_some());
+    }
+}
+
+#[test]
+fn a_file_of_two_shards_goes_when_the_last_is_emptied_or_hears_that_the_table_is_dropped() {
+    let sim = disk_of_one(2);
+    let given = on_two(&sim, 10, async |sim, two| {
+        two.shards[0].truncate(TABLE).await.unwrap();
+        two.shards[0].truncate(TABLE).await.unwrap();
+        assert_eq!(files(&sim).len(), 1);
+        assert!(!keys(&two.shards[1], yield_now).await.is_empty());
+        two.shards[1].set_schema(&Schema::empty());
+        run_jobs(&two.shards[1]).await;
+        assert_eq!((files(&sim).len(), two.deleted()), (0, [0, 1]));
+        assert!(!sim.has(&layout::table_dir(TABLE.0)), "and its directory with it");
+    });
+    assert!(given.is_some());
+}
+
+/// The file has lost its name by another shard's doing, and this one opens files when they are read.
+#[test]
+fn a_read_goes_on_that_began_before_its_shard_gave_the_file_up() {
+    let sim = disk_of_one(3);
+    sim.set_files_max(1);
+    let given = on_two(&sim, 10, async |sim, two| {
+        let (shared, gone, begun) = (files(&sim).remove(0), Slot::new(false), Slot::new(false));
+        let read = keys(&two.shards[0], async || {
+            begun.set(true);
+            while !gone.get() {
+                yield_now().await;
+            }
+        });
+        let work = async {
+            while !begun.get() {
+                yield_now().await;
+            }
+            run_jobs(&two.shards[0]).await;
+            run_jobs(&two.shards[1]).await;
+            assert!(!sim.has(&shared));
+            gone.set(true);
+        };
+        let (read, ()) = zip(read, work).await;
+        assert_eq!(read, keys(&two.shards[0], yield_now).await);
+    });
+    assert!(given.is_some());
+}
+
+#[test]
+fn a_power_cut_while_two_shards_part_their_file_loses_nothing() {
+    let (first, mut cuts, mut swept) = (disk_of_one(4), 0, 0);
+    for op in 0.. {
+        let sim = first.kill();
+        let done = on_two(&sim, 10 + op, async move |sim, two| {
+            let crash_at_op = Some(op);
+            sim.set_faults(Faults { crash_at_op, suspensions_max: 2, ..Faults::default() });
+            zip(run_jobs(&two.shards[0]), run_jobs(&two.shards[1])).await;
+            assert_eq!(two.deleted().iter().sum::<u64>(), 1, "one of them was the last");
+        });
+        if done.is_some() {
+            break;
+        }
+        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][op as usize % 3];
+        let sim = sim.crash(op, mode);
+        let after = on_two(&sim, 20, async |_, two| {
+            two.check().await;
+            zip(run_jobs(&two.shards[0]), run_jobs(&two.shards[1])).await;
+            two.check().await;
+            two.swept
+        });
+        swept += after.unwrap();
+        cuts += 1;
+    }
+    assert!(cuts > 50 && swept > 10, "{cuts} cuts, and {swept} files that nothing named");
+}
+
+/// Both shards take a file back, and part it, while the other is about to unlink it.
+#[test]
+fn a_file_that_comes_back_is_not_deleted_by_the_shard_that_had_it_before() {
+    let (first, mut deleted) = (disk_of_one(5), 0);
+    for seed in 0..60 {
+        let sim = first.kill();
+        sim.set_faults(Faults { suspensions_max: 2, ..Faults::default() });
+        let given = on_two(&sim, 100 + 10 * seed, async move |_, two| {
+            let dir = RelPath::new("snapshots/s").unwrap();
+            let disk = two.shards[0].disk();
+            disk.mkdir(&RelPath::new("snapshots").unwrap()).await.unwrap();
+            disk.mkdir(&dir).await.unwrap();
+            let mut views = Vec::new();
+            for shard in &two.shards {
+                views.extend(shard.link_files(TABLE, &dir).await.unwrap());
+            }
+            let live = async |shard: &Engine, pauses: u64| {
+                for _ in 0..4 {
+                    run_jobs(shard).await;
+                    for _ in 0..pauses {
+                        yield_now().await;
+                    }
+                    shard.adopt_files(TABLE, &dir, &views).await.unwrap();
+                }
+            };
+            zip(live(&two.shards[0], 20), live(&two.shards[1], seed)).await;
+            two.check().await;
+            two.deleted()
+        });
+        deleted += given.unwrap().iter().sum::<u64>();
+        let after = on_two(&sim.kill(), 20, async |_, two| two.check().await);
+        assert!(after.is_some());
+    }
+    assert!(deleted > 60, "each world has deleted it more than once: {deleted}");
+}
