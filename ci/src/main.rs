@@ -2,7 +2,8 @@
 //!
 //!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
 //!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
-//!   night   full with ten times the simulation, an hour of fuzzing, every driver, a full disk
+//!   night   full with ten times the simulation, an hour of fuzzing, every driver, a full disk, what
+//!           reads cost, large data in small memory
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that
@@ -20,9 +21,11 @@ mod fuzz;
 mod golden;
 mod kill9;
 mod kit;
+mod large_data;
 mod layers;
 mod load;
 mod process;
+mod read_costs;
 mod repository;
 mod server;
 mod shards;
@@ -93,6 +96,22 @@ enum Task {
         #[command(flatten)]
         tested: Tested,
     },
+    /// Rows of 100 bytes, far more than memory, are loaded and read.
+    LargeData {
+        /// How many rows.
+        #[arg(long, default_value_t = large_data::ROWS)]
+        rows: u64,
+        #[command(flatten)]
+        tested: Tested,
+    },
+    /// What cold reads cost in device reads.
+    ReadCosts {
+        /// Rows of the wide partition; a tenth as many records of 1 KB.
+        #[arg(long, default_value_t = read_costs::ROWS)]
+        rows: u64,
+        #[command(flatten)]
+        tested: Tested,
+    },
     /// Statements in every state of storage, answered as Apache Cassandra answers.
     Golden {
         /// Topics to run; all of them if none is named.
@@ -144,12 +163,18 @@ struct Tested {
 }
 
 impl Tested {
-    /// Builds the release, unless another folder has the programs.
-    fn provide(self, repository: &mut Repository, report: &mut Report) {
+    /// Runs a step on the release build, which is made, or on the programs of another folder.
+    fn run(
+        self,
+        repository: &mut Repository,
+        report: &mut Report,
+        step: impl FnOnce(&Repository, &mut Report),
+    ) {
         match self.programs {
             Some(folder) => repository.take_programs(folder),
             None => tier::build_release(repository, report),
         }
+        step(repository, report);
     }
 }
 
@@ -200,8 +225,14 @@ fn main() -> ExitCode {
             tier::shards(&repository, &mut report);
         }
         Task::FullDisk { on, tested } => {
-            tested.provide(&mut repository, &mut report);
-            tier::full_disk(&repository, &mut report, on.as_deref());
+            tested
+                .run(&mut repository, &mut report, |at, to| tier::full_disk(at, to, on.as_deref()));
+        }
+        Task::LargeData { rows, tested } => {
+            tested.run(&mut repository, &mut report, |at, to| tier::large_data(at, to, rows));
+        }
+        Task::ReadCosts { rows, tested } => {
+            tested.run(&mut repository, &mut report, |at, to| tier::read_costs(at, to, rows));
         }
         Task::Golden { planted: true, .. } => tier::golden_planted(&repository, &mut report),
         Task::Golden { topics, record, programs, target, .. } => {

@@ -124,6 +124,15 @@ impl Server {
         }
     }
 
+    /// The most memory that was resident in MiB, as the kernel counts it (`VmHWM`).
+    pub(crate) fn resident_mb_max(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib.div_ceil(1024)).ok_or_else(|| format!("{path} has no VmHWM"))
+    }
+
     /// Everything it printed.
     pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()

@@ -12,8 +12,8 @@ use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
-    documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit, layers,
-    shards, tidy,
+    documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit, large_data,
+    layers, read_costs, shards, tidy,
 };
 
 /// Kills in `full`.
@@ -71,6 +71,8 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     attacks(repository, report);
     node_fuzz(repository, report, FUZZED_REQUESTS_OF_NIGHT);
     full_disk(repository, report, None);
+    read_costs(repository, report, read_costs::ROWS);
+    large_data(repository, report, large_data::ROWS);
 }
 
 /// So many requests that are drawn, against whole nodes on the simulated disk: ten million without a death.
@@ -301,6 +303,18 @@ pub(crate) fn full_disk(repository: &Repository, report: &mut Report, on: Option
                 .step("full disk, mounted", &rerun, |log| full_disk::run_on(repository, disk, log));
         }
     }
+}
+
+/// So many rows of 100 bytes with little memory.
+pub(crate) fn large_data(repository: &Repository, report: &mut Report, rows: u64) {
+    let rerun = format!("cargo ci large-data --rows {rows}");
+    report.step("large data", &rerun, |log| large_data::run(repository, rows, log));
+}
+
+/// What cold reads cost in device reads, with a partition of so many rows.
+pub(crate) fn read_costs(repository: &Repository, report: &mut Report, rows: u64) {
+    let rerun = format!("cargo ci read-costs --rows {rows}");
+    report.step("read costs", &rerun, |log| read_costs::run(repository, rows, log));
 }
 
 /// Data belongs to no core.
