@@ -75,9 +75,9 @@ pub const FLUSH_SMALL_VIEWS_MAX: usize = 32;
 /// No more tables are flushed together.
 pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
 
-/// A flush or a compaction asks after so many bytes of rows whether there is time for more: well below half a
-/// millisecond of work.
-pub const JOB_STEP_BYTES: usize = 64 << 10;
+/// A flush or a compaction asks after so many bytes of rows whether there is time for more: about a tenth of a
+/// millisecond of work, so that a slice of its time (`shard/src/yielder.rs`) is hardly longer than it should be.
+pub const JOB_STEP_BYTES: usize = 16 << 10;
 
 /// What a partition, a row or a range deletion costs such a job beside its bytes, in bytes: many small ones are work,
 /// too.
