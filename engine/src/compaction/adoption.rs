@@ -279,8 +279,8 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
         }
     }
 
-    async fn look_elsewhere(&self, token: Token) {
-        self.progress.reach(token);
+    async fn begin_partition(&self, token: Token, sources: usize) {
+        self.progress.reach(token, sources);
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
             let (views, files) = (self.table.views(), self.files.borrow());

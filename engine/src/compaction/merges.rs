@@ -16,7 +16,7 @@
 //! Not here: the clock (the owner has it), what a merge is called in CQL (the server).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use model::{TableId, Token, TokenRange, schema};
@@ -65,6 +65,8 @@ pub struct EndedMerge {
     pub file_bytes_in: u64,
     /// Bytes of the files that came out.
     pub file_bytes_out: u64,
+    /// How many partitions were in so many sources (a source is a file, or the files of a run), by that number.
+    pub partitions_of: BTreeMap<u32, u64>,
     /// The second since 1970 in which the merge ended, once the owner has said so.
     pub ended_s: Option<u32>,
 }
@@ -95,6 +97,8 @@ pub(super) struct Progress {
     work_bytes: Cell<u64>,
     adoptions: Cell<u64>,
     file_bytes_out: Cell<u64>,
+    /// How many partitions were in so many sources.
+    partitions_of: RefCell<BTreeMap<u32, u64>>,
 }
 
 /// The part of a file that is merged.
@@ -167,6 +171,7 @@ impl Merges {
             work_bytes: Cell::new(0),
             adoptions: Cell::new(0),
             file_bytes_out: Cell::new(0),
+            partitions_of: RefCell::default(),
         });
         self.running.borrow_mut().push(progress.clone());
         progress
@@ -180,6 +185,7 @@ impl Merges {
                 merge: progress.merge.clone(),
                 file_bytes_in: progress.total_file_bytes.saturating_sub(file_bytes_of(left)),
                 file_bytes_out: progress.file_bytes_out.get(),
+                partitions_of: progress.partitions_of.take(),
                 ended_s: None,
             });
         }
@@ -191,6 +197,7 @@ impl Merges {
             merge: self.name(table, now_s),
             file_bytes_in: file_bytes_of(gone),
             file_bytes_out: 0,
+            partitions_of: BTreeMap::new(),
             ended_s: None,
         });
     }
@@ -205,9 +212,10 @@ impl Merges {
 }
 
 impl Progress {
-    /// The partitions of this token are merged next.
-    pub(super) fn reach(&self, token: Token) {
+    /// A partition of this token is merged next, which so many sources have.
+    pub(super) fn reach(&self, token: Token, sources: usize) {
         self.at.set(token);
+        *self.partitions_of.borrow_mut().entry(sources as u32).or_default() += 1;
     }
 
     /// So many bytes more were merged, as a rewrite counts them.
@@ -277,7 +285,8 @@ mod tests {
         let (keyspace_name, table_name) = ("ks".to_owned(), "t".to_owned());
         let table = TableId(Uuid::from_u128(7));
         let merge = MergeName { number, begun_s: 1, table, keyspace_name, table_name };
-        EndedMerge { merge, file_bytes_in: 2, file_bytes_out: 1, ended_s: None }
+        let partitions_of = BTreeMap::new();
+        EndedMerge { merge, file_bytes_in: 2, file_bytes_out: 1, partitions_of, ended_s: None }
     }
 
     #[test]
@@ -306,6 +315,7 @@ mod tests {
             work_bytes: Cell::new(0),
             adoptions: Cell::new(0),
             file_bytes_out: Cell::new(0),
+            partitions_of: RefCell::default(),
         }
     }
 
@@ -313,7 +323,7 @@ mod tests {
     fn progress_rises_by_tokens_and_inside_a_long_partition() {
         let progress = progress(&[(0, 99, 1000), (50, 149, 500), (i64::MIN, i64::MIN, 10)]);
         let at = |token: i64| {
-            progress.reach(Token(token));
+            progress.reach(Token(token), 1);
             progress.merged_bytes()
         };
         let shown = [at(i64::MIN), at(0), at(10), at(60), at(100), at(149)];

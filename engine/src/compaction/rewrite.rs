@@ -88,8 +88,9 @@ pub(crate) trait Caller {
         self.pause().await;
     }
 
-    /// Has at hand what [`oldest_elsewhere`](Self::oldest_elsewhere) is asked next, of this token.
-    async fn look_elsewhere(&self, _token: Token) {}
+    /// A partition of this token is merged next, of which so many sources have something. Has at hand what
+    /// [`oldest_elsewhere`](Self::oldest_elsewhere) is asked next.
+    async fn begin_partition(&self, _token: Token, _sources: usize) {}
 
     /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
     /// are merged up to `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
@@ -234,7 +235,7 @@ async fn merge<C: Caller>(
                 return Ok(ControlFlow::Break(()));
             }
         }
-        caller.look_elsewhere(token).await;
+        caller.begin_partition(token, merged.sources()).await;
         let head = merged.head();
         let purge = Purge {
             now_s: output.now_s,

@@ -116,6 +116,11 @@ impl<C: Lane> Merge<C> {
         self.lanes.iter().map(|lane| &lane.cursor)
     }
 
+    /// How many lanes have something of the partition.
+    pub(crate) fn sources(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.here).count()
+    }
+
     /// Finds the smallest partition and the lanes that have it; `false` if none has one.
     fn choose_partition(&mut self) -> bool {
         let mut first: Option<usize> = None;

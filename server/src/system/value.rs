@@ -31,6 +31,8 @@ pub(crate) enum Value {
     Set(BTreeSet<String>),
     Map(BTreeMap<String, String>),
     BlobMap(BTreeMap<String, Vec<u8>>),
+    /// A `map<int, bigint>`.
+    Counts(BTreeMap<i32, i64>),
 }
 
 impl Value {
@@ -57,6 +59,7 @@ impl Value {
                 let CqlType::Map { .. } = ty else { panic!("a map for a column of type {ty}") };
                 collection(pairs.len(), flat)
             }
+            Value::Counts(_) => panic!("the elements of {ty} are cells"),
             Value::BlobMap(pairs) => {
                 let flat = pairs.iter().flat_map(|(k, v)| [k.as_bytes(), v.as_slice()]);
                 collection(pairs.len(), flat)
@@ -130,9 +133,17 @@ fn put_cells(table: &Table, row: &[(&'static str, Value)], head: &RowHead, out: 
             builder.cell(&Cell { column: column.id, value: &value, ..live });
             continue;
         }
-        let elements: Vec<(Vec<u8>, &[u8])> = match value {
-            Value::Set(items) => items.iter().map(|item| (path(item), &[][..])).collect(),
-            Value::Map(pairs) => pairs.iter().map(|(k, v)| (path(k), v.as_bytes())).collect(),
+        let elements: Vec<(Vec<u8>, Vec<u8>)> = match value {
+            Value::Set(items) => items.iter().map(|item| (text_path(item), Vec::new())).collect(),
+            Value::Map(pairs) => {
+                pairs.iter().map(|(k, v)| (text_path(k), v.clone().into())).collect()
+            }
+            Value::Counts(pairs) => {
+                let bytes = |(k, v): (&i32, &i64)| {
+                    (path(&CqlType::Int, &k.to_be_bytes()), v.to_be_bytes().to_vec())
+                };
+                pairs.iter().map(bytes).collect()
+            }
             other => panic!("{other:?} for a column of type {}", column.ty),
         };
         for (path, value) in &elements {
@@ -141,8 +152,13 @@ fn put_cells(table: &Table, row: &[(&'static str, Value)], head: &RowHead, out: 
     }
 }
 
-fn path(text: &str) -> Vec<u8> {
+fn text_path(text: &str) -> Vec<u8> {
+    path(&CqlType::Text, text.as_bytes())
+}
+
+/// The name of an element, which is a value of this type.
+fn path(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    ordered::encode(&CqlType::Text, text.as_bytes(), &mut out).expect("text is ordered");
+    ordered::encode(ty, value, &mut out).expect("the value is of its type");
     out
 }
