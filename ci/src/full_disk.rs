@@ -4,7 +4,8 @@
 //! a small ext4 in a file, or a tmpfs ─► load until writes are refused ─► fill what is left ─► kill -9 ─► fill ─► start
 //!        ▲                                                                                                       │
 //!        └── once more, from the space that somebody makes ◄── everything acknowledged is read ◄─────────────────┘
-//! at the end: fill what the start gave back ─► writes are refused ─► TRUNCATE ─► writes are taken ─► all is read
+//! at the end: fill what the start gave back ─► writes are refused ─► TRUNCATE ─► writes are taken ─► all is read;
+//!             the same with DROP
 //! ```
 //!
 //! Invariants
@@ -32,7 +33,7 @@ use crate::server::{DataFolder, Server};
 use crate::step::{Done, Failure, Log, Outcome};
 
 /// The file system: large enough for a new data directory and memtables that are flushed, small enough to fill.
-const DISK_BYTES: u64 = 768 << 20;
+const DISK_BYTES: u64 = 1280 << 20;
 /// A file system that somebody named is not filled if it is larger.
 const DISK_BYTES_MAX: u64 = 4 << 30;
 /// Filling, starting and reading back take a minute or two.
@@ -40,8 +41,9 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// A portion of the load, and the reading back of a journal.
 const TOOL_LIMIT: Duration = Duration::from_secs(5 * 60);
 const SHARDS: u32 = 2;
-/// Records of the table that is truncated, 1 KB each: an eighth of the disk.
-const SPARE_RECORDS: u64 = 100_000;
+/// Records of the table that is truncated and of the one that is dropped, 1 KB each. Of what is freed the reserve,
+/// where a start has used it, and three hundredths of the disk come first: 110 MB. The rest is for writes.
+const SPARE_RECORDS: [(&str, u64); 2] = [(SPARE, 180_000), (DOOMED, 180_000)];
 /// Records that are loaded at a time until they are refused.
 const PORTION_RECORDS: u64 = 20_000;
 /// The fewest bytes that a record takes on the disk.
@@ -53,8 +55,9 @@ const RESUME_LIMIT: Duration = Duration::from_secs(10);
 /// The reserve is made again within ten seconds (`RESERVE_INTERVAL` in `shard/src/limits.rs`).
 const RESERVE_LIMIT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The table that is truncated, and the one whose data stay, by their keyspaces.
+/// The table that is truncated, the one that is dropped, and the one whose data stay, by their keyspaces.
 const SPARE: &str = "spare";
+const DOOMED: &str = "doomed";
 const KEPT: &str = "kept";
 /// Mounts an ext4 that lies in the file $1, or else a tmpfs of $3 bytes, at $2, and runs what follows.
 const MOUNT: &str = r#"
@@ -102,7 +105,7 @@ pub(crate) fn run_on(repository: &Repository, disk: &Path, log: &Log) -> Outcome
     let data = folder.join("data");
     symlink(&inside, &data).map_err(|error| error.to_string())?;
     let journal = |name| folder.join(name).to_string_lossy().into_owned();
-    let journals = [(SPARE, journal(SPARE)), (KEPT, journal(KEPT))];
+    let journals = [SPARE, DOOMED, KEPT].map(|name| (name, journal(name)));
     let (records, fillers) = (0, Vec::new());
     let mut rig =
         Rig { repository, disk, disk_bytes, data, journals, records, fillers, log, passed: 0 };
@@ -136,7 +139,7 @@ struct Rig<'a> {
     /// A link to the data directory, which is on the disk.
     data: PathBuf,
     /// Keyspaces with the journals of what was acknowledged in them.
-    journals: [(&'static str, String); 2],
+    journals: [(&'static str, String); 3],
     /// Records of the kept table that were offered so far.
     records: u64,
     fillers: Vec<PathBuf>,
@@ -148,7 +151,9 @@ impl Rig<'_> {
     /// The whole story.
     fn live(&mut self) -> Result<(), String> {
         let server = self.start()?;
-        self.load(&server, SPARE, 0, SPARE_RECORDS)?;
+        for (keyspace, records) in SPARE_RECORDS {
+            self.load(&server, keyspace, 0, records)?;
+        }
         let server = self.die_full(server)?;
         // Somebody makes space: the reserve is kept again, and writes go on where they were refused.
         self.remove_fillers()?;
@@ -158,7 +163,7 @@ impl Rig<'_> {
         self.fill_up()?;
         self.load_until_refused(&server)?;
         self.try_jobs()?;
-        self.prove(&server, &[SPARE, KEPT])?;
+        self.prove(&server, &[SPARE, DOOMED, KEPT])?;
         let mut connection = Connection::open(&server.address, Version::V4)?;
         connection.must(&format!("TRUNCATE {SPARE}.usertable"))?;
         self.pass("TRUNCATE on a full disk");
@@ -166,6 +171,11 @@ impl Rig<'_> {
         if !connection.rows(&format!("SELECT y_id FROM {SPARE}.usertable LIMIT 1"))?.is_empty() {
             return Err("rows are left in the table that was truncated".to_owned());
         }
+        self.load_until_refused(&server)?;
+        self.fill_up()?;
+        connection.must(&format!("DROP KEYSPACE {DOOMED}"))?;
+        self.pass("DROP on a full disk");
+        self.resume(&server)?;
         self.prove(&server, &[KEPT])?;
         server.check_alive()?;
         server.stop()?;
@@ -184,7 +194,7 @@ impl Rig<'_> {
         let server = self.start()?;
         self.pass("started on a full disk");
         self.admin(&["status"])?;
-        self.prove(&server, &[SPARE, KEPT])?;
+        self.prove(&server, &[SPARE, DOOMED, KEPT])?;
         Ok(server)
     }
 
@@ -201,7 +211,7 @@ impl Rig<'_> {
 
     fn journal(&self, keyspace: &str) -> &str {
         let found = self.journals.iter().find(|(name, _)| *name == keyspace);
-        &found.expect("both keyspaces have a journal").1
+        &found.expect("each keyspace has a journal").1
     }
 
     /// Inserts records of 1 KB, of which each that is acknowledged is in the journal.
