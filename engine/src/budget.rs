@@ -1,7 +1,8 @@
 //! The memory of one shard in named parts, and when writes must wait or flushing must begin.
 //!
 //! ```text
-//! all ─┬─ memtables   1/2     0 ──────► flush ───► slow ──► full
+//! all ─┬─ the schema, and contexts of codecs: what is left of all is divided so
+//!      ├─ memtables   1/2     0 ──────► flush ───► slow ──► full
 //!      ├─ blocks      1/4              from 1/2    from 3/4   writes wait
 //!      ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and what
 //!      │                      directories take beyond it the blocks have less (`cache/blocks.rs`)
@@ -16,7 +17,9 @@
 use std::cell::Cell;
 
 use crate::error::{Error, Result};
-use crate::limits::{DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, WRITE_DELAY_US_MAX};
+use crate::limits::{
+    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
+};
 use crate::table::Grown;
 
 /// One shard's memory.
@@ -24,6 +27,8 @@ use crate::table::Grown;
 pub(crate) struct Budget {
     bytes: usize,
     memtables: Cell<usize>,
+    /// What the schema takes, and what it takes to write its tables.
+    schema: Cell<usize>,
 }
 
 impl Budget {
@@ -33,17 +38,32 @@ impl Budget {
             let what = format!("{bytes} bytes of memory for a shard: it needs {MEMORY_BYTES_MIN}");
             return Err(Error::invalid(what));
         }
-        Ok(Budget { bytes, memtables: Cell::new(0) })
+        Ok(Budget { bytes, memtables: Cell::new(0), schema: Cell::new(0) })
+    }
+
+    /// The schema takes so many bytes now, with what it takes to write its tables: data has the rest.
+    pub(crate) fn set_schema(&self, bytes: usize) {
+        self.schema.set(bytes);
+    }
+
+    /// What the schema takes.
+    pub(crate) fn schema(&self) -> usize {
+        self.schema.get()
+    }
+
+    /// What is left for data.
+    fn left(&self) -> usize {
+        self.bytes - self.schema().min(self.bytes / SCHEMA_MEMORY_SHARE)
     }
 
     /// What memtables may hold together.
     pub(crate) fn memtables_max(&self) -> usize {
-        self.bytes / 2
+        self.left() / 2
     }
 
     /// What the block cache may hold.
     pub(crate) fn blocks_max(&self) -> usize {
-        self.bytes / 4
+        self.left() / 4
     }
 
     /// What writes may hold that wait for space.

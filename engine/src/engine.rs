@@ -79,6 +79,8 @@ pub struct Engine {
     pub(crate) garbage: Garbage,
     pub(crate) names: FileNames,
     pub(crate) budget: Budget,
+    /// Shards that have one schema together.
+    pub(crate) shards: usize,
     pub(crate) counters: Counters,
     /// Buffers of reads, for the next ones.
     pub(crate) scratch: RefCell<Vec<Scratch>>,
@@ -115,7 +117,7 @@ impl Engine {
         // What the log holds was replayed: it is in the memtables.
         let writes = WriteQueue::new(positions.appended);
         let deferred = DeferredWrites::new(budget.deferred_max());
-        Engine {
+        let engine = Engine {
             disk,
             log,
             manifest,
@@ -131,13 +133,16 @@ impl Engine {
             garbage,
             names,
             budget,
+            shards: 1,
             counters,
             scratch: RefCell::default(),
             row_limits: Cell::default(),
             underway: Underway::default(),
             merges: Merges::default(),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
-        }
+        };
+        engine.count_schema();
+        engine
     }
 
     /// Follows the schema: new tables are empty, tables that are gone take their data with them.
@@ -145,6 +150,7 @@ impl Engine {
         for table in self.tables.follow(schema) {
             self.retire(&table);
         }
+        self.count_schema();
     }
 
     /// What was counted, and what is held now.
@@ -152,6 +158,7 @@ impl Engine {
         let cache = self.cache.counts();
         Stats {
             memtable_bytes: self.budget.memtables() as u64,
+            schema_bytes: self.budget.schema() as u64,
             writes_deferred: self.deferred.count(),
             deferred_bytes: self.deferred.bytes() as u64,
             cache_bytes: cache.bytes,

@@ -37,6 +37,7 @@ mod remove;
 pub mod reserve;
 mod reshard;
 mod row_limits;
+mod schema_memory;
 pub mod snapshot;
 mod space;
 pub mod sstable;

@@ -117,6 +117,19 @@ pub const INDEX_NODE_BYTES: usize = 4096;
 /// hold fits one; and offsets of 31 bits can name every place in it.
 pub const BLOCK_BYTES_MAX: usize = 1536 << 20;
 
+/// A longer block is one of a long row: it is compressed by Zstandard at [`ZSTD_LEVEL_OF_LONG`] at most. The tables of
+/// higher levels grow with the block.
+pub const ZSTD_BLOCK_BYTES_MAX: usize = BLOCK_TARGET_BYTES_MAX;
+/// The level whose tables are at most 2 MiB, however long a block is.
+pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
+
+/// Files that a shard compresses at a time: one that is flushed, and one for each compaction.
+pub const CODEC_CONTEXTS: usize = 1 + COMPACTIONS_MAX;
+
+/// The schema, and what its tables need to be written, take at most this part of a shard's memory from its data. What
+/// is beyond that is not counted.
+pub const SCHEMA_MEMORY_SHARE: usize = 2;
+
 /// Blocks of a file that are tried in a row before one is left out, if compression makes none of them smaller.
 pub const VAIN_TRIES_MAX: u32 = 4;
 

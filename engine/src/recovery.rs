@@ -60,12 +60,14 @@ impl Engine {
     pub async fn open(disk: &Disk, config: Config, schema: &Schema) -> Result<Engine> {
         let budget = Budget::new(config.memory_bytes)?;
         let manifest = Manifest::open(disk, &config.shard_dir, config.log.seed).await?;
+        let tables = tables_of(schema, &TableMap::default());
+        budget.count_schema(&tables, 1);
         let mut recovery = Recovery {
             disk,
             config: &config,
             cache: BlockCache::new(budget.blocks_max() as u64),
             manifest,
-            tables: tables_of(schema, &TableMap::default()),
+            tables,
             budget,
             counters: Counters::default(),
             names: FileNames::new(config.log.seed),

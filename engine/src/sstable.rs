@@ -47,7 +47,7 @@ pub use cursor::SstableCursor;
 pub use file::{Reading, Sstable, SstableIdentity};
 pub(crate) use filter::Filter;
 pub use frame::Codec;
-pub(crate) use frame::Opener;
+pub(crate) use frame::{OPENER_BYTES, Opener};
 pub(crate) use handle::Handles;
 pub use inspect::{BlockPlace, Region, identify};
 pub(crate) use large::is_large;

@@ -45,6 +45,8 @@ pub struct Stats {
     pub shared_files_deleted: u64,
     /// Rows of a mebibyte and more that flushes have written.
     pub large_rows: u64,
+    /// Memory of the schema, a shard's part, and of what compresses and decompresses.
+    pub schema_bytes: u64,
     /// Memory held by memtables now.
     pub memtable_bytes: u64,
     /// Memory held by the block cache now.

@@ -33,6 +33,7 @@ use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::Memtable;
+use crate::schema_memory::DefinitionCosts;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 
 /// A memtable that readers may hold while it changes or goes.
@@ -49,6 +50,8 @@ pub(crate) struct Table {
     definition: RefCell<Rc<Definition>>,
     /// What the definition's dropped columns took with them.
     drops: RefCell<Rc<ColumnDrops>>,
+    /// What the definition takes in memory, and to write a file of the table.
+    costs: Cell<DefinitionCosts>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
     layers: RefCell<Vec<Layer>>,
     /// Parts of sstables, the newest data first.
@@ -185,6 +188,7 @@ impl Table {
         Table {
             definition: RefCell::new(Rc::new(Definition(definition.clone()))),
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
+            costs: Cell::new(DefinitionCosts::of(definition)),
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
             runs: Cell::new(0),
@@ -213,6 +217,11 @@ impl Table {
         table
     }
 
+    /// What its definition costs.
+    pub(crate) fn costs(&self) -> DefinitionCosts {
+        self.costs.get()
+    }
+
     /// What the schema says of it.
     #[inline]
     pub(crate) fn definition(&self) -> Rc<Definition> {
@@ -234,6 +243,7 @@ impl Table {
             return;
         }
         *self.definition.borrow_mut() = Rc::new(Definition(definition.clone()));
+        self.costs.set(DefinitionCosts::of(definition));
         if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
             self.judged.forget();

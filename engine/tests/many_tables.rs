@@ -49,9 +49,16 @@ fn record(table: u128, value: &[u8], timestamp: i64) -> Vec<u8> {
 }
 
 fn on_sim(schema: Schema, main: impl AsyncFnOnce(Rc<Engine>) + 'static) {
-    let log = engine::commitlog::Config::new(1);
     let segment_bytes = 64 << 10;
-    let log_bytes_max = 4 * u64::from(segment_bytes);
+    on_sim_with(schema, (segment_bytes, 4 * u64::from(segment_bytes)), main);
+}
+
+fn on_sim_with(
+    schema: Schema,
+    (segment_bytes, log_bytes_max): (u32, u64),
+    main: impl AsyncFnOnce(Rc<Engine>) + 'static,
+) {
+    let log = engine::commitlog::Config::new(1);
     let config = Config {
         shard_dir: layout::shard_dir(1, 0),
         owned: vec![TokenRange::ALL],
@@ -113,6 +120,34 @@ fn a_log_that_a_dropped_table_has_filled_takes_writes_again() {
         assert_eq!(engine.writes_deferred(), 0, "what waited was taken, or refused by name");
         assert!(done.contains(&(2, Ok(()))), "{done:?}");
         assert_eq!(engine.stats().flushes, 0, "and no other table was flushed for it");
+    });
+}
+
+/// The memory of many tables came on top of all that data may have.
+#[test]
+fn data_has_what_the_schema_leaves() {
+    let tables = 4000;
+    on_sim_with(schema(0..tables, |_| 10), (1 << 20, 1 << 30), async move |engine| {
+        let most = 64 << 20;
+        let filled = async |first: i64| {
+            for n in first..first + 400 {
+                engine.write(&record(n as u128, &vec![n as u8; 100_000], n), 1).unwrap();
+                settle(&engine).await;
+                if engine.writes_deferred() > 0 {
+                    break;
+                }
+            }
+            engine.stats().memtable_bytes
+        };
+        let schema_bytes = engine.stats().schema_bytes;
+        assert!(schema_bytes > 4000 * 1000, "{schema_bytes}");
+        let full = (most - schema_bytes) / 2;
+        let filled_at_first = filled(1).await;
+        assert!((full - 200_000..=full).contains(&filled_at_first), "{filled_at_first} of {full}");
+        engine.set_schema(&schema(0..1000, |_| 10));
+        assert!(engine.stats().schema_bytes < schema_bytes / 3);
+        settle(&engine).await;
+        assert!(filled(400).await > full + 2_000_000, "what it took is data's again");
     });
 }
 

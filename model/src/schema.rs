@@ -17,6 +17,7 @@ mod change;
 mod dropped_tables;
 mod drops;
 mod log;
+mod memory;
 mod snapshot;
 pub mod system;
 mod table;

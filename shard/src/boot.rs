@@ -147,6 +147,7 @@ pub async fn open_engine(
     let mut engine = Engine::open(disk, config, &booted.schema).await?;
     engine.share_space(&booted.space);
     engine.share_files(&booted.owners);
+    engine.share_schema(booted.layout.shards as usize);
     for damaged in engine.damaged_files() {
         let (file, error, first, last) = (
             damaged.path(),

@@ -65,7 +65,7 @@ pub struct BlockCache {
     opener: RefCell<Opener>,
     handles: Rc<Handles>,
     files: Cell<u32>,
-    budget_bytes: u64,
+    budget_bytes: Cell<u64>,
     index_bytes: Cell<u64>,
 }
 
@@ -102,6 +102,7 @@ impl BlockCache {
         };
         let (opener, handles) = Default::default();
         let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
+        let budget_bytes = Cell::new(budget_bytes);
         Rc::new(BlockCache { queues, opener, handles, files, budget_bytes, index_bytes })
     }
 
@@ -119,8 +120,14 @@ impl BlockCache {
     /// Whether so many bytes of a filter may stay in memory: half of the space that is left for indexes, so that small
     /// ones find some after the largest came.
     pub(crate) fn has_space_for_index(&self, bytes: u64) -> bool {
-        let space = self.budget_bytes / INDEX_PART_OF_BLOCKS;
+        let space = self.budget_bytes.get() / INDEX_PART_OF_BLOCKS;
         bytes <= space.saturating_sub(self.index_bytes.get()) / 2
+    }
+
+    /// The cache may hold so many bytes from now on; what is too much goes with the next inserts.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        self.budget_bytes.set(bytes);
+        self.set_index_bytes(self.index_bytes.get());
     }
 
     /// A file was opened whose index takes so many bytes.
@@ -137,8 +144,9 @@ impl BlockCache {
     /// What indexes take beyond their part, blocks have less; what is too much goes with the next inserts.
     fn set_index_bytes(&self, bytes: u64) {
         self.index_bytes.set(bytes);
-        let over = bytes.saturating_sub(self.budget_bytes / INDEX_PART_OF_BLOCKS);
-        let left = self.budget_bytes.saturating_sub(over).max(self.budget_bytes / BLOCKS_LEFT_PART);
+        let budget_bytes = self.budget_bytes.get();
+        let over = bytes.saturating_sub(budget_bytes / INDEX_PART_OF_BLOCKS);
+        let left = budget_bytes.saturating_sub(over).max(budget_bytes / BLOCKS_LEFT_PART);
         self.queues.borrow_mut().budget_bytes = left;
     }
 

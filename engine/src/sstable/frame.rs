@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::SstableId;
 use super::trials::Trials;
-use crate::limits::BLOCK_BYTES_MAX;
+use crate::limits::{BLOCK_BYTES_MAX, ZSTD_BLOCK_BYTES_MAX, ZSTD_LEVEL_OF_LONG};
 
 /// Bytes before the payload.
 pub(super) const HEAD_BYTES: usize = 18;
@@ -22,6 +22,15 @@ const CHECKSUM_BYTES: usize = 8;
 const LZ4_RATIO_MAX: usize = 256;
 /// Compressed bytes are kept if they are fewer than this part of the raw ones.
 const WORTH: (usize, usize) = (15, 16);
+
+/// Tables of LZ4 for one file.
+const LZ4_CONTEXT_BYTES: usize = 16 << 10;
+/// Tables of Zstandard for one file at levels up to [`ZSTD_LEVEL_OF_LONG`]: measured with blocks of any length.
+const ZSTD_FAST_CONTEXT_BYTES: usize = 2 << 20;
+/// The same at higher levels.
+const ZSTD_CONTEXT_BYTES: usize = 6 << 20;
+/// What decompressing takes, once a shard.
+pub(crate) const OPENER_BYTES: usize = 160 << 10;
 
 /// How payloads are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +41,18 @@ pub enum Codec {
     Lz4,
     /// Zstandard frames, at a level.
     Zstd(i32),
+}
+
+impl Codec {
+    /// What compressing takes beside the blocks, for each file that is written, in bytes at most.
+    pub(crate) fn context_bytes(self) -> usize {
+        match self {
+            Codec::None => 0,
+            Codec::Lz4 => LZ4_CONTEXT_BYTES,
+            Codec::Zstd(level) if level <= ZSTD_LEVEL_OF_LONG => ZSTD_FAST_CONTEXT_BYTES,
+            Codec::Zstd(_) => ZSTD_CONTEXT_BYTES,
+        }
+    }
 }
 
 /// What a frame holds.
@@ -60,6 +81,8 @@ pub(super) struct Framer {
     codec: Codec,
     table: CompressTable,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    /// The level that `zstd` is at.
+    zstd_level: i32,
     /// As long as the longest payload could have been, so that it is not cleared for each.
     compressed: Vec<u8>,
     /// Of the blocks with data; what else there is, is little, and always tried.
@@ -68,15 +91,15 @@ pub(super) struct Framer {
 
 impl Framer {
     pub(super) fn new(codec: Codec) -> Framer {
-        let zstd = match codec {
+        let (zstd, zstd_level) = match codec {
             Codec::Zstd(level) => {
                 let made = zstd::bulk::Compressor::new(level);
-                Some(made.expect("the level was checked when the table was made"))
+                (Some(made.expect("the level was checked when the table was made")), level)
             }
-            _ => None,
+            _ => (None, 0),
         };
         let (table, trials) = (CompressTable::default(), Trials::default());
-        Framer { codec, table, zstd, compressed: Vec::new(), trials }
+        Framer { codec, table, zstd, zstd_level, compressed: Vec::new(), trials }
     }
 
     /// Appends a frame that still lacks its checksum; gives its length.
@@ -128,8 +151,15 @@ impl Framer {
                 let done = lz4_flex::block::compress_into_with_table(raw, out, table);
                 (LZ4, done.expect("the buffer holds the worst case"))
             }
-            Codec::Zstd(_) => {
+            Codec::Zstd(level) => {
                 let zstd = self.zstd.as_mut().expect("it was made with the codec");
+                // Its tables grow with the block: to 11 MB at level 9 for a row of 16 MB, and more at higher ones.
+                let is_long = raw.len() > ZSTD_BLOCK_BYTES_MAX;
+                let level = if is_long { level.min(ZSTD_LEVEL_OF_LONG) } else { level };
+                if self.zstd_level != level {
+                    zstd.set_compression_level(level).expect("the level is one that tables have");
+                    self.zstd_level = level;
+                }
                 let done = zstd.compress_to_buffer(raw, &mut self.compressed[..]);
                 (ZSTD, done.expect("the buffer holds the worst case"))
             }
@@ -292,5 +322,31 @@ mod tests {
             }
             let _ = Opener::default().open(&frame, Kind::Data, 1, 2);
         }
+    }
+
+    /// With a row of 16 MB, tables took 11 MB at level 9, more at higher ones, and counted nowhere.
+    #[test]
+    fn contexts_take_no_more_than_they_count() {
+        let random = |at: usize| xxh3_64(&(at / 3).to_le_bytes()).to_le_bytes();
+        let raw: Vec<u8> = (0..1 << 21).flat_map(random).collect();
+        for level in [-5, 1, 3, 4, 9, 12, 15, 17, 19, 22] {
+            let (codec, mut opener) = (Codec::Zstd(level), Opener::default());
+            let mut framer = Framer::new(codec);
+            for bytes in [1 << 10, 16 << 10, 256 << 10, (256 << 10) + 1, raw.len()] {
+                let mut frame = Vec::new();
+                framer.put(Kind::Directory, &raw[..bytes], &mut frame);
+                assert!(frame.len() < bytes, "it was compressed");
+                let taken = framer.zstd.as_mut().unwrap().context_mut().sizeof();
+                assert!(
+                    taken <= codec.context_bytes(),
+                    "level {level}, a block of {bytes}: {taken}"
+                );
+                seal(&mut frame, 1, 2);
+                assert!(opener.open(&frame, Kind::Directory, 1, 2).unwrap() == raw[..bytes]);
+            }
+        }
+        let taken = zstd::zstd_safe::DCtx::create().sizeof();
+        assert!(taken <= OPENER_BYTES, "{taken} to decompress, which grows with no block");
+        assert!(size_of::<CompressTable>() <= LZ4_CONTEXT_BYTES);
     }
 }

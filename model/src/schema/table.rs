@@ -94,7 +94,7 @@ pub struct Table {
     pub dropped: Vec<DroppedColumn>,
     pub(super) columns: Vec<Column>,
     /// The places of the columns, by their names.
-    by_name: Vec<u16>,
+    pub(super) by_name: Vec<u16>,
     partition_key_count: usize,
     clustering_count: usize,
     pub(super) next_column: u16,

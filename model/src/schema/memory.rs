@@ -1,0 +1,87 @@
+//! What a table's definition takes in memory, so that a node can count it.
+//!
+//! What is on the heap is counted by lengths; nodes of maps and the allocator's rounding by what they are at most. A
+//! type counts in each column that has it, for a table that was read from the log has its own copy.
+
+use std::collections::BTreeMap;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use super::{Column, Table};
+use crate::types::CqlType;
+
+/// What an allocation takes beside its bytes: counts of an `Arc`, and what an allocator rounds up.
+const ALLOCATION_BYTES: usize = 16;
+/// The only node of a small map of texts to texts.
+const MAP_NODE_BYTES: usize = 11 * 2 * size_of::<String>() + 2 * ALLOCATION_BYTES;
+/// So many pairs fit one node.
+const MAP_NODE_PAIRS: usize = 11;
+/// Option values that are a word: `memtable`, `speculative_retry` and its like.
+const SHORT_TEXTS_BYTES: usize = 3 * 2 * ALLOCATION_BYTES;
+/// A table in the maps of its keyspace by name, and of the schema by id: what changes is copied, so each is there twice
+/// for a moment.
+const MAP_ENTRIES_BYTES: usize = 2 * (2 * size_of::<(String, Arc<Table>)>() + ALLOCATION_BYTES);
+
+impl Table {
+    /// About how many bytes the definition takes, with its places in the maps of a schema.
+    pub fn memory_bytes(&self) -> usize {
+        let options = &self.options;
+        let dropped = self.dropped.iter().map(|dropped| of_column(&dropped.column));
+        let columns: usize = self.columns.iter().map(of_column).chain(dropped).sum();
+        let extension = |(name, value): (&String, &Vec<u8>)| name.len() + value.len();
+        let extensions: usize = options.extensions.iter().map(extension).sum();
+        let extension_nodes = nodes_bytes(options.extensions.len());
+        size_of::<Table>()
+            + ALLOCATION_BYTES
+            + MAP_ENTRIES_BYTES
+            + self.keyspace.len()
+            // In the table, and as the key of the keyspace's map.
+            + 3 * self.name.len()
+            + self.by_name.len() * size_of::<u16>()
+            + 4 * ALLOCATION_BYTES
+            + columns
+            + of_map(options.compaction.pairs())
+            + of_map(options.compression.pairs())
+            + options.comment.len()
+            + extensions
+            + extension_nodes
+            + SHORT_TEXTS_BYTES
+    }
+}
+
+fn of_column(column: &Column) -> usize {
+    size_of::<Column>() + column.name.len() + ALLOCATION_BYTES + of_type(&column.ty)
+}
+
+/// What a type has on the heap.
+fn of_type(ty: &CqlType) -> usize {
+    let held = |ty: &CqlType| size_of::<CqlType>() + of_type(ty);
+    match ty {
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => ALLOCATION_BYTES + held(element),
+        CqlType::Map { key, value, .. } => 2 * ALLOCATION_BYTES + held(key) + held(value),
+        CqlType::Tuple(types) => ALLOCATION_BYTES + types.iter().map(held).sum::<usize>(),
+        CqlType::Udt { definition, .. } => {
+            let field = |(name, ty): &(String, CqlType)| {
+                size_of::<String>() + ALLOCATION_BYTES + name.len() + held(ty)
+            };
+            let names = definition.keyspace.len() + definition.name.len();
+            let fields: usize = definition.fields.iter().map(field).sum();
+            size_of_val(&**definition) + 4 * ALLOCATION_BYTES + names + fields
+        }
+        _ => 0,
+    }
+}
+
+fn of_map(map: &BTreeMap<String, String>) -> usize {
+    let text = |text: &String| text.len() + ALLOCATION_BYTES / 2;
+    let texts: usize = map.iter().map(|(name, value)| text(name) + text(value)).sum();
+    texts + nodes_bytes(map.len())
+}
+
+fn nodes_bytes(pairs: usize) -> usize {
+    // Nodes are half full at least.
+    let nodes = if pairs <= MAP_NODE_PAIRS { pairs.min(1) } else { pairs.div_ceil(5) };
+    nodes * MAP_NODE_BYTES
+}
