@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cql::frame::client::Reply;
@@ -186,7 +186,7 @@ impl Job<'_> {
         if let Some(path) = &self.output.html {
             write_page(path, std::slice::from_ref(&report))?;
         }
-        let clean = report.is_clean();
+        let clean = report.is_clean() && !is_cut_short(self.goal, &stop);
         // A server that went away explains lost operations and nothing else.
         let only_lost = report.violations.is_empty()
             && report.errors.iter().all(|error| error.name == CONNECTION_LOST);
@@ -195,6 +195,15 @@ impl Job<'_> {
             _ => Ok(clean),
         }
     }
+}
+
+/// Whether a signal has ended a run that was to do a number of operations, which is said.
+fn is_cut_short(goal: Goal, stop: &AtomicBool) -> bool {
+    let is_cut = matches!(goal, Goal::Operations(_)) && stop.load(Ordering::Relaxed);
+    if is_cut {
+        println!("ended early by a signal");
+    }
+    is_cut
 }
 
 /// The first SIGINT or SIGTERM ends the run early, with its report; the second ends the process.

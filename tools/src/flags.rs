@@ -31,8 +31,8 @@ EXAMPLES
     messina-load report before.json after.json --html compared.html
 
 EXIT STATUS
-  0 all went well   1 operations failed or a promise was broken   2 wrong flags
-  3 the server went away, or was never there";
+  0 all went well   1 operations failed, a promise was broken, or a signal came before all was done
+  2 wrong flags     3 the server went away, or was never there";
 
 /// Drives any CQL server: YCSB's workloads, time series, verified reads, honest latencies.
 #[derive(Debug, Parser)]

@@ -173,6 +173,23 @@ fn a_server_that_dies_overloaded_ends_the_run() {
     assert_eq!((code, errors), (Some(3), vec!["connection lost"]));
 }
 
+/// A load that a signal ends has not loaded what it was to load, though nothing failed.
+#[test]
+fn a_load_that_is_interrupted_has_not_gone_well() {
+    let (server, address) = FaultyServer::start(Fault::None, 1);
+    let load = ["load", "--records", "1000000000", "--quiet", "--host", &address.to_string()];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_messina-load"));
+    let child = command.args(load).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    while server.requests.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("0 errors") && said.ends_with("ended early by a signal\n"), "{said}");
+}
+
 #[test]
 fn requests_go_to_the_shard_that_owns_their_key() {
     let (server, address) = FaultyServer::start(Fault::None, 3);

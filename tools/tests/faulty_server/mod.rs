@@ -50,7 +50,8 @@ pub(crate) struct FaultyServer {
     fault: Fault,
     shards: u16,
     port: u16,
-    requests: AtomicU64,
+    /// Statements that were executed.
+    pub(crate) requests: AtomicU64,
     writes: AtomicU64,
     /// Requests on the wrong shard.
     pub(crate) misrouted: AtomicU64,
