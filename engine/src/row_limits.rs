@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. The sum is an upper bound: an element that is in two files counts twice until they are merged. A column that the
-//!    write or a memtable replaces counts once.
+//!    write or a memtable replaces counts once. A row of which a merge goes on inside its partition counts once, too.
 //! 2. A write that only deletes may pass up to twice the limit: it is how a row gets smaller.
 //! 3. What waits between log and memtables is not counted, nor what is below
 //!    [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES) in a file:
@@ -15,14 +15,17 @@
 //!
 //! Not here: rows that were too large already; a compaction that meets one leaves its files alone (`job.rs`).
 
+use std::sync::Arc;
+
 use model::cell::Life;
 use model::mutation::MutationRef;
 use model::row::{RowRef, merge};
 
 use crate::error::{Error, Result};
 use crate::limits::{COMPACTED_ROW_BYTES_MAX, ROW_BYTES_MAX, ROW_CELL_BYTES_MIN, ROW_CELLS_MAX};
+use crate::manifest::ViewBegin;
 use crate::sstable::LargeRow;
-use crate::table::Table;
+use crate::table::{Table, View};
 
 /// Limits of one row after merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +143,7 @@ impl Table {
         let all = RowRef::trusted(&all);
         let deletion = all.head().deletion.max(mutation.deletion);
         let mut size = sum(&LargeRow::of(mutation.key, clustering, all), |_| true);
-        for view in self.views().iter().filter(|view| view.may_contain(mutation.token)) {
+        for view in self.views().iter() {
             let newest = view.newest();
             if deletion.covers(newest) {
                 continue;
@@ -149,8 +152,7 @@ impl Table {
                 let of = all.cells().filter(|cell| cell.column.0 == column && cell.path.is_none());
                 of.into_iter().any(|cell| cell.timestamp >= newest)
             };
-            let large = view.sstable.statistics().large_rows.iter();
-            for row in large.filter(|row| row.is_at(mutation.key, clustering)) {
+            for row in held_by(view, mutation, clustering) {
                 let held = sum(row, |column| !replaced(column));
                 size = RowSize { bytes: size.bytes + held.bytes, cells: size.cells + held.cells };
             }
@@ -180,10 +182,25 @@ impl Table {
         measure: impl Fn(&LargeRow) -> u64,
     ) -> u64 {
         let views = self.views();
-        let holding = views.iter().filter(|view| view.may_contain(mutation.token));
-        let rows = holding.flat_map(|view| &view.sstable.statistics().large_rows);
-        rows.filter(|row| row.is_at(mutation.key, clustering)).map(measure).sum()
+        let rows = views.iter().flat_map(|view| held_by(view, mutation, clustering));
+        rows.map(measure).sum()
     }
+}
+
+/// The row, if a view has it and it is large there. A file that is merged in part still names rows that are in the
+/// fragments made of it, too: what lies before the view's begin counts there.
+fn held_by<'v>(
+    view: &'v View,
+    mutation: &MutationRef<'v>,
+    clustering: Option<&'v [u8]>,
+) -> impl Iterator<Item = &'v LargeRow> + use<'v> {
+    let (token, key) = (mutation.token, mutation.key);
+    // The static row is before all rows of its partition.
+    let is_behind =
+        |begin: &Arc<ViewBegin>| (&*begin.key, Some(&*begin.position)) <= (key, clustering);
+    let holds = view.may_contain(token) && view.begin_at(token).is_none_or(is_behind);
+    let rows = if holds { view.sstable.statistics().large_rows.as_slice() } else { &[] };
+    rows.iter().filter(move |row| row.is_at(key, clustering))
 }
 
 fn sum(row: &LargeRow, counts: impl Fn(u16) -> bool) -> RowSize {

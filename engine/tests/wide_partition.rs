@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Pace, Wait};
+use engine::{Config, Engine, Error, Pace, RowLimits, Wait};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -28,12 +28,15 @@ const FRAGMENT_BYTES_MIN: u64 = 2000;
 const NOW_S: u32 = 1000;
 
 fn table() -> Table {
+    let map =
+        CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
     TableBuilder::new("ks", "t", TABLE)
         .options(TableOptions { gc_grace_seconds: 10, ..TableOptions::default() })
         .partition_key("k", CqlType::Blob)
         .and_then(|b| b.clustering("c", CqlType::Int, false))
         .and_then(|b| b.stat("s", CqlType::Blob))
         .and_then(|b| b.regular("v", CqlType::Blob))
+        .and_then(|b| b.regular("w", map))
         .and_then(TableBuilder::build)
         .unwrap()
 }
@@ -108,7 +111,7 @@ async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
         shard_dir: layout::shard_dir(1, 0),
         owned: vec![TokenRange::ALL],
         log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-        memory_bytes: 8 << 20,
+        memory_bytes: 64 << 20,
     };
     let engine = Rc::new(Engine::open(disk, config, &schema()).await.unwrap());
     engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
@@ -128,24 +131,52 @@ impl Shard {
             shard_dir: layout::shard_dir(1, 0),
             owned: vec![TokenRange::ALL],
             log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-            memory_bytes: 8 << 20,
+            memory_bytes: 64 << 20,
         };
         Engine::create(disk, &config).await.unwrap();
         Shard { engine: open(disk, exec, 2).await, oracle: Rows::new(), time: 1 }
     }
 
     async fn write(&mut self, write: impl FnOnce(&mut MutationBuilder<'_>, i64)) {
+        self.try_write(write).await.unwrap();
+    }
+
+    async fn try_write(
+        &mut self,
+        write: impl FnOnce(&mut MutationBuilder<'_>, i64),
+    ) -> engine::Result<()> {
         self.time += 1;
         let mut record = Vec::new();
         let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(KEY), KEY);
         write(&mut m, self.time);
         m.finish();
-        self.engine.write(&record, 1).unwrap();
+        // While a segment is made the log takes nothing.
+        while let Err(error) = self.engine.write(&record, 1) {
+            match error {
+                Error::Overloaded(_) => yield_now().await,
+                error => return Err(error),
+            }
+        }
         let mut done = Vec::new();
         while done.is_empty() {
             self.engine.take_completed(&mut done);
             yield_now().await;
         }
+        done.remove(0).1
+    }
+
+    /// Sets an element of the row's map; the row has its value, too.
+    async fn put_element(&mut self, row: u32, element: u8, bytes: usize) -> engine::Result<()> {
+        let columns: Vec<ColumnId> = table().regulars().map(|column| column.id).collect();
+        let (value, path) = (vec![7; bytes], [element]);
+        self.try_write(|m, timestamp| {
+            m.row(&place(row), |out| {
+                let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
+                row.cell(&Cell::live(columns[0], timestamp, &[7]));
+                row.cell(&Cell { path: Some(&path), ..Cell::live(columns[1], timestamp, &value) });
+            });
+        })
+        .await
     }
 
     /// Every third row, a range deletion over a quarter of the partition, the static row; flushed.
@@ -413,5 +444,52 @@ fn a_newer_range_deletion_hides_the_rows_of_all_fragments() {
             shard.write(deleted).await;
             check(&shard.engine, &shard.oracle, &format!("deleted from {first}")).await;
         }
+    });
+}
+
+/// The fragment names the row, and so does the file that it was merged from and that is still needed: a row of more
+/// than half the limit was refused every further element until the merge was over.
+#[test]
+fn a_large_row_counts_once_while_its_partition_is_merged_in_part() {
+    on_sim(4, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        shard.engine.set_row_limits(RowLimits { bytes_max: 2 << 20, ..RowLimits::default() });
+        for element in 0..40 {
+            shard.put_element(0, element, 30 << 10).await.unwrap();
+        }
+        shard.round(1).await;
+        shard.round(2).await;
+        shard.put_element(0, 40, 10).await.unwrap();
+        let gate = Rc::new(Gate::default());
+        shard.engine.pace_merges(gate.clone());
+        let (merging, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
+        let ended = over.clone();
+        exec.spawn(async move {
+            let wish = merging.wish_whole(TABLE);
+            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            ended.set(true);
+        });
+        while shard.engine.stats().compaction_fragments == 0 {
+            assert!(!over.get(), "there is something to merge");
+            yield_now().await;
+        }
+        gate.is_shut.set(true);
+        while gate.waits.get() == 0 {
+            assert!(!over.get(), "it goes on inside the partition");
+            yield_now().await;
+        }
+        let size = shard.engine.table_size(TABLE).unwrap();
+        assert!(size.runs > 1 && !over.get(), "a merge inside the partition: {size:?}");
+        shard.put_element(0, 41, 10).await.unwrap();
+        // It still counts: once.
+        let refused = shard.put_element(0, 42, 900 << 10).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        gate.is_shut.set(false);
+        while !over.get() {
+            yield_now().await;
+        }
+        shard.put_element(0, 43, 10).await.unwrap();
+        let refused = shard.put_element(0, 42, 900 << 10).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     });
 }
