@@ -217,10 +217,12 @@ pub const BACKLOG_RUNS_MAX: usize = 64;
 /// How long a writer is kept waiting then.
 pub const RUNS_DELAY_US_MAX: u32 = 100_000;
 
-/// A table whose files and options stay as they are is judged again after so many seconds: something may have expired.
+/// A table in which something may expire is judged again after so many seconds, though its files and options are as
+/// they were.
 pub const BACKLOG_CHECK_S: u32 = 60;
 
-/// How many tables are judged at one look: a millisecond at most. The others are at the next.
+/// How many tables are judged at one look: a millisecond at most. The others are at the next, those first that changed
+/// first.
 pub const BACKLOGS_PER_LOOK: usize = 256;
 
 /// How many merges a strategy is asked for to see what waits in a table.

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use model::token::{Token, TokenRange};
 use model::{Schema, TableId};
 
+use crate::compaction::ChangedTables;
 use crate::error::{Error, Result};
 use crate::table::Table;
 
@@ -19,6 +20,8 @@ pub(crate) struct Tables {
     /// Those that hold something in memory, each once, and some that did: what looks for flushes does not look at the
     /// others.
     unflushed: RefCell<Vec<(TableId, Rc<Table>)>>,
+    /// Those whose backlog is to be judged.
+    changed: Rc<ChangedTables>,
     owned: Vec<TokenRange>,
 }
 
@@ -28,7 +31,9 @@ impl Tables {
         let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
         assert!(owned.iter().all(|range| !range.is_empty()), "a range holds a token: {owned:?}");
         assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
-        let tables = Tables { by_id: RefCell::new(by_id), unflushed: RefCell::default(), owned };
+        let (unflushed, changed) = Default::default();
+        let tables = Tables { by_id: RefCell::new(by_id), unflushed, changed, owned };
+        tables.list_changes();
         let held = |table: &Table| !table.layers().is_empty();
         let all = tables.by_id();
         all.iter().filter(|(_, t)| held(t)).for_each(|(id, table)| tables.holds(*id, table));
@@ -51,6 +56,18 @@ impl Tables {
     pub(crate) fn get(&self, id: TableId) -> Result<Rc<Table>> {
         let table = self.by_id.borrow().get(&id).cloned();
         table.ok_or_else(|| Error::invalid(format!("there is no table {id}")))
+    }
+
+    /// The tables whose backlog is to be judged.
+    pub(crate) fn changed(&self) -> &ChangedTables {
+        &self.changed
+    }
+
+    /// From now on each table is listed when it changes.
+    fn list_changes(&self) {
+        for (id, table) in self.by_id().iter() {
+            table.judged.list_in(*id, &self.changed);
+        }
     }
 
     /// Looks at all of them. Not across an await.
@@ -85,6 +102,7 @@ impl Tables {
     pub(crate) fn follow(&self, schema: &Schema) -> Vec<Rc<Table>> {
         let next = tables_of(schema, &self.by_id.borrow());
         let before = self.by_id.replace(next);
+        self.list_changes();
         let tables = self.by_id.borrow();
         before
             .into_iter()

@@ -13,7 +13,7 @@ use model::mutation::MutationBuilder;
 use model::options::{KeyspaceOptions, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
 use uuid::Uuid;
 
 fn id(n: u128) -> TableId {
@@ -148,6 +148,40 @@ fn data_has_what_the_schema_leaves() {
         assert!(engine.stats().schema_bytes < schema_bytes / 3);
         settle(&engine).await;
         assert!(filled(400).await > full + 2_000_000, "what it took is data's again");
+    });
+}
+
+/// Each look went through all tables, and judged those with files again each minute.
+#[test]
+fn tables_in_which_nothing_happens_are_not_looked_at() {
+    const TABLES: u128 = 500;
+    on_sim(schema(0..TABLES, |_| 1_000_000), async |engine| {
+        let mut now_s = 100;
+        let mut looked_at = |seconds: u32, engine: &Engine| {
+            let before = engine.stats().tables_looked_at;
+            for _ in 0..seconds {
+                now_s += 1;
+                assert_eq!(engine.next_job_of(JobKind::Compact, now_s), None);
+            }
+            engine.stats().tables_looked_at - before
+        };
+        for table in 0..TABLES {
+            engine.write(&record(table, b"v", 1), 1).unwrap();
+        }
+        settle(&engine).await;
+        engine.flush_all(1, pause).await.unwrap();
+        assert_eq!(looked_at(10, &engine), TABLES as u64, "each has a file now");
+        assert_eq!(looked_at(1000, &engine), 0);
+        engine.write(&record(7, b"w", 2), 1).unwrap();
+        let mut out = Vec::new();
+        let mut m = MutationBuilder::begin(&mut out, id(8), Token::of_key(&[1]), &[1]);
+        m.delete_partition(Deletion { timestamp: 2, local_s: 100 });
+        m.finish();
+        engine.write(&out, 2).unwrap();
+        settle(&engine).await;
+        engine.flush_all(1, pause).await.unwrap();
+        assert_eq!(looked_at(10, &engine), 2, "these have changed");
+        assert_eq!(looked_at(600, &engine), 10, "a tombstone may go, each minute");
     });
 }
 

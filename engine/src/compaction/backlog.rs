@@ -1,20 +1,23 @@
 //! What waits to be merged, table by table: which table is served next, and how far compaction is behind.
 //!
 //! ```text
-//! views change ─► judged anew at the next look ─► Backlog ─┬─► the table with the most runs is served first
-//! (or a minute is over: something may have expired)        └─► the most runs of any table: writers are slowed
+//! views change ─► listed ─► judged at the next look ─► Backlog ─┬─► the table with the most runs is served first
+//! (or a minute is over, and something in it may expire)         └─► the most runs of any table: writers are slowed
 //! ```
 //!
-//! A table has nothing due until its files or options change, or until something in it expires: so a look at all tables
-//! costs little, and judges a bounded number of them.
+//! A table has nothing due until its files or options change, or until something in it expires. A look goes through a
+//! bounded number of tables that are listed for that, and through those that wait: the others cost nothing.
 //!
 //! The runs of a backlog are those that lie over one another among the files that the strategy would merge, or that are
 //! being merged: a read looks into each of them. What the strategy leaves alone (old windows, full levels) does not
 //! count, so a healthy table of any strategy has few.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use model::TableId;
+use model::options;
 
 use super::job::candidates;
 use super::piece::Candidate;
@@ -36,17 +39,36 @@ pub(crate) struct Backlog {
     runs: usize,
 }
 
-/// What a table's backlog was when it was last judged.
+/// Tables that are to be judged, the first that changed first.
+#[derive(Debug, Default)]
+pub(crate) struct ChangedTables(RefCell<VecDeque<TableId>>);
+
+/// What makes a table be judged again.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
-    /// With the second at which it was judged.
-    backlog: Cell<Option<(u32, Backlog)>>,
+    /// Where it is listed when it changes.
+    list: OnceCell<(TableId, Rc<ChangedTables>)>,
+    /// It is there now.
+    is_listed: Cell<bool>,
+    /// The second at which it is judged again though it did not change.
+    again_s: Cell<Option<u32>>,
 }
 
 impl Judged {
+    /// The table of this id is listed here when it changes; what it has already is a change.
+    pub(crate) fn list_in(&self, id: TableId, changed: &Rc<ChangedTables>) {
+        if self.list.set((id, changed.clone())).is_ok() && self.is_listed.replace(false) {
+            self.forget();
+        }
+    }
+
     /// The files or the options of the table are others now.
     pub(crate) fn forget(&self) {
-        self.backlog.set(None);
+        if !self.is_listed.replace(true)
+            && let Some((id, changed)) = self.list.get()
+        {
+            changed.0.borrow_mut().push_back(*id);
+        }
     }
 }
 
@@ -57,8 +79,10 @@ pub(crate) struct Underway {
     bytes: RefCell<Vec<u64>>,
     /// The most runs of a backlog, as they were last judged.
     runs: Cell<usize>,
-    /// At which table the next look begins: where the last one had judged enough.
-    next_look: Cell<usize>,
+    /// Tables that have something to be merged, or that is being merged.
+    waiting: RefCell<BTreeMap<TableId, Backlog>>,
+    /// Tables in which something may expire, by the second at which they are judged again.
+    expiring: RefCell<BTreeSet<(u32, TableId)>>,
     /// Tables that are to be merged whole.
     pub(super) wishes: Wishes,
 }
@@ -94,17 +118,16 @@ impl Underway {
 impl Engine {
     /// A table that would be better for a compaction that may begin now, the one with the most runs first.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
+        self.judge_changed(now_s);
         let tables = self.tables.by_id();
-        let (mut judged, mut runs) = (0, 0);
-        let mut best: Option<(usize, u64, TableId)> = None;
-        // Tables that change all the time are judged at each look: those behind them must come first, too.
-        let first = self.underway.next_look.get();
-        let in_turn = tables.iter().zip(0..).skip(first).chain(tables.iter().zip(0..).take(first));
-        let mut enough_at = None;
-        for ((id, table), at) in in_turn.filter(|((_, table), _)| !table.cut.is_made()) {
-            let backlog = backlog(table, now_s, &mut judged);
-            if judged == BACKLOGS_PER_LOOK {
-                enough_at.get_or_insert(at + 1);
+        let mut waiting = self.underway.waiting.borrow_mut();
+        waiting.retain(|id, _| tables.contains_key(id));
+        self.counters.count(|s| s.tables_looked_at += waiting.len() as u64);
+        let (mut best, mut runs) = (None, 0);
+        for (id, backlog) in waiting.iter() {
+            let table = &tables[id];
+            if table.cut.is_made() {
+                continue;
             }
             runs = backlog.runs.max(runs);
             let Some(bytes) = backlog.next_bytes else { continue };
@@ -113,12 +136,45 @@ impl Engine {
                 continue;
             }
             // Of two with as many runs the smaller, which is done sooner.
-            let this = (backlog.runs, u64::MAX - bytes, *id);
+            let this: (usize, u64, TableId) = (backlog.runs, u64::MAX - bytes, *id);
             best = best.max(Some(this));
         }
-        self.underway.next_look.set(enough_at.unwrap_or(0));
         self.underway.runs.set(runs);
         best.map(|(_, _, id)| id)
+    }
+
+    /// Judges tables that have changed, or whose time has come, as many as one look may.
+    fn judge_changed(&self, now_s: u32) {
+        let tables = self.tables.by_id();
+        let changed = &self.tables.changed().0;
+        let mut expiring = self.underway.expiring.borrow_mut();
+        for _ in 0..BACKLOGS_PER_LOOK {
+            let due = expiring.first().copied().filter(|(at_s, _)| *at_s <= now_s);
+            let Some((at_s, id)) = due else { break };
+            expiring.pop_first();
+            let due = tables.get(&id).filter(|table| table.judged.again_s.get() == Some(at_s));
+            if let Some(table) = due {
+                table.judged.again_s.set(None);
+                table.judged.forget();
+            }
+        }
+        for _ in 0..BACKLOGS_PER_LOOK {
+            let Some(id) = changed.borrow_mut().pop_front() else { break };
+            let Some(table) = tables.get(&id) else { continue };
+            self.counters.count(|s| s.tables_looked_at += 1);
+            table.judged.is_listed.set(false);
+            let backlog = judge(table, now_s);
+            let mut waiting = self.underway.waiting.borrow_mut();
+            match backlog == Backlog::default() {
+                true => waiting.remove(&id),
+                false => waiting.insert(id, backlog),
+            };
+            let again_s = may_expire(table).then(|| now_s.saturating_add(BACKLOG_CHECK_S));
+            if let Some(before) = table.judged.again_s.replace(again_s) {
+                expiring.remove(&(before, id));
+            }
+            expiring.extend(again_s.map(|at_s| (at_s, id)));
+        }
     }
 
     /// How far compaction is behind: the runs of the table that has the most to merge, of
@@ -141,26 +197,22 @@ fn delay_us(runs: usize) -> u32 {
     (part.powi(3) * f64::from(RUNS_DELAY_US_MAX)) as u32
 }
 
-/// The backlog of a table, judged anew if that is needed and not too many of this look were.
-fn backlog(table: &Table, now_s: u32, judged: &mut usize) -> Backlog {
-    let known = table.judged.backlog.get();
-    if let Some((at_s, backlog)) = known
-        && now_s < at_s.saturating_add(BACKLOG_CHECK_S)
-    {
-        return backlog;
-    }
-    let is_empty = table.views().is_empty();
-    if !is_empty && *judged == BACKLOGS_PER_LOOK {
-        return known.unwrap_or_default().1;
-    }
-    *judged += usize::from(!is_empty);
-    let backlog = if is_empty { Backlog::default() } else { judge(table, now_s) };
-    table.judged.backlog.set(Some((now_s, backlog)));
-    backlog
+/// Whether time alone may give the strategy something to do: a tombstone or a row expires, a window ends.
+fn may_expire(table: &Table) -> bool {
+    let has_windows = matches!(
+        table.definition().options.compaction.strategy(),
+        options::Strategy::TimeWindow(_)
+    );
+    let views = table.views();
+    let has_deaths = || views.iter().any(|v| v.sstable.statistics().first_death_s != u32::MAX);
+    !views.is_empty() && (has_windows || has_deaths())
 }
 
 /// Asks the strategy again and again, as if what it proposed were being merged already.
 fn judge(table: &Table, now_s: u32) -> Backlog {
+    if table.views().is_empty() {
+        return Backlog::default();
+    }
     let (mut pieces, context) = candidates(table, now_s);
     let definition = table.definition();
     let strategy = Strategy::of(&definition.options.compaction);
