@@ -167,6 +167,12 @@ impl Question {
 
     /// The rows, and the device reads they cost a shard that was just opened and then written to.
     fn ask(&self, sim: &SimDisk, written: Vec<Vec<u8>>) -> (Vec<(i64, i32)>, u64) {
+        let (rows, reads, _) = self.ask_bytes(sim, written);
+        (rows, reads)
+    }
+
+    /// The same, and the bytes that were read.
+    fn ask_bytes(&self, sim: &SimDisk, written: Vec<Vec<u8>>) -> (Vec<(i64, i32)>, u64, u64) {
         let sim = sim.crash(1, Crash::Everything);
         let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
         let (inner, question) = (exec.clone(), self.clone());
@@ -175,9 +181,10 @@ impl Question {
             for record in &written {
                 write(&engine, record).await;
             }
-            let (mut taken, before) = (Taken::default(), sim.ops());
+            let read_bytes = || disk.counts().iter().map(|class| class.bytes).sum::<u64>();
+            let (mut taken, before, bytes_before) = (Taken::default(), sim.ops(), read_bytes());
             engine.read(&question.command(), &mut taken, yield_now).await.unwrap();
-            (taken.0, sim.ops() - before)
+            (taken.0, sim.ops() - before, read_bytes() - bytes_before)
         };
         exec.run(answer).done()
     }
@@ -299,6 +306,37 @@ fn rows_behind_a_deleted_stretch_are_sought() {
     let (rows, cost) = question.ask(&in_memory, vec![whole, newer]);
     assert_eq!(rows, list(ROWS..ROWS + 3));
     assert!(cost <= 10, "{cost} reads of a deleted partition");
+}
+
+/// One partition in fragments of a run, each of several blocks.
+async fn merge_into_fragments(engine: &Engine, rows_count: i32) {
+    for part in 0..20 {
+        write(engine, &rows(KEY, part * rows_count / 20..(part + 1) * rows_count / 20, 1)).await;
+    }
+    flush(engine).await;
+    engine.set_fragment_bytes_min(FRAGMENT_BYTES);
+    let wish = engine.wish_whole(TABLE);
+    while !engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap() {}
+}
+
+const FRAGMENT_BYTES: u64 = 50_000;
+
+/// A range deletion over all fragments but the ends of the partition.
+#[test]
+fn a_stretch_that_is_deleted_in_many_fragments_is_sought_in_each() {
+    const ROWS: i32 = 100_000;
+    let sim = filled(async |engine| {
+        merge_into_fragments(engine, ROWS).await;
+        let size = engine.table_size(TABLE).unwrap();
+        assert!(size.sstables > 10 && size.runs == 1, "{size:?}");
+    });
+    let range = Partitions::Range(TokenRange::ALL);
+    let wanted = list((0..10).chain(ROWS - 10..ROWS));
+    let question = Question { partitions: range, ..of_key(0..i32::MAX, 20, false) };
+    let (rows, reads, bytes) = question.ask_bytes(&sim, vec![delete(KEY, 10..ROWS - 10, 2)]);
+    assert_eq!(rows, wanted);
+    println!("{reads} reads, {bytes} bytes");
+    assert!(bytes < 1 << 20, "{reads} reads, {bytes} bytes");
 }
 
 /// Without a disk read and without a pause: otherwise `read_cached` says `WouldBlock`.

@@ -339,12 +339,25 @@ impl Lane for RunCursor<'_> {
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<bool> {
-        // What a part says is in force at the place is not so where the next part goes on before it.
-        if self.may_go_on() {
-            return self.next().await;
-        }
+        let may_go_on = self.may_go_on();
         let Some(open) = self.open.as_mut() else { return Ok(false) };
-        if open.seek(place).await? { Ok(true) } else { self.go_on().await }
+        let is_there = if may_go_on {
+            // What a part says is in force at the place is not so where the next part goes on before it: it is sought
+            // no further than the part has something, which is known of a file that has this partition alone.
+            let sstable = open.inner().sstable();
+            let [_, end] = sstable.clusterings();
+            let is_before_end = open.fragment().position() < end;
+            match sstable.only_key().is_some() && is_before_end && !self.span.reversed {
+                false => open.next().await?,
+                true => {
+                    let place: Box<[u8]> = place.min(end).into();
+                    open.seek(&place).await?
+                }
+            }
+        } else {
+            open.seek(place).await?
+        };
+        if is_there { Ok(true) } else { self.go_on().await }
     }
 }
 

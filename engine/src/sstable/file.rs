@@ -232,6 +232,12 @@ impl Sstable {
         [&self.statistics.first_clustering, &self.statistics.last_clustering]
     }
 
+    /// The key of its partition, if it has one partition.
+    pub(crate) fn only_key(&self) -> Option<&[u8]> {
+        let of_one = self.statistics.partitions == 1;
+        self.statistics.largest.first().filter(|_| of_one).map(|(_, key)| key.as_slice())
+    }
+
     /// Whether slices of a partition may find something in the file. All of a range deletion lies between its borders,
     /// and they are among [`clusterings`](Sstable::clusterings).
     #[inline]
