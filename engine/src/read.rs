@@ -19,6 +19,7 @@ mod tests;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use model::key;
@@ -33,6 +34,7 @@ use row::RowWanted;
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
@@ -299,14 +301,18 @@ impl Read<'_> {
             .map(|layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span)))
             .collect();
         match span.scope {
-            Scope::Key(token, _) => {
+            Scope::Key(token, key) => {
                 let views = self.table.views();
                 let holds =
                     |view: &&View| view.may_contain(token) && view.sstable.may_hold(span.slices);
                 let reading = self.reading(Reading::Point);
                 sources.extend(views.iter().filter(holds).map(|view| {
                     let cursor = view.sstable.cursor(span, reading);
-                    if let Some(begin) = view.begin_at(token) {
+                    // Of a file that has nothing before the place all is read, and not before it is needed.
+                    let cuts = |begin: &&Arc<ViewBegin>| {
+                        *begin.key != *key || !view.sstable.is_plain_from(&begin.position)
+                    };
+                    if let Some(begin) = view.begin_at(token).filter(cuts) {
                         let cursor = FromBegin::new(cursor, token, begin.clone());
                         return Source::FromBegin(cursor);
                     }

@@ -339,6 +339,41 @@ fn a_stretch_that_is_deleted_in_many_fragments_is_sought_in_each() {
     assert!(bytes < 1 << 20, "{reads} reads, {bytes} bytes");
 }
 
+/// A merge of all fragments is at the first of them: what lies behind it is as unread as before.
+#[test]
+fn the_first_row_of_a_partition_that_is_merged_costs_no_read_of_its_later_fragments() {
+    const ROWS: i32 = 100_000;
+    for at_old_place in [false, true] {
+        let sim = filled(async move |engine| {
+            merge_into_fragments(engine, ROWS).await;
+            let sstables = engine.table_size(TABLE).unwrap().sstables;
+            for at in [5, ROWS / 8] {
+                write(engine, &rows(KEY, at..at + 1, 2)).await;
+            }
+            flush(engine).await;
+            let adopted = engine.stats().compaction_fragments;
+            let wish = engine.wish_whole(TABLE);
+            let merge = async {
+                engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
+                panic!("it is stopped before that");
+            };
+            let is_begun = async {
+                while engine.stats().compaction_fragments < adopted + 2 {
+                    yield_now().await;
+                }
+            };
+            futures_lite::future::or(is_begun, merge).await;
+            let size = engine.table_size(TABLE).unwrap();
+            assert!(size.runs == 3 && size.sstables >= sstables, "{size:?}");
+        });
+        let slice = if at_old_place { ROWS / 2..ROWS } else { 0..i32::MAX };
+        let (rows, cost) = of_key(slice.clone(), 1, false).ask(&sim, Vec::new());
+        assert_eq!(rows, list(slice.start..slice.start + 1));
+        println!("{cost} reads from {}", slice.start);
+        assert!(cost <= 10, "{cost} reads of one row");
+    }
+}
+
 /// Without a disk read and without a pause: otherwise `read_cached` says `WouldBlock`.
 #[test]
 fn rows_behind_a_stretch_that_is_deleted_in_memory_are_read_at_once() {

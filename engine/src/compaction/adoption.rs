@@ -356,8 +356,9 @@ fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
     let mut cut = Cut::default();
     for view in inputs {
         // What an earlier merge has cut further on stays so: what it has purged would be there again.
-        let is_untouched =
-            |all: TokenRange| !rest.is_behind(all.first) || begins_behind(view, rest);
+        let is_untouched = |all: TokenRange| {
+            !rest.is_behind(all.first) || begins_behind(view, rest) || is_all_behind(view, rest)
+        };
         if view.overlap(&TokenRange::ALL).is_none_or(is_untouched) {
             cut.inputs.push(view.clone());
             continue;
@@ -383,6 +384,15 @@ fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
 fn begins_behind(view: &View, rest: &Rest) -> bool {
     let places = view.begin_at(rest.token).zip(rest.inside.as_ref());
     places.is_some_and(|(own, rest)| own >= rest)
+}
+
+/// Whether a view has one partition, in which all of it lies behind the rest: to cut it there would say nothing, and
+/// the later fragments of a run would change at every adoption.
+fn is_all_behind(view: &View, rest: &Rest) -> bool {
+    let Some(place) = &rest.inside else { return false };
+    view.sstable.statistics().tokens.first == rest.token
+        && view.sstable.only_key() == Some(&place.key)
+        && view.sstable.is_plain_from(&place.position)
 }
 
 /// What comes out was in what went in, and before what is left.

@@ -227,6 +227,11 @@ impl Sstable {
         self.statistics.statics == 0 && self.statistics.partition_deletions == 0
     }
 
+    /// Whether the file is plain and has no row and no range deletion that begins before this place.
+    pub(crate) fn is_plain_from(&self, position: &[u8]) -> bool {
+        self.is_plain() && self.clusterings()[0] >= position
+    }
+
     /// The smallest and the largest place of a row or of a border of a range deletion.
     pub(crate) fn clusterings(&self) -> [&[u8]; 2] {
         [&self.statistics.first_clustering, &self.statistics.last_clustering]
