@@ -75,8 +75,8 @@ impl RowSink for Seen {
     }
 }
 
-async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: bool) -> Rows {
-    let command = ReadCommand {
+fn command(partitions: Partitions, slice: Slice, reversed: bool) -> ReadCommand {
+    ReadCommand {
         table: TABLE,
         partitions,
         slices: vec![slice],
@@ -87,7 +87,11 @@ async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: b
         limits: Limits::none(1 << 20),
         resume: None,
         now_s: NOW_S,
-    };
+    }
+}
+
+async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: bool) -> Rows {
+    let command = command(partitions, slice, reversed);
     let mut seen = Seen::default();
     engine.read(&command, &mut seen, yield_now).await.unwrap();
     assert_eq!(seen.1, seen.0.len(), "each row comes with the static row");
@@ -250,6 +254,12 @@ async fn run_jobs(engine: &Engine) {
     }
 }
 
+/// Merges all of the table, also what a strategy would leave for later.
+async fn merge_whole(engine: &Engine) {
+    let wish = engine.wish_whole(TABLE);
+    while !engine.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+}
+
 /// Runs jobs until they are over or the power is cut at operation `nth`; the disk as it is found after that.
 async fn jobs_until(
     sim: &SimDisk,
@@ -261,9 +271,7 @@ async fn jobs_until(
     sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
     let (engine, ended) = (engine.clone(), over.clone());
     exec.spawn(async move {
-        // All of the table, also what a strategy would leave for later.
-        let wish = engine.wish_whole(TABLE);
-        while !engine.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+        merge_whole(&engine).await;
         ended.set(true);
     });
     while !over.get() && !sim.is_crashed() {
@@ -384,8 +392,7 @@ fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
         let (engine, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
         let (merging, ended) = (engine.clone(), over.clone());
         let merge = async move {
-            let wish = merging.wish_whole(TABLE);
-            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            merge_whole(&merging).await;
             ended.set(true);
         };
         exec.spawn(merge);
@@ -409,8 +416,7 @@ fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
         over.set(false);
         let (merging, ended, waited) = (engine.clone(), over.clone(), gate.waits.get());
         exec.spawn(async move {
-            let wish = merging.wish_whole(TABLE);
-            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            merge_whole(&merging).await;
             ended.set(true);
         });
         while gate.waits.get() == waited {
@@ -465,8 +471,7 @@ fn a_large_row_counts_once_while_its_partition_is_merged_in_part() {
         let (merging, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
         let ended = over.clone();
         exec.spawn(async move {
-            let wish = merging.wish_whole(TABLE);
-            while !merging.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
+            merge_whole(&merging).await;
             ended.set(true);
         });
         while shard.engine.stats().compaction_fragments == 0 {
@@ -491,5 +496,53 @@ fn a_large_row_counts_once_while_its_partition_is_merged_in_part() {
         shard.put_element(0, 43, 10).await.unwrap();
         let refused = shard.put_element(0, 42, 900 << 10).await;
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    });
+}
+
+/// Fragments of one partition kept each other's tombstones for ever: they overlap, and are of one age.
+#[test]
+fn tombstones_in_fragments_of_one_partition_are_purged_by_themselves() {
+    on_sim(5, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        let table = table();
+        let (stat, regular) =
+            (table.statics().next().unwrap().id, table.regulars().next().unwrap().id);
+        for row in 0..ROWS {
+            let is_deleted = row % 8 > 0;
+            shard
+                .write(|m, timestamp| {
+                    m.static_row(|out| put_row(out, stat, timestamp, 1));
+                    m.row(&place(row), |out| match is_deleted {
+                        false => put_row(out, regular, timestamp, 1),
+                        true => {
+                            let deletion = Deletion { timestamp, local_s: NOW_S };
+                            let _ = RowBuilder::begin(
+                                out,
+                                &RowHead { deletion, ..RowHead::bare(timestamp) },
+                            );
+                        }
+                    });
+                })
+                .await;
+            if !is_deleted {
+                shard.oracle.insert(place(row), 1);
+            }
+        }
+        let engine = &shard.engine;
+        engine.flush_all(1, async || yield_now().await).await.unwrap();
+        merge_whole(engine).await;
+        let fragments = engine.table_size(TABLE).unwrap().sstables;
+        assert!(fragments > 3, "{fragments} fragments");
+        let all = command(Partitions::Range(TokenRange::ALL), slice(0, ROWS), false);
+        let end = engine.read(&all, &mut Seen::default(), yield_now).await.unwrap();
+        assert_eq!((end.rows, end.tombstones), (50, 350));
+        // Past their grace.
+        let now_s = NOW_S + 100;
+        while let Some(job) = engine.next_job(now_s) {
+            engine.run(job, now_s, async || yield_now().await).await.unwrap();
+        }
+        let end = engine.read(&all, &mut Seen::default(), yield_now).await.unwrap();
+        assert_eq!((end.rows, end.tombstones), (50, 0));
+        check(engine, &shard.oracle, "purged").await;
     });
 }

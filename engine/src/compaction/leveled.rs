@@ -164,7 +164,11 @@ impl<'p> Levels<'p> {
         }
         let mut strays = BTreeSet::new();
         for level in &mut sorted {
-            level.sort_by_key(|&index| (pieces[index].tokens.first, index));
+            // Of fragments that begin in one partition those that lie within it come before the one that goes on.
+            level.sort_by_key(|&index| {
+                let TokenRange { first, last } = pieces[index].tokens;
+                (first, last, index)
+            });
             let mut last = None;
             level.retain(|&index| {
                 let Candidate { tokens, run, .. } = pieces[index];

@@ -99,7 +99,7 @@ pub(super) struct Run {
     pub(super) newest_timestamp: i64,
     /// From its first to its last token.
     pub(super) tokens: TokenRange,
-    /// Tokens of its pieces.
+    /// How many tokens its pieces cover.
     pub(super) width: u128,
 }
 
@@ -134,12 +134,40 @@ fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
         let run = runs.entry(piece.run).or_insert_with(empty);
         run.tokens.first = run.tokens.first.min(piece.tokens.first);
         run.tokens.last = run.tokens.last.max(piece.tokens.last);
-        run.width += width(&piece.tokens);
         run.pieces.push(index);
         run.bytes += piece.bytes;
         run.newest_timestamp = run.newest_timestamp.max(piece.newest_timestamp);
     }
     let mut runs: Vec<Run> = runs.into_values().collect();
+    runs.iter_mut().for_each(|run| run.width = width_of(pieces, &run.pieces));
     runs.sort_by_key(|run| (run.bytes, run.pieces[0]));
     runs
+}
+
+/// All pieces, those of a run together that may have parts of one partition, in the order of their tokens.
+pub(super) fn joined(pieces: &[Candidate]) -> Vec<Vec<usize>> {
+    let mut all: Vec<usize> = (0..pieces.len()).collect();
+    all.sort_by_key(|&at| (pieces[at].run, pieces[at].tokens.first, pieces[at].tokens.last, at));
+    let goes_on = |a: &usize, b: &usize| {
+        let [a, b] = [&pieces[*a], &pieces[*b]];
+        a.run == b.run && a.tokens.last == b.tokens.first
+    };
+    all.chunk_by(goes_on).map(<[usize]>::to_vec).collect()
+}
+
+/// How many tokens these pieces cover: fragments may share the token of a partition.
+fn width_of(pieces: &[Candidate], of: &[usize]) -> u128 {
+    let mut ranges: Vec<TokenRange> = of.iter().map(|&index| pieces[index].tokens).collect();
+    ranges.sort_by_key(|range| (range.first, range.last));
+    let mut covered: Option<TokenRange> = None;
+    let mut all = 0;
+    for range in ranges {
+        match &mut covered {
+            Some(covered) if range.first <= covered.last => {
+                covered.last = covered.last.max(range.last);
+            }
+            _ => all += covered.replace(range).map_or(0, |covered| width(&covered)),
+        }
+    }
+    all + covered.map_or(0, |covered| width(&covered))
 }

@@ -16,9 +16,10 @@
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
 //! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
 //!    can hold something it covers: the caller says so for each partition, at the time it is merged.
-//! 3. What two fragments have of one partition is apart: a range deletion that reaches over the cut ends there in the
-//!    one and begins there in the other, the head is in the first only. So no partition is cut whose tombstone was
-//!    purged: rows that it covers are still in the inputs.
+//! 3. What two fragments have of one partition is apart: a range deletion that reaches over the cut ends there in
+//!    the one and begins there in the other, the head is in the first only. So no partition is cut whose tombstone was
+//!    purged: rows that it covers are still in the inputs. And so the tombstone of a partition that may be longer than
+//!    a fragment stays, for a fragment must not grow with its partition.
 //! 4. A file that is used up is closed: once it is unlinked its space is free, however long the merge goes on.
 //! 5. After an error no output is left but what the caller has taken over, unless its deletion fails too: the next
 //!    start deletes what no manifest names.
@@ -235,7 +236,7 @@ async fn merge<C: Caller>(
                 return Ok(ControlFlow::Break(()));
             }
         }
-        caller.begin_partition(token, merged.sources()).await;
+        caller.begin_partition(token, merged.sources().count()).await;
         let head = merged.head();
         let purge = Purge {
             now_s: output.now_s,
@@ -244,6 +245,12 @@ async fn merge<C: Caller>(
             drops: Some(&drops),
         };
         check_row(head.static_row, head.key, output)?;
+        let may_be_long = || {
+            let bytes = merged.sources().map(RunCursor::partition_bytes_max);
+            bytes.fold(0, u64::saturating_add) > output.fragment_bytes
+        };
+        let is_past = !head.deletion.is_none() && purge.drops(head.deletion);
+        left.keeps_head = !is_past || may_be_long();
         let mut writer = fragments.writer();
         bytes += left.head(&head, purge, writer);
         let mut is_full = false;
@@ -256,7 +263,7 @@ async fn merge<C: Caller>(
             if !merged.next().await? {
                 break;
             }
-            if is_full && left.may_cut() {
+            if is_full && left.may_cut(&merged.fragment()) {
                 is_full = false;
                 left.cut_before(&merged.fragment(), writer);
                 let rest = rest_of(&merged);
@@ -309,8 +316,12 @@ struct Left<'t> {
     in_force: Deletion,
     /// What the file says is in force.
     written: Deletion,
+    /// Whether the partition's tombstone, if it has one, is in the file.
+    keeps_head: bool,
     /// The last fragment was a row.
     is_behind_row: bool,
+    /// The place of the last change.
+    changed_at: Vec<u8>,
     row: Vec<u8>,
 }
 
@@ -322,7 +333,9 @@ impl Default for Left<'_> {
             partition: none,
             in_force: none,
             written: none,
+            keeps_head: true,
             is_behind_row: false,
+            changed_at: Vec::new(),
             row: Vec::new(),
         }
     }
@@ -336,11 +349,12 @@ impl<'t> Left<'t> {
         self.in_force = Deletion::NONE;
         self.written = Deletion::NONE;
         self.is_behind_row = false;
+        self.changed_at.clear();
         self.row.clear();
         let keeps = |row| compact(row, head.deletion, &purge, &mut self.row);
         let has_static = head.static_row.is_some_and(keeps);
         writer.partition(&Head {
-            deletion: if purge.drops(head.deletion) { Deletion::NONE } else { head.deletion },
+            deletion: if self.keeps_head { head.deletion } else { Deletion::NONE },
             static_row: has_static.then_some(RowRef::trusted(&self.row)),
             ..*head
         });
@@ -348,10 +362,11 @@ impl<'t> Left<'t> {
         JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes
     }
 
-    /// Whether a file may end before the next fragment. A change and the row at its place stay together.
-    fn may_cut(&self) -> bool {
-        let is_gone = !self.partition.is_none() && self.purge.drops(self.partition);
-        self.is_behind_row && !is_gone
+    /// Whether a file may end before this fragment. A change and what is at its place stay together.
+    fn may_cut(&self, fragment: &Fragment<'_>) -> bool {
+        let is_behind_change =
+            !self.changed_at.is_empty() && fragment.position() > &*self.changed_at;
+        self.keeps_head && (self.is_behind_row || is_behind_change)
     }
 
     /// Ends what the file has of the partition before the fragment.
@@ -378,6 +393,8 @@ impl<'t> Left<'t> {
                 let gone = needless || self.purge.drops(deletion);
                 let deletion = if gone { Deletion::NONE } else { deletion };
                 (self.written, self.is_behind_row) = (deletion, false);
+                self.changed_at.clear();
+                self.changed_at.extend_from_slice(position);
                 writer.fragment(&Fragment::Change { position, deletion });
                 JOB_ENTRY_COST_BYTES + position.len()
             }

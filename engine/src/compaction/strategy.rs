@@ -8,7 +8,7 @@ use model::options::{Compaction, Strategy as Shape};
 
 use super::incremental::Incremental;
 use super::leveled::Leveled;
-use super::piece::{Candidate, CompactionContext, free_runs};
+use super::piece::{Candidate, CompactionContext, free_runs, joined};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
@@ -113,21 +113,27 @@ impl<'o> Strategy<'o> {
         merge(inputs, level, fragment_bytes, why)
     }
 
-    /// The piece with the most to purge, if all of that is certain to go: so it is done once.
+    /// The pieces with the most to purge, if all of that is certain to go: so it is done once.
     pub(super) fn tombstones(
         &self,
         pieces: &[Candidate],
         context: &CompactionContext,
     ) -> Option<Task> {
-        let worth = |&index: &usize| {
-            let piece = &pieces[index];
-            !piece.busy
-                && piece.dead_part > self.options.tombstone_threshold()
-                && nothing_older(pieces, index, context)
+        let dead_part = |of: &[usize]| {
+            let dead = of.iter().map(|&at| pieces[at].dead_part * pieces[at].bytes as f64);
+            let bytes: u64 = of.iter().map(|&at| pieces[at].bytes).sum();
+            dead.sum::<f64>() / bytes.max(1) as f64
         };
-        let by_part = |a: &usize, b: &usize| pieces[*a].dead_part.total_cmp(&pieces[*b].dead_part);
-        let index = (0..pieces.len()).filter(worth).max_by(by_part)?;
-        Some(self.merge(pieces, vec![index], pieces[index].level, Why::Tombstones))
+        let threshold = self.options.tombstone_threshold();
+        // Fragments that share a partition are merged together: they keep each other's tombstones of it.
+        let worth = joined(pieces).into_iter().filter(|of| {
+            of.iter().all(|&at| !pieces[at].busy)
+                && dead_part(of) > threshold
+                && nothing_older(pieces, of, context)
+        });
+        let most = worth.max_by(|a, b| dead_part(a).total_cmp(&dead_part(b)))?;
+        let level = pieces[most[0]].level;
+        Some(self.merge(pieces, most, level, Why::Tombstones))
     }
 
     /// The smallest piece that several owners share.
@@ -150,14 +156,17 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
 fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
     let piece = &pieces[index];
     let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
-    is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, index, context))
+    is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, &[index], context))
 }
 
-/// Whether everything that may share a partition with the piece is newer than all of it.
-fn nothing_older(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
-    let piece = &pieces[index];
-    let newer = |(other, at): (&Candidate, usize)| {
-        at == index || !other.overlaps(piece) || other.oldest_timestamp > piece.newest_timestamp
+/// Whether everything that may share a partition with these pieces of a run is newer than all of them. Other fragments
+/// of the run are apart from them: where they share a partition, what these delete of it was taken out of all.
+fn nothing_older(pieces: &[Candidate], of: &[usize], context: &CompactionContext) -> bool {
+    let these = || of.iter().map(|&index| &pieces[index]);
+    let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);
+    let newer = |other: &Candidate| {
+        other.oldest_timestamp > newest
+            || these().all(|piece| other.run == piece.run || !other.overlaps(piece))
     };
-    context.oldest_unflushed > piece.newest_timestamp && pieces.iter().zip(0..).all(newer)
+    context.oldest_unflushed > newest && pieces.iter().all(newer)
 }

@@ -116,9 +116,9 @@ impl<C: Lane> Merge<C> {
         self.lanes.iter().map(|lane| &lane.cursor)
     }
 
-    /// How many lanes have something of the partition.
-    pub(crate) fn sources(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.here).count()
+    /// The cursors that have something of the partition.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &C> {
+        self.lanes.iter().filter(|lane| lane.here).map(|lane| &lane.cursor)
     }
 
     /// Finds the smallest partition and the lanes that have it; `false` if none has one.

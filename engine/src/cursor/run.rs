@@ -163,6 +163,16 @@ impl<'c> RunCursor<'c> {
         open.chain(self.parts.rest().map(|part| part.sstable.id()))
     }
 
+    /// The most bytes that the lane has of the partition in hand, before compression, as its files know.
+    pub(crate) fn partition_bytes_max(&self) -> u64 {
+        let Head { token, key, .. } = self.head();
+        let open = self.open.iter().chain(self.ahead.as_deref());
+        let open = open.map(|open| open.inner().sstable());
+        let rest = self.parts.rest().take_while(|part| part.goes_on_at(token));
+        let files = open.chain(rest.map(|part| &*part.sstable));
+        files.map(|file| file.statistics().partition_bytes_max(key)).fold(0, u64::saturating_add)
+    }
+
     /// Passes the parts that have nothing in the slices.
     fn pass_parts(&mut self) {
         let slices = self.span.slices;

@@ -87,6 +87,18 @@ impl Default for Statistics {
 }
 
 impl Statistics {
+    /// The most bytes that the file can have of the partition with this key, before compression.
+    pub fn partition_bytes_max(&self, key: &[u8]) -> u64 {
+        if let Some((bytes, _)) = self.largest.iter().find(|(_, named)| named == key) {
+            return *bytes;
+        }
+        match self.largest.last() {
+            _ if self.partitions <= self.largest.len() as u64 => 0,
+            Some((bytes, _)) if self.largest.len() == LARGEST_MAX => *bytes,
+            _ => self.raw_bytes,
+        }
+    }
+
     /// About which part of the cells is dead, and was already before this second.
     pub fn dead_part(&self, before_s: u32) -> f64 {
         let died = self.deaths.iter().filter(|(at_s, _)| *at_s < before_s);

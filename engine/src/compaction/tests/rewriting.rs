@@ -581,22 +581,44 @@ fn a_partition_that_is_too_long_for_a_fragment_is_cut_into_several() {
     });
 }
 
-/// A partition tombstone past its grace is not purged from the first fragment of a partition: rows that it covers are
-/// still in the inputs when that is adopted.
+/// A partition tombstone past its grace is not purged where the partition is cut: rows that it covers are still in the
+/// inputs when its first fragment is adopted. Nor does a partition of any length become one fragment for it.
 #[test]
-fn a_partition_whose_tombstone_goes_is_not_cut() {
-    async fn cut(disk: Disk, gc_before_s: u32, is_purged: bool) {
+fn the_tombstone_of_a_partition_that_is_cut_stays() {
+    async fn cut(disk: Disk, fragment_bytes: u64, gc_before_s: u32) -> (usize, u64) {
         let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
         let rows = |at: i64| (1..250).map(|place| (place, live(at + i64::from(place)))).collect();
         let dead = Part { rows: rows(100), deletion, ..Part::default() };
         let old = Part { rows: rows(-200), ..Part::default() };
         let dead = whole(&file(&disk, 1, &[(0, dead)].into()).await.unwrap());
         let old = whole(&file(&disk, 2, &[(0, old)].into()).await.unwrap());
-        let after = rewritten(&disk, &[dead, old], &[], &output(500, gc_before_s)).await;
-        assert_eq!(after.len() == 1, is_purged, "{} fragments", after.len());
+        let output = output(fragment_bytes, gc_before_s);
+        let after = rewritten(&disk, &[dead, old], &[], &output).await;
+        let deletions = after.iter().map(|file| file.sstable.statistics().partition_deletions);
+        (after.len(), deletions.sum())
     }
-    on_sim(async |_, disk| cut(disk, 50, true).await);
-    on_sim(async |_, disk| cut(disk, 0, false).await);
+    on_sim(async |_, disk| assert_eq!(cut(disk, 1 << 20, 50).await, (1, 0), "it is not long"));
+    on_sim(async |_, disk| assert_eq!(cut(disk, 1 << 20, 0).await, (1, 1), "not past its grace"));
+    for gc_before_s in [0, 50] {
+        on_sim(async move |_, disk| {
+            let (fragments, deletions) = cut(disk, 500, gc_before_s).await;
+            assert!(fragments > 5, "{fragments} fragments");
+            assert_eq!(deletions, 1);
+        });
+    }
+}
+
+/// A partition of deleted ranges has no row behind which it could be cut.
+#[test]
+fn a_partition_of_range_deletions_is_cut() {
+    on_sim(async |_, disk| {
+        let range =
+            |place: u8| (place, place + 1, Deletion { timestamp: place.into(), local_s: 40 });
+        let part = Part { ranges: (1..250).map(range).collect(), ..Part::default() };
+        let one = whole(&file(&disk, 1, &[(0, part)].into()).await.unwrap());
+        let after = rewritten(&disk, &[one], &[], &output(500, 0)).await;
+        assert!(after.len() > 5, "{} fragments", after.len());
+    });
 }
 
 /// A range deletion that reaches over cuts still covers what older files hold behind each of them.
