@@ -189,7 +189,10 @@ impl Engine {
         for view in table.views().iter() {
             size.sstables += 1;
             size.bytes += view.entry.file_bytes;
-            size.partitions += view.sstable.statistics().partitions;
+            let like = view.sstable.statistics();
+            // What a file goes on with is counted where it begins.
+            let goes_on = like.goes_on > 0 || view.entry.begin.is_some();
+            size.partitions += like.partitions.saturating_sub(goes_on.into());
             size.resident_bytes += view.sstable.memory_bytes() as u64;
         }
         let unopened = table.damage.unopened_entries();
