@@ -74,13 +74,13 @@ pub(super) struct RunningMerge<'m, P> {
 
 /// What becomes of the inputs when everything before a place is in fragments.
 #[derive(Default)]
-struct Cut {
+pub(super) struct Cut {
     /// Views that go.
     remove: Vec<View>,
     /// What is left of some of them.
     add: Vec<View>,
     /// The inputs from here on.
-    inputs: Vec<View>,
+    pub(super) inputs: Vec<View>,
 }
 
 impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
@@ -349,7 +349,7 @@ impl<P> Drop for RunningMerge<'_, P> {
 }
 
 /// Cuts views at `rest`: what is before it goes. `None` is behind everything.
-fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
+pub(super) fn cut(inputs: &[View], rest: Option<&Rest>) -> Cut {
     let Some(rest) = rest else { return Cut { remove: inputs.to_vec(), ..Cut::default() } };
     let skipped = i64::from(planted(Bug::TrimTooFar));
     let behind = TokenRange { first: Token(rest.token.0 + skipped), last: TokenRange::ALL.last };

@@ -1,5 +1,7 @@
 //! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
 
+mod stopped;
+
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -136,26 +138,27 @@ fn id(number: u128) -> SstableId {
 
 fn put(writer: &mut Writer, source: &Source) {
     for (token, part) in source {
-        writer.partition(&Head {
-            token: Token(*token),
-            key: b"key",
-            deletion: part.deletion.unwrap_or(Deletion::NONE),
-            static_row: part.stat.as_deref().map(RowRef::trusted),
-        });
-        let mut pieces: BTreeMap<(u8, bool), Fragment<'_>> = BTreeMap::new();
-        let at = |place: &u8| -> &'static [u8] { &PLACES[usize::from(*place)..][..1] };
-        for (start, end, deletion) in &part.ranges {
-            let deletion = *deletion;
-            pieces.insert((*start, false), Fragment::Change { position: at(start), deletion });
-            let none = Fragment::Change { position: at(end), deletion: Deletion::NONE };
-            pieces.entry((*end, false)).or_insert(none);
-        }
-        for (place, row) in &part.rows {
-            let row = RowRef::trusted(row);
-            pieces.insert((*place, true), Fragment::Row { clustering: at(place), row });
-        }
-        pieces.values().for_each(|piece| writer.fragment(piece));
+        put_part(writer, (Token(*token), b"key"), part);
     }
+}
+
+fn put_part(writer: &mut Writer, (token, key): (Token, &[u8]), part: &Part) {
+    let deletion = part.deletion.unwrap_or(Deletion::NONE);
+    let static_row = part.stat.as_deref().map(RowRef::trusted);
+    writer.partition(&Head { token, key, deletion, static_row });
+    let mut pieces: BTreeMap<(u8, bool), Fragment<'_>> = BTreeMap::new();
+    let at = |place: &u8| -> &'static [u8] { &PLACES[usize::from(*place)..][..1] };
+    for (start, end, deletion) in &part.ranges {
+        let deletion = *deletion;
+        pieces.insert((*start, false), Fragment::Change { position: at(start), deletion });
+        let none = Fragment::Change { position: at(end), deletion: Deletion::NONE };
+        pieces.entry((*end, false)).or_insert(none);
+    }
+    for (place, row) in &part.rows {
+        let row = RowRef::trusted(row);
+        pieces.insert((*place, true), Fragment::Row { clustering: at(place), row });
+    }
+    pieces.values().for_each(|piece| writer.fragment(piece));
 }
 
 /// Every byte at its own index: clustering keys to borrow.
@@ -195,13 +198,7 @@ async fn sight_of(files: &[FilePart], now_s: u32, slices: &[Slice], reversed: bo
         lanes_of(files.iter().cloned()).into_iter().map(Rc::from).collect();
     let cursors = lanes.iter().flat_map(|lane| RunCursor::of_lane(lane, span, Reading::Scan));
     let mut merged = Merge::new(cursors.collect::<Vec<_>>(), reversed);
-    let says = |row: RowRef<'_>, covering: Deletion| {
-        let mut scratch = Vec::new();
-        let seen = visible(row, covering, now_s, &ColumnDrops::default(), &mut scratch)?;
-        let head = seen.head();
-        let marker = head.marker.map(|life| (head.timestamp, life));
-        Some(format!("{marker:?} {:?}", seen.cells().collect::<Vec<_>>()))
-    };
+    let says = |row: RowRef<'_>, covering: Deletion| says(row, covering, now_s);
     let mut all = Vec::new();
     while merged.next_partition().await.unwrap() {
         let head = merged.head();
@@ -225,6 +222,15 @@ async fn sight_of(files: &[FilePart], now_s: u32, slices: &[Slice], reversed: bo
         }
     }
     all
+}
+
+/// What a reader sees of a row; `None` if nothing.
+fn says(row: RowRef<'_>, covering: Deletion, now_s: u32) -> Option<String> {
+    let mut scratch = Vec::new();
+    let seen = visible(row, covering, now_s, &ColumnDrops::default(), &mut scratch)?;
+    let head = seen.head();
+    let marker = head.marker.map(|life| (head.timestamp, life));
+    Some(format!("{marker:?} {:?}", seen.cells().collect::<Vec<_>>()))
 }
 
 fn whole(sstable: &Rc<Sstable>) -> FilePart {
