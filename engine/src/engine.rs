@@ -27,6 +27,7 @@ use crate::deferred_writes::DeferredWrites;
 use crate::error::{Error, Result};
 use crate::file_names::FileNames;
 use crate::garbage::Garbage;
+use crate::hot_partitions::Sampler;
 use crate::io::{Disk, RelPath};
 use crate::layout;
 use crate::limits::FRAGMENT_BYTES_MIN;
@@ -82,6 +83,7 @@ pub struct Engine {
     /// Shards that have one schema together.
     pub(crate) shards: usize,
     pub(crate) counters: Counters,
+    pub(crate) sampler: Sampler,
     /// Buffers of reads, for the next ones.
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     pub(crate) row_limits: Cell<RowLimits>,
@@ -135,6 +137,7 @@ impl Engine {
             budget,
             shards: 1,
             counters,
+            sampler: Sampler::default(),
             scratch: RefCell::default(),
             row_limits: Cell::default(),
             underway: Underway::default(),

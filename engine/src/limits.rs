@@ -336,3 +336,8 @@ pub const JOB_QUARANTINE_FAILURES: u32 = 3;
 
 /// From here on writes are refused, so that compaction has space to free more.
 pub const DISK_FULL_PERCENT: u128 = 97;
+
+/// Partitions that a sample of the hottest counts at once, of reads and of writes: Cassandra's capacity.
+pub const HOT_COUNTERS_MAX: usize = 256;
+/// Bytes of a key that such a sample keeps.
+pub const HOT_KEY_BYTES_MAX: usize = 1 << 10;

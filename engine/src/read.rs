@@ -34,6 +34,7 @@ use row::RowWanted;
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::hot_partitions::Access;
 use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
@@ -118,6 +119,13 @@ impl Engine {
             s.reads += 1;
             s.rows_read += end.rows;
         });
+        if self.sampler.runs()
+            && let Partitions::Keys(keys) = &command.partitions
+        {
+            for (token, key) in keys {
+                self.sampler.note(Access::Read, command.table, *token, key);
+            }
+        }
         Ok(end)
     }
 }

@@ -28,6 +28,7 @@ use model::mutation::MutationRef;
 use crate::commitlog::Position;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::hot_partitions::Access;
 use crate::limits::DEFERRED_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
 use crate::write_queue::Entry;
@@ -62,6 +63,9 @@ impl Engine {
             s.writes += 1;
             s.write_bytes += record.len() as u64;
         });
+        if self.sampler.runs() {
+            self.note_writes(record);
+        }
         if planted(Bug::ApplyEarly) {
             self.apply(record, entry);
         }
@@ -69,6 +73,13 @@ impl Engine {
             self.apply_logged();
         }
         Ok(())
+    }
+
+    #[cold]
+    fn note_writes(&self, record: &[u8]) {
+        for mutation in MutationRef::of_trusted_record(record).flatten() {
+            self.sampler.note(Access::Write, mutation.table, mutation.token, mutation.key);
+        }
     }
 
     /// Keeps a record until there is space for it.

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use engine::manifest::ViewEntry;
-use engine::{Result, Stats, TableSize};
+use engine::{HotPartitions, Result, Stats, TableSize};
 use model::TableId;
 use uuid::Uuid;
 
@@ -62,6 +62,10 @@ pub enum Upkeep {
         /// Views of files, as the snapshot has them.
         views: Arc<[ViewEntry]>,
     },
+    /// Count which partitions are read and written, of this table or all.
+    StartSample(Option<TableId>),
+    /// End that, and tell what was counted.
+    EndSample,
     /// Nothing but the status.
     Status,
     /// Nothing but the status of these tables.
@@ -92,6 +96,8 @@ pub struct ShardStatus {
     pub forgotten: u64,
     /// The views whose files it has just linked into a snapshot.
     pub linked: Vec<ViewEntry>,
+    /// What the sample that has just ended has counted.
+    pub hot: HotPartitions,
 }
 
 impl<P: Protocol> Shard<P> {
@@ -134,6 +140,14 @@ impl<P: Protocol> Shard<P> {
                 self.engine.open_tables(tables);
                 return Ok(self.status_of(&[]));
             }
+            Upkeep::StartSample(table) => {
+                self.engine.start_sample(*table)?;
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::EndSample => {
+                let hot = self.engine.end_sample();
+                return Ok(ShardStatus { hot, ..self.status_of(&[]) });
+            }
             Upkeep::StatusOf(tables) => return Ok(self.status_of(tables)),
             Upkeep::Status => {}
         }
@@ -156,6 +170,7 @@ impl<P: Protocol> Shard<P> {
             tables: tables.iter().filter_map(size).collect(),
             forgotten: 0,
             linked: Vec::new(),
+            hot: HotPartitions::default(),
         }
     }
 }
