@@ -16,6 +16,7 @@
 //! Not here: what a request says and what is answered (`command.rs`).
 
 mod command;
+mod hot;
 
 use std::fs::{self, File, Permissions};
 use std::io;

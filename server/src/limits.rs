@@ -141,3 +141,8 @@ const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.
 const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_SHARE);
+
+/// Partitions that `toppartitions` shows of reads and of writes.
+pub(crate) const HOT_PARTITIONS_SHOWN: usize = 10;
+/// How long `toppartitions` samples at most, in milliseconds.
+pub(crate) const HOT_SAMPLE_MS_MAX: u32 = 600_000;

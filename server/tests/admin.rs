@@ -95,6 +95,45 @@ fn the_throughput_of_compactions_is_shown_and_changed() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// A sample names the partitions that were read and written most, and only one runs at a time.
+#[test]
+fn the_hottest_partitions_are_named() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (a text, b int, v int, PRIMARY KEY ((a, b)))");
+    client.query("CREATE TABLE k.other (p int PRIMARY KEY)");
+    let path = dir.path().to_owned();
+    let asked = std::thread::spawn(move || ask_admin(&path, b"toppartitions 3000 k t\n"));
+    std::thread::sleep(Duration::from_millis(500));
+    for b in 0..30 {
+        client.query(&format!("INSERT INTO k.t (a, b, v) VALUES ('it', {b}, 1)"));
+        client.query("INSERT INTO k.t (a, b, v) VALUES ('hot', 1, 1)");
+        client.query("INSERT INTO k.other (p) VALUES (1)");
+        client.query("SELECT v FROM k.t WHERE a = 'warm' AND b = 2");
+    }
+    let second = ask_admin(dir.path(), b"toppartitions 1\n");
+    assert!(second.starts_with("error: ") && second.contains("sampled already"), "{second}");
+    let answer = asked.join().unwrap();
+    let (reads, writes) = answer.split_once("\n\n").unwrap();
+    assert_eq!(reads, "read\tpartition\tcount\t+/-\nk.t\t'warm', 2\t30\t0");
+    assert!(
+        writes.starts_with("written\tpartition\tcount\t+/-\nk.t\t'hot', 1\t30\t0\nk.t\t'it', ")
+    );
+    assert_eq!(writes.lines().count(), 1 + 10 + 1, "a head, ten partitions, ok: {writes}");
+    let again = ask_admin(dir.path(), b"toppartitions 1\n");
+    assert!(again.starts_with("read\t") && again.ends_with("ok\n"), "{again}");
+    for bad in
+        ["toppartitions\n", "toppartitions 0\n", "toppartitions 1 k\n", "toppartitions 1 k x\n"]
+    {
+        assert!(ask_admin(dir.path(), bad.as_bytes()).starts_with("error: "), "{bad:?}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_snapshot_is_taken_shown_restored_and_removed() {
     let dir = data_dir();

@@ -11,6 +11,7 @@
 //! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
 //! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR forget FILE
+//! messina-admin --data-dir DIR toppartitions [KEYSPACE.TABLE] [DURATION_MS]
 //! ```
 //!
 //! One line goes, lines come back, the last of them is `ok` or begins with `error: `. An answer
@@ -31,6 +32,9 @@ use crate::error::{Error, Result};
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
+
+/// How long partitions are sampled if nothing is said, in milliseconds.
+const SAMPLE_MS: u32 = 10_000;
 
 /// Asks a running Messina server on this machine.
 #[derive(Debug, Parser)]
@@ -92,6 +96,13 @@ pub enum Command {
     /// Show how many MiB compactions may go through in a second
     #[command(name = "getcompactionthroughput")]
     GetCompactionThroughput,
+    /// Show which partitions are read and written most, of ten seconds or another time
+    #[command(name = "toppartitions", visible_alias = "profileload")]
+    TopPartitions {
+        /// Only this table, and the milliseconds to sample
+        #[arg(value_name = "KEYSPACE.TABLE | DURATION_MS", num_args = 0..=2)]
+        of: Vec<String>,
+    },
     /// Let compactions go through so many MiB a second, all shards together, until the server ends; 0 for no limit
     #[command(name = "setcompactionthroughput")]
     SetCompactionThroughput {
@@ -134,6 +145,16 @@ impl Command {
             Command::GetCompactionThroughput => ("getcompactionthroughput", None, Vec::new()),
             Command::SetCompactionThroughput { mib } => {
                 ("setcompactionthroughput", None, vec![mib.to_string()])
+            }
+            Command::TopPartitions { of } => {
+                let is_ms = |word: &&String| word.parse::<u32>().is_ok();
+                let ms = of.last().filter(is_ms).cloned();
+                let names = &of[..of.len() - usize::from(ms.is_some())];
+                if names.len() > 1 {
+                    return Err(Error::Invalid("one table, then milliseconds".to_owned()));
+                }
+                let ms = ms.unwrap_or_else(|| SAMPLE_MS.to_string());
+                ("toppartitions", Some(ms), of_both(&names.first().cloned()))
             }
             Command::ClearSnapshot { tag, .. } => {
                 let tag = tag.clone().unwrap_or_else(|| "*".to_owned());

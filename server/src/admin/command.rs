@@ -11,12 +11,14 @@
 //! forget FILE                   give up what a damaged file holds
 //! getcompactionthroughput       what compactions may go through in a second
 //! setcompactionthroughput MIB   another limit from now on; 0 for none
+//! toppartitions MS [KEYSPACE TABLE]     the partitions that are read and written most in this time
 //! ```
 //!
 //! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
 //! closed; names are as `system_schema` has them.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use engine::TableSize;
 use model::schema::Table;
@@ -27,6 +29,7 @@ use shard::upkeep::{ShardStatus, Upkeep};
 use uuid::Uuid;
 
 use crate::execute::{Peering, snapshots};
+use crate::limits::HOT_SAMPLE_MS_MAX;
 use crate::system;
 
 const MIB: u64 = 1 << 20;
@@ -54,6 +57,8 @@ pub(super) enum Command {
     GetThroughput,
     /// Let compactions go through so many mebibytes a second; 0 for no limit.
     SetThroughput(u32),
+    /// Sample the partitions of one table, or all, for so many milliseconds.
+    TopPartitions(u32, Scope),
 }
 
 /// Which tables: those of all keyspaces, of one, or one table.
@@ -80,6 +85,18 @@ impl Command {
             return match (number, words.next()) {
                 (Some(mib), None) => Ok(Command::SetThroughput(mib)),
                 _ => Err("a whole number of MiB/s is wanted; 0 for no limit".to_owned()),
+            };
+        }
+        if name == "toppartitions" {
+            let ms = words.next().and_then(|ms| ms.parse().ok());
+            let ms = ms
+                .filter(|ms| (1..=HOT_SAMPLE_MS_MAX).contains(ms))
+                .ok_or_else(|| format!("milliseconds are wanted, at most {HOT_SAMPLE_MS_MAX}"))?;
+            let mut word = || words.next().map(str::to_owned);
+            let scope = Scope { keyspace: word(), table: word() };
+            return match (scope.keyspace.is_some() == scope.table.is_some(), words.next()) {
+                (true, None) => Ok(Command::TopPartitions(ms, scope)),
+                _ => Err("a keyspace and its table are wanted, or neither".to_owned()),
             };
         }
         let mut word = || words.next().map(str::to_owned);
@@ -125,6 +142,10 @@ impl Command {
             Command::SetThroughput(mib) => {
                 shard.compaction_throughput().set_limit_bytes(u64::from(*mib) * MIB);
                 return "ok\n".to_owned();
+            }
+            Command::TopPartitions(ms, scope) => {
+                let lines = scope.sample(shard, *ms).await;
+                return lines.map_or_else(|why| refusal(&why), |lines| lines + "ok\n");
             }
             _ => {
                 let done = self.run_on_snapshots(shard, now_us).await;
@@ -180,7 +201,8 @@ impl Command {
             | Command::Status
             | Command::Forget(_)
             | Command::GetThroughput
-            | Command::SetThroughput(_) => unreachable!("these are no commands of snapshots"),
+            | Command::SetThroughput(_)
+            | Command::TopPartitions(..) => unreachable!("these are no commands of snapshots"),
         }
     }
 }
@@ -212,6 +234,14 @@ impl Scope {
     fn means(&self, table: &Table) -> bool {
         let means = |of: &Option<String>, name: &str| of.as_deref().is_none_or(|of| of == name);
         means(&self.keyspace, &table.keyspace) && means(&self.table, &table.name)
+    }
+
+    async fn sample(&self, shard: &Shard<Peering>, ms: u32) -> Result<String, String> {
+        let only = match &self.table {
+            Some(_) => self.tables(&shard.schema())?.first().copied(),
+            None => None,
+        };
+        super::hot::sample(shard, only, Duration::from_millis(ms.into())).await
     }
 
     /// The tables that hold data on disk, of those that are meant.
