@@ -10,6 +10,7 @@
 //! comes from all cores (clients, sizes) is gathered before, so computing never waits.
 
 mod base;
+mod key;
 mod merges;
 mod node;
 mod schema_rows;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub(crate) use base::base_schema;
 use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
+pub(crate) use key::key_literal;
 pub(crate) use merges::CoreMerges;
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use cql::literal::value_literal;
 use engine::{HotPartition, HotPartitions};
-use model::key::partition_key_values;
 use model::schema::Table;
 use model::{Schema, TableId};
 use shard::Shard;
@@ -13,6 +11,7 @@ use shard::upkeep::Upkeep;
 
 use crate::execute::Peering;
 use crate::limits::HOT_PARTITIONS_SHOWN;
+use crate::system;
 
 /// Samples for a while; the lines of the answer. The error says why there is no sample.
 pub(super) async fn sample(
@@ -51,13 +50,10 @@ fn show(schema: &Schema, how: &str, mut all: Vec<HotPartition>) -> String {
     text
 }
 
-/// The key's columns as CQL; the token of a key that was too long to be kept whole.
+/// The key's columns as literals; the token of a key that was too long to be kept whole.
 fn key_literal(table: &Table, key: &[u8], token: i64) -> String {
     if key.len() >= engine::limits::HOT_KEY_BYTES_MAX {
         return format!("token {token}");
     }
-    let columns = table.partition_key();
-    let values = partition_key_values(key, columns.len()).zip(columns);
-    let shown = values.map(|(value, column)| value_literal(&column.ty, value.ok()));
-    shown.collect::<Vec<_>>().join(", ")
+    system::key_literal(table, key)
 }
