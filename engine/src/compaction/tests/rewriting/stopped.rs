@@ -236,3 +236,40 @@ proptest! {
         });
     }
 }
+
+/// The file of the deletion is used up at the first cut, and the deletion is purged: what it hides in the file that is
+/// merged on is before that view's begin.
+#[test]
+fn what_a_purged_deletion_hid_stays_hidden_while_the_merge_goes_on() {
+    on_sim(async |_, disk: Disk| {
+        let deletion = Deletion { timestamp: 100, local_s: 1 };
+        let dead = Part { ranges: vec![(64, 80, deletion)], ..Part::default() };
+        let rows = (64..128).map(|at| (at, live(i64::from(at) - 60))).collect();
+        let old = Part { rows, ..Part::default() };
+        let mut inputs = Vec::new();
+        for (number, part) in [(1, dead), (2, old)] {
+            inputs.extend(view_of(&disk, number, &[(0, part)].into()).await);
+        }
+        let wanted = [false, true].map(|reversed| {
+            let slices = vec![Slice::all()];
+            Wanted { slices, reversed, rows_max: usize::MAX }
+        });
+        let all = seen(&inputs, &wanted[0]).await;
+        assert_eq!(all[0].2.len(), 48);
+        let parts = inputs.iter().filter_map(View::part).collect();
+        let merge = Stopped {
+            disk: &disk,
+            inputs: RefCell::new(inputs),
+            others: Vec::new(),
+            adopted: RefCell::default(),
+            number: &Slot::new(1000),
+            fragments_max: usize::MAX,
+            all: &all,
+            wanted: &wanted,
+        };
+        rewrite(&disk, parts, &output(1, 60), &merge).await.unwrap();
+        let adopted = merge.adopted.borrow();
+        let tombstones = adopted.iter().map(|view| view.sstable.statistics().tombstones);
+        assert!(adopted.len() > 5 && tombstones.sum::<u64>() == 0, "{} files", adopted.len());
+    });
+}
