@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //! 1. Every write that was acknowledged is in a journal on another disk, and is read back after each start.
-//! 2. The disk is full at each kill and at each start: no byte more can be written to a file there.
+//! 2. The disk is full at each kill and at the start after it: no byte more can be written to a file there.
 //! 3. A refusal is by name; any other failure of the load, the server or the admin socket fails the step.
 //! 4. Where no small file system can be mounted the step fails, and says what it needs: it is never skipped.
 //!

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Invariants
-//! 1. A question is asked of a server that was just started, so that nothing is cached; only the two of many single
-//!    rows are asked of one server, whose caches are far smaller than the data.
+//! 1. A question about device reads is asked of a server that was just started, so that nothing is cached. Three are
+//!    asked of one server again and again: single rows and single records, whose caches are far smaller than the data,
+//!    and the one in memory, of which the best time counts.
 //! 2. A device read is a request of the classes `read` and `read ahead` in `system_views.disk_requests`; the rows that
 //!    come must be the right ones.
 //!
@@ -55,7 +56,7 @@ const READS_A_HIT_MIN: f64 = 0.5;
 /// memory: of ten million rows 430 reads, once.
 const HITS: u64 = 50_000;
 
-/// The wide partition, which `messina-load` makes: `tools/src/workload/series.rs`.
+/// The wide partition, as what follows FROM. `messina-load` makes it: `tools/src/workload/series.rs`.
 const WIDE: &str = "ycsb.series WHERE series = 'series-00000000' AND day = '2024-01-01'";
 /// The instant of its first row.
 const BEGIN_MS: i64 = 1_704_067_200_000;
@@ -281,7 +282,7 @@ impl Rig<'_> {
     }
 }
 
-/// What `node` has read from the device for clients so far.
+/// Requests of the device that reads of clients have made since the server was started, of all its shards.
 fn device_reads(connection: &mut Connection) -> Result<u64, String> {
     let cells = connection.rows("SELECT class, requests FROM system_views.disk_requests")?;
     let (mut reads, mut classes) = (0, 0);

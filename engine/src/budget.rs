@@ -1,12 +1,13 @@
 //! The memory of one shard in named parts, and when writes must wait or flushing must begin.
 //!
 //! ```text
-//! all ─┬─ the schema, and contexts of codecs: what is left of all is divided so
-//!      ├─ memtables   1/2     0 ──────► flush ───► slow ──► full
-//!      ├─ blocks      1/4              from 1/2    from 3/4   writes wait
-//!      ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and what
-//!      │                      directories take beyond it the blocks have less (`cache/blocks.rs`)
-//!      └─ the rest    1/8     log buffers, requests, writes that wait
+//! all ─┬─ the schema, and the contexts of codecs: at most 1/2
+//!      └─ data: the rest, of which
+//!         ├─ memtables   1/2     0 ──────► flush ───► slow ──► full
+//!         ├─ blocks      1/4              from 1/2    from 3/4   writes wait
+//!         ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and
+//!         │                      what directories take beyond it the blocks have less (`cache/blocks.rs`)
+//!         └─ the rest    1/8     log buffers, requests, writes that wait
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to

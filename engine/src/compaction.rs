@@ -33,7 +33,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backlog::{ChangedTables, Judged, Underway};
+pub(crate) use backlog::{ChangedTables, Judging, Underway};
 pub(crate) use job::gc_before_s;
 pub(crate) use merges::Merges;
 pub use merges::{EndedMerge, MergeName, MergeStatus};

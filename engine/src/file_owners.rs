@@ -1,4 +1,4 @@
-//! How many shards of a node have a file: who is the last deletes it.
+//! How many shards of a node have a file: the last one that gives it up deletes it.
 //!
 //! ```text
 //! start ─► the manifests of all shards are read: a count for each file they name

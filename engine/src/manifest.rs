@@ -129,7 +129,7 @@ impl Manifest {
         if self.state.borrow().names(sstable) { None } else { self.files.give_up(sstable) }
     }
 
-    /// Whether no other shard has this file.
+    /// Whether this shard has the file, and no other.
     pub(crate) fn has_alone(&self, sstable: Uuid) -> bool {
         self.files.has_alone(sstable)
     }

@@ -219,7 +219,7 @@ impl Engine {
                 Ok(()) => {
                     self.counters.count(|s| s.shared_files_deleted += u64::from(entry.shared))
                 }
-                // It was damaged by being lost.
+                // A file that was lost has no name to take away; its views are damaged ones (`damage.rs`).
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }

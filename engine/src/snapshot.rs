@@ -128,7 +128,7 @@ impl Engine {
                 continue;
             }
             entry.table = id.0;
-            // Counted before it is linked: another shard that has it, and no use for it any more, leaves it then.
+            // Counted before it is linked, so that another shard that gives it up meanwhile does not unlink it.
             while !self.manifest.take_file(entry.sstable) {
                 self.disk.wait_a_little().await;
             }

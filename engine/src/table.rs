@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::commitlog::Position;
-use crate::compaction::Judged;
+use crate::compaction::Judging;
 use crate::cursor::{FilePart, lanes_of};
 use crate::cut::CutCell;
 use crate::damage::{Damage, DamageKind, DamagedView};
@@ -70,8 +70,8 @@ pub(crate) struct Table {
     pub(crate) flush_backoff: Backoff,
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
-    /// What waits to be merged, as it was last judged.
-    pub(crate) judged: Judged,
+    /// When its backlog is to be judged again.
+    pub(crate) judging: Judging,
     /// Files that are being merged, and those that come out.
     merging: RefCell<Vec<Uuid>>,
     /// Files that cannot be opened, read or merged.
@@ -198,7 +198,7 @@ impl Table {
             is_listed: Cell::new(false),
             flush_backoff: Backoff::default(),
             compact_backoff: Backoff::default(),
-            judged: Judged::default(),
+            judging: Judging::default(),
             merging: RefCell::default(),
             damage: Damage::default(),
             quarantine: RefCell::default(),
@@ -246,7 +246,7 @@ impl Table {
         self.costs.set(DefinitionCosts::of(definition));
         if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
-            self.judged.forget();
+            self.judging.changed();
         }
     }
 
@@ -377,7 +377,7 @@ impl Table {
     fn set_views(&self, views: Rc<[View]>) {
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
-        self.judged.forget();
+        self.judging.changed();
         self.damage.keep_notes_of(&views);
         self.quarantine.borrow_mut().retain(|id| views.iter().any(|view| view.entry.id() == *id));
         *self.views.borrow_mut() = views;
@@ -403,7 +403,7 @@ impl Table {
         self.quarantine.borrow_mut().push(entry.id());
         let (kind, error) = (DamageKind::Unmergeable, error.clone());
         self.damage.note(DamagedView { entry, kind, error, since_s: Some(now_s) });
-        self.judged.forget();
+        self.judging.changed();
     }
 
     /// Whether compactions leave a file alone.
@@ -415,13 +415,13 @@ impl Table {
     pub(crate) fn begin_merging(&self, sstable: Uuid) {
         assert!(!self.is_merging(sstable), "a file is in one merge at a time");
         self.merging.borrow_mut().push(sstable);
-        self.judged.forget();
+        self.judging.changed();
     }
 
     /// The merge of these files is over.
     pub(crate) fn end_merging(&self, sstables: &[Uuid]) {
         self.merging.borrow_mut().retain(|sstable| !sstables.contains(sstable));
-        self.judged.forget();
+        self.judging.changed();
     }
 
     /// Whether a file takes part in a merge.

@@ -66,7 +66,7 @@ impl Tables {
     /// From now on each table is listed when it changes.
     fn list_changes(&self) {
         for (id, table) in self.by_id().iter() {
-            table.judged.list_in(*id, &self.changed);
+            table.judging.list_in(*id, &self.changed);
         }
     }
 

@@ -93,8 +93,8 @@ pub const PIECE_BYTES: u64 = 1 << 20;
 pub const PIECE_ROWS: u64 = 2000;
 /// The least that each of many owners is asked for.
 pub const PIECE_BYTES_MIN: u64 = 64 << 10;
-/// Owners that a read of a range asks at most before their turn comes: with the one whose turn it is, they hold no
-/// more than one piece.
+/// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
+/// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
 /// A read of a range that has conditions and has waited so long for a piece asks the other owners, too: their rows are
 /// rare as well.

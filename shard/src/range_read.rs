@@ -61,7 +61,7 @@ pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
     loop {
         asked.fill(&walk);
         let Some(page) = asked.wait(&mut turn).await else {
-            walk.takes_long();
+            walk.note_slow();
             continue;
         };
         if turn.is_ahead && !page.as_ref().is_ok_and(|page| walk.fits(page)) {

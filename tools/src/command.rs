@@ -186,7 +186,7 @@ impl Job<'_> {
         if let Some(path) = &self.output.html {
             write_page(path, std::slice::from_ref(&report))?;
         }
-        let clean = report.is_clean() && !is_cut_short(self.goal, &stop);
+        let clean = report.is_clean() && !tell_if_cut_short(self.goal, &stop);
         // A server that went away explains lost operations and nothing else.
         let only_lost = report.violations.is_empty()
             && report.errors.iter().all(|error| error.name == CONNECTION_LOST);
@@ -197,13 +197,13 @@ impl Job<'_> {
     }
 }
 
-/// Whether a signal has ended a run that was to do a number of operations, which is said.
-fn is_cut_short(goal: Goal, stop: &AtomicBool) -> bool {
-    let is_cut = matches!(goal, Goal::Operations(_)) && stop.load(Ordering::Relaxed);
-    if is_cut {
-        println!("ended early by a signal");
+/// Tells whether a signal has ended a run that was to do a number of operations, on the console and here.
+fn tell_if_cut_short(goal: Goal, stop: &AtomicBool) -> bool {
+    let is_cut_short = matches!(goal, Goal::Operations(_)) && stop.load(Ordering::Relaxed);
+    if is_cut_short {
+        println!("ended early by a signal: run it again to do the rest");
     }
-    is_cut
+    is_cut_short
 }
 
 /// The first SIGINT or SIGTERM ends the run early, with its report; the second ends the process.

@@ -187,7 +187,7 @@ fn a_load_that_is_interrupted_has_not_gone_well() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("0 errors") && said.ends_with("ended early by a signal\n"), "{said}");
+    assert!(said.contains("0 errors") && said.contains("ended early by a signal: "), "{said}");
 }
 
 #[test]

@@ -43,27 +43,27 @@ pub(crate) struct Backlog {
 #[derive(Debug, Default)]
 pub(crate) struct ChangedTables(RefCell<VecDeque<TableId>>);
 
-/// What makes a table be judged again.
+/// When a table's backlog is judged again: at the next look once it is listed, or at a second.
 #[derive(Debug, Default)]
-pub(crate) struct Judged {
-    /// Where it is listed when it changes.
+pub(crate) struct Judging {
+    /// The list that the table is put on when it changes.
     list: OnceCell<(TableId, Rc<ChangedTables>)>,
-    /// It is there now.
+    /// Whether the table is on the list now.
     is_listed: Cell<bool>,
-    /// The second at which it is judged again though it did not change.
+    /// The second at which the table is judged though it did not change; `None` if nothing in it can expire.
     again_s: Cell<Option<u32>>,
 }
 
-impl Judged {
+impl Judging {
     /// The table of this id is listed here when it changes; what it has already is a change.
     pub(crate) fn list_in(&self, id: TableId, changed: &Rc<ChangedTables>) {
         if self.list.set((id, changed.clone())).is_ok() && self.is_listed.replace(false) {
-            self.forget();
+            self.changed();
         }
     }
 
-    /// The files or the options of the table are others now.
-    pub(crate) fn forget(&self) {
+    /// Puts the table on the list: its files or its options are others now, or something in it may have expired.
+    pub(crate) fn changed(&self) {
         if !self.is_listed.replace(true)
             && let Some((id, changed)) = self.list.get()
         {
@@ -118,7 +118,8 @@ impl Underway {
 impl Engine {
     /// A table that would be better for a compaction that may begin now, the one with the most runs first.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
-        self.judge_changed(now_s);
+        self.list_expiring(now_s);
+        self.judge_listed(now_s);
         let tables = self.tables.by_id();
         let mut waiting = self.underway.waiting.borrow_mut();
         waiting.retain(|id, _| tables.contains_key(id));
@@ -143,26 +144,32 @@ impl Engine {
         best.map(|(_, _, id)| id)
     }
 
-    /// Judges tables that have changed, or whose time has come, as many as one look may.
-    fn judge_changed(&self, now_s: u32) {
+    /// Lists the tables in which something may have expired, as many as one look may.
+    fn list_expiring(&self, now_s: u32) {
         let tables = self.tables.by_id();
-        let changed = &self.tables.changed().0;
         let mut expiring = self.underway.expiring.borrow_mut();
         for _ in 0..BACKLOGS_PER_LOOK {
             let due = expiring.first().copied().filter(|(at_s, _)| *at_s <= now_s);
             let Some((at_s, id)) = due else { break };
             expiring.pop_first();
-            let due = tables.get(&id).filter(|table| table.judged.again_s.get() == Some(at_s));
+            let due = tables.get(&id).filter(|table| table.judging.again_s.get() == Some(at_s));
             if let Some(table) = due {
-                table.judged.again_s.set(None);
-                table.judged.forget();
+                table.judging.again_s.set(None);
+                table.judging.changed();
             }
         }
+    }
+
+    /// Judges tables that are listed, the first that changed first, as many as one look may.
+    fn judge_listed(&self, now_s: u32) {
+        let tables = self.tables.by_id();
+        let changed = &self.tables.changed().0;
+        let mut expiring = self.underway.expiring.borrow_mut();
         for _ in 0..BACKLOGS_PER_LOOK {
             let Some(id) = changed.borrow_mut().pop_front() else { break };
             let Some(table) = tables.get(&id) else { continue };
             self.counters.count(|s| s.tables_looked_at += 1);
-            table.judged.is_listed.set(false);
+            table.judging.is_listed.set(false);
             let backlog = judge(table, now_s);
             let mut waiting = self.underway.waiting.borrow_mut();
             match backlog == Backlog::default() {
@@ -170,7 +177,7 @@ impl Engine {
                 false => waiting.insert(id, backlog),
             };
             let again_s = may_expire(table).then(|| now_s.saturating_add(BACKLOG_CHECK_S));
-            if let Some(before) = table.judged.again_s.replace(again_s) {
+            if let Some(before) = table.judging.again_s.replace(again_s) {
                 expiring.remove(&(before, id));
             }
             expiring.extend(again_s.map(|at_s| (at_s, id)));

@@ -132,7 +132,7 @@ impl Engine {
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         // What was judged to be due was judged before something changed: it is judged again.
-        table.judged.forget();
+        table.judging.changed();
         let Some(plan) = plan else { return Ok(()) };
         let bytes = plan.bytes;
         let is_beside = self.underway.begin(bytes);
@@ -142,7 +142,7 @@ impl Engine {
             Task::Merge(_) => self.merge(table, plan, now_s, pause).await,
         };
         self.underway.end(bytes);
-        table.judged.forget();
+        table.judging.changed();
         table.compact_backoff.ended(&result, now_s);
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }

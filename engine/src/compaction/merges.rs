@@ -65,8 +65,8 @@ pub struct EndedMerge {
     pub file_bytes_in: u64,
     /// Bytes of the files that came out.
     pub file_bytes_out: u64,
-    /// How many partitions were in so many sources (a source is a file, or the files of a run), by that number.
-    pub partitions_of: BTreeMap<u32, u64>,
+    /// How many partitions were in one source, in two, and so on. A source is a file, or the files of a run.
+    pub partitions_by_sources: BTreeMap<u32, u64>,
     /// The second since 1970 in which the merge ended, once the owner has said so.
     pub ended_s: Option<u32>,
 }
@@ -98,7 +98,7 @@ pub(super) struct Progress {
     adoptions: Cell<u64>,
     file_bytes_out: Cell<u64>,
     /// How many partitions were in so many sources.
-    partitions_of: RefCell<BTreeMap<u32, u64>>,
+    partitions_by_sources: RefCell<BTreeMap<u32, u64>>,
 }
 
 /// The part of a file that is merged.
@@ -171,7 +171,7 @@ impl Merges {
             work_bytes: Cell::new(0),
             adoptions: Cell::new(0),
             file_bytes_out: Cell::new(0),
-            partitions_of: RefCell::default(),
+            partitions_by_sources: RefCell::default(),
         });
         self.running.borrow_mut().push(progress.clone());
         progress
@@ -185,7 +185,7 @@ impl Merges {
                 merge: progress.merge.clone(),
                 file_bytes_in: progress.total_file_bytes.saturating_sub(file_bytes_of(left)),
                 file_bytes_out: progress.file_bytes_out.get(),
-                partitions_of: progress.partitions_of.take(),
+                partitions_by_sources: progress.partitions_by_sources.take(),
                 ended_s: None,
             });
         }
@@ -197,7 +197,7 @@ impl Merges {
             merge: self.name(table, now_s),
             file_bytes_in: file_bytes_of(gone),
             file_bytes_out: 0,
-            partitions_of: BTreeMap::new(),
+            partitions_by_sources: BTreeMap::new(),
             ended_s: None,
         });
     }
@@ -215,7 +215,7 @@ impl Progress {
     /// A partition of this token is merged next, which so many sources have.
     pub(super) fn reach(&self, token: Token, sources: usize) {
         self.at.set(token);
-        *self.partitions_of.borrow_mut().entry(sources as u32).or_default() += 1;
+        *self.partitions_by_sources.borrow_mut().entry(sources as u32).or_default() += 1;
     }
 
     /// So many bytes more were merged, as a rewrite counts them.
@@ -285,8 +285,14 @@ mod tests {
         let (keyspace_name, table_name) = ("ks".to_owned(), "t".to_owned());
         let table = TableId(Uuid::from_u128(7));
         let merge = MergeName { number, begun_s: 1, table, keyspace_name, table_name };
-        let partitions_of = BTreeMap::new();
-        EndedMerge { merge, file_bytes_in: 2, file_bytes_out: 1, partitions_of, ended_s: None }
+        let partitions_by_sources = BTreeMap::new();
+        EndedMerge {
+            merge,
+            file_bytes_in: 2,
+            file_bytes_out: 1,
+            partitions_by_sources,
+            ended_s: None,
+        }
     }
 
     #[test]
@@ -315,7 +321,7 @@ mod tests {
             work_bytes: Cell::new(0),
             adoptions: Cell::new(0),
             file_bytes_out: Cell::new(0),
-            partitions_of: RefCell::default(),
+            partitions_by_sources: RefCell::default(),
         }
     }
 

@@ -125,7 +125,8 @@ impl<'o> Strategy<'o> {
             dead.sum::<f64>() / bytes.max(1) as f64
         };
         let threshold = self.options.tombstone_threshold();
-        // Fragments that share a partition are merged together: they keep each other's tombstones of it.
+        // Fragments that share a partition are merged together: alone, each would keep its tombstones of it, for a
+        // merge purges nothing that covers what a file outside of it may hold (`adoption.rs`).
         let worth = joined(pieces).into_iter().filter(|of| {
             of.iter().all(|&at| !pieces[at].busy)
                 && dead_part(of) > threshold
@@ -159,8 +160,8 @@ fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> b
     is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, &[index], context))
 }
 
-/// Whether everything that may share a partition with these pieces of a run is newer than all of them. Other fragments
-/// of the run are apart from them: where they share a partition, what these delete of it was taken out of all.
+/// Whether everything that may hold what these pieces of a run delete is newer than all of them. Other fragments of the
+/// run are not asked: the merge that made them together has taken out of all what any of them deletes.
 fn nothing_older(pieces: &[Candidate], of: &[usize], context: &CompactionContext) -> bool {
     let these = || of.iter().map(|&index| &pieces[index]);
     let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);

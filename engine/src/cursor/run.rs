@@ -10,11 +10,11 @@
 //!   lane 1       [ 2 ]     [ 4 ]
 //! ```
 //!
-//! 1. The parts of a lane share no token, those of 2 apart, so each key is in one of them. Two keys of one token
-//!    may lie in two neighbours of a run: then those are in two lanes.
+//! 1. The parts of a lane share no token, except fragments of one partition (2.), so each key is in one part. Two
+//!    keys of one token may lie in two neighbours of a run: then those are in two lanes.
 //! 2. Fragments of one run that share a partition follow each other in two lanes, so that the end of a range
 //!    deletion in one and its beginning in the next are in two lanes, which the merge sees at once. The lane goes from
-//!    one to the next inside the partition; a partition that it has left it does not come back to.
+//!    one to the next inside the partition, and never back to a partition that it has left.
 //! 3. There are as many lanes as parts cover one token at most, wherever the parts come from; of fragments that share a
 //!    partition two count.
 //! 4. A lane of its own parts lets a file go at its last row: its space is free when it has lost its name.
@@ -349,26 +349,24 @@ impl Lane for RunCursor<'_> {
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<bool> {
-        let may_go_on = self.may_go_on();
+        let (may_go_on, reversed) = (self.may_go_on(), self.span.reversed);
         let Some(open) = self.open.as_mut() else { return Ok(false) };
-        let is_there = if may_go_on {
-            // What a part says is in force at the place is not so where the next part goes on before it: it is sought
-            // no further than the part has something, which is known of a file that has this partition alone.
-            let sstable = open.inner().sstable();
-            let [_, end] = sstable.clusterings();
-            let is_before_end = open.fragment().position() < end;
-            match sstable.only_key().is_some() && is_before_end && !self.span.reversed {
-                false => open.next().await?,
-                true => {
-                    let place: Box<[u8]> = place.min(end).into();
-                    open.seek(&place).await?
-                }
-            }
-        } else {
-            open.seek(place).await?
+        let is_there = match may_go_on.then(|| place_before_end(open, place, reversed)) {
+            None => open.seek(place).await?,
+            Some(Some(place)) => open.seek(&place).await?,
+            Some(None) => open.next().await?,
         };
         if is_there { Ok(true) } else { self.go_on().await }
     }
+}
+
+/// How far a part may be sought whose partition the next part goes on with: to its own last place, for behind that the
+/// next part says what is in force. `None` where that place is not known (a file of several partitions), or was reached.
+fn place_before_end(open: &PartCursor<'_>, place: &[u8], reversed: bool) -> Option<Box<[u8]>> {
+    let sstable = open.inner().sstable();
+    let [_, end] = sstable.clusterings();
+    let is_before_end = open.fragment().position() < end;
+    (sstable.only_key().is_some() && is_before_end && !reversed).then(|| place.min(end).into())
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ pub struct ViewEntry {
     pub footer_checksum: u64,
     /// The level that compaction has given it.
     pub level: u8,
-    /// Other shards had views of this file when it was dealt: it is to be parted. Who has it still says `FileOwners`.
+    /// Whether other shards had views of this file when data was dealt, so that a compaction is to part it. Who has it
+    /// now, `FileOwners` knows.
     pub shared: bool,
 }
 

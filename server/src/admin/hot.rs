@@ -43,7 +43,7 @@ fn show(schema: &Schema, how: &str, mut all: Vec<HotPartition>) -> String {
         // A table that was dropped meanwhile has no name any more.
         let Some(table) = schema.tables().find(|of| of.id == table) else { continue };
         // Neither a tab nor the end of a line is part of a column.
-        let key = key_literal(table, &key, token.0).escape_debug().to_string().replace("\\'", "'");
+        let key = shown_key(table, &key, token.0).escape_debug().to_string().replace("\\'", "'");
         writeln!(text, "{}.{}\t{key}\t{count}\t{error}", table.keyspace, table.name)
             .expect("a string takes all that is written");
     }
@@ -51,7 +51,7 @@ fn show(schema: &Schema, how: &str, mut all: Vec<HotPartition>) -> String {
 }
 
 /// The key's columns as literals; the token of a key that was too long to be kept whole.
-fn key_literal(table: &Table, key: &[u8], token: i64) -> String {
+fn shown_key(table: &Table, key: &[u8], token: i64) -> String {
     if key.len() >= engine::limits::HOT_KEY_BYTES_MAX {
         return format!("token {token}");
     }

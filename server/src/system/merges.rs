@@ -77,7 +77,7 @@ fn task(shard: u16, status: &MergeStatus) -> Row {
 
 /// `rows_merged` counts partitions, as Cassandra's does.
 fn ended(shard: u16, ended: &EndedMerge) -> Row {
-    let EndedMerge { merge, file_bytes_in, file_bytes_out, partitions_of, ended_s } = ended;
+    let EndedMerge { merge, file_bytes_in, file_bytes_out, partitions_by_sources, ended_s } = ended;
     let merged = |(sources, count): (&u32, &u64)| {
         (*sources as i32, i64::try_from(*count).unwrap_or(i64::MAX))
     };
@@ -89,7 +89,7 @@ fn ended(shard: u16, ended: &EndedMerge) -> Row {
         ("columnfamily_name", Value::text(&merge.table_name)),
         ("compaction_properties", Value::Map(BTreeMap::from(properties))),
         ("keyspace_name", Value::text(&merge.keyspace_name)),
-        ("rows_merged", Value::Counts(partitions_of.iter().map(merged).collect())),
+        ("rows_merged", Value::Counts(partitions_by_sources.iter().map(merged).collect())),
     ];
     row.extend(ended_s.map(|at_s| ("compacted_at", Value::Timestamp(i64::from(at_s) * 1000))));
     row
@@ -141,7 +141,7 @@ mod tests {
             merge: merge(1, 100),
             file_bytes_in: 100,
             file_bytes_out: 60,
-            partitions_of: BTreeMap::from([(1, 5), (4, 2)]),
+            partitions_by_sources: BTreeMap::from([(1, 5), (4, 2)]),
             ended_s: Some(101),
         };
         let row = task(3, &status);

@@ -41,7 +41,7 @@ pub struct RangeWalk<'s, S> {
     density: Density,
 }
 
-/// How many rows the owners have, as far as what has come tells.
+/// How many rows an owner has, estimated from what has come.
 #[derive(Clone, Copy, Default)]
 struct Density {
     /// Rows that have come.
@@ -50,12 +50,13 @@ struct Density {
     bytes: u64,
     /// Owners that were read to their end.
     owners: u64,
-    /// Whether the owner that is asked takes long to find any.
+    /// Whether the owner in turn takes long to find rows: then all are asked that may be.
     is_rare: bool,
 }
 
 impl Density {
-    /// How many owners are needed for what is left of a page.
+    /// How many owners, as dense as those read so far, fill what is left of a page. 0 until one was read to its end:
+    /// before that nothing tells that one alone will not fill it, so none is asked ahead.
     fn owners_for(&self, rows_left: u64, bytes_left: u64) -> u64 {
         if self.is_rare {
             return u64::MAX;
@@ -121,8 +122,8 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         self.left.limits.page_bytes
     }
 
-    /// Notes that the owner that is asked takes long: its rows are rare, and so may be those of the others.
-    pub fn takes_long(&mut self) {
+    /// Notes that the owner in turn takes long: its rows are rare, and so may be those of the others.
+    pub fn note_slow(&mut self) {
         self.density.is_rare = true;
     }
 
