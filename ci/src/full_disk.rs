@@ -52,6 +52,8 @@ const RECORD_BYTES_MIN: u64 = 500;
 const REFUSAL: &str = "no space left on the disk for new writes";
 /// Writes are taken again within a second when there is space; a busy machine may take longer.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
+/// The file that is kept so that a server can start on a full disk.
+const RESERVE: &str = "reserve";
 /// The reserve is made again within ten seconds (`RESERVE_INTERVAL` in `shard/src/limits.rs`).
 const RESERVE_LIMIT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -155,6 +157,9 @@ impl Rig<'_> {
             self.load(&server, keyspace, 0, records)?;
         }
         let server = self.die_full(server)?;
+        if self.data.join(RESERVE).exists() {
+            return Err("the start on a full disk did not need the reserve".to_owned());
+        }
         // Somebody makes space: the reserve is kept again, and writes go on where they were refused.
         self.remove_fillers()?;
         self.wait_for_reserve()?;
@@ -303,7 +308,7 @@ impl Rig<'_> {
 
     fn wait_for_reserve(&mut self) -> Result<(), String> {
         let started = Instant::now();
-        while !self.data.join("reserve").exists() {
+        while !self.data.join(RESERVE).exists() {
             if started.elapsed() > RESERVE_LIMIT {
                 return Err("the disk has space, and the reserve is not kept again".to_owned());
             }

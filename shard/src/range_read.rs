@@ -18,10 +18,10 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use engine::Result;
+use engine::{Error, Result};
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
 
-use crate::limits::{RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
+use crate::limits::{PIECE_BYTES, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::protocol::Protocol;
@@ -97,7 +97,11 @@ impl<F: Future<Output = Result<Page>>> Piece<F> {
         if self.page.is_none()
             && let Poll::Ready(page) = self.read.as_mut().poll(context)
         {
-            self.page = Some(page);
+            // One row may be much longer than a piece: it is not held until its turn comes.
+            let is_too_long = |page: &Page| self.is_ahead && page.bytes() > PIECE_BYTES;
+            let is_too_long = page.as_ref().is_ok_and(is_too_long);
+            self.page =
+                Some(if is_too_long { Err(Error::Overloaded("a piece ahead")) } else { page });
         }
     }
 }

@@ -65,7 +65,8 @@ pub struct EndedMerge {
     pub file_bytes_in: u64,
     /// Bytes of the files that came out.
     pub file_bytes_out: u64,
-    /// How many partitions were in one source, in two, and so on. A source is a file, or the files of a run.
+    /// How many partitions were in one source, in two, and so on. A source is a file, or the files of a run: two where
+    /// fragments of a run share the partition.
     pub partitions_by_sources: BTreeMap<u32, u64>,
     /// The second since 1970 in which the merge ended, once the owner has said so.
     pub ended_s: Option<u32>,

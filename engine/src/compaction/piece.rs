@@ -24,7 +24,7 @@ pub struct Candidate {
     pub newest_timestamp: i64,
     /// From this second on nothing in it is alive.
     pub last_death_s: u32,
-    /// Which part of its cells is dead and past its grace.
+    /// Which part of its cells is dead, past its grace, and would go in a merge.
     pub dead_part: f64,
     /// The file has tokens of other owners too.
     pub shared: bool,
@@ -71,7 +71,7 @@ impl Candidate {
             oldest_timestamp: like.oldest_timestamp,
             newest_timestamp: like.newest_timestamp,
             last_death_s: like.last_death_s,
-            dead_part: like.dead_part(context.gc_before_s),
+            dead_part: like.purgeable_part(context.gc_before_s),
             shared: part != Some(like.tokens),
             busy: false,
             merging: false,

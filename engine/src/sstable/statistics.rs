@@ -13,6 +13,7 @@ use model::row::RowRef;
 use model::{Token, TokenRange};
 
 use super::large::{LargeRow, is_large};
+use crate::limits::FRAGMENT_BYTES_MIN;
 
 /// How many of the largest partitions are named.
 const LARGEST_MAX: usize = 8;
@@ -87,6 +88,16 @@ impl Default for Statistics {
 }
 
 impl Statistics {
+    /// The same without the tombstones of partitions that a merge keeps: where one may be longer than a fragment they
+    /// stay (`compaction/rewrite.rs`), and a file would be merged into itself for them again and again.
+    pub fn purgeable_part(&self, before_s: u32) -> f64 {
+        let longest = self.largest.first().map_or(self.raw_bytes, |(bytes, _)| *bytes);
+        // A merge adds up what several files have of a partition.
+        let is_long = longest > FRAGMENT_BYTES_MIN / 2;
+        let kept = if is_long { self.partition_deletions } else { 0 };
+        (self.dead_part(before_s) - kept as f64 / self.cells.max(1) as f64).max(0.0)
+    }
+
     /// The most bytes that the file can have of the partition with this key, before compression.
     pub fn partition_bytes_max(&self, key: &[u8]) -> u64 {
         if let Some((bytes, _)) = self.largest.iter().find(|(_, named)| named == key) {
@@ -428,6 +439,24 @@ mod tests {
         assert_eq!(all.deaths.len(), AGES_MAX);
         assert_eq!(all.deaths.iter().map(|death| death.1).sum::<u64>(), 100);
         assert!(all.dead_part(3500) <= 0.5);
+    }
+
+    /// A merge keeps the tombstone of a long partition: a file was merged into itself for it without end.
+    #[test]
+    fn tombstones_that_a_merge_keeps_are_nothing_to_purge() {
+        let longest = |bytes: u64| Statistics {
+            partitions: 2,
+            partition_deletions: 1,
+            cells: 4,
+            deaths: vec![(10, 3)],
+            largest: vec![(bytes, b"a".to_vec()), (5, b"b".to_vec())],
+            ..Statistics::default()
+        };
+        let part = |bytes| longest(bytes).purgeable_part(20);
+        assert_eq!((part(1 << 10), part(FRAGMENT_BYTES_MIN)), (0.75, 0.5));
+        let only = Statistics { deaths: vec![(10, 1)], ..longest(FRAGMENT_BYTES_MIN) };
+        assert_eq!((only.purgeable_part(20), only.dead_part(20)), (0.0, 0.25));
+        assert_eq!(only.purgeable_part(5), 0.0, "nothing is dead yet");
     }
 
     proptest! {

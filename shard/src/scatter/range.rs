@@ -101,8 +101,14 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         let owners = self.density.owners_for(self.rows_left(), self.bytes_left());
         let wanted = usize::try_from(owners.saturating_sub(1)).unwrap_or(others).min(others);
         let bytes = (PIECE_BYTES / (wanted + 1) as u64).max(PIECE_BYTES_MIN);
-        let parts = self.parts.iter().skip(1).take(wanted).skip(asked);
-        parts.map(|part| (part.0, self.piece(part, bytes))).collect()
+        // Twice its share: an owner that is asked early stops where the page will hardly need more of it.
+        let rows = (2 * self.rows_left().min(PIECE_ROWS)).div_ceil(wanted as u64 + 1).max(1);
+        let piece = |part: &(ShardId, TokenRange)| {
+            let mut piece = self.piece(part, bytes);
+            piece.limits.page_rows = piece.limits.page_rows.min(rows);
+            (part.0, piece)
+        };
+        self.parts.iter().skip(1).take(wanted).skip(asked).map(piece).collect()
     }
 
     /// A piece from the beginning of a part.
