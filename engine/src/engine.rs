@@ -29,6 +29,7 @@ use crate::file_names::FileNames;
 use crate::garbage::Garbage;
 use crate::hot_partitions::Sampler;
 use crate::io::{Disk, RelPath};
+use crate::large_data::Untold;
 use crate::layout;
 use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
@@ -89,6 +90,8 @@ pub struct Engine {
     pub(crate) row_limits: Cell<RowLimits>,
     pub(crate) underway: Underway,
     pub(crate) merges: Merges,
+    /// What is large of what was written, until the operator is told.
+    pub(crate) untold: Untold,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
 }
@@ -138,6 +141,7 @@ impl Engine {
             shards: 1,
             counters,
             sampler: Sampler::default(),
+            untold: Untold::default(),
             scratch: RefCell::default(),
             row_limits: Cell::default(),
             underway: Underway::default(),

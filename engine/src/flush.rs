@@ -28,6 +28,7 @@ use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::large_data::LargeThresholds;
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
@@ -153,6 +154,9 @@ impl Engine {
             s.large_rows += view.as_ref().map_or(0, View::large_rows);
             s.flush_bytes += view.as_ref().map_or(0, |view| view.entry.file_bytes);
         });
+        if let Some(view) = &view {
+            self.untold.written(table, view, &LargeThresholds::TOLD);
+        }
         if table.epoch() == epoch {
             self.budget.memtables_shrank(table.flushed(layer, view));
             // Its readers keep it until they are done.

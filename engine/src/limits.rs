@@ -150,6 +150,23 @@ pub const ROW_CELL_BYTES_MIN: u64 = 4;
 /// write to it is taken.
 pub const LARGE_ROW_BYTES: usize = 1 << 20;
 
+/// Partitions of so many bytes in a run, before compression, are listed in `system.large_partitions` and told to the
+/// operator.
+pub const LARGE_PARTITION_BYTES: u64 = 1000 << 20;
+
+/// Rows of so many bytes in a file are listed in `system.large_rows` and told to the operator.
+pub const LARGE_ROW_TOLD_BYTES: u64 = 10 << 20;
+
+/// Columns of so many bytes in a row of a file are listed in `system.large_cells`.
+pub const LARGE_CELL_BYTES: u64 = 1 << 20;
+
+/// Large partitions, large rows and large cells of one core that are listed: the largest of each.
+pub const LARGE_DATA_MAX: usize = 128;
+
+// Statistics name rows from there on.
+const _: () = assert!(LARGE_ROW_TOLD_BYTES >= LARGE_ROW_BYTES as u64);
+const _: () = assert!(LARGE_CELL_BYTES >= LARGE_ROW_BYTES as u64);
+
 /// A compaction that would write a longer row fails, and leaves the files that hold it alone: only rows of
 /// before [`ROW_BYTES_MAX`] was enforced can be so long.
 pub const COMPACTED_ROW_BYTES_MAX: u64 = 512 << 20;

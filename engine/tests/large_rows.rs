@@ -7,7 +7,7 @@ use std::rc::Rc;
 use engine::io::{Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
 use engine::limits::ROW_BYTES_MAX;
-use engine::{Config, Engine, Error, Job, RowLimits};
+use engine::{Config, Engine, Error, Job, LargeData, LargeThresholds, RowLimits};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::cell::Life;
@@ -238,5 +238,35 @@ fn a_row_that_is_too_large_already_is_left_alone_and_the_rest_goes_on() {
         engine.run(Job::Compact(ID), 1_000_000, pause).await.unwrap();
         assert_eq!(engine.table_size(ID).unwrap().sstables, 5);
         assert_eq!(read(&engine).await, [(1, 4), (2, 1), (3, 1), (4, 1), (5, 1)]);
+    });
+}
+
+/// What is large is listed while its file is there, also by the next start, and told once.
+#[test]
+fn a_large_row_is_listed_as_long_as_its_file_is_there() {
+    async fn large(engine: &Engine) -> LargeData {
+        engine.large_data(LargeThresholds::TOLD, async || yield_now().await).await
+    }
+    on_sim(async |disk, exec| {
+        let engine = create(&disk, &exec).await;
+        for (key, element, bytes) in [(1, 1, 6 << 20), (1, 2, 6 << 20), (2, 1, 2 << 20), (3, 1, 9)]
+        {
+            write(&engine, &record(key, element, bytes, 5, false)).await.unwrap();
+        }
+        assert_eq!(large(&engine).await, LargeData::default(), "in memory");
+        flush(&engine).await;
+        let told = engine.take_large_written().unwrap();
+        assert!(told.is_row && told.bytes > 12 << 20, "{told:?}");
+        assert_eq!((&*told.table, &told.key[..], told.files), ("ks.t", &[1][..], 1));
+        assert_eq!(engine.take_large_written(), None);
+        let found = large(&engine).await;
+        assert_eq!(found.rows.iter().map(|row| row.key[0]).collect::<Vec<_>>(), [1]);
+        let cells = found.cells.iter().map(|cell| (cell.key[0], cell.column));
+        assert_eq!(cells.collect::<Vec<_>>(), [(1, Some((MAP.0, 2))), (2, Some((MAP.0, 1)))]);
+        let again = open(&disk, &exec, 3).await;
+        assert_eq!(large(&again).await, found);
+        assert_eq!(again.take_large_written(), None);
+        again.truncate(ID).await.unwrap();
+        assert_eq!(large(&again).await, LargeData::default());
     });
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Error, Pace, RowLimits, Wait};
+use engine::{Config, Engine, Error, LargeData, LargeThresholds, Pace, RowLimits, Wait};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -545,5 +545,33 @@ fn tombstones_in_fragments_of_one_partition_are_purged_by_themselves() {
         let end = engine.read(&all, &mut Seen::default(), yield_now).await.unwrap();
         assert_eq!((end.rows, end.tombstones), (50, 0));
         check(engine, &shard.oracle, "purged").await;
+    });
+}
+
+/// A partition that lies in several fragments of a run counts as one: none of them is large by itself.
+#[test]
+fn a_partition_is_as_large_as_its_fragments_together() {
+    async fn large(engine: &Engine, partition_bytes: u64) -> LargeData {
+        let from = LargeThresholds { partition_bytes, ..LargeThresholds::TOLD };
+        engine.large_data(from, async || yield_now().await).await
+    }
+    on_sim(5, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        let apart = large(&shard.engine, 10_000).await.partitions;
+        assert_eq!(apart.len(), 4, "each file is a run: {apart:?}");
+        assert!(apart.is_sorted_by(|a, b| a.bytes >= b.bytes), "{apart:?}");
+        merge_whole(&shard.engine).await;
+        let size = shard.engine.table_size(TABLE).unwrap();
+        assert!(size.runs == 1 && size.sstables > 5, "{size:?}");
+        let found = large(&shard.engine, 10_000).await;
+        let [one] = &found.partitions[..] else { panic!("one run: {found:?}") };
+        let values = (shard.oracle.len() * VALUE_BYTES) as u64;
+        assert!(one.key == KEY && (values..2 * values).contains(&one.bytes), "{one:?}");
+        assert_eq!(large(&shard.engine, one.bytes).await.partitions.len(), 1);
+        assert_eq!(large(&shard.engine, one.bytes + 1).await, LargeData::default());
+        assert_eq!(shard.engine.take_large_written(), None, "what operators are told of is larger");
     });
 }

@@ -11,6 +11,7 @@
 
 mod base;
 mod key;
+mod large;
 mod merges;
 mod node;
 mod schema_rows;
@@ -23,8 +24,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(crate) use base::base_schema;
-use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
+use engine::{DamagedView, LargeData};
 pub(crate) use key::key_literal;
 pub(crate) use merges::CoreMerges;
 pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
@@ -97,6 +98,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) stalls: Vec<(i32, Vec<Stall>)>,
     /// Damaged files, each with the number of the core that knows of it.
     pub(crate) damaged: Vec<(i32, DamagedView)>,
+    /// What is large in the files of each core.
+    pub(crate) large: Vec<LargeData>,
     /// The merges of each core.
     pub(crate) merges: Vec<CoreMerges>,
     /// The snapshots that are on disk, and when each was taken, in milliseconds since 1970.

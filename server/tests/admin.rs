@@ -134,6 +134,50 @@ fn the_hottest_partitions_are_named() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// Large rows and cells are listed with their keys as long as their files are there, also by the next start.
+#[test]
+fn large_rows_and_cells_are_listed() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p text, c int, a text, b text, PRIMARY KEY (p, c))");
+    let long = |bytes: usize| "x".repeat(bytes);
+    for column in ["a", "b"] {
+        let value = long(6 << 20);
+        client.query(&format!("INSERT INTO k.t (p, c, {column}) VALUES ('long', 1, '{value}')"));
+    }
+    let (value, short) = (long(2 << 20), long(1000));
+    client.query(&format!("INSERT INTO k.t (p, c, a) VALUES ('cell', 2, '{value}')"));
+    client.query(&format!("INSERT INTO k.t (p, c, a) VALUES ('none', 3, '{short}')"));
+    assert_eq!(ask_admin(dir.path(), b"flush k t\n"), "ok\n");
+    let check = |client: &mut Client, counts: [u32; 5]| {
+        let partition = "WHERE keyspace_name = 'k' AND table_name = 't'";
+        let long = "AND partition_key = '''long''' AND clustering_key = '1' ALLOW FILTERING";
+        let asked = [
+            ("large_partitions", ""),
+            ("large_rows", ""),
+            ("large_rows", long),
+            ("large_cells", ""),
+            ("large_cells", "AND column_name = 'a' ALLOW FILTERING"),
+        ];
+        for ((table, more), count) in asked.into_iter().zip(counts) {
+            let answer = client.query(&format!("SELECT * FROM system.{table} {partition} {more}"));
+            assert_eq!(answer, format!("{count} rows"), "{table} {more}");
+        }
+    };
+    check(&mut client, [0, 1, 1, 3, 2]);
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    check(&mut client, [0, 1, 1, 3, 2]);
+    client.query("TRUNCATE k.t");
+    check(&mut client, [0; 5]);
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_snapshot_is_taken_shown_restored_and_removed() {
     let dir = data_dir();

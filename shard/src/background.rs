@@ -24,14 +24,15 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use engine::io::IoClass;
-use engine::{Engine, Error, Job, JobKind, Result};
+use engine::{Engine, Error, Job, JobKind, LargeWritten, Result};
 use model::TableId;
 use uuid::Uuid;
 
 use crate::backpressure::Patience;
 use crate::groups::{Group, compaction_shares};
 use crate::limits::{
-    HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, RESERVE_INTERVAL, WRITE_WAIT_MAX,
+    HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, LARGE_LOG_INTERVAL, LARGE_LOG_KEY_CHARS,
+    RESERVE_INTERVAL, WRITE_WAIT_MAX,
 };
 use crate::notify::Notify;
 use crate::os::cpus;
@@ -56,6 +57,8 @@ pub(crate) struct Background {
     /// The weight of compaction.
     compaction_shares: Rc<Cell<usize>>,
     now_s: Cell<u32>,
+    /// When the operator was last told of something large.
+    told_large: Cell<Option<Instant>>,
 }
 
 impl Background {
@@ -76,6 +79,7 @@ impl Background {
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
             now_s: Cell::new(0),
+            told_large: Cell::new(None),
         })
     }
 
@@ -131,9 +135,24 @@ impl Background {
             }
             let deferred = self.engine.stats().writes_deferred;
             self.engine.give_up_deferred(patience.ended(Instant::now(), deferred, WRITE_WAIT_MAX));
+            self.tell_large();
             self.look.notify();
             self.runtime.sleep(HOUSEKEEPING_INTERVAL).await;
         }
+    }
+
+    /// Tells the operator of the largest that was written since it was told last, now and then.
+    fn tell_large(&self) {
+        let now = Instant::now();
+        if self.told_large.get().is_some_and(|told| now - told < LARGE_LOG_INTERVAL) {
+            return;
+        }
+        let Some(large) = self.engine.take_large_written() else { return };
+        self.told_large.set(Some(now));
+        let LargeWritten { table, is_row, key, bytes, files } = large;
+        let hex = key.iter().take(LARGE_LOG_KEY_CHARS / 2).map(|byte| format!("{byte:02x}"));
+        let (key, what) = (hex.collect::<String>(), if is_row { "row" } else { "partition" });
+        tracing::warn!(shard = %self.me, table, key, bytes, files, "a file with a large {what}");
     }
 
     async fn start_jobs(self: Rc<Self>) {

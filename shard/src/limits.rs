@@ -76,6 +76,10 @@ pub const STALL: Duration = Duration::from_millis(1);
 pub const STALL_WARN: Duration = Duration::from_millis(10);
 /// Long steps are logged no more often than this on one core.
 pub const STALL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Large partitions and rows that were written are logged no more often than this by one core: the largest is.
+pub const LARGE_LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Characters of a partition key in such a line, in hexadecimal.
+pub const LARGE_LOG_KEY_CHARS: usize = 128;
 /// So many kinds of work are told apart; of those that come later only the group is known.
 pub const STALLS_MAX: usize = 128;
 

@@ -37,6 +37,7 @@ use crate::cursor::FilePart;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::IoClass;
+use crate::large_data::LargeThresholds;
 use crate::layout;
 use crate::limits::SSTABLE_WRITE_BYTES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
@@ -214,6 +215,9 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             s.compaction_bytes += output.map_or(0, |output| output.entry.file_bytes);
             s.compactions += u64::from(rest.is_none());
         });
+        if let Some(output) = output {
+            self.engine.untold.written(self.table, output, &LargeThresholds::TOLD);
+        }
         *self.inputs.borrow_mut() = cut.inputs;
         self.progress.adopted(output.map_or(0, |output| output.entry.file_bytes));
         if self.table.epoch() == self.epoch {

@@ -53,6 +53,11 @@ impl Executor {
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
             Needs::DamagedFiles => self.ask_all(|| Ask::DamagedFiles).await,
+            Needs::LargeData => {
+                let mut answers = self.shard.ask_peers(&|| Ask::LargeData).await;
+                answers.push(self.large_data().await);
+                answers
+            }
             Needs::Merges => self.ask_all(|| Ask::Merges).await,
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
@@ -88,6 +93,7 @@ impl Executor {
             disk_requests: Vec::new(),
             stalls: Vec::new(),
             damaged: Vec::new(),
+            large: Vec::new(),
             merges: Vec::new(),
             snapshots: snapshots.into_iter().map(with_time).collect(),
         };
@@ -100,6 +106,7 @@ impl Executor {
                 Answer::DamagedFiles(shard, views) => {
                     facts.damaged.extend(views.into_iter().map(|view| (shard, view)));
                 }
+                Answer::LargeData(of_core) => facts.large.push(of_core),
                 Answer::Merges(of_core) => facts.merges.push(*of_core),
                 Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
                     unreachable!("only facts are asked for")

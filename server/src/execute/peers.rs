@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use cql::ddl;
 use cql::frame::response::Event;
-use engine::DamagedView;
 use engine::io::{ClassCounts, IoClass};
+use engine::{DamagedView, LargeData, LargeThresholds};
 use model::TableId;
-use shard::stalls::Stall;
-use shard::{Asker, Protocol};
+use shard::stalls::{Stall, Work};
+use shard::{Asker, Group, Protocol};
 
 use super::Executor;
 use super::parts::{PartAnswer, PartAsk};
@@ -29,6 +29,8 @@ pub(crate) enum Ask {
     Stalls,
     /// Which files are damaged?
     DamagedFiles,
+    /// What is large in the files?
+    LargeData,
     /// What is merged, and what was?
     Merges,
     /// Compile and keep this statement.
@@ -74,6 +76,8 @@ pub(crate) enum Answer {
     Stalls(i32, Vec<Stall>),
     /// The number of this core, and the damaged files that it knows of.
     DamagedFiles(i32, Vec<DamagedView>),
+    /// What is large in the files of this core.
+    LargeData(LargeData),
     /// The merges of this core.
     Merges(Box<CoreMerges>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
@@ -114,6 +118,9 @@ impl Executor {
         }
         if let Ask::Part(ask) = ask {
             return self.part_for_peer(asker, *ask);
+        }
+        if let Ask::LargeData = ask {
+            return self.large_data_for_peer(asker);
         }
         let answer = self.answer_now(ask).expect("it was answered above");
         self.shard.answer(asker, answer);
@@ -161,8 +168,29 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-            Ask::Select { .. } | Ask::Part(_) | Ask::EndSelect { .. } => return None,
+            Ask::LargeData | Ask::Select { .. } | Ask::Part(_) | Ask::EndSelect { .. } => {
+                return None;
+            }
         })
+    }
+
+    /// What is large in this core's files: they may be many, so it takes turns.
+    pub(super) async fn large_data(&self) -> Answer {
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let turn = || yielder.turn();
+        Answer::LargeData(self.shard.engine().large_data(LargeThresholds::TOLD, turn).await)
+    }
+
+    #[cold]
+    fn large_data_for_peer(self: &Rc<Self>, asker: Asker) {
+        let executor = self.clone();
+        let work = Work { group: Group::Background, name: "large data", table: None };
+        self.shard.runtime().spawn(work, async move {
+            let answer = executor.large_data().await;
+            executor.shard.answer(asker, answer);
+            // The pass publishes; it may be asleep.
+            executor.shard.wake().notify();
+        });
     }
 
     fn tell(&self, event: &ddl::Event) {

@@ -22,6 +22,8 @@ pub(crate) enum Needs {
     Stalls,
     /// The damaged files that every core knows of.
     DamagedFiles,
+    /// What is large in the files of every core.
+    LargeData,
     /// The merges of every core.
     Merges,
     /// The snapshots, which are on disk.
@@ -48,9 +50,12 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 23] = [
+const TABLES: [VirtualTable; 26] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
+    table("system", "large_cells", Needs::LargeData, |f| f.large_cells()),
+    table("system", "large_partitions", Needs::LargeData, |f| f.large_partitions()),
+    table("system", "large_rows", Needs::LargeData, |f| f.large_rows()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
     table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
     table("system", "size_estimates", Needs::Sizes, |f| f.size_estimates()),
