@@ -25,6 +25,12 @@ use crate::limits::{
 use crate::sstable::LargeRow;
 use crate::table::{Table, View};
 
+/// A run and the key of a partition in it.
+type RunKey<'v> = (Uuid, &'v [u8]);
+
+/// The number of a fragment in its run, and its file.
+type Place = (u64, Uuid);
+
 /// Entries between two pauses.
 const ENTRIES_AT_ONCE: usize = 64;
 
@@ -182,8 +188,7 @@ async fn large_partitions(
     largest: &mut Largest,
     pause: &impl AsyncFn(),
 ) {
-    // Bytes by run and key, and the fragment where it begins with its number.
-    let mut sums: BTreeMap<(Uuid, &[u8]), (u64, (u64, Uuid))> = BTreeMap::new();
+    let mut sums: BTreeMap<RunKey<'_>, (u64, Place)> = BTreeMap::new();
     for (count, view) in views.iter().enumerate() {
         let statistics = view.sstable.statistics();
         let place = (statistics.goes_on, view.entry.sstable);
