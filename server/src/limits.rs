@@ -146,3 +146,5 @@ const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEM
 pub(crate) const HOT_PARTITIONS_SHOWN: usize = 10;
 /// How long `toppartitions` samples at most, in milliseconds.
 pub(crate) const HOT_SAMPLE_MS_MAX: u32 = 600_000;
+/// So many characters are shown of the keys of what is large.
+pub(crate) const LARGE_KEY_CHARS: usize = 1024;

@@ -12,6 +12,7 @@ use model::schema::Table;
 use super::NodeFacts;
 use super::key::key_literal;
 use super::value::{Row, Value};
+use crate::limits::LARGE_KEY_CHARS;
 
 impl NodeFacts<'_> {
     /// One row for each run with a large partition.
@@ -54,13 +55,18 @@ impl NodeFacts<'_> {
                 ("table_name", Value::text(&table.name)),
                 ("sstable_name", Value::Text(format!("{}.sst", large.sstable))),
                 (size, bigint(large.bytes)),
-                ("partition_key", Value::Text(key_literal(table, &large.key))),
+                ("partition_key", shown(key_literal(table, &large.key))),
             ];
             more(table, large, &mut row);
             Some(row)
         };
         self.large.iter().flat_map(entries).filter_map(row).collect()
     }
+}
+
+/// A key of the client's, cut: it is a key here, too, and a literal may be longer than keys may be.
+fn shown(literal: String) -> Value {
+    Value::Text(literal.chars().take(LARGE_KEY_CHARS).collect())
 }
 
 fn bigint(n: u64) -> Value {
@@ -78,5 +84,17 @@ fn clustering_key(table: &Table, large: &Large) -> (&'static str, Value) {
         });
         shown.collect::<Vec<String>>().join(", ")
     };
-    ("clustering_key", Value::Text(large.clustering.as_deref().map_or_else(String::new, literal)))
+    ("clustering_key", shown(large.clustering.as_deref().map_or_else(String::new, literal)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A blob of 64 KB is a literal of 128 KB, which no key can hold.
+    #[test]
+    fn long_keys_are_cut() {
+        let Value::Text(text) = shown("ä".repeat(200_000)) else { panic!("a text") };
+        assert_eq!(text.chars().count(), LARGE_KEY_CHARS);
+    }
 }
