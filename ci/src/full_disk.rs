@@ -319,9 +319,7 @@ impl Rig<'_> {
     }
 
     fn admin(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = self.repository.command(self.repository.program("messina-admin"));
-        command.arg("--data-dir").arg(&self.data).args(arguments);
-        self.log.output(&mut command, TOOL_LIMIT)
+        load::admin((self.repository, self.log), &self.data, arguments, TOOL_LIMIT)
     }
 
     /// A flush and a compaction that an operator asks for do their work or say that the disk is full.

@@ -1,4 +1,4 @@
-//! `messina-load` as the checks call it: fill, work under load, prove what was acknowledged.
+//! `messina-load` and `messina-admin` as the checks call them: fill, work under load, prove what was acknowledged.
 //!
 //! Invariant: the exit status of a run tells a broken promise (1) from a server that went away (3),
 //! so that killing the server never hides a wrong answer.
@@ -32,6 +32,18 @@ pub(crate) fn tool(
     let mut command = repository.command(repository.program("messina-load"));
     command.args(arguments).arg("--quiet");
     command.args(["--host", &format!("{}:{}", address.host, address.port)]);
+    log.output(&mut command, limit)
+}
+
+/// Runs `messina-admin` on the server of a data directory and returns what it printed; an error if it was refused.
+pub(crate) fn admin(
+    (repository, log): (&Repository, &Log),
+    data: &Path,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<String, String> {
+    let mut command = repository.command(repository.program("messina-admin"));
+    command.arg("--data-dir").arg(data).args(arguments);
     log.output(&mut command, limit)
 }
 

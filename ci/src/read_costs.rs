@@ -17,7 +17,6 @@
 //! Not here: the same bounds at small size, on the simulated disk (`engine/tests/read_costs.rs`).
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cql::frame::Version;
@@ -109,10 +108,7 @@ impl Rig<'_> {
     }
 
     fn admin(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command: Command =
-            self.repository.command(self.repository.program("messina-admin"));
-        command.arg("--data-dir").arg(&self.data).args(arguments);
-        self.log.output(&mut command, self.limit())
+        load::admin((self.repository, self.log), &self.data, arguments, self.limit())
     }
 
     fn tool(&self, server: &Server, arguments: &[&str]) -> Result<String, String> {

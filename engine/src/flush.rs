@@ -28,7 +28,6 @@ use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::large_data::LargeThresholds;
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
@@ -155,7 +154,7 @@ impl Engine {
             s.flush_bytes += view.as_ref().map_or(0, |view| view.entry.file_bytes);
         });
         if let Some(view) = &view {
-            self.untold.written(table, view, &LargeThresholds::TOLD);
+            self.untold.written(table, view);
         }
         if table.epoch() == epoch {
             self.budget.memtables_shrank(table.flushed(layer, view));

@@ -103,12 +103,13 @@ pub(crate) struct Untold(RefCell<Option<LargeWritten>>);
 
 impl Untold {
     /// Notes a file that a flush or a merge of this table has written, if it has something large.
-    pub(crate) fn written(&self, table: &Table, view: &View, from: &LargeThresholds) {
+    pub(crate) fn written(&self, table: &Table, view: &View) {
         let statistics = view.sstable.statistics();
         let partition = statistics.largest.first().map(|(bytes, key)| (*bytes, key));
-        let partition = partition.filter(|(bytes, _)| *bytes >= from.partition_bytes);
+        let partition = partition.filter(|(bytes, _)| *bytes >= LARGE_PARTITION_BYTES);
         let row = statistics.large_rows.iter().map(|row| (row.bytes(), &row.key));
-        let row = row.max_by_key(|(bytes, _)| *bytes).filter(|(bytes, _)| *bytes >= from.row_bytes);
+        let row = row.max_by_key(|(bytes, _)| *bytes);
+        let row = row.filter(|(bytes, _)| *bytes >= LARGE_ROW_TOLD_BYTES);
         let Some((bytes, key)) = partition.or(row) else { return };
         let mut untold = self.0.borrow_mut();
         let files = 1 + untold.as_ref().map_or(0, |untold| untold.files);

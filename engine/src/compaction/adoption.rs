@@ -37,7 +37,6 @@ use crate::cursor::FilePart;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::IoClass;
-use crate::large_data::LargeThresholds;
 use crate::layout;
 use crate::limits::SSTABLE_WRITE_BYTES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
@@ -216,7 +215,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             s.compactions += u64::from(rest.is_none());
         });
         if let Some(output) = output {
-            self.engine.untold.written(self.table, output, &LargeThresholds::TOLD);
+            self.engine.untold.written(self.table, output);
         }
         *self.inputs.borrow_mut() = cut.inputs;
         self.progress.adopted(output.map_or(0, |output| output.entry.file_bytes));

@@ -250,11 +250,9 @@ fn judge(table: &Table, now_s: u32) -> Backlog {
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.
 fn depth<'p>(pieces: impl Iterator<Item = &'p Candidate>) -> usize {
     let mut pieces: Vec<&Candidate> = pieces.collect();
-    pieces.sort_by_key(|piece| (piece.run, piece.tokens.first, piece.tokens.last));
-    let goes_on =
-        |a: &&Candidate, b: &&Candidate| a.run == b.run && a.tokens.last == b.tokens.first;
+    pieces.sort_by_key(|piece| piece.order());
     let mut ends: Vec<(i64, bool)> = Vec::new();
-    for group in pieces.chunk_by(goes_on) {
+    for group in pieces.chunk_by(|piece, next| piece.may_go_on_in(next)) {
         let [first, last] = [group[0].tokens.first, group[group.len() - 1].tokens.last];
         // A piece that ends where another begins shares that token: what begins comes first.
         ends.push((first.0, false));

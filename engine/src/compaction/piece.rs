@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::TokenRange;
+use model::{Token, TokenRange};
 use uuid::Uuid;
 
 use crate::sstable::Sstable;
@@ -78,6 +78,16 @@ impl Candidate {
         }
     }
 
+    /// Sorts the pieces of a run together, by their tokens.
+    pub(super) fn order(&self) -> (Uuid, Token, Token) {
+        (self.run, self.tokens.first, self.tokens.last)
+    }
+
+    /// Whether the next piece in [order](Self::order) is of the run, too, and may have a part of the last partition.
+    pub(super) fn may_go_on_in(&self, next: &Candidate) -> bool {
+        self.run == next.run && self.tokens.last == next.tokens.first
+    }
+
     /// Whether both may hold the same partition.
     pub(super) fn overlaps(&self, other: &Candidate) -> bool {
         self.tokens.intersection(&other.tokens).is_some()
@@ -147,11 +157,8 @@ fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
 /// All pieces, those of a run together that may have parts of one partition, in the order of their tokens.
 pub(super) fn joined(pieces: &[Candidate]) -> Vec<Vec<usize>> {
     let mut all: Vec<usize> = (0..pieces.len()).collect();
-    all.sort_by_key(|&at| (pieces[at].run, pieces[at].tokens.first, pieces[at].tokens.last, at));
-    let goes_on = |a: &usize, b: &usize| {
-        let [a, b] = [&pieces[*a], &pieces[*b]];
-        a.run == b.run && a.tokens.last == b.tokens.first
-    };
+    all.sort_by_key(|&at| (pieces[at].order(), at));
+    let goes_on = |a: &usize, b: &usize| pieces[*a].may_go_on_in(&pieces[*b]);
     all.chunk_by(goes_on).map(<[usize]>::to_vec).collect()
 }
 
