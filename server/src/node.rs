@@ -141,6 +141,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
         answers,
+        stalls: runtime.stalls().clone(),
     };
     let pass = Pass::new(executor, clock, poller, config);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");

@@ -72,6 +72,8 @@ pub(crate) struct PassConfig {
     pub(crate) memory_bytes: u64,
     /// The memory of the core's answers.
     pub(crate) answers: Rc<Answers>,
+    /// Where passes that took long are counted.
+    pub(crate) stalls: Rc<Stalls>,
 }
 
 /// One core's clients. See the module.
@@ -84,8 +86,7 @@ pub(crate) struct Pass<S> {
     on_over: Option<Box<dyn FnOnce()>>,
     admin_arrivals: Rc<Notify>,
     stopping: Option<Instant>,
-    /// When the requests of this pass were served, if there were any.
-    served: Option<Instant>,
+    stalls: Rc<Stalls>,
     connections: Connections,
     connections_max: usize,
     load: Load,
@@ -114,6 +115,7 @@ impl<S: Service> Pass<S> {
             connections_max,
             memory_bytes,
             answers,
+            stalls,
         } = config;
         poller.add(listeners.plain.as_fd(), PLAIN_KEY, Interest::Read)?;
         if let Some(shard_aware) = &listeners.shard_aware {
@@ -128,7 +130,7 @@ impl<S: Service> Pass<S> {
             on_over: Some(on_over),
             admin_arrivals,
             stopping: None,
-            served: None,
+            stalls,
             connections: Connections::default(),
             connections_max,
             load: Load::new(memory_bytes, answers),
@@ -145,9 +147,6 @@ impl<S: Service> Pass<S> {
         self.spawn_housekeeping(runtime, idle.wake());
         loop {
             let busy = self.pass();
-            if busy {
-                self.measure(runtime.stalls());
-            }
             if self.on_over.is_some() && self.is_over() {
                 self.close_all();
             }
@@ -173,23 +172,19 @@ impl<S: Service> Pass<S> {
         });
     }
 
-    /// Takes note of a pass that took long.
-    fn measure(&mut self, stalls: &Stalls) {
-        let began = self.clock.monotonic();
-        let served = self.served.take().unwrap_or(began);
-        stalls.note(SERVING, served.duration_since(began));
-        stalls.ended(ANSWERING, served);
-    }
-
     /// One pass. Says whether anything was done, or is left to do.
     pub(crate) fn pass(&mut self) -> bool {
         self.clock.tick();
+        self.stalls.begins(self.clock.monotonic());
         if self.stopping.is_none() && (self.stop_asked)() {
             self.begin_stop();
         }
         let mut busy = self.take_events();
         busy |= self.accept();
-        busy |= self.serve();
+        let mut began = self.clock.monotonic();
+        if self.serve() {
+            (busy, began) = (true, self.note_served());
+        }
         busy |= self.service.turn();
         busy |= self.deliver();
         busy |= self.flush();
@@ -197,7 +192,16 @@ impl<S: Service> Pass<S> {
             self.tick(self.clock.monotonic());
         }
         self.ticks.follow(self.service.first_deadline());
+        self.stalls.ended(ANSWERING, began);
         busy || self.accept_more || self.connections.any_to_serve()
+    }
+
+    /// Takes note of the requests of this pass: one step ends, and another begins.
+    fn note_served(&self) -> Instant {
+        let (began, now) = (self.clock.monotonic(), Instant::now());
+        self.stalls.note(SERVING, now.duration_since(began));
+        self.stalls.begins(now);
+        now
     }
 
     /// Whether the next pass has nothing to do but what an event, mail or the disk will tell of.
@@ -319,7 +323,6 @@ impl<S: Service> Pass<S> {
             }
         }
         self.list = list;
-        self.served = busy.then(Instant::now);
         busy
     }
 

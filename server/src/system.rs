@@ -238,6 +238,9 @@ impl NodeFacts<'_> {
             None => id.to_string(),
         });
         let [over_1_ms, over_2_ms, over_5_ms, over_10_ms, over_100_ms] = stall.steps.map(bigint);
+        let computed = stall.computed_steps.map(bigint);
+        let [computed_1_ms, computed_2_ms, computed_5_ms, computed_10_ms, computed_100_ms] =
+            computed;
         vec![
             ("shard", Value::Int(shard)),
             ("scheduling_group", Value::text(stall.work.group.name())),
@@ -248,8 +251,15 @@ impl NodeFacts<'_> {
             ("over_5_ms", over_5_ms),
             ("over_10_ms", over_10_ms),
             ("over_100_ms", over_100_ms),
+            ("computed_over_1_ms", computed_1_ms),
+            ("computed_over_2_ms", computed_2_ms),
+            ("computed_over_5_ms", computed_5_ms),
+            ("computed_over_10_ms", computed_10_ms),
+            ("computed_over_100_ms", computed_100_ms),
+            ("computed_longest_us", bigint(stall.computed_us_max)),
             ("longest_us", bigint(stall.longest_us)),
             ("longest_at", Value::Timestamp(stall.longest_at_ms)),
+            ("longest_computed_us", bigint(stall.computed_us)),
             ("longest_waited_us", bigint(stall.waited_us_max)),
         ]
     }

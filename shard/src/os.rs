@@ -3,11 +3,13 @@
 //! ```text
 //! eventfd ──► a counter to sleep on              cpus   ──► which cores we may use, and take one
 //! epoll   ──► which sockets are ready, for free  bridge ──► an epoll descriptor wakes an executor
+//!                                                cpu_time ──► how long the thread has computed
 //! ```
 //!
 //! Each file wraps one interface in a safe type that owns its descriptor; nothing here decides.
 
 pub mod bridge;
+pub(crate) mod cpu_time;
 pub mod cpus;
 pub mod epoll;
 mod eventfd;

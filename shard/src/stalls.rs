@@ -5,11 +5,21 @@
 //! pass of the server ── each ────┴─► over a millisecond? ─► counted by (group, work, table), the longest kept, logged
 //! ```
 //!
-//! A step is what nothing else on the core can interrupt. It is measured by the wall clock, so a step that the kernel
-//! took the processor from counts with that time; [`Stall::waited_us_max`] says how much of the longest that can be.
+//! A step is what nothing else on the core can interrupt. It is measured by the wall clock, which is what clients feel:
+//! a step counts with the time in which the kernel, or the host of a virtual machine, ran others on its processor.
+//! What the thread itself computed is counted beside it, by the kernel's clock of the thread:
 //!
-//! Invariants: a step that is not long costs two clock reads and allocates nothing; at most [`STALLS_MAX`] kinds of work
-//! are told apart, and [`STALL_LOG_INTERVAL`] lies between two lines of the log.
+//! ```text
+//! took ───────────────────────────────────────────────────────────────
+//! computed ─────────── │ waited: ready, and     │ neither: the host stopped the machine,
+//! (ours to mend)       │ others had its turn    │ or a system call waited
+//! ```
+//!
+//! That clock is a system call, so it is not read at each step's begin: what a long step computed is reckoned from the
+//! last reading, which is at most [`STALL`] older than the step. So it is too high by no more than that.
+//!
+//! Invariants: a step that is not long costs two clock reads, a system call each [`STALL`] at most, and allocates nothing;
+//! at most [`STALLS_MAX`] kinds of work are told apart, and [`STALL_LOG_INTERVAL`] lies between two lines of the log.
 //!
 //! Not here: the executor's own work between tasks, and time in which the core sleeps.
 
@@ -24,6 +34,7 @@ use model::TableId;
 use crate::contention::WaitCounter;
 use crate::groups::Group;
 use crate::limits::{STALL, STALL_LOG_INTERVAL, STALL_WARN, STALLS_MAX};
+use crate::os::cpu_time;
 
 /// The borders of the histogram, in milliseconds: a step is counted under each that it exceeds.
 pub const STALL_BORDERS_MS: [u64; 5] = [1, 2, 5, 10, 100];
@@ -53,20 +64,57 @@ pub struct Stall {
     pub work: Work,
     /// How many steps were longer than each of [`STALL_BORDERS_MS`].
     pub steps: [u64; STALL_BORDERS_MS.len()],
+    /// How many steps computed for longer than each of [`STALL_BORDERS_MS`].
+    pub computed_steps: [u64; STALL_BORDERS_MS.len()],
     /// The longest, in microseconds.
     pub longest_us: u64,
     /// When the longest ended, in milliseconds since 1970.
     pub longest_at_ms: i64,
+    /// How long the thread computed in the longest, in microseconds.
+    pub computed_us: u64,
     /// How long at most the thread waited for a processor in the longest, in microseconds.
     pub waited_us_max: u64,
+    /// The most that one of them computed, in microseconds.
+    pub computed_us_max: u64,
+}
+
+impl Stall {
+    /// No long step of this work yet.
+    fn none_of(work: Work) -> Stall {
+        let (steps, computed_steps, longest_us, longest_at_ms) = Default::default();
+        let (computed_us, waited_us_max, computed_us_max) = Default::default();
+        Stall {
+            work,
+            steps,
+            computed_steps,
+            longest_us,
+            longest_at_ms,
+            computed_us,
+            waited_us_max,
+            computed_us_max,
+        }
+    }
+}
+
+/// What a long step was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    /// By the wall clock.
+    took: Duration,
+    /// What the thread was charged for, at most `took`.
+    computed: Duration,
+    /// In which it was ready to run and did not, at most the rest of `took`.
+    waited: Duration,
 }
 
 /// The long steps of one core.
 pub struct Stalls {
     kinds: RefCell<Vec<Stall>>,
     wait: WaitCounter,
-    /// What the kernel had counted when it was last asked.
+    /// What the kernel had counted as waited when it was last asked.
     waited: Cell<Duration>,
+    /// When the kernel was last asked how long the thread had computed, and what it said.
+    computed: Cell<(Instant, Duration)>,
     /// When the operator was last told of one.
     told: Cell<Option<Instant>>,
     /// Steps of [`STALL_WARN`] and more that the operator was not told of.
@@ -75,11 +123,12 @@ pub struct Stalls {
 
 impl Stalls {
     /// No long steps yet, on the calling thread.
-    pub(crate) fn new() -> Rc<Stalls> {
+    pub fn new() -> Rc<Stalls> {
         let wait = WaitCounter::of_this_thread();
         let waited = Cell::new(wait.waited());
+        let computed = Cell::new((Instant::now(), cpu_time::of_this_thread()));
         let (kinds, told, untold) = Default::default();
-        Rc::new(Stalls { kinds, wait, waited, told, untold })
+        Rc::new(Stalls { kinds, wait, waited, computed, told, untold })
     }
 
     /// What was counted so far.
@@ -87,13 +136,21 @@ impl Stalls {
         self.kinds.borrow().clone()
     }
 
-    /// Measures a step that began at `began` and ends now. A clock read.
+    /// A step begins at `now`. A system call if there was none for as long as a step may take.
+    #[inline]
+    pub fn begins(&self, now: Instant) {
+        if now.saturating_duration_since(self.computed.get().0) >= STALL {
+            self.computed.set((now, cpu_time::of_this_thread()));
+        }
+    }
+
+    /// Measures a step that began at `began`, of which [`begins`](Self::begins) was told, and ends now. A clock read.
     #[inline]
     pub fn ended(&self, work: Work, began: Instant) {
         self.note(work, began.elapsed());
     }
 
-    /// Takes note of a step.
+    /// Takes note of a step that ends now.
     #[inline]
     pub fn note(&self, work: Work, took: Duration) {
         if took >= STALL {
@@ -103,16 +160,21 @@ impl Stalls {
 
     #[cold]
     fn note_long(&self, work: Work, took: Duration) {
+        let computed = cpu_time::of_this_thread();
+        let (_, before) = self.computed.replace((Instant::now(), computed));
+        let computed = computed.saturating_sub(before).min(took);
         let waited = self.wait.waited();
-        let waited = waited.saturating_sub(self.waited.replace(waited)).min(took);
-        self.count(work, took, waited);
+        let waited = waited.saturating_sub(self.waited.replace(waited)).min(took - computed);
+        let step = Step { took, computed, waited };
+        self.count(work, step);
         if took >= STALL_WARN {
-            self.tell(work, took, waited);
+            self.tell(work, step);
         }
     }
 
     /// Tells the operator of a step, now and then.
-    fn tell(&self, Work { group, name, table }: Work, took: Duration, waited: Duration) {
+    fn tell(&self, Work { group, name, table }: Work, step: Step) {
+        let Step { took, computed, waited } = step;
         self.untold.set(self.untold.get() + 1);
         let now = Instant::now();
         if self.told.get().is_some_and(|told| now - told < STALL_LOG_INTERVAL) {
@@ -121,31 +183,25 @@ impl Stalls {
         self.told.set(Some(now));
         let (steps, group) = (self.untold.take(), group.name());
         let table = table.map(|table| table.to_string());
-        tracing::warn!(group, name, table, ?took, ?waited, steps, "a long step");
+        tracing::warn!(group, name, table, ?took, ?computed, ?waited, steps, "a long step");
     }
 
-    fn count(&self, work: Work, took: Duration, waited: Duration) {
+    fn count(&self, work: Work, Step { took, computed, waited }: Step) {
         let mut kinds = self.kinds.borrow_mut();
-        let known = kinds.iter().position(|stall| stall.work == work);
-        let index = known.unwrap_or_else(|| {
-            let work = if kinds.len() < STALLS_MAX { work } else { Work::from(work.group) };
-            let (steps, longest_us, longest_at_ms, waited_us_max) = Default::default();
-            let index = kinds.iter().position(|stall| stall.work == work).unwrap_or(kinds.len());
-            if index == kinds.len() {
-                kinds.push(Stall { work, steps, longest_us, longest_at_ms, waited_us_max });
-            }
-            index
-        });
-        let stall = &mut kinds[index];
-        for (steps, border_ms) in stall.steps.iter_mut().zip(STALL_BORDERS_MS) {
-            *steps += u64::from(took >= Duration::from_millis(border_ms));
+        let stall = kind_of(&mut kinds, work);
+        for (index, border_ms) in STALL_BORDERS_MS.into_iter().enumerate() {
+            let border = Duration::from_millis(border_ms);
+            stall.steps[index] += u64::from(took >= border);
+            stall.computed_steps[index] += u64::from(computed >= border);
         }
-        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        if took_us > stall.longest_us {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        stall.computed_us_max = stall.computed_us_max.max(us(computed));
+        if us(took) > stall.longest_us {
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            stall.longest_us = took_us;
+            stall.longest_us = us(took);
             stall.longest_at_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-            stall.waited_us_max = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+            stall.computed_us = us(computed);
+            stall.waited_us_max = us(waited);
         }
     }
 
@@ -158,12 +214,27 @@ impl Stalls {
         let mut future = pin!(future);
         poll_fn(|context| {
             let began = Instant::now();
+            self.begins(began);
             let state = future.as_mut().poll(context);
             self.ended(work, began);
             state
         })
         .await
     }
+}
+
+/// What was counted of this work, or of its group when too many kinds are known.
+fn kind_of(kinds: &mut Vec<Stall>, work: Work) -> &mut Stall {
+    let known = |kinds: &[Stall], work| kinds.iter().position(|stall| stall.work == work);
+    let index = known(kinds, work).unwrap_or_else(|| {
+        let work = if kinds.len() < STALLS_MAX { work } else { Work::from(work.group) };
+        let index = known(kinds, work).unwrap_or(kinds.len());
+        if index == kinds.len() {
+            kinds.push(Stall::none_of(work));
+        }
+        index
+    });
+    &mut kinds[index]
 }
 
 #[cfg(test)]
@@ -226,5 +297,31 @@ mod tests {
         let all = core.unwrap().join().unwrap().unwrap();
         let stall = all.iter().find(|stall| stall.work == flush(7)).expect("it was long");
         assert!(stall.longest_us >= 2 * STALL.as_micros() as u64);
+    }
+    /// A step in which the thread sleeps is long, and did not compute, whatever the core computed before.
+    #[test]
+    fn what_a_step_computed_is_told_from_what_it_took() {
+        let (stalls, ms) = (Stalls::new(), Duration::from_millis);
+        let compute = |span: Duration| {
+            let begun = cpu_time::of_this_thread();
+            while cpu_time::of_this_thread() - begun < span {}
+        };
+        let step = |work, run: &dyn Fn()| {
+            let began = Instant::now();
+            stalls.begins(began);
+            run();
+            stalls.ended(work, began);
+        };
+        compute(ms(30));
+        step(PASS, &|| std::thread::sleep(ms(20)));
+        step(flush(1), &|| compute(ms(12)));
+        let all = stalls.all();
+        assert_eq!((all[0].steps[3], all[0].computed_steps[3]), (1, 0), "{all:?}");
+        assert!(all[0].longest_us >= 20_000 && all[0].computed_us < 10_000, "{all:?}");
+        assert_eq!((all[1].steps[3], all[1].computed_steps[3]), (1, 1), "{all:?}");
+        assert!(all[1].computed_us >= 12_000 && all[1].computed_us_max >= 12_000, "{all:?}");
+        assert!(
+            all.iter().all(|stall| stall.computed_us + stall.waited_us_max <= stall.longest_us)
+        );
     }
 }

@@ -435,10 +435,10 @@ fn long_steps_of_all_cores_are_a_table() {
     bench.server.stalled(0, pass, ms(3));
     bench.server.stalled(1, flush, ms(12));
     bench.server.stalled(1, flush, ms(7));
-    let columns = "shard, work, over_2_ms, over_5_ms, over_10_ms, longest_us";
+    let columns = "shard, work, over_2_ms, over_5_ms, over_10_ms, longest_us, computed_over_100_ms";
     let core = |shard| format!("SELECT {columns} FROM system_views.stalls WHERE shard = {shard}");
-    assert_eq!(bench.query(&core(0)), "0 reads 1 0 0 3000");
-    assert_eq!(bench.query(&core(1)), "1 flush 2 2 1 12000");
+    assert_eq!(bench.query(&core(0)), "0 reads 1 0 0 3000 0");
+    assert_eq!(bench.query(&core(1)), "1 flush 2 2 1 12000 0");
 }
 
 /// `RESULT_BYTES_MAX`: 64 MiB are the most that one answer has; more comes in pages.

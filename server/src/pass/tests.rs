@@ -143,6 +143,7 @@ impl Server {
             connections_max: 3,
             memory_bytes,
             answers: Answers::new(memory_bytes),
+            stalls: Stalls::new(),
         };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, config).unwrap();
