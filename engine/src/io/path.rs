@@ -1,5 +1,6 @@
 //! A path inside the data directory, checked when it is made: it cannot lead outside.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::rc::Rc;
 
@@ -60,6 +61,13 @@ impl RelPath {
 fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
+}
+
+/// Paths are ordered as their texts are.
+impl Borrow<str> for RelPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for RelPath {

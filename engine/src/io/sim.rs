@@ -159,6 +159,15 @@ impl SimDisk {
         }
     }
 
+    /// How long a file is as a reader sees it, in bytes, without an operation.
+    pub fn file_bytes(&self, path: &RelPath) -> Option<u64> {
+        let world = self.world.borrow();
+        match world.find(path) {
+            Some(Node::File(inode)) => Some(world.len(inode)),
+            _ => None,
+        }
+    }
+
     /// Replaces a file's bytes durably, without an operation: how a test damages a file.
     pub fn plant(&self, path: &RelPath, bytes: Vec<u8>) {
         let mut world = self.world.borrow_mut();
@@ -448,13 +457,15 @@ impl SimFile {
             return Err(self.failed("read", self.disk.errno()));
         }
         let mut world = self.disk.world();
-        let mut bytes = world.read(self.inode, offset, len);
+        let (mut bytes, mut written) = world.read(self.inode, offset, len);
         let odds = world.faults.flip_one_in;
         if world.rng.one_in(odds) && !bytes.is_empty() {
             let bit = world.rng.index(bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
+            written = written.max(bit / 8 + 1);
         }
-        let sum = xxh3_64_with_seed(&bytes, offset);
+        // Not the zeros of a file that is made longer than what is in it.
+        let sum = xxh3_64_with_seed(&bytes[..written], offset);
         world.note(&self.path, &[sum]);
         Ok(View::heap(bytes))
     }
@@ -555,8 +566,10 @@ impl World {
     /// Adds to the run's fingerprint.
     fn note(&mut self, path: &RelPath, numbers: &[u64]) {
         self.trace = xxh3_64_with_seed(path.as_str().as_bytes(), self.trace);
-        for n in numbers {
-            self.trace = xxh3_64_with_seed(&n.to_le_bytes(), self.trace);
+        // Each step is one to one: what differs once stays different.
+        for number in numbers {
+            let mixed = (self.trace ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            self.trace = mixed ^ (mixed >> 32);
         }
     }
 }

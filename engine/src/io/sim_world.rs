@@ -1,7 +1,7 @@
 //! The simulated device: what is durable, what is not yet, and what a power cut leaves.
 //!
 //! ```text
-//!   file   durable bytes ◄─sync─ pending versions of each 512 B sector ◄─ writes
+//!   file   durable bytes ◄─sync─ pending writes, in order, of whole 512 B sectors
 //!   names  durable map   ◄─sync_dir─ pending changes, in order          ◄─ create, rename, unlink, mkdir
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! Not here: the order of operations and the suspension of tasks (`sim.rs`).
 
 use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
 use std::rc::Rc;
 
 use super::buf::extend_with_zeros;
@@ -80,20 +81,25 @@ struct NameChange {
     add: Option<(RelPath, Node)>,
 }
 
-/// The bytes of one sector in one write.
+/// What is left of one write: sectors of which nothing newer is durable.
 #[derive(Debug, Clone)]
-struct Version {
+struct Write {
     id: u64,
-    write: Rc<[u8]>,
-    at: usize,
+    /// Where in the file, in bytes: whole sectors.
+    place: Range<usize>,
+    /// The bytes of the write, and which of them are the first here.
+    bytes: Rc<[u8]>,
+    from: usize,
     lost: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Inode {
-    durable: Vec<u8>,
+    /// Shared with the disk of the life before, until it is written to.
+    durable: Rc<Vec<u8>>,
     durable_len: u64,
-    pending: BTreeMap<u64, Vec<Version>>,
+    /// Rising by their ids: the last that has a sector is the one that is read.
+    pending: Vec<Write>,
     len: u64,
     reserved: u64,
 }
@@ -156,8 +162,15 @@ impl World {
     }
 
     pub(super) fn children(&self, dir: &RelPath) -> Vec<(RelPath, Node)> {
-        let inside = |path: &RelPath| path.parent() == *dir;
-        self.names.iter().filter(|(path, _)| inside(path)).map(|(p, n)| (p.clone(), *n)).collect()
+        let prefix = match dir.as_str() {
+            "" => String::new(),
+            dir => format!("{dir}/"),
+        };
+        let from = self.names.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
+        let below = from
+            .map_while(|(path, node)| Some((path, path.as_str().strip_prefix(&*prefix)?, node)));
+        let children = below.filter(|(_, name, _)| !name.contains('/'));
+        children.map(|(path, _, node)| (path.clone(), *node)).collect()
     }
 
     pub(super) fn create(&mut self, path: &RelPath) -> u64 {
@@ -201,39 +214,43 @@ impl World {
         self.inodes[&inode].len
     }
 
-    pub(super) fn read(&self, inode: u64, offset: u64, len: usize) -> Vec<u8> {
+    /// The bytes at a place, and how many of them were ever written: behind these are zeros.
+    pub(super) fn read(&self, inode: u64, offset: u64, len: usize) -> (Vec<u8>, usize) {
         let file = &self.inodes[&inode];
         let end = file.len.min(offset.saturating_add(len as u64));
         if offset >= end {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
         let (start, end) = (offset as usize, end as usize);
-        let mut out = vec![0; end - start];
-        let stored = file.durable.len().min(end);
-        if start < stored {
-            out[..stored - start].copy_from_slice(&file.durable[start..stored]);
+        let mut out = Vec::with_capacity(end - start);
+        out.extend_from_slice(file.durable.get(start..file.durable.len().min(end)).unwrap_or(&[]));
+        let mut written = out.len();
+        extend_with_zeros(&mut out, end - start);
+        for write in &file.pending {
+            let (from, to) = (write.place.start.max(start), write.place.end.min(end));
+            if from < to {
+                let at = from - write.place.start;
+                out[from - start..to - start].copy_from_slice(&write.bytes()[at..][..to - from]);
+                written = written.max(to - start);
+            }
         }
-        let sectors = start as u64 / SECTOR as u64..=(end as u64 - 1) / SECTOR as u64;
-        for (sector, versions) in file.pending.range(sectors) {
-            let Some(newest) = versions.last() else { continue };
-            let at = *sector as usize * SECTOR;
-            let (from, to) = (at.max(start), (at + SECTOR).min(end));
-            out[from - start..to - start].copy_from_slice(&newest.bytes()[from - at..to - at]);
-        }
-        out
+        (out, written)
     }
 
     /// Puts whole sectors into the volatile layer; says under which number.
     pub(super) fn write(&mut self, inode: u64, offset: u64, bytes: &[u8]) -> u64 {
-        assert!(bytes.len().is_multiple_of(SECTOR), "the device writes whole sectors");
+        let is_whole = |bytes: u64| bytes.is_multiple_of(SECTOR as u64);
+        assert!(
+            is_whole(offset) && is_whole(bytes.len() as u64),
+            "the device writes whole sectors"
+        );
         let id = self.id();
-        let write: Rc<[u8]> = bytes.into();
         let file = self.inode(inode);
-        for at in (0..bytes.len()).step_by(SECTOR) {
-            let version = Version { id, write: write.clone(), at, lost: false };
-            file.pending.entry((offset + at as u64) / SECTOR as u64).or_default().push(version);
-        }
         file.len = file.len.max(offset + bytes.len() as u64);
+        if !bytes.is_empty() {
+            let place = offset as usize..offset as usize + bytes.len();
+            file.pending.push(Write { id, place, bytes: bytes.into(), from: 0, lost: false });
+        }
         id
     }
 
@@ -244,7 +261,7 @@ impl World {
             let first = len / SECTOR as u64 * SECTOR as u64;
             let end = old.next_multiple_of(SECTOR as u64);
             let mut tail = vec![0; (end - first) as usize];
-            let kept = self.read(inode, first, (len - first) as usize);
+            let (kept, _) = self.read(inode, first, (len - first) as usize);
             tail[..kept.len()].copy_from_slice(&kept);
             self.write(inode, first, &tail);
         }
@@ -265,29 +282,35 @@ impl World {
             let size = file.len.max(file.reserved);
             if *id == inode { size.max(len) } else { size }
         };
-        let named = |id: &u64| self.names.values().any(|node| *node == Node::File(*id));
-        self.inodes.iter().filter(|(id, _)| named(id)).map(|(id, file)| size(id, file)).sum()
+        let file_of = |node: &Node| match node {
+            Node::File(id) => Some(*id),
+            Node::Dir => None,
+        };
+        // A file may have two names.
+        let mut named: Vec<u64> = self.names.values().filter_map(file_of).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.iter().map(|id| size(id, &self.inodes[id])).sum()
     }
 
     /// Makes one write durable, and what it covers settled: a write to a file opened O_DSYNC.
     pub(super) fn settle_write(&mut self, inode: u64, id: u64) {
         let file = self.inode(inode);
-        file.settle(|versions| versions.iter().position(|v| v.id == id));
+        file.settle(|write| write.id == id);
         file.durable_len = file.durable_len.max(file.durable.len() as u64).min(file.len);
     }
 
     /// Makes everything up to `id` durable, save what a failed sync has lost.
     pub(super) fn settle(&mut self, inode: u64, id: u64) {
         let file = self.inode(inode);
-        file.settle(|versions| versions.iter().rposition(|v| v.id <= id && !v.lost));
+        file.settle(|write| write.id <= id && !write.lost);
         file.durable_len = file.len;
     }
 
     /// A sync failed: what it covered stays visible and never becomes durable.
     pub(super) fn lose(&mut self, inode: u64, id: u64) {
-        for versions in self.inode(inode).pending.values_mut() {
-            versions.iter_mut().filter(|v| v.id <= id).for_each(|v| v.lost = true);
-        }
+        let pending = &mut self.inode(inode).pending;
+        pending.iter_mut().filter(|write| write.id <= id).for_each(|write| write.lost = true);
     }
 
     fn inode(&mut self, inode: u64) -> &mut Inode {
@@ -334,29 +357,32 @@ impl World {
                 change.apply(&mut names);
             }
         }
-        let rooted = |path: &RelPath| {
-            let mut dir = path.parent();
-            while !dir.as_str().is_empty() {
-                if names.get(&dir) != Some(&Node::Dir) {
+        let is_rooted = |path: &RelPath| {
+            let mut path = path.as_str();
+            while let Some((dir, _)) = path.rsplit_once('/') {
+                if names.get(dir) != Some(&Node::Dir) {
                     return false;
                 }
-                dir = dir.parent();
+                path = dir;
             }
             true
         };
-        names.iter().filter(|(path, _)| rooted(path)).map(|(p, n)| (p.clone(), *n)).collect()
+        let unrooted: Vec<RelPath> =
+            names.keys().filter(|path| !is_rooted(path)).cloned().collect();
+        names.retain(|path, _| !unrooted.contains(path));
+        names
     }
 
     /// The bytes of a file as a reader sees them.
     pub(super) fn bytes(&self, inode: u64) -> Vec<u8> {
-        self.read(inode, 0, self.len(inode) as usize)
+        self.read(inode, 0, self.len(inode) as usize).0
     }
 
     /// Replaces a file's bytes, durably: a test's way to damage them.
     pub(super) fn plant(&mut self, inode: u64, bytes: Vec<u8>) {
         let len = bytes.len() as u64;
         let file = self.inode(inode);
-        *file = Inode { durable: bytes, durable_len: len, len, ..Inode::default() };
+        *file = Inode { durable: Rc::new(bytes), durable_len: len, len, ..Inode::default() };
     }
 }
 
@@ -371,37 +397,68 @@ impl NameChange {
     }
 }
 
-impl Version {
+impl Write {
     fn bytes(&self) -> &[u8] {
-        &self.write[self.at..self.at + SECTOR]
+        &self.bytes[self.from..][..self.place.len()]
+    }
+
+    /// What is left of it beside these places, which are newer.
+    fn without(self, newer: &Range<usize>) -> impl Iterator<Item = Write> {
+        let before = self.place.start..self.place.end.min(newer.start);
+        let behind = self.place.start.max(newer.end)..self.place.end;
+        let left = [before, behind].into_iter().filter(|place| !place.is_empty());
+        left.map(move |place| Write {
+            from: self.from + place.start - self.place.start,
+            place,
+            bytes: self.bytes.clone(),
+            ..self
+        })
     }
 }
 
 impl Inode {
-    /// Moves, of each sector, the chosen version to the durable layer and forgets the older ones.
-    fn settle(&mut self, choose: impl Fn(&[Version]) -> Option<usize>) {
-        let durable = &mut self.durable;
-        for (sector, versions) in &mut self.pending {
-            let Some(i) = choose(versions) else { continue };
-            store(durable, *sector, versions[i].bytes());
-            versions.drain(..=i);
+    /// Moves the chosen writes to the durable layer, and forgets what older ones have at their places.
+    fn settle(&mut self, is_chosen: impl Fn(&Write) -> bool) {
+        let mut left: Vec<Write> = Vec::new();
+        for write in std::mem::take(&mut self.pending) {
+            if is_chosen(&write) {
+                let older = left.into_iter();
+                left = older.flat_map(|older| older.without(&write.place)).collect();
+                store(Rc::make_mut(&mut self.durable), write.place.start, write.bytes());
+            } else {
+                left.push(write);
+            }
         }
-        self.pending.retain(|_, versions| !versions.is_empty());
+        self.pending = left;
+    }
+
+    /// The versions of each sector that are not durable, the oldest first.
+    fn versions(&self) -> BTreeMap<usize, Vec<(&[u8], bool)>> {
+        let mut sectors: BTreeMap<usize, Vec<(&[u8], bool)>> = BTreeMap::new();
+        for write in &self.pending {
+            let places = write.place.clone().step_by(SECTOR);
+            for (place, bytes) in places.zip(write.bytes().chunks_exact(SECTOR)) {
+                sectors.entry(place).or_default().push((bytes, write.lost));
+            }
+        }
+        sectors
     }
 
     fn surviving(&self, rng: &mut Rng, crash: Crash) -> Inode {
         let mut durable = self.durable.clone();
         // Each choice is as likely for a whole file as for a sector: most bugs need all but one.
         let odds = [0, 1, 2, 8][rng.index(4)];
-        for (sector, versions) in &self.pending {
+        for (place, versions) in self.versions() {
             let kept = match crash {
                 Crash::Nothing => None,
-                Crash::Everything => versions.iter().rfind(|v| !v.lost),
+                Crash::Everything => versions.iter().rfind(|(_, lost)| !lost),
                 Crash::Random if rng.one_in(odds) => None,
-                Crash::Random => Some(&versions[rng.index(versions.len())]).filter(|v| !v.lost),
+                Crash::Random => {
+                    Some(&versions[rng.index(versions.len())]).filter(|(_, lost)| !lost)
+                }
             };
-            if let Some(version) = kept {
-                store(&mut durable, *sector, version.bytes());
+            if let Some((bytes, _)) = kept {
+                store(Rc::make_mut(&mut durable), place, bytes);
             }
         }
         let (low, high) = (self.durable_len.min(self.len), self.durable_len.max(self.len));
@@ -414,13 +471,14 @@ impl Inode {
                 _ => low + rng.below(high - low + 1),
             },
         };
-        durable.truncate(len as usize);
+        if durable.len() as u64 > len {
+            Rc::make_mut(&mut durable).truncate(len as usize);
+        }
         Inode { durable, durable_len: len, len, ..Inode::default() }
     }
 }
 
-fn store(durable: &mut Vec<u8>, sector: u64, bytes: &[u8]) {
-    let at = sector as usize * SECTOR;
-    extend_with_zeros(durable, at + SECTOR);
-    durable[at..at + SECTOR].copy_from_slice(bytes);
+fn store(durable: &mut Vec<u8>, place: usize, bytes: &[u8]) {
+    extend_with_zeros(durable, place + bytes.len());
+    durable[place..place + bytes.len()].copy_from_slice(bytes);
 }

@@ -63,8 +63,7 @@ pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Li
             if command.reversed {
                 taken.0.values_mut().for_each(|seen| seen.rows.reverse());
             }
-            let facts = world.borrow().visible();
-            compare(&facts, (table, now_s), range, &taken, truncating.as_ref());
+            compare(&world.borrow().visible(), (table, now_s), range, &taken, truncating.as_ref());
             world.borrow_mut().tally.compared += 1;
         }
         if truncating.is_some() {
@@ -154,12 +153,12 @@ impl Life {
     /// Slices of a few partitions, or one row, with all that can be asked of them.
     pub(crate) async fn check_slices(&mut self) -> Lived {
         self.answered().await?;
-        let (id, now_s, facts, table) = {
+        let (table, key) = (1 + self.rng.index(TABLES - 1), self.rng.below(KEYS.into()) as u8);
+        let (id, now_s, mut wanted) = {
             let w = self.world.borrow();
-            let table = 1 + self.rng.index(TABLES - 1);
-            (w.workload.id(table), w.workload.now_s, w.visible(), table)
+            let now_s = w.workload.now_s;
+            (w.workload.id(table), now_s, w.visible().seen((table, key), now_s))
         };
-        let key = self.rng.below(KEYS.into()) as u8;
         let mut command =
             command(id, Partitions::Keys(vec![(token(key), Box::from([key]))]), now_s);
         command.reversed = self.rng.one_in(2);
@@ -171,7 +170,6 @@ impl Life {
         let engine = self.node.engines[self.node.shard_of(token(key))].clone();
         let read = scan(&engine, command, &mut self.rng).await;
         let Some(mut taken) = served(read, &self.world)? else { return Ok(()) };
-        let mut wanted = facts.seen((table, key), now_s);
         wanted.rows.retain(|(at, _)| inside.iter().any(|slice| slice.contains(at)));
         if reversed {
             wanted.rows.reverse();
@@ -224,7 +222,9 @@ impl Life {
         };
         let (id, now_s, before) = {
             let w = self.world.borrow();
-            (w.workload.id(table), w.workload.now_s, w.visible())
+            let facts = w.visible();
+            let before: Vec<usize> = parts.iter().map(|part| facts.count(*part)).collect();
+            (w.workload.id(table), w.workload.now_s, before)
         };
         let mut command = command(id, partitions, now_s);
         command.reversed = self.rng.one_in(2);
@@ -233,11 +233,12 @@ impl Life {
         let (taken, written) = zip(scan(&engine, command, &mut rng), self.write_some()).await;
         written?;
         let Some(taken) = served(taken, &self.world)? else { return Ok(()) };
+        let mut raced = false;
         let mut w = self.world.borrow_mut();
-        let (facts, mut raced) = (w.said(), false);
-        for part in parts {
+        let facts = w.said();
+        for (part, before) in parts.into_iter().zip(before) {
             let seen = taken.0.get(&vec![part.1]).cloned().unwrap_or_default();
-            let counts = before.count(part)..=facts.count(part);
+            let counts = before..=facts.count(part);
             let states: Vec<Seen> =
                 counts.map(|until| facts.seen_of(part, 0..until, now_s)).collect();
             assert_between(&seen, &states, part);

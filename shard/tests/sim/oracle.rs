@@ -1,6 +1,6 @@
 //! What must be true, said as naively as possible: a list of facts, and a reader that looks at all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -150,18 +150,18 @@ impl Facts {
             }
             _ => false,
         };
-        let facts: Vec<&Fact> =
-            said.iter().map(|fact| &**fact).filter(|fact| !is_hidden(fact)).collect();
-        let facts = facts.as_slice();
-        let mut places: BTreeSet<&Place> = BTreeSet::new();
-        for fact in facts.iter().copied() {
-            if let Fact::Cell { place, .. } | Fact::Marker { place, .. } = fact {
-                places.insert(place);
+        let mut of_place: BTreeMap<&Place, Vec<&Fact>> = BTreeMap::new();
+        let mut of_many = Vec::new();
+        for fact in said.iter().map(|fact| &**fact).filter(|fact| !is_hidden(fact)) {
+            match fact.place() {
+                Some(place) => of_place.entry(place).or_default().push(fact),
+                None => of_many.push(fact),
             }
         }
         let mut seen = Seen::default();
-        for place in places {
-            let Some((cells, is_marked)) = row(facts, place, now_s) else { continue };
+        for (place, facts) in of_place {
+            let over = deleted(facts.iter().chain(&of_many), place);
+            let Some((cells, is_marked)) = row(&facts, over, now_s) else { continue };
             match place {
                 None => seen.stat = cells,
                 Some(at) if is_marked || !cells.is_empty() => seen.rows.push((at.clone(), cells)),
@@ -172,40 +172,52 @@ impl Facts {
     }
 }
 
-/// The newest deletion over a whole row.
-fn deleted(facts: &[&Fact], place: &Place) -> Option<i64> {
-    let of = |fact: &Fact| match fact {
-        Fact::Partition { timestamp } => Some(*timestamp),
-        Fact::Row { place: at, timestamp } if at == place => Some(*timestamp),
+impl Fact {
+    /// Where it holds; `None` if it deletes all rows, or a range of them.
+    fn place(&self) -> Option<&Place> {
+        match self {
+            Fact::Cell { place, .. }
+            | Fact::Marker { place, .. }
+            | Fact::Whole { place, .. }
+            | Fact::Row { place, .. } => Some(place),
+            Fact::Range { .. } | Fact::Partition { .. } => None,
+        }
+    }
+}
+
+/// The newest deletion over all of the row at a place, of these facts about it.
+fn deleted<'f>(facts: impl Iterator<Item = &'f &'f Fact>, place: &Place) -> Option<i64> {
+    let of = |fact: &&Fact| match fact {
+        Fact::Partition { timestamp } | Fact::Row { timestamp, .. } => Some(*timestamp),
         Fact::Range { start, end, timestamp } => {
             let at = place.as_ref()?;
             (start <= at && at < end).then_some(*timestamp)
         }
         _ => None,
     };
-    facts.iter().copied().filter_map(of).max()
+    facts.filter_map(of).max()
 }
 
 /// A column and, of a collection, the path to one of its elements.
-type CellAt = (u16, Option<Vec<u8>>);
+type CellAt<'f> = (u16, Option<&'f [u8]>);
 
 /// Timestamp, life and value: what two writes of one cell are compared by.
-type CellWritten<'a> = (i64, Life, &'a [u8]);
+type CellWritten<'f> = (i64, Life, &'f [u8]);
 
-fn row(facts: &[&Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
-    let over = deleted(facts, place);
+/// What the facts about one row make of it, with a deletion over all of it; `None` if nothing of it is there.
+fn row(facts: &[&Fact], over: Option<i64>, now_s: u32) -> Option<(Cells, bool)> {
     let mut marker: Option<(i64, Life)> = None;
-    let mut cells: BTreeMap<CellAt, CellWritten<'_>> = BTreeMap::new();
+    let mut cells: BTreeMap<CellAt<'_>, CellWritten<'_>> = BTreeMap::new();
     for fact in facts.iter().copied() {
         match fact {
-            Fact::Marker { place: at, timestamp, life } if at == place => {
+            Fact::Marker { timestamp, life, .. } => {
                 let one = (*timestamp, *life);
                 let wins = marker.is_none_or(|other| reconcile_markers(one, other).is_gt());
                 marker = if wins { Some(one) } else { marker };
             }
-            Fact::Cell { place: at, column, path, timestamp, life, value } if at == place => {
+            Fact::Cell { column, path, timestamp, life, value, .. } => {
                 let one = (*timestamp, *life, value.as_slice());
-                let cell = cells.entry((*column, path.clone())).or_insert(one);
+                let cell = cells.entry((*column, path.as_deref())).or_insert(one);
                 if reconcile(one, *cell).is_gt() {
                     *cell = one;
                 }
@@ -215,9 +227,7 @@ fn row(facts: &[&Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
     }
     let whole = |column: u16| {
         let of = |fact: &Fact| match fact {
-            Fact::Whole { place: at, column: of, timestamp } if at == place && *of == column => {
-                Some(*timestamp)
-            }
+            Fact::Whole { column: of, timestamp, .. } if *of == column => Some(*timestamp),
             _ => None,
         };
         facts.iter().copied().filter_map(of).max()
@@ -230,7 +240,9 @@ fn row(facts: &[&Fact], place: &Place, now_s: u32) -> Option<(Cells, bool)> {
         let over = if path.is_some() { over.max(whole(*column)) } else { over };
         is_there(*timestamp, *life, over)
     });
-    let cells: Cells =
-        cells.map(|((column, path), (_, _, value))| (column, path, short(value))).collect();
+    let cell = |((column, path), (_, _, value)): (CellAt<'_>, CellWritten<'_>)| {
+        (column, path.map(<[u8]>::to_vec), short(value))
+    };
+    let cells: Cells = cells.map(cell).collect();
     (marked || !cells.is_empty()).then_some((cells, marked))
 }

@@ -1,5 +1,6 @@
 //! What survives a node: the truth about it, and what has happened to it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -191,17 +192,17 @@ impl World {
     }
 
     /// What a reader sees now.
-    pub(crate) fn visible(&self) -> Facts {
+    pub(crate) fn visible(&self) -> Cow<'_, Facts> {
         match self.sync {
             SyncMode::Periodic => self.said(),
-            _ => self.sure.clone(),
+            _ => Cow::Borrowed(&self.sure),
         }
     }
 
     /// All that was said and not lost, in the order of the logs: what a reader sees, and what it may see soon.
-    pub(crate) fn said(&self) -> Facts {
-        let mut all = self.sure.clone();
-        self.unsure.iter().flatten().for_each(|record| all.add(record));
+    pub(crate) fn said(&self) -> Cow<'_, Facts> {
+        let mut all = Cow::Borrowed(&self.sure);
+        self.unsure.iter().flatten().for_each(|record| all.to_mut().add(record));
         all
     }
 
@@ -236,7 +237,7 @@ impl World {
         }
         let tables = (1..TABLES).filter_map(|number| crate::schema::table(&self.schema, number));
         // One that was being written may have nothing in it yet.
-        let has_bytes = |path: &RelPath| disk.bytes(path).is_some_and(|bytes| !bytes.is_empty());
+        let has_bytes = |path: &RelPath| disk.file_bytes(path).is_some_and(|bytes| bytes > 0);
         let of_table = tables.flat_map(|table| disk.files_of(&layout::table_dir(table.id.0)));
         let files: Vec<RelPath> = of_table.filter(has_bytes).collect();
         if files.is_empty() {
@@ -280,7 +281,7 @@ impl World {
     /// anew.
     fn finds_full(&mut self, disk: &SimDisk) -> bool {
         let reserve = RelPath::root().join("reserve");
-        let is_kept = disk.bytes(&reserve).is_some_and(|b| b.len() as u64 == RESERVE_BYTES);
+        let is_kept = disk.file_bytes(&reserve) == Some(RESERVE_BYTES);
         self.altering.is_none() && self.rng.one_in(8) && is_kept
     }
 
