@@ -47,7 +47,7 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What is looked at first: the rest depends on it.
+/// What is looked at if the rest is not understood: that depends on it.
 #[derive(Deserialize)]
 struct Probe {
     #[serde(default = "first_format")]
@@ -67,11 +67,14 @@ pub fn encode(entry: &SchemaEntry) -> Vec<u8> {
 /// The entry of these bytes. What an earlier build took and this one refuses (the value of an option) is replaced by
 /// its default, and said in `warnings`.
 pub fn decode(bytes: &[u8], warnings: &mut Vec<String>) -> Result<SchemaEntry, Unreadable> {
-    let damaged = |error: serde_json::Error| Unreadable::Damaged(error.to_string());
-    let Probe { format } = serde_json::from_slice(bytes).map_err(damaged)?;
+    let form = serde_json::from_slice::<EntryForm>(bytes);
+    let format = match &form {
+        Ok(form) => form.format,
+        Err(_) => serde_json::from_slice(bytes).map_or(FORMAT, |Probe { format }| format),
+    };
     if format > FORMAT {
         return Err(Unreadable::Newer(format));
     }
-    let form: EntryForm = serde_json::from_slice(bytes).map_err(damaged)?;
+    let form = form.map_err(|error| Unreadable::Damaged(error.to_string()))?;
     form.entry(warnings).map_err(Unreadable::Damaged)
 }

@@ -9,9 +9,12 @@
 //! file (`engine`), which changes may follow each other (`change.rs`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use super::FORMAT;
@@ -29,7 +32,7 @@ type Result<T> = std::result::Result<T, String>;
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryForm {
     #[serde(default = "super::first_format")]
-    format: u32,
+    pub(super) format: u32,
     number: u64,
     version: Uuid,
     change: ChangeForm,
@@ -159,7 +162,10 @@ enum TypeForm {
 }
 
 /// An option's value. Bytes are `0x..` texts; format 1 has arrays of numbers.
-#[derive(Serialize, Deserialize)]
+///
+/// Read by what it is: serde's own way for `untagged` tries one variant after the other, and makes an error of each
+/// that it is not, which was a fifth of the time that a start took for the log of the schema.
+#[derive(Serialize)]
 #[serde(untagged)]
 enum OptionForm {
     Boolean(bool),
@@ -169,11 +175,75 @@ enum OptionForm {
     Map(BTreeMap<String, SubOptionForm>),
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum SubOptionForm {
     Text(String),
     Bytes(Vec<u8>),
+}
+
+impl<'de> Deserialize<'de> for OptionForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<OptionForm, D::Error> {
+        from.deserialize_any(OptionVisitor)
+    }
+}
+
+struct OptionVisitor;
+
+impl<'de> Visitor<'de> for OptionVisitor {
+    type Value = OptionForm;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a boolean, a number, a text or a map")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> std::result::Result<OptionForm, E> {
+        Ok(OptionForm::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<OptionForm, E> {
+        Ok(OptionForm::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<OptionForm, E> {
+        Ok(i64::try_from(value).map_or(OptionForm::Double(value as f64), OptionForm::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<OptionForm, E> {
+        Ok(OptionForm::Double(value))
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<OptionForm, E> {
+        Ok(OptionForm::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<OptionForm, A::Error> {
+        BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(OptionForm::Map)
+    }
+}
+
+impl<'de> Deserialize<'de> for SubOptionForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<SubOptionForm, D::Error> {
+        from.deserialize_any(SubOptionVisitor)
+    }
+}
+
+struct SubOptionVisitor;
+
+impl<'de> Visitor<'de> for SubOptionVisitor {
+    type Value = SubOptionForm;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, or bytes as an array of numbers")
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<SubOptionForm, E> {
+        Ok(SubOptionForm::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> std::result::Result<SubOptionForm, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(SubOptionForm::Bytes)
+    }
 }
 
 impl EntryForm {
