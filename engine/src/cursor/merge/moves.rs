@@ -107,9 +107,9 @@ impl<C: Lane> Merge<C> {
         if shown.is_some_and(|shown| shown < first.first) {
             return false;
         }
-        let until = shown.map_or(first.last, |shown| first.last.max(shown));
+        // Not all up to the partition that is shown: the first of them may show an earlier one, and be all that is needed.
         for lane in &mut self.lanes {
-            lane.due = lane.unopened().is_some_and(|tokens| tokens.first <= until);
+            lane.due = lane.unopened().is_some_and(|tokens| tokens.first <= first.last);
         }
         true
     }
@@ -128,18 +128,15 @@ impl<C: Lane> Merge<C> {
             self.defers = false;
             return false;
         };
-        let mut until = first.far;
-        if let Some(index) = self.choose_fragment() {
-            let shown = self.lanes[index].cursor.fragment().position();
-            if is_before(shown, first.near) {
-                return false;
-            }
-            if is_before(until, shown) {
-                until = shown;
-            }
+        if let Some(index) = self.choose_fragment()
+            && is_before(self.lanes[index].cursor.fragment().position(), first.near)
+        {
+            return false;
         }
-        let meets =
-            |lane: &State<C>| lane.unread().is_some_and(|extent| !is_before(until, extent.near));
+        // Not all up to the fragment that is shown: as in `choose_unopened`.
+        let meets = |lane: &State<C>| {
+            lane.unread().is_some_and(|extent| !is_before(first.far, extent.near))
+        };
         let due: Vec<bool> = self.lanes.iter().map(meets).collect();
         self.lanes.iter_mut().zip(due).for_each(|(lane, due)| lane.due = due);
         true
