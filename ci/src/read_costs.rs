@@ -42,6 +42,8 @@ const ROW_LIMIT: Duration = Duration::from_micros(200);
 
 /// A slice goes through a partition's index, and may end in the block after its first.
 const SLICE_READS_MAX: u64 = 4;
+/// One row, of which nothing is in memory: two nodes of the partition's index, and its block.
+const ROW_READS_MAX: u64 = 3;
 /// Behind a deletion, with the blocks that hold it.
 const BEHIND_DELETION_READS_MAX: u64 = 10;
 /// The same without the disk, in the best of [`REPEATS`].
@@ -51,8 +53,8 @@ const REPEATS: usize = 50;
 const READS_A_HIT_MAX: f64 = 1.02;
 /// Fewer would come of caches that hold the data: then the count above proves nothing. Of [`ROWS`] only.
 const READS_A_HIT_MIN: f64 = 0.5;
-/// Single rows that are read in the wide partition, and single records. The first thousands also bring the index into
-/// memory: of ten million rows 430 reads, once.
+/// Single rows that are read in the wide partition, and single records. The first thousands also bring the nodes of the
+/// index into memory, each when a row needs it: of ten million rows 430 reads, once.
 const HITS: u64 = 50_000;
 
 /// The wide partition, as what follows FROM. `messina-load` makes it: `tools/src/workload/series.rs`.
@@ -185,7 +187,7 @@ impl Rig<'_> {
         for (rest, wanted) in asks {
             self.ask_cold(&format!("{WIDE} {rest}"), &wanted, SLICE_READS_MAX)?;
         }
-        Ok(())
+        self.ask_cold(&format!("{WIDE} AND at = {middle}"), &[middle], ROW_READS_MAX)
     }
 
     /// The newest tenth of the partition is deleted, and the ten rows before it are asked for.
