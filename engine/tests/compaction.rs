@@ -2,29 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Job, JobKind};
+use engine::io::{Crash, Disk, Faults, SimExec};
+use engine::layout;
+use engine::{Engine, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::{KeyspaceOptions, TableOptions, TombstoneGc};
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::options::{TableOptions, TombstoneGc};
+use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
-use uuid::Uuid;
+use model::{ColumnId, Deletion, Schema, Token};
+use shard::{LATER_S, TABLE, config, key_value, make, on_sim, run_jobs, schema_of, select_all};
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
 const KEYS: u8 = 40;
 /// Bytes of a value, which are all the same.
 const VALUE_BYTES: usize = 300;
-/// Seconds: long after every tombstone's grace.
-const LATER_S: u32 = 2_000_000_000;
 
 fn schema() -> Schema {
     schema_with(TombstoneGc::Timeout)
@@ -32,26 +30,7 @@ fn schema() -> Schema {
 
 fn schema_with(tombstone_gc: TombstoneGc) -> Schema {
     let options = TableOptions { gc_grace_seconds: 10, tombstone_gc, ..TableOptions::default() };
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .options(options)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|b| b.regular("v", CqlType::Blob))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-    Schema::of_changes(changes).unwrap()
-}
-
-fn config(seed: u64) -> Config {
-    let log = engine::commitlog::Config::new(seed);
-    Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-        memory_bytes: 8 << 20,
-    }
+    schema_of([key_value(options)])
 }
 
 /// Sets the value of a key, or deletes the partition.
@@ -82,34 +61,13 @@ impl RowSink for Values {
 }
 
 async fn all(engine: &Engine) -> BTreeMap<u8, u8> {
-    let command = ReadCommand {
-        table: TABLE,
-        partitions: Partitions::Range(TokenRange::ALL),
-        slices: vec![Slice::all()],
-        reversed: false,
-        static_alone: false,
-        distinct: false,
-        filters: Vec::new(),
-        limits: Limits::none(1 << 20),
-        resume: None,
-        now_s: LATER_S,
-    };
     let mut values = Values::default();
-    engine.read(&command, &mut values, yield_now).await.unwrap();
+    engine.read(&select_all(LATER_S), &mut values, yield_now).await.unwrap();
     values.0
 }
 
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    open_with(disk, exec, seed, &schema()).await
-}
-
-async fn open_with(disk: &Disk, exec: &SimExec, seed: u64, schema: &Schema) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(seed), schema).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(seed), &schema()).await
 }
 
 /// A shard and what it should hold.
@@ -125,21 +83,14 @@ impl Shard {
     }
 
     async fn create_with(disk: &Disk, exec: &SimExec, schema: &Schema) -> Shard {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(disk).await.unwrap();
-        Engine::create(disk, &config(1)).await.unwrap();
-        let engine = open_with(disk, exec, 2, schema).await;
+        make(disk, &config(1)).await;
+        let engine = shard::open(disk, exec, config(2), schema).await;
         Shard { engine, oracle: BTreeMap::new(), time: 1 }
     }
 
     async fn write(&mut self, key: u8, value: Option<u8>) {
         self.time += 1;
-        self.engine.write(&record(key, value, self.time), 1).unwrap();
-        let mut done = Vec::new();
-        while done.is_empty() {
-            self.engine.take_completed(&mut done);
-            yield_now().await;
-        }
+        shard::write(&self.engine, &record(key, value, self.time)).await.unwrap();
         match value {
             Some(value) => self.oracle.insert(key, value),
             None => self.oracle.remove(&key),
@@ -162,20 +113,6 @@ impl Shard {
     fn files(&self) -> u64 {
         self.engine.table_size(TABLE).unwrap().sstables
     }
-}
-
-async fn run_jobs(engine: &Engine, now_s: u32) {
-    while let Some(job) = engine.next_job(now_s) {
-        engine.run(job, now_s, async || yield_now().await).await.unwrap();
-    }
-}
-
-fn on_sim(seed: u64, main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) -> SimDisk {
-    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
-    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
-    let (inner, inside) = (exec.clone(), sim.clone());
-    exec.run(async move { main(inside, disk, inner).await }).done();
-    sim
 }
 
 #[test]

@@ -2,51 +2,33 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine::io::{Disk, Faults, RelPath, SimDisk, SimExec};
+use engine::io::{Disk, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, DamageKind, Engine, Error, sweep};
+use engine::{DamageKind, Engine, Error, sweep};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::{KeyspaceOptions, TableOptions};
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::options::TableOptions;
+use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, Deletion, Schema, TableId, Token, TokenRange};
+use shard::{LATER_S, TABLE, config, flush, key_value, make, schema_of, select_all};
 use uuid::Uuid;
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
 const OTHER: TableId = TableId(Uuid::from_u128(8));
-/// Seconds: long after every tombstone's grace.
-const LATER_S: u32 = 2_000_000_000;
 const VALUE_BYTES: usize = 300;
 
 fn schema() -> Schema {
-    let table = |name: &str, id| {
-        let options = TableOptions { gc_grace_seconds: 10, ..TableOptions::default() };
-        let built = TableBuilder::new("ks", name, id)
-            .options(options)
-            .partition_key("k", CqlType::Blob)
-            .and_then(|b| b.regular("v", CqlType::Blob))
-            .and_then(TableBuilder::build);
-        SchemaChange::CreateTable(Box::new(built.unwrap()))
-    };
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, table("t", TABLE), table("u", OTHER)]).unwrap()
-}
-
-fn config(seed: u64) -> Config {
-    let log = engine::commitlog::Config::new(seed);
-    Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-        memory_bytes: 8 << 20,
-    }
+    let options = TableOptions { gc_grace_seconds: 10, ..TableOptions::default() };
+    let table = key_value(options);
+    let mut other = table.clone();
+    (other.id, other.name) = (OTHER, "u".into());
+    schema_of([table, other])
 }
 
 fn record(table: TableId, key: u8, value: Option<u8>, timestamp: i64) -> Vec<u8> {
@@ -88,9 +70,7 @@ struct Shard {
 impl Shard {
     async fn create(sim: SimDisk, exec: SimExec) -> Shard {
         let disk = Disk::Sim(sim.clone());
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config(1)).await.unwrap();
+        make(&disk, &config(1)).await;
         let engine = open(&disk, &exec, 2).await;
         Shard { sim, disk, exec, engine, time: 1, starts: 2 }
     }
@@ -104,20 +84,14 @@ impl Shard {
 
     async fn write(&mut self, table: TableId, key: u8, value: Option<u8>) {
         self.time += 1;
-        self.engine.write(&record(table, key, value, self.time), 1).unwrap();
-        let mut done = Vec::new();
-        while done.is_empty() {
-            self.engine.take_completed(&mut done);
-            yield_now().await;
-        }
-        assert_eq!(done, [(1, Ok(()))]);
+        shard::write(&self.engine, &record(table, key, value, self.time)).await.unwrap();
     }
 
     /// Writes and flushes; the file that this made.
     async fn file_of(&mut self, key: u8, value: Option<u8>) -> RelPath {
         let before = self.sim.files_of(&layout::table_dir(TABLE.0));
         self.write(TABLE, key, value).await;
-        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&self.engine).await;
         let mut after = self.sim.files_of(&layout::table_dir(TABLE.0));
         after.retain(|path| !before.contains(path));
         assert_eq!(after.len(), 1, "one file was flushed");
@@ -125,18 +99,7 @@ impl Shard {
     }
 
     async fn read(&self, table: TableId, partitions: Partitions) -> Result<Vec<u8>, Error> {
-        let command = ReadCommand {
-            table,
-            partitions,
-            slices: vec![Slice::all()],
-            reversed: false,
-            static_alone: false,
-            distinct: false,
-            filters: Vec::new(),
-            limits: Limits::none(1 << 20),
-            resume: None,
-            now_s: LATER_S,
-        };
+        let command = ReadCommand { table, partitions, ..select_all(LATER_S) };
         let mut values = Values::default();
         self.engine.read(&command, &mut values, yield_now).await?;
         Ok(values.0.into_values().collect())
@@ -152,19 +115,11 @@ impl Shard {
 }
 
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(seed), &schema()).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(seed), &schema()).await
 }
 
 fn on_sim(main: impl AsyncFnOnce(Shard) + 'static) {
-    let sim = SimDisk::new(1, Faults { suspensions_max: 2, ..Faults::default() });
-    let exec = SimExec::new(1);
-    let inner = exec.clone();
-    exec.run(async move { main(Shard::create(sim, inner).await).await }).done();
+    shard::on_sim(1, async |sim, _, exec| main(Shard::create(sim, exec).await).await);
 }
 
 fn by_key(key: u8) -> Partitions {

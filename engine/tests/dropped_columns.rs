@@ -4,26 +4,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::rc::Rc;
 
+use engine::Engine;
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder};
-use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use uuid::Uuid;
-
-const ID: TableId = TableId(Uuid::from_u128(7));
+use model::schema::{ColumnKind, Table, TableBuilder};
+use model::{ColumnId, CqlType, Token, TokenRange};
+use shard::{TABLE, config, flush, make, schema_of};
 
 /// `CREATE TABLE t (k blob, c blob, s blob static, a blob, b blob, PRIMARY KEY (k, c))`
 fn table() -> Table {
-    TableBuilder::new("ks", "t", ID)
+    TableBuilder::new("ks", "t", TABLE)
         .partition_key("k", CqlType::Blob)
         .and_then(|t| t.clustering("c", CqlType::Blob, false))
         .and_then(|t| t.stat("s", CqlType::Blob))
@@ -33,27 +31,12 @@ fn table() -> Table {
         .unwrap()
 }
 
-fn schema(table: &Table) -> Schema {
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table.clone()))]).unwrap()
-}
-
-fn config(seed: u64) -> Config {
-    Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config::new(seed),
-        memory_bytes: 8 << 20,
-    }
-}
-
 /// A cell of a row, or of the static row: `(key, clustering, column, timestamp)`.
 type Written = (u8, Option<u8>, ColumnId, i64);
 
 fn record(&(key, clustering, column, timestamp): &Written) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut m = MutationBuilder::begin(&mut out, ID, Token::of_key(&[key]), &[key]);
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
     let row = |out: &mut Vec<u8>| {
         // Such that no compression makes a row small, nor the next one as a repetition of it.
         let seed = 512 * (256 * u32::from(key) + u32::from(clustering.unwrap_or(0)));
@@ -91,7 +74,7 @@ impl RowSink for Given {
 
 fn select(rows: u64) -> ReadCommand {
     ReadCommand {
-        table: ID,
+        table: TABLE,
         partitions: Partitions::Range(TokenRange::ALL),
         slices: vec![Slice::all()],
         reversed: false,
@@ -121,45 +104,32 @@ struct Shard {
 impl Shard {
     async fn create(exec: SimExec, table: &Table) -> Shard {
         let disk = Disk::Sim(SimDisk::new(3, Faults::default()));
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config(1)).await.unwrap();
+        make(&disk, &config(1)).await;
         let engine = open(&disk, &exec, table, 2).await;
         Shard { disk, exec, engine, tickets: 0 }
     }
 
     async fn write(&mut self, cells: &[Written]) {
         for cell in cells {
-            self.tickets += 1;
-            self.engine.write(&record(cell), self.tickets).unwrap();
-            let mut done = Vec::new();
-            while done.is_empty() {
-                self.engine.take_completed(&mut done);
-                yield_now().await;
-            }
-            assert_eq!(done, [(self.tickets, Ok(()))]);
+            shard::write(&self.engine, &record(cell)).await.unwrap();
         }
     }
 
-    async fn flush(&self) {
-        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
-    }
-
     async fn compact(&self) {
-        let wish = self.engine.wish_whole(ID);
+        let wish = self.engine.wish_whole(TABLE);
         self.engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
     }
 
     /// Checks what every way of reading gives, wherever the rows are.
     async fn check(&mut self, table: &Table, rows: &[(u8, Vec<u16>)]) {
-        self.engine.set_schema(&schema(table));
+        self.engine.set_schema(&schema_of([table.clone()]));
         for step in 0..4 {
             match step {
                 0 => {}
-                1 => self.flush().await,
+                1 => flush(&self.engine).await,
                 2 => self.compact().await,
                 _ => {
-                    let seen = self.engine.table_size(ID).unwrap();
+                    let seen = self.engine.table_size(TABLE).unwrap();
                     assert_eq!(seen.memtable_bytes, 0);
                     self.tickets += 1;
                     self.engine = open(&self.disk, &self.exec, table, 100 + self.tickets).await;
@@ -199,12 +169,7 @@ impl Shard {
 }
 
 async fn open(disk: &Disk, exec: &SimExec, table: &Table, seed: u64) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(seed), &schema(table)).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(seed), &schema_of([table.clone()])).await
 }
 
 fn on_sim(main: impl AsyncFnOnce(SimExec) + 'static) {
@@ -253,7 +218,7 @@ fn a_dropped_column_that_is_older_in_a_file_does_not_settle_a_row() {
         let [a, b] = ["a", "b"].map(|name| t.column(name).unwrap().id);
         let mut shard = Shard::create(exec, &t).await;
         shard.write(&[(1, Some(1), a, 5)]).await;
-        shard.flush().await;
+        flush(&shard.engine).await;
         shard.write(&[(1, Some(1), b, 9)]).await;
         t.drop_column("b", 9).unwrap();
         t.add_column("b", CqlType::Blob, ColumnKind::Regular).unwrap();
@@ -271,12 +236,12 @@ fn the_bytes_of_a_dropped_column_are_reclaimed() {
             shard.write(&[(1, Some(c), b, 5)]).await;
         }
         shard.write(&[(2, Some(1), a, 5)]).await;
-        shard.flush().await;
-        let before = shard.engine.table_size(ID).unwrap();
+        flush(&shard.engine).await;
+        let before = shard.engine.table_size(TABLE).unwrap();
         t.drop_column("b", 100).unwrap();
-        shard.engine.set_schema(&schema(&t));
+        shard.engine.set_schema(&schema_of([t.clone()]));
         shard.compact().await;
-        let after = shard.engine.table_size(ID).unwrap();
+        let after = shard.engine.table_size(TABLE).unwrap();
         assert_eq!((before.partitions, after.partitions), (2, 1));
         assert!(after.bytes < before.bytes, "{} of {} bytes", after.bytes, before.bytes);
     });

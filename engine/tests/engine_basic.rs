@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::cell::Cell as Flag;
 use std::rc::Rc;
 
@@ -12,40 +14,20 @@ use engine::{Config, Engine, Job, JobKind, Swept, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::KeyspaceOptions;
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::options::TableOptions;
+use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, Schema, Token, TokenRange};
+use shard::{TABLE, answers, config, key_value, make, schema_of, select_all};
 use uuid::Uuid;
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
-
 fn schema() -> Schema {
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|b| b.regular("v", CqlType::Blob))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-    Schema::of_changes(changes).unwrap()
-}
-
-fn config() -> Config {
-    config_with(SyncMode::Batch)
+    schema_of([key_value(TableOptions::default())])
 }
 
 fn config_with(sync: SyncMode) -> Config {
-    let log = engine::commitlog::Config::new(1);
-    let log = engine::commitlog::Config { segment_bytes: 64 << 10, sync, ..log };
-    Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log,
-        memory_bytes: 8 << 20,
-    }
+    let config = shard::config(1);
+    Config { log: engine::commitlog::Config { sync, ..config.log }, ..config }
 }
 
 fn record(key: u8, value: &[u8], timestamp: i64) -> Vec<u8> {
@@ -73,18 +55,7 @@ impl RowSink for Values {
 }
 
 fn command(partitions: Partitions) -> ReadCommand {
-    ReadCommand {
-        table: TABLE,
-        partitions,
-        slices: vec![Slice::all()],
-        reversed: false,
-        static_alone: false,
-        distinct: false,
-        filters: Vec::new(),
-        limits: Limits::none(16 << 20),
-        resume: None,
-        now_s: 1,
-    }
+    ReadCommand { partitions, limits: Limits::none(16 << 20), ..select_all(1) }
 }
 
 fn read(engine: &Engine, partitions: Partitions) -> Vec<(u8, Vec<u8>)> {
@@ -107,15 +78,8 @@ fn by_key(key: u8) -> Partitions {
 
 /// Makes a shard, and opens it.
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    make(disk).await;
+    make(disk, &config(1)).await;
     open(disk, exec).await
-}
-
-/// Makes a shard.
-async fn make(disk: &Disk) {
-    let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-    layout.make_directories(disk).await.unwrap();
-    Engine::create(disk, &config()).await.unwrap();
 }
 
 /// Opens the engine with its log running.
@@ -124,21 +88,7 @@ async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
 }
 
 async fn open_with(disk: &Disk, exec: &SimExec, sync: SyncMode) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config_with(sync), &schema()).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
-}
-
-async fn answered(engine: &Engine, count: usize) -> Vec<(u64, Result<(), engine::Error>)> {
-    let mut done = Vec::new();
-    while done.len() < count {
-        engine.take_completed(&mut done);
-        yield_now().await;
-    }
-    done
+    shard::open(disk, exec, config_with(sync), &schema()).await
 }
 
 #[test]
@@ -158,7 +108,7 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
                 yield_now().await;
             }
         }
-        let done = answered(&engine, 100).await;
+        let done = answers(&engine, 100).await;
         assert!(done.iter().zip(0..).all(|((ticket, result), i)| *ticket == i && result.is_ok()));
         assert_eq!(read(&engine, by_key(7)), [(7, vec![57])]);
         engine.flush_all(0, async || yield_now().await).await.unwrap();
@@ -166,7 +116,7 @@ fn what_was_answered_can_be_read_also_after_a_crash() {
         assert_eq!((stats.memtable_bytes, stats.sstables, stats.partitions), (0, 1, 50));
         assert_eq!(engine.next_job(0), None::<Job>);
         engine.write(&record(7, &[200], 1000), 1).unwrap();
-        answered(&engine, 1).await;
+        answers(&engine, 1).await;
         // From the sstable, and from both.
         assert_eq!(read_patiently(&engine, by_key(8)).await, [(8, vec![58])]);
         assert_eq!(read_patiently(&engine, by_key(7)).await, [(7, vec![200])]);
@@ -198,7 +148,7 @@ fn truncate_in_a_stream(seed: u64, sim: &SimDisk, crash_at_op: Option<u64>) -> O
     let inner = exec.clone();
     exec.run(async move {
         let disk = Disk::Sim(sim.clone());
-        make(&disk).await;
+        make(&disk, &config(1)).await;
         let engine = open_with(&disk, &inner, SyncMode::Periodic).await;
         sim.set_faults(Faults { suspensions_max: 40, crash_at_op, ..Faults::default() });
         engine.write(&record(1, b"before", 1), 1).unwrap();
@@ -281,7 +231,6 @@ fn a_power_cut_in_a_truncation_leaves_all_or_nothing_of_what_was_there() {
     assert!(emptied > 10 && whole > 10, "{emptied} of 200 were emptied and {whole} were whole");
 }
 
-/// A shard with one record in its log, which then has been idle or has not.
 /// Writes 160 records of 24 KiB, more than the memtables hold, and flushes nothing.
 fn flood(test: impl AsyncFnOnce(Rc<Engine>) + 'static) {
     let sim = SimDisk::new(1, Faults::default());
@@ -348,13 +297,14 @@ fn a_write_that_has_waited_too_long_is_refused_and_never_there() {
         assert_eq!(engine.stats().writes_refused, waiting - 10);
         engine.run(engine.next_job(1).unwrap(), 1, yield_now).await.unwrap();
         settle().await;
-        let last: Vec<_> = answered(&engine, 10).await;
+        let last: Vec<_> = answers(&engine, 10).await;
         assert_eq!(last, (150..160).map(|ticket| (ticket, Ok(()))).collect::<Vec<_>>());
         let there: Vec<u8> = (0..first as u8).chain(150..160).collect();
         assert_eq!(keys(&engine).await, there);
     });
 }
 
+/// A shard with one record in its log, which then has been idle or has not.
 fn log_of_one_record(claims: bool) -> SimDisk {
     let sim = SimDisk::new(3, Faults::default());
     let disk = Disk::Sim(sim.clone());
@@ -363,7 +313,7 @@ fn log_of_one_record(claims: bool) -> SimDisk {
     exec.run(async move {
         let engine = create(&disk, &inner).await;
         engine.write(&record(7, &[1; 100], 1), 1).unwrap();
-        answered(&engine, 1).await;
+        answers(&engine, 1).await;
         if claims {
             engine.claim_log();
         }
@@ -387,7 +337,7 @@ fn damage_to_the_last_block_of_an_idle_log_is_refused() {
         let disk = Disk::Sim(sim);
         let exec = SimExec::new(4);
         let opened = exec.run(async move {
-            match Engine::open(&disk, config(), &schema()).await {
+            match Engine::open(&disk, config(1), &schema()).await {
                 Ok(engine) => Ok(engine.stats().records_replayed),
                 Err(error) => Err(error),
             }
@@ -410,7 +360,7 @@ fn the_directory_of_a_dropped_table_goes_with_its_files() {
         exec.run(async move {
             let engine = create(&disk, &inner).await;
             engine.write(&record(7, &[1; 100], 1), 1).unwrap();
-            answered(&engine, 1).await;
+            answers(&engine, 1).await;
             engine.flush_all(0, async || {}).await.unwrap();
             let there = async || disk.list(&layout::tables_dir()).await.unwrap().len();
             assert_eq!(there().await, 1);
@@ -445,7 +395,7 @@ fn memtables_that_are_gone_are_freed_in_pieces() {
             let engine = create(&disk, &inner).await;
             for key in 0..200 {
                 engine.write(&record(key, &[1; 10_000], 1), 1).unwrap();
-                answered(&engine, 1).await;
+                answers(&engine, 1).await;
             }
             match is_dropped {
                 true => engine.set_schema(&Schema::empty()),

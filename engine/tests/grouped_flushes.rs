@@ -2,18 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, IoClass, Outcome, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::KeyspaceOptions;
 use model::row::{RowBuilder, RowHead};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{CqlType, Schema, TableId, Token, TokenRange};
+use model::schema::TableBuilder;
+use model::{CqlType, Schema, TableId, Token};
+use shard::{answers, flush, make, schema_of};
 use uuid::Uuid;
 
 const TABLES: u128 = 300;
@@ -23,14 +24,12 @@ fn id(number: u128) -> TableId {
 }
 
 fn schema() -> Schema {
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     let table = |number: u128| {
         let builder = TableBuilder::new("ks", &format!("t{number}"), id(number));
         let built = builder.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
-        SchemaChange::CreateTable(Box::new(built.unwrap()))
+        built.unwrap()
     };
-    Schema::of_changes([keyspace].into_iter().chain((1..=TABLES).map(table))).unwrap()
+    schema_of((1..=TABLES).map(table))
 }
 
 fn config() -> Config {
@@ -39,8 +38,7 @@ fn config() -> Config {
         log_bytes_max: 256 << 10,
         ..engine::commitlog::Config::new(1)
     };
-    let shard_dir = layout::shard_dir(1, 0);
-    Config { shard_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 64 << 20 }
+    Config { log, memory_bytes: 64 << 20, ..shard::config(1) }
 }
 
 fn row(table: u128) -> Vec<u8> {
@@ -55,22 +53,13 @@ fn row(table: u128) -> Vec<u8> {
 }
 
 async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(), &schema()).await
 }
 
 /// Writes a row to each table, and waits for all of them.
 async fn write_to_all(engine: &Engine) {
     (1..=TABLES).for_each(|table| engine.write(&row(table), table as u64).unwrap());
-    let mut done = Vec::new();
-    while done.len() < TABLES as usize {
-        engine.take_completed(&mut done);
-        yield_now().await;
-    }
+    let done = answers(engine, TABLES as usize).await;
     assert!(done.iter().all(|(_, result)| result.is_ok()));
 }
 
@@ -83,9 +72,7 @@ fn run<T: 'static>(
     let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::powered_by(&sim, 1));
     let (inner, cut) = (exec.clone(), sim.clone());
     let outcome = exec.run(async move {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config()).await.unwrap();
+        make(&disk, &config()).await;
         let engine = open(&disk, &inner).await;
         write_to_all(&engine).await;
         let crash_at_op = faults.crash_at_op.map(|op| cut.ops() + op);
@@ -100,14 +87,10 @@ fn run<T: 'static>(
     (sim, given)
 }
 
-async fn flush_all(engine: &Engine) {
-    engine.flush_all(0, async || yield_now().await).await.unwrap();
-}
-
 /// Each of 300 tables had an edit of the manifest of its own, which is a commit that the next one waited for.
 #[test]
 fn tables_that_hold_little_share_an_edit_of_the_manifest() {
-    let (sim, _) = run(Faults::default(), async |engine| flush_all(engine).await);
+    let (sim, _) = run(Faults::default(), async |engine| flush(engine).await);
     let unflushed = run(Faults::default(), async |_| ()).0;
     let commits = |sim: SimDisk| Disk::Sim(sim).counts()[IoClass::Commit as usize].requests;
     let of_flushes = commits(sim) - commits(unflushed);
@@ -135,7 +118,7 @@ fn a_long_log_is_freed_by_few_jobs() {
 fn a_power_cut_in_a_shared_flush_loses_no_table() {
     for op in (0..3000).step_by(97) {
         let faults = Faults { crash_at_op: Some(op), ..Faults::default() };
-        let (sim, _) = run(faults, async |engine| flush_all(engine).await);
+        let (sim, _) = run(faults, async |engine| flush(engine).await);
         let mode = [Crash::Nothing, Crash::Everything, Crash::Random][op as usize % 3];
         let sim = sim.crash(op, mode);
         let (disk, exec) = (Disk::Sim(sim), SimExec::new(1));

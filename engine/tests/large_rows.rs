@@ -2,24 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
 use engine::limits::ROW_BYTES_MAX;
 use engine::{Config, Engine, Error, Job, LargeData, LargeThresholds, RowLimits};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::cell::Life;
 use model::mutation::MutationBuilder;
-use model::options::KeyspaceOptions;
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
-use uuid::Uuid;
+use model::schema::TableBuilder;
+use model::{ColumnId, CqlType, Schema, Token};
+use shard::{TABLE, flush, make, schema_of, select_all, write};
 
-const ID: TableId = TableId(Uuid::from_u128(7));
 const MAP: ColumnId = ColumnId(1);
 const SMALL: RowLimits =
     RowLimits { bytes_max: 20 << 20, cells_max: 1 << 20, compacted_bytes_max: 1 << 30 };
@@ -28,29 +27,23 @@ const SMALL: RowLimits =
 fn schema() -> Schema {
     let map =
         CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
-    let table = TableBuilder::new("ks", "t", ID)
+    let table = TableBuilder::new("ks", "t", TABLE)
         .partition_key("k", CqlType::Blob)
         .and_then(|t| t.regular("m", map))
         .and_then(TableBuilder::build)
         .unwrap();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
+    schema_of([table])
 }
 
 fn config(seed: u64) -> Config {
-    Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config::new(seed),
-        memory_bytes: 1 << 30,
-    }
+    let log = engine::commitlog::Config::new(seed);
+    Config { log, memory_bytes: 1 << 30, ..shard::config(seed) }
 }
 
 /// `UPDATE t SET m[element] = <bytes> WHERE k = key`, or the DELETE of the element, or of all of them first.
 fn record(key: u8, element: u8, bytes: usize, timestamp: i64, whole: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut m = MutationBuilder::begin(&mut out, ID, Token::of_key(&[key]), &[key]);
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
     let (value, path) = (vec![7; bytes], [element]);
     m.row(&[], |out| {
         let mut row = RowBuilder::begin(out, &RowHead::bare(timestamp));
@@ -79,58 +72,19 @@ impl RowSink for Elements {
 }
 
 async fn read(engine: &Engine) -> Vec<(u8, usize)> {
-    let command = ReadCommand {
-        table: ID,
-        partitions: Partitions::Range(TokenRange::ALL),
-        slices: vec![Slice::all()],
-        reversed: false,
-        static_alone: false,
-        distinct: false,
-        filters: Vec::new(),
-        limits: Limits::none(u64::MAX),
-        resume: None,
-        now_s: 1,
-    };
     let mut elements = Elements::default();
-    engine.read(&command, &mut elements, yield_now).await.unwrap();
+    engine.read(&select_all(1), &mut elements, yield_now).await.unwrap();
     elements.0.sort_unstable();
     elements.0
 }
 
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(seed), &schema()).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(seed), &schema()).await
 }
 
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-    layout.make_directories(disk).await.unwrap();
-    Engine::create(disk, &config(1)).await.unwrap();
+    make(disk, &config(1)).await;
     open(disk, exec, 2).await
-}
-
-async fn write(engine: &Engine, record: &[u8]) -> engine::Result<()> {
-    loop {
-        match engine.write(record, 1) {
-            // A segment is being made.
-            Err(Error::Overloaded(_)) => yield_now().await,
-            result => break result?,
-        }
-    }
-    let mut done = Vec::new();
-    while done.is_empty() {
-        engine.take_completed(&mut done);
-        yield_now().await;
-    }
-    done.remove(0).1
-}
-
-async fn flush(engine: &Engine) {
-    engine.flush_all(1, async || yield_now().await).await.unwrap();
 }
 
 fn on_sim(main: impl AsyncFnOnce(Disk, SimExec) + 'static) {
@@ -163,10 +117,10 @@ fn forty_elements_of_15_megabytes_are_refused_before_the_row_is_too_large() {
         // The files are merged, and another row is as it was.
         write(&engine, &record(2, 1, 15_000_000, 99, false)).await.unwrap();
         flush(&engine).await;
-        let wish = engine.wish_whole(ID);
+        let wish = engine.wish_whole(TABLE);
         engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
         assert_eq!(read(&engine).await, [(1, taken as usize), (2, 1)]);
-        assert_eq!(engine.table_size(ID).unwrap().sstables, 1);
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
         assert!(engine.stats().large_rows > 0 && engine.stats().jobs_failed == 0);
     });
 }
@@ -222,8 +176,8 @@ fn a_row_that_is_too_large_already_is_left_alone_and_the_rest_goes_on() {
         let engine = open(&disk, &exec, 1000).await;
         engine.set_row_limits(RowLimits { compacted_bytes_max: 5 << 20, ..SMALL });
         let pause = async || yield_now().await;
-        assert_eq!(engine.next_job(1), Some(Job::Compact(ID)));
-        let failed = engine.run(Job::Compact(ID), 1, pause).await.unwrap_err();
+        assert_eq!(engine.next_job(1), Some(Job::Compact(TABLE)));
+        let failed = engine.run(Job::Compact(TABLE), 1, pause).await.unwrap_err();
         assert!(failed.to_string().contains("a row of ks.t has"), "{failed}");
         assert!(failed.to_string().contains("partition 0x01"), "{failed}");
         assert_eq!(engine.stats().files_quarantined, 4);
@@ -234,9 +188,9 @@ fn a_row_that_is_too_large_already_is_left_alone_and_the_rest_goes_on() {
             write(&engine, &record(key, 1, 2 << 20, 11, false)).await.unwrap();
             flush(&engine).await;
         }
-        assert_eq!(engine.next_job(1_000_000), Some(Job::Compact(ID)));
-        engine.run(Job::Compact(ID), 1_000_000, pause).await.unwrap();
-        assert_eq!(engine.table_size(ID).unwrap().sstables, 5);
+        assert_eq!(engine.next_job(1_000_000), Some(Job::Compact(TABLE)));
+        engine.run(Job::Compact(TABLE), 1_000_000, pause).await.unwrap();
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 5);
         assert_eq!(read(&engine).await, [(1, 4), (2, 1), (3, 1), (4, 1), (5, 1)]);
     });
 }
@@ -266,7 +220,7 @@ fn a_large_row_is_listed_as_long_as_its_file_is_there() {
         let again = open(&disk, &exec, 3).await;
         assert_eq!(large(&again).await, found);
         assert_eq!(again.take_large_written(), None);
-        again.truncate(ID).await.unwrap();
+        again.truncate(TABLE).await.unwrap();
         assert_eq!(large(&again).await, LargeData::default());
     });
 }

@@ -2,18 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::{KeyspaceOptions, TableOptions};
+use model::options::TableOptions;
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use model::schema::TableBuilder;
+use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
+use shard::{make, schema_of};
 use uuid::Uuid;
 
 fn id(n: u128) -> TableId {
@@ -22,8 +24,6 @@ fn id(n: u128) -> TableId {
 
 /// Tables with these numbers, each with what `gc_grace_seconds` says of it.
 fn schema(tables: impl Iterator<Item = u128>, gc_grace_seconds: impl Fn(u128) -> i32) -> Schema {
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
     let table = |n: u128| {
         let gc_grace_seconds = gc_grace_seconds(n);
         let options = TableOptions { gc_grace_seconds, ..TableOptions::default() };
@@ -32,9 +32,9 @@ fn schema(tables: impl Iterator<Item = u128>, gc_grace_seconds: impl Fn(u128) ->
             .partition_key("k", CqlType::Blob)
             .and_then(|b| b.regular("v", CqlType::Blob))
             .and_then(TableBuilder::build);
-        SchemaChange::CreateTable(Box::new(built.unwrap()))
+        built.unwrap()
     };
-    Schema::of_changes([keyspace].into_iter().chain(tables.map(table))).unwrap()
+    schema_of(tables.map(table))
 }
 
 fn record(table: u128, value: &[u8], timestamp: i64) -> Vec<u8> {
@@ -58,25 +58,15 @@ fn on_sim_with(
     (segment_bytes, log_bytes_max): (u32, u64),
     main: impl AsyncFnOnce(Rc<Engine>) + 'static,
 ) {
-    let log = engine::commitlog::Config::new(1);
-    let config = Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config { segment_bytes, log_bytes_max, ..log },
-        memory_bytes: 64 << 20,
-    };
+    let config = shard::config(1);
+    let log = engine::commitlog::Config { segment_bytes, log_bytes_max, ..config.log };
+    let config = Config { log, memory_bytes: 64 << 20, ..config };
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
     let exec = SimExec::new(1);
     let inner = exec.clone();
     exec.run(async move {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config).await.unwrap();
-        let engine = Rc::new(Engine::open(&disk, config, &schema).await.unwrap());
-        let driven = engine.clone();
-        inner.spawn(async move {
-            driven.drive_log().await;
-        });
+        make(&disk, &config).await;
+        let engine = shard::open(&disk, &inner, config, &schema).await;
         main(engine).await;
     })
     .done();
@@ -90,10 +80,6 @@ async fn settle(engine: &Engine) {
         yield_now().await;
     }
     assert!(done.iter().all(|(_, result)| result.is_ok()), "{done:?}");
-}
-
-async fn pause() {
-    yield_now().await;
 }
 
 /// Nothing freed what a dropped table's rows held of the log, unless another table was flushed; a write that waited
@@ -110,7 +96,7 @@ fn a_log_that_a_dropped_table_has_filled_takes_writes_again() {
         engine.write(&record(2, &[0; 4000], timestamp), 2).unwrap();
         engine.set_schema(&schema(2..=2, |_| 10));
         while let Some(job) = engine.next_job_of(JobKind::Remove, 1) {
-            engine.run(job, 1, pause).await.unwrap();
+            engine.run(job, 1, yield_now).await.unwrap();
         }
         let mut done = Vec::new();
         for _ in 0..500 {
@@ -169,7 +155,7 @@ fn tables_in_which_nothing_happens_are_not_looked_at() {
             engine.write(&record(table, b"v", 1), 1).unwrap();
         }
         settle(&engine).await;
-        engine.flush_all(1, pause).await.unwrap();
+        engine.flush_all(1, yield_now).await.unwrap();
         assert_eq!(looked_at(10, &engine), TABLES as u64, "each has a file now");
         assert_eq!(looked_at(1000, &engine), 0);
         engine.write(&record(7, b"w", 2), 1).unwrap();
@@ -179,7 +165,7 @@ fn tables_in_which_nothing_happens_are_not_looked_at() {
         m.finish();
         engine.write(&out, 2).unwrap();
         settle(&engine).await;
-        engine.flush_all(1, pause).await.unwrap();
+        engine.flush_all(1, yield_now).await.unwrap();
         assert_eq!(looked_at(10, &engine), 2, "these have changed");
         assert_eq!(looked_at(600, &engine), 10, "a tombstone may go, each minute");
     });
@@ -200,13 +186,13 @@ fn tables_that_change_all_the_time_keep_no_other_from_being_judged() {
                 engine.write(&record(table, b"v", timestamp), 1).unwrap();
             }
             settle(&engine).await;
-            engine.flush_all(1, pause).await.unwrap();
+            engine.flush_all(1, yield_now).await.unwrap();
         }
         let mut merged = Vec::new();
         for round in 2..50 {
             engine.set_schema(&changed(round));
             if let Some(job @ Job::Compact(table)) = engine.next_job_of(JobKind::Compact, 1) {
-                engine.run(job, 1, pause).await.unwrap();
+                engine.run(job, 1, yield_now).await.unwrap();
                 merged.push(table);
             }
         }

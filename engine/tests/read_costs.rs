@@ -3,23 +3,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, IoClass, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
-use model::options::KeyspaceOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
-use uuid::Uuid;
+use model::schema::TableBuilder;
+use model::{ColumnId, CqlType, Deletion, Schema, Token, TokenRange};
+use shard::{TABLE, flush, make, merge_whole, schema_of, select_all};
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
 const KEY: i64 = 5;
 
 fn schema() -> Schema {
@@ -29,17 +28,13 @@ fn schema() -> Schema {
         .and_then(|b| b.regular("v", CqlType::Blob))
         .and_then(TableBuilder::build)
         .unwrap();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    let changes = [keyspace, SchemaChange::CreateTable(Box::new(table))];
-    Schema::of_changes(changes).unwrap()
+    schema_of([table])
 }
 
 fn config() -> Config {
-    let log =
-        engine::commitlog::Config { segment_bytes: 4 << 20, ..engine::commitlog::Config::new(1) };
-    let shard_dir = layout::shard_dir(1, 0);
-    Config { shard_dir, owned: vec![TokenRange::ALL], log, memory_bytes: 64 << 20 }
+    let config = shard::config(1);
+    let log = engine::commitlog::Config { segment_bytes: 4 << 20, ..config.log };
+    Config { log, memory_bytes: 64 << 20, ..config }
 }
 
 fn clustering(at: i32) -> Vec<u8> {
@@ -78,26 +73,11 @@ fn delete(key: i64, rows: Range<i32>, timestamp: i64) -> Vec<u8> {
 
 /// Opens the shard, with its log running.
 async fn open(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
-    let engine = Rc::new(Engine::open(disk, config(), &schema()).await.unwrap());
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
+    shard::open(disk, exec, config(), &schema()).await
 }
 
 async fn write(engine: &Engine, record: &[u8]) {
-    engine.write(record, 1).unwrap();
-    let mut done = Vec::new();
-    while done.is_empty() {
-        engine.take_completed(&mut done);
-        yield_now().await;
-    }
-    assert!(done.iter().all(|(_, result)| result.is_ok()));
-}
-
-async fn flush(engine: &Engine) {
-    engine.flush_all(0, async || yield_now().await).await.unwrap();
+    shard::write(engine, record).await.unwrap();
 }
 
 /// A disk with a shard that these steps have filled.
@@ -106,9 +86,7 @@ fn filled(fill: impl AsyncFnOnce(&Engine) + 'static) -> SimDisk {
     let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
     let inner = exec.clone();
     exec.run(async move {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config()).await.unwrap();
+        make(&disk, &config()).await;
         fill(&*open(&disk, &inner).await).await;
     })
     .done();
@@ -152,16 +130,11 @@ fn of_key(slice: Range<i32>, limit: u64, reversed: bool) -> Question {
 impl Question {
     fn command(&self) -> ReadCommand {
         ReadCommand {
-            table: TABLE,
             partitions: self.partitions.clone(),
             slices: vec![self.slice.clone()],
             reversed: self.reversed,
-            static_alone: false,
-            distinct: false,
-            filters: Vec::new(),
             limits: Limits { rows: self.limit, ..Limits::none(1 << 20) },
-            resume: None,
-            now_s: 1,
+            ..select_all(1)
         }
     }
 
@@ -237,6 +210,13 @@ fn a_slice_of_a_wide_partition_costs_a_path_through_its_index_and_a_block() {
     let (rows, cost) = of_key(0..i32::MAX, 1, true).ask(&sim, Vec::new());
     assert_eq!(rows, list(ROWS - 1..ROWS));
     assert!(cost <= 3, "{cost} reads for the last row");
+    // The root, a leaf, a block: of ten million rows, in files as large as a merge makes them, too.
+    for at in [0, 1, ROWS / 2, ROWS - 1] {
+        let question = Question { slice: Slice::row(clustering(at)), ..of_key(0..1, 1, false) };
+        let (rows, cost) = question.ask(&sim, Vec::new());
+        assert_eq!(rows, list(at..at + 1));
+        assert!(cost <= 3, "{cost} reads for row {at} alone");
+    }
 }
 
 #[test]
@@ -269,6 +249,36 @@ fn a_slice_of_a_time_series_touches_the_windows_that_it_needs() {
         println!("{slice:?} limit {limit} reversed {reversed}: {cost} reads");
         assert!(cost <= most, "{cost} reads for {slice:?}, {reversed}");
     }
+}
+
+/// Before: with a row in memory, all files between its place and the first row were opened for the first row.
+#[test]
+fn what_is_far_away_in_memory_opens_no_file_before_it() {
+    let windows = filled(async |engine| {
+        for window in 0..30 {
+            write(engine, &rows(KEY, window * 1000..(window + 1) * 1000, i64::from(window))).await;
+            flush(engine).await;
+        }
+    });
+    for (at, first, reversed) in [(40_000, 0, false), (-1, 29_999, true)] {
+        let question = of_key(i32::MIN..i32::MAX, 1, reversed);
+        let (_, alone) = question.ask(&windows, Vec::new());
+        let (taken, cost) = question.ask(&windows, vec![rows(KEY, at..at + 1, 40)]);
+        assert_eq!(taken, list(first..first + 1));
+        assert_eq!(cost, alone, "reads with a row in memory, and without");
+    }
+    // The third lies over the second alone.
+    let files = filled(async |engine| {
+        for keys in [[0, 0], [500, 600], [550, 650]] {
+            let records = keys.map(|key| rows(key, 0..20, 1));
+            write(engine, &records.concat()).await;
+            flush(engine).await;
+        }
+    });
+    let partitions = Partitions::Range(TokenRange::ALL);
+    let question = Question { partitions, slice: Slice::all(), limit: 1, reversed: false };
+    let (taken, cost) = question.ask(&files, vec![rows(900, 0..1, 2)]);
+    assert_eq!((taken, cost), (vec![(0, 0)], 1));
 }
 
 /// The deletion is in a newer file, or in the memtable; of a stretch, or of all that was there.
@@ -315,8 +325,7 @@ async fn merge_into_fragments(engine: &Engine, rows_count: i32) {
     }
     flush(engine).await;
     engine.set_fragment_bytes_min(FRAGMENT_BYTES);
-    let wish = engine.wish_whole(TABLE);
-    while !engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap() {}
+    merge_whole(engine, 1).await;
 }
 
 const FRAGMENT_BYTES: u64 = 50_000;
@@ -381,9 +390,7 @@ fn rows_behind_a_stretch_that_is_deleted_in_memory_are_read_at_once() {
     let (disk, exec) = (Disk::Sim(sim), SimExec::new(1));
     let inner = exec.clone();
     exec.run(async move {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(&disk).await.unwrap();
-        Engine::create(&disk, &config()).await.unwrap();
+        make(&disk, &config()).await;
         let engine = open(&disk, &inner).await;
         for part in 0..20 {
             write(&engine, &rows(KEY, part * 1000..(part + 1) * 1000, 1)).await;

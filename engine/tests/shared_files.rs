@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::cell::Cell as Slot;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,23 +15,18 @@ use engine::{Config, Engine, Reshard, Swept, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::KeyspaceOptions;
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::options::TableOptions;
+use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, Schema, Token, TokenRange};
+use shard::{TABLE, answers, drive, flush, key_value, run_jobs, schema_of, select_all};
 use uuid::Uuid;
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
 const KEYS: u8 = 200;
 const VALUE: [u8; 1000] = [1; 1000];
 
 fn schema() -> Schema {
-    let builder = TableBuilder::new("ks", "t", TABLE).partition_key("k", CqlType::Blob);
-    let table = builder.and_then(|b| b.regular("v", CqlType::Blob)).and_then(TableBuilder::build);
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table.unwrap()))]).unwrap()
+    schema_of([key_value(TableOptions::default())])
 }
 
 fn log(seed: u64) -> commitlog::Config {
@@ -38,7 +35,7 @@ fn log(seed: u64) -> commitlog::Config {
 
 fn config(layout: &Layout, shard: u32, owned: TokenRange, seed: u64) -> Config {
     let shard_dir = layout::shard_dir(layout.generation, shard);
-    Config { shard_dir, owned: vec![owned], log: log(seed), memory_bytes: 8 << 20 }
+    Config { shard_dir, owned: vec![owned], log: log(seed), ..shard::config(seed) }
 }
 
 fn halves() -> [TokenRange; 2] {
@@ -57,30 +54,9 @@ impl RowSink for Keys {
 }
 
 async fn keys(engine: &Engine, pause: impl AsyncFn()) -> BTreeSet<u8> {
-    let command = ReadCommand {
-        table: TABLE,
-        partitions: Partitions::Range(TokenRange::ALL),
-        slices: vec![Slice::all()],
-        reversed: false,
-        static_alone: false,
-        distinct: false,
-        filters: Vec::new(),
-        limits: Limits::none(1 << 30),
-        resume: None,
-        now_s: 1,
-    };
     let mut keys = Keys::default();
-    engine.read(&command, &mut keys, pause).await.unwrap();
+    engine.read(&select_all(1), &mut keys, pause).await.unwrap();
     keys.0
-}
-
-fn drive(engine: Engine, exec: &SimExec) -> Rc<Engine> {
-    let engine = Rc::new(engine);
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
 }
 
 /// A disk with one file, which one shard has.
@@ -104,13 +80,9 @@ fn disk_of_one(seed: u64) -> SimDisk {
             m.finish();
             engine.write(&out, key.into()).unwrap();
         }
-        let mut done = Vec::new();
-        while done.len() < KEYS.into() {
-            engine.take_completed(&mut done);
-            yield_now().await;
-        }
-        engine.flush_all(1, async || yield_now().await).await.unwrap();
-        run_jobs(&engine).await;
+        answers(&engine, KEYS.into()).await;
+        flush(&engine).await;
+        run_jobs(&engine, 1).await;
         assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
     })
     .done();
@@ -119,12 +91,6 @@ fn disk_of_one(seed: u64) -> SimDisk {
 
 fn files(sim: &SimDisk) -> Vec<RelPath> {
     sim.files_of(&layout::table_dir(TABLE.0))
-}
-
-async fn run_jobs(engine: &Engine) {
-    while let Some(job) = engine.next_job(1) {
-        engine.run(job, 1, async || yield_now().await).await.unwrap();
-    }
 }
 
 /// Two shards, and the file that they have of the one before.
@@ -195,11 +161,11 @@ fn a_file_of_two_shards_goes_with_the_last_of_them() {
         let sim = disk_of_one(1);
         let given = on_two(&sim, 10, async move |sim, two| {
             let shared = files(&sim).remove(0);
-            run_jobs(&two.shards[1 - last]).await;
+            run_jobs(&two.shards[1 - last], 1).await;
             assert!(sim.has(&shared), "the other shard has it");
             assert_eq!((files(&sim).len(), two.deleted()), (2, [0, 0]));
             two.check().await;
-            run_jobs(&two.shards[last]).await;
+            run_jobs(&two.shards[last], 1).await;
             assert!(!sim.has(&shared));
             assert_eq!((files(&sim).len(), two.deleted()[last]), (2, 1));
             two.check().await;
@@ -217,7 +183,7 @@ fn a_file_of_two_shards_goes_when_the_last_is_emptied_or_hears_that_the_table_is
         assert_eq!(files(&sim).len(), 1);
         assert!(!keys(&two.shards[1], yield_now).await.is_empty());
         two.shards[1].set_schema(&Schema::empty());
-        run_jobs(&two.shards[1]).await;
+        run_jobs(&two.shards[1], 1).await;
         assert_eq!((files(&sim).len(), two.deleted()), (0, [0, 1]));
         assert!(!sim.has(&layout::table_dir(TABLE.0)), "and its directory with it");
     });
@@ -241,8 +207,8 @@ fn a_read_goes_on_that_began_before_its_shard_gave_the_file_up() {
             while !begun.get() {
                 yield_now().await;
             }
-            run_jobs(&two.shards[0]).await;
-            run_jobs(&two.shards[1]).await;
+            run_jobs(&two.shards[0], 1).await;
+            run_jobs(&two.shards[1], 1).await;
             assert!(!sim.has(&shared));
             gone.set(true);
         };
@@ -260,7 +226,7 @@ fn a_power_cut_while_two_shards_part_their_file_loses_nothing() {
         let done = on_two(&sim, 10 + op, async move |sim, two| {
             let crash_at_op = Some(op);
             sim.set_faults(Faults { crash_at_op, suspensions_max: 2, ..Faults::default() });
-            zip(run_jobs(&two.shards[0]), run_jobs(&two.shards[1])).await;
+            zip(run_jobs(&two.shards[0], 1), run_jobs(&two.shards[1], 1)).await;
             assert_eq!(two.deleted().iter().sum::<u64>(), 1, "one of them was the last");
         });
         if done.is_some() {
@@ -270,7 +236,7 @@ fn a_power_cut_while_two_shards_part_their_file_loses_nothing() {
         let sim = sim.crash(op, mode);
         let after = on_two(&sim, 20, async |_, two| {
             two.check().await;
-            zip(run_jobs(&two.shards[0]), run_jobs(&two.shards[1])).await;
+            zip(run_jobs(&two.shards[0], 1), run_jobs(&two.shards[1], 1)).await;
             two.check().await;
             two.swept
         });
@@ -298,7 +264,7 @@ fn a_file_that_comes_back_is_not_deleted_by_the_shard_that_had_it_before() {
             }
             let live = async |shard: &Engine, pauses: u64| {
                 for _ in 0..4 {
-                    run_jobs(shard).await;
+                    run_jobs(shard, 1).await;
                     for _ in 0..pauses {
                         yield_now().await;
                     }

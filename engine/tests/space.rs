@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -11,15 +13,11 @@ use engine::{Config, Engine, Error, JobKind, SpaceLedger};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::{Compaction, KeyspaceOptions, TableOptions};
+use model::options::{Compaction, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::{SchemaChange, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange};
+use model::{ColumnId, Deletion, Schema, Token, TokenRange};
+use shard::{LATER_S, TABLE, drive, flush, key_value, schema_of, write};
 use uuid::Uuid;
-
-const TABLE: TableId = TableId(Uuid::from_u128(7));
-/// Seconds: long after every tombstone's grace.
-const LATER_S: u32 = 2_000_000_000;
 
 fn schema() -> Schema {
     let by_size = [("class", "SizeTieredCompactionStrategy"), ("min_sstable_size", "0")];
@@ -30,15 +28,7 @@ fn schema() -> Schema {
         compaction: Compaction::parse(&by_size).unwrap(),
         ..TableOptions::default()
     };
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .options(options)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|b| b.regular("v", CqlType::Blob))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
+    schema_of([key_value(options)])
 }
 
 /// Shard `shard` of two, or one that owns everything.
@@ -70,52 +60,26 @@ fn record(keys: &[u32], value: Option<&[u8]>, timestamp: i64) -> Vec<u8> {
     out
 }
 
-async fn pause() {
-    yield_now().await;
-}
-
 async fn open(disk: &Disk, exec: &SimExec, config: Config, space: &SpaceLedger) -> Rc<Engine> {
     let mut engine = Engine::open(disk, config, &schema()).await.unwrap();
     engine.share_space(space);
-    let engine = Rc::new(engine);
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
-    engine
-}
-
-async fn write(engine: &Engine, record: &[u8]) {
-    engine.write(record, 1).unwrap();
-    let mut done = Vec::new();
-    while done.is_empty() {
-        engine.take_completed(&mut done);
-        yield_now().await;
-    }
-}
-
-async fn flush(engine: &Engine) {
-    engine.flush_all(1, pause).await.unwrap();
+    drive(engine, exec)
 }
 
 /// Does what is to be merged; gives the errors.
 async fn merge(engine: &Engine) -> Vec<Error> {
     let mut errors = Vec::new();
     while let Some(job) = engine.next_job_of(JobKind::Compact, LATER_S) {
-        errors.extend(engine.run(job, LATER_S, pause).await.err());
+        errors.extend(engine.run(job, LATER_S, yield_now).await.err());
     }
     errors
 }
 
 fn on_sim(main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) {
-    let sim = SimDisk::new(1, Faults { suspensions_max: 2, ..Faults::default() });
-    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
-    let inner = exec.clone();
-    exec.run(async move {
+    shard::on_sim(1, async |sim, disk, exec| {
         Layout::first(2, Uuid::from_u128(1), Secret::NONE).make_directories(&disk).await.unwrap();
-        main(sim, disk, inner).await;
-    })
-    .done();
+        main(sim, disk, exec).await;
+    });
 }
 
 /// Two shards that each have space for their merge, and not both.
@@ -142,7 +106,7 @@ async fn two_merges(
                     |n: u64| (n * 400 + u64::from(*key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let value: Vec<u8> =
                     (0..40).flat_map(|n| noise(n).rotate_left(29).to_le_bytes()).collect();
-                write(&engine, &record(&[*key], Some(&value), 1)).await;
+                write(&engine, &record(&[*key], Some(&value), 1)).await.unwrap();
             }
             flush(&engine).await;
         }
@@ -185,8 +149,8 @@ fn tombstones_go_although_the_filter_of_an_older_file_is_not_in_memory() {
         let ledger = SpaceLedger::default();
         let engine = open(&disk, &exec, config(2), &ledger).await;
         for first in (0..KEYS).step_by(1000) {
-            write(&engine, &record(&(first..first + 1000).collect::<Vec<_>>(), Some(b"v"), 1))
-                .await;
+            let keys: Vec<u32> = (first..first + 1000).collect();
+            write(&engine, &record(&keys, Some(b"v"), 1)).await.unwrap();
         }
         flush(&engine).await;
         drop(engine);
@@ -195,7 +159,7 @@ fn tombstones_go_although_the_filter_of_an_older_file_is_not_in_memory() {
         for timestamp in 2..6 {
             // Of the first ten keys the old file has rows, of the others it has none.
             let keys: Vec<u32> = (0..10).chain(KEYS..KEYS + 200).collect();
-            write(&engine, &record(&keys, None, timestamp)).await;
+            write(&engine, &record(&keys, None, timestamp)).await.unwrap();
             flush(&engine).await;
         }
         let sizes = || {

@@ -2,24 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod shard;
+
 use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
-use engine::layout::{self, Layout, Secret};
+use engine::layout;
 use engine::{Config, Engine, Error, LargeData, LargeThresholds, Pace, RowLimits, Wait};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
-use model::options::{KeyspaceOptions, TableOptions};
-use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::options::TableOptions;
+use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{SchemaChange, Table, TableBuilder};
-use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token, TokenRange, key};
-use uuid::Uuid;
+use model::schema::{Table, TableBuilder};
+use model::{ColumnId, CqlType, Deletion, Token, TokenRange, key};
+use shard::{TABLE, flush, make, merge_whole, of_key, on_sim, run_jobs, schema_of, select_all};
 
-const TABLE: TableId = TableId(Uuid::from_u128(7));
 const KEY: &[u8] = b"wide";
 const ROWS: u32 = 400;
 const VALUE_BYTES: usize = 100;
@@ -39,12 +40,6 @@ fn table() -> Table {
         .and_then(|b| b.regular("w", map))
         .and_then(TableBuilder::build)
         .unwrap()
-}
-
-fn schema() -> Schema {
-    let keyspace =
-        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table()))]).unwrap()
 }
 
 fn place(row: u32) -> Vec<u8> {
@@ -76,18 +71,7 @@ impl RowSink for Seen {
 }
 
 fn command(partitions: Partitions, slice: Slice, reversed: bool) -> ReadCommand {
-    ReadCommand {
-        table: TABLE,
-        partitions,
-        slices: vec![slice],
-        reversed,
-        static_alone: false,
-        distinct: false,
-        filters: Vec::new(),
-        limits: Limits::none(1 << 20),
-        resume: None,
-        now_s: NOW_S,
-    }
+    ReadCommand { partitions, slices: vec![slice], reversed, ..select_all(NOW_S) }
 }
 
 async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: bool) -> Rows {
@@ -109,35 +93,19 @@ struct Shard {
     time: i64,
 }
 
+fn config(seed: u64) -> Config {
+    Config { memory_bytes: 64 << 20, ..shard::config(seed) }
+}
+
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    let log = engine::commitlog::Config::new(seed);
-    let config = Config {
-        shard_dir: layout::shard_dir(1, 0),
-        owned: vec![TokenRange::ALL],
-        log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-        memory_bytes: 64 << 20,
-    };
-    let engine = Rc::new(Engine::open(disk, config, &schema()).await.unwrap());
+    let engine = shard::open(disk, exec, config(seed), &schema_of([table()])).await;
     engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
-    let driven = engine.clone();
-    exec.spawn(async move {
-        driven.drive_log().await;
-    });
     engine
 }
 
 impl Shard {
     async fn create(disk: &Disk, exec: &SimExec) -> Shard {
-        let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
-        layout.make_directories(disk).await.unwrap();
-        let log = engine::commitlog::Config::new(1);
-        let config = Config {
-            shard_dir: layout::shard_dir(1, 0),
-            owned: vec![TokenRange::ALL],
-            log: engine::commitlog::Config { segment_bytes: 64 << 10, ..log },
-            memory_bytes: 64 << 20,
-        };
-        Engine::create(disk, &config).await.unwrap();
+        make(disk, &config(1)).await;
         Shard { engine: open(disk, exec, 2).await, oracle: Rows::new(), time: 1 }
     }
 
@@ -154,19 +122,7 @@ impl Shard {
         let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(KEY), KEY);
         write(&mut m, self.time);
         m.finish();
-        // While a segment is made the log takes nothing.
-        while let Err(error) = self.engine.write(&record, 1) {
-            match error {
-                Error::Overloaded(_) => yield_now().await,
-                error => return Err(error),
-            }
-        }
-        let mut done = Vec::new();
-        while done.is_empty() {
-            self.engine.take_completed(&mut done);
-            yield_now().await;
-        }
-        done.remove(0).1
+        shard::write(&self.engine, &record).await
     }
 
     /// Sets an element of the row's map; the row has its value, too.
@@ -206,7 +162,7 @@ impl Shard {
             })
             .await;
         }
-        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&self.engine).await;
     }
 
     /// A deletion of rows in the middle, alone in its file: it is used up before the others.
@@ -218,7 +174,7 @@ impl Shard {
             m.delete_range(&RangeTombstone { start: &start, end: &end, deletion });
         })
         .await;
-        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&self.engine).await;
     }
 }
 
@@ -230,7 +186,7 @@ fn put_row(out: &mut Vec<u8>, column: ColumnId, timestamp: i64, value: u8) {
 
 /// Reads everything by token and by key, both ways, then slices and single rows.
 async fn check(engine: &Engine, oracle: &Rows, when: &str) {
-    let by_key = || Partitions::Keys(vec![(Token::of_key(KEY), KEY.into())]);
+    let by_key = || of_key(KEY);
     let all = || slice(0, ROWS);
     assert_eq!(
         &read(engine, Partitions::Range(TokenRange::ALL), all(), false).await,
@@ -248,18 +204,6 @@ async fn check(engine: &Engine, oracle: &Rows, when: &str) {
     }
 }
 
-async fn run_jobs(engine: &Engine) {
-    while let Some(job) = engine.next_job(NOW_S) {
-        engine.run(job, NOW_S, async || yield_now().await).await.unwrap();
-    }
-}
-
-/// Merges all of the table, also what a strategy would leave for later.
-async fn merge_whole(engine: &Engine) {
-    let wish = engine.wish_whole(TABLE);
-    while !engine.compact_all(&wish, NOW_S, async || yield_now().await).await.unwrap() {}
-}
-
 /// Runs jobs until they are over or the power is cut at operation `nth`; the disk as it is found after that.
 async fn jobs_until(
     sim: &SimDisk,
@@ -271,20 +215,13 @@ async fn jobs_until(
     sim.set_faults(Faults { crash_at_op: Some(nth), ..Faults::default() });
     let (engine, ended) = (engine.clone(), over.clone());
     exec.spawn(async move {
-        merge_whole(&engine).await;
+        merge_whole(&engine, NOW_S).await;
         ended.set(true);
     });
     while !over.get() && !sim.is_crashed() {
         yield_now().await;
     }
     sim.crash(nth, Crash::Random)
-}
-
-fn on_sim(seed: u64, main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static) {
-    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
-    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
-    let (inner, inside) = (exec.clone(), sim.clone());
-    exec.run(async move { main(inside, disk, inner).await }).done();
 }
 
 #[test]
@@ -311,7 +248,7 @@ fn a_power_cut_inside_a_partition_leaves_each_row_in_one_place() {
             let sim = jobs_until(&sim, &exec, &again, nth % 151 * 2, &Rc::default()).await;
             let again = open(&Disk::Sim(sim), &exec, 1 << 50).await;
             check(&again, &shard.oracle, &format!("cut at operation {nth}, and once more")).await;
-            run_jobs(&again).await;
+            run_jobs(&again, NOW_S).await;
             check(&again, &shard.oracle, &format!("cut at operation {nth}, and compacted")).await;
         });
         if is_over.get() {
@@ -328,7 +265,7 @@ fn a_table_that_is_one_partition_is_merged_in_less_than_half_its_size_more() {
         for round in 0..4 {
             shard.round(round).await;
         }
-        run_jobs(&shard.engine).await;
+        run_jobs(&shard.engine, NOW_S).await;
         for round in 4..7 {
             shard.round(round).await;
         }
@@ -341,7 +278,7 @@ fn a_table_that_is_one_partition_is_merged_in_less_than_half_its_size_more() {
         let (engine, ended, mut most) = (shard.engine.clone(), Rc::new(Slot::new(false)), before);
         let end = ended.clone();
         exec.spawn(async move {
-            run_jobs(&engine).await;
+            run_jobs(&engine, NOW_S).await;
             end.set(true);
         });
         while !ended.get() {
@@ -392,7 +329,7 @@ fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
         let (engine, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
         let (merging, ended) = (engine.clone(), over.clone());
         let merge = async move {
-            merge_whole(&merging).await;
+            merge_whole(&merging, NOW_S).await;
             ended.set(true);
         };
         exec.spawn(merge);
@@ -416,7 +353,7 @@ fn merges_are_charged_once_and_keep_nothing_waiting_while_they_wait() {
         over.set(false);
         let (merging, ended, waited) = (engine.clone(), over.clone(), gate.waits.get());
         exec.spawn(async move {
-            merge_whole(&merging).await;
+            merge_whole(&merging, NOW_S).await;
             ended.set(true);
         });
         while gate.waits.get() == waited {
@@ -438,7 +375,7 @@ fn a_newer_range_deletion_hides_the_rows_of_all_fragments() {
         for round in 0..4 {
             shard.round(round).await;
         }
-        run_jobs(&shard.engine).await;
+        run_jobs(&shard.engine, NOW_S).await;
         assert!(shard.engine.table_size(TABLE).unwrap().sstables > 10);
         for (first, last) in [(60, 250), (20, 300), (5, 390)] {
             let Slice { start, end } = slice(first, last);
@@ -471,7 +408,7 @@ fn a_large_row_counts_once_while_its_partition_is_merged_in_part() {
         let (merging, over) = (shard.engine.clone(), Rc::new(Slot::new(false)));
         let ended = over.clone();
         exec.spawn(async move {
-            merge_whole(&merging).await;
+            merge_whole(&merging, NOW_S).await;
             ended.set(true);
         });
         while shard.engine.stats().compaction_fragments == 0 {
@@ -530,7 +467,7 @@ fn tombstones_in_fragments_of_one_partition_are_purged_by_themselves() {
         }
         let engine = &shard.engine;
         engine.flush_all(1, async || yield_now().await).await.unwrap();
-        merge_whole(engine).await;
+        merge_whole(engine, NOW_S).await;
         let size = engine.table_size(TABLE).unwrap();
         assert!(size.sstables > 3, "{} fragments", size.sstables);
         assert_eq!(size.partitions, 1);
@@ -563,7 +500,7 @@ fn a_partition_is_as_large_as_its_fragments_together() {
         let apart = large(&shard.engine, 10_000).await.partitions;
         assert_eq!(apart.len(), 4, "each file is a run: {apart:?}");
         assert!(apart.is_sorted_by(|a, b| a.bytes >= b.bytes), "{apart:?}");
-        merge_whole(&shard.engine).await;
+        merge_whole(&shard.engine, NOW_S).await;
         let size = shard.engine.table_size(TABLE).unwrap();
         assert!(size.runs == 1 && size.sstables > 5, "{size:?}");
         let found = large(&shard.engine, 10_000).await;

@@ -1,0 +1,154 @@
+//! What the tests of a shard share: its schema and its directory, how it is opened, written to, flushed and set to work.
+//!
+//! Not here: a log and a manifest without an engine, life after life (`rig`).
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses its part")]
+
+use std::rc::Rc;
+
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use messina_engine::io::{Disk, Faults, SimDisk, SimExec};
+use messina_engine::layout::{self, Layout, Secret};
+use messina_engine::{Config, Engine, Error, commitlog};
+use model::options::{KeyspaceOptions, TableOptions};
+use model::read::{Limits, Partitions, ReadCommand, Slice};
+use model::schema::{SchemaChange, Table, TableBuilder};
+use model::{CqlType, Schema, TableId, Token, TokenRange};
+use uuid::Uuid;
+
+/// The table of a test that has one.
+pub(crate) const TABLE: TableId = TableId(Uuid::from_u128(7));
+
+/// Seconds: long after every tombstone's grace.
+pub(crate) const LATER_S: u32 = 2_000_000_000;
+
+/// `CREATE TABLE t (k blob PRIMARY KEY, v blob)` with these options.
+pub(crate) fn key_value(options: TableOptions) -> Table {
+    TableBuilder::new("ks", "t", TABLE)
+        .options(options)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|table| table.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap()
+}
+
+/// A keyspace with these tables.
+pub(crate) fn schema_of(tables: impl IntoIterator<Item = Table>) -> Schema {
+    let keyspace =
+        SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+    let tables = tables.into_iter().map(|table| SchemaChange::CreateTable(Box::new(table)));
+    Schema::of_changes([keyspace].into_iter().chain(tables)).unwrap()
+}
+
+/// The only shard, with 8 MiB and a log in small segments. Each start has another seed.
+pub(crate) fn config(seed: u64) -> Config {
+    Config {
+        shard_dir: layout::shard_dir(1, 0),
+        owned: vec![TokenRange::ALL],
+        log: commitlog::Config { segment_bytes: 64 << 10, ..commitlog::Config::new(seed) },
+        memory_bytes: 8 << 20,
+    }
+}
+
+/// Makes the data directory of one shard, and the shard in it.
+pub(crate) async fn make(disk: &Disk, config: &Config) {
+    Layout::first(1, Uuid::from_u128(1), Secret::NONE).make_directories(disk).await.unwrap();
+    Engine::create(disk, config).await.unwrap();
+}
+
+/// Opens the shard with its log running.
+pub(crate) async fn open(
+    disk: &Disk,
+    exec: &SimExec,
+    config: Config,
+    schema: &Schema,
+) -> Rc<Engine> {
+    drive(Engine::open(disk, config, schema).await.unwrap(), exec)
+}
+
+/// Runs the log of a shard that was opened.
+pub(crate) fn drive(engine: Engine, exec: &SimExec) -> Rc<Engine> {
+    let engine = Rc::new(engine);
+    let driven = engine.clone();
+    exec.spawn(async move {
+        driven.drive_log().await;
+    });
+    engine
+}
+
+/// Writes a record, and waits for its answer. Nothing else is under way.
+pub(crate) async fn write(engine: &Engine, record: &[u8]) -> engine::Result<()> {
+    // While a segment is made the log takes nothing.
+    while let Err(error) = engine.write(record, 1) {
+        match error {
+            Error::Overloaded(_) => yield_now().await,
+            error => return Err(error),
+        }
+    }
+    let mut done = answers(engine, 1).await;
+    assert_eq!(done.len(), 1, "one write was under way");
+    done.remove(0).1
+}
+
+/// Waits until so many writes are answered.
+pub(crate) async fn answers(engine: &Engine, count: usize) -> Vec<(u64, engine::Result<()>)> {
+    let mut done = Vec::new();
+    while done.len() < count {
+        engine.take_completed(&mut done);
+        yield_now().await;
+    }
+    done
+}
+
+/// Writes all memtables to sstables.
+pub(crate) async fn flush(engine: &Engine) {
+    engine.flush_all(1, yield_now).await.unwrap();
+}
+
+/// Does what the shard would like to be done at `now_s`.
+pub(crate) async fn run_jobs(engine: &Engine, now_s: u32) {
+    while let Some(job) = engine.next_job(now_s) {
+        engine.run(job, now_s, yield_now).await.unwrap();
+    }
+}
+
+/// Merges all of [`TABLE`], also what a strategy would leave for later.
+pub(crate) async fn merge_whole(engine: &Engine, now_s: u32) {
+    let wish = engine.wish_whole(TABLE);
+    while !engine.compact_all(&wish, now_s, yield_now).await.unwrap() {}
+}
+
+/// `SELECT * FROM t`, at `now_s`.
+pub(crate) fn select_all(now_s: u32) -> ReadCommand {
+    ReadCommand {
+        table: TABLE,
+        partitions: Partitions::Range(TokenRange::ALL),
+        slices: vec![Slice::all()],
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        limits: Limits::none(1 << 30),
+        resume: None,
+        now_s,
+    }
+}
+
+/// The partition of a key.
+pub(crate) fn of_key(key: &[u8]) -> Partitions {
+    Partitions::Keys(vec![(Token::of_key(key), key.into())])
+}
+
+/// Runs a test on an empty disk, whose operations are suspended now and then; the disk afterwards.
+pub(crate) fn on_sim(
+    seed: u64,
+    main: impl AsyncFnOnce(SimDisk, Disk, SimExec) + 'static,
+) -> SimDisk {
+    let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
+    let (inner, inside) = (exec.clone(), sim.clone());
+    exec.run(async move { main(inside, disk, inner).await }).done();
+    sim
+}
