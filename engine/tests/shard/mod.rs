@@ -1,4 +1,5 @@
-//! What the tests of a shard share: its schema and its directory, how it is opened, written to, flushed and set to work.
+//! What the tests of a shard share: its schema and its directory, how it is opened, written to, flushed and
+//! set to work.
 //!
 //! Not here: a log and a manifest without an engine, life after life (`rig`).
 

@@ -107,7 +107,7 @@ impl<C: Lane> Merge<C> {
         if shown.is_some_and(|shown| shown < first.first) {
             return false;
         }
-        // Not all up to the partition that is shown: the first of them may show an earlier one, and be all that is needed.
+        // Not all up to the partition that is shown: the first of them may show an earlier one, and that may be all.
         for lane in &mut self.lanes {
             lane.due = lane.unopened().is_some_and(|tokens| tokens.first <= first.last);
         }
