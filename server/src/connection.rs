@@ -343,10 +343,15 @@ impl Connection {
         self.touched = true;
         self.writer.seal();
         let fate = self.send(now);
+        self.count_unsent(load);
+        fate
+    }
+
+    /// Counts its unsent answers: when they are sent, or are not yet.
+    pub(crate) fn count_unsent(&mut self, load: &mut Load) {
         let unsent_bytes = self.writer.waiting_bytes();
         load.unsent(self.unsent_bytes, unsent_bytes);
         self.unsent_bytes = unsent_bytes;
-        fate
     }
 
     fn send(&mut self, now: Instant) -> Fate {

@@ -96,6 +96,11 @@ impl Connections {
         !self.serve.is_empty()
     }
 
+    /// Whether somebody is to be flushed.
+    pub(crate) fn any_to_flush(&self) -> bool {
+        !self.flush.is_empty()
+    }
+
     /// Moves the list of those to serve into `list`.
     pub(crate) fn take_to_serve(&mut self, list: &mut Vec<ConnectionId>) {
         list.append(&mut self.serve);

@@ -55,8 +55,8 @@ pub(crate) const DEADLINE_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Requests taken from one connection before the others have their turn.
 pub(crate) const FRAMES_PER_STEP: usize = 256;
-/// How long a pass takes new requests; then it sends what is answered: with the rest of the pass it is below a
-/// millisecond.
+/// How long a pass takes new requests, and how long it then sends what is answered: each of them is with its part of
+/// the rest of the pass below a millisecond.
 pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
 /// Requests of one connection between two looks at the clock.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;

@@ -6,15 +6,15 @@
 //! 3  read, decode, execute                      one recv a connection; most requests end here; a bounded time
 //! 4  the service's turn                         mail of other cores, what the log completed
 //! 5  late answers join their connections
-//! 6  send                                       one send a connection
+//! 6  send                                       one send a connection; a bounded time
 //! 7  let others run; if nothing was done: spin a little, then sleep
 //! ```
 //!
 //! No task per request: what cannot end inside the pass waits in the service and comes back in 5.
 //! Clocks are read once, at the start; and a pass that did something looks how long it took.
 //!
-//! Invariant: a connection that has something to do which no event will tell of (bytes read and
-//! held back, a socket read to the brim) is on the list for the next pass.
+//! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
+//! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -187,7 +187,7 @@ impl<S: Service> Pass<S> {
         }
         busy |= self.service.turn();
         busy |= self.deliver();
-        busy |= self.flush();
+        busy |= self.flush(Turn::begin());
         if self.ticks.is_due.take() {
             self.tick(self.clock.monotonic());
         }
@@ -206,7 +206,9 @@ impl<S: Service> Pass<S> {
 
     /// Whether the next pass has nothing to do but what an event, mail or the disk will tell of.
     fn has_nothing_left(&self) -> bool {
-        !self.accept_more && !self.connections.any_to_serve() && !self.service.has_work()
+        let Pass { connections, service, .. } = self;
+        let waits = connections.any_to_serve() || connections.any_to_flush() || service.has_work();
+        !self.accept_more && !waits
     }
 
     fn take_events(&mut self) -> bool {
@@ -339,13 +341,20 @@ impl<S: Service> Pass<S> {
         busy
     }
 
-    fn flush(&mut self) -> bool {
+    /// Sends what is answered while the turn lasts, to one connection at least. The others keep their order.
+    fn flush(&mut self, turn: Turn) -> bool {
         let now = self.clock.monotonic();
         let mut list = std::mem::take(&mut self.list);
         self.connections.take_to_flush(&mut list);
         let busy = !list.is_empty();
+        let mut is_over = false;
         for id in list.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
+            if is_over {
+                connection.count_unsent(&mut self.load);
+                self.connections.flush(id);
+                continue;
+            }
             match connection.flush(now, &mut self.load) {
                 Fate::Drop => self.close(id),
                 Fate::Keep => {
@@ -355,6 +364,7 @@ impl<S: Service> Pass<S> {
                     }
                 }
             }
+            is_over = turn.is_over();
         }
         self.list = list;
         busy

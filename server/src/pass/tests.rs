@@ -113,6 +113,7 @@ impl Service for Echo {
 
 struct Server {
     pass: Pass<Echo>,
+    answers: Rc<Answers>,
     address: SocketAddr,
     stop: Rc<Cell<bool>>,
 }
@@ -135,6 +136,7 @@ impl Server {
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
+        let answers = Answers::new(memory_bytes);
         let config = PassConfig {
             listeners,
             stop_asked,
@@ -142,12 +144,12 @@ impl Server {
             admin_arrivals: Rc::default(),
             connections_max: 3,
             memory_bytes,
-            answers: Answers::new(memory_bytes),
+            answers: answers.clone(),
             stalls: Stalls::new(),
         };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, config).unwrap();
-        Server { pass, address, stop }
+        Server { pass, answers, address, stop }
     }
 
     /// Passes until there is nothing left to do.
@@ -301,6 +303,29 @@ fn a_pass_ends_with_its_slice() {
     assert!(answered <= 2 * FRAMES_PER_CLOCK_READ, "{answered} in two passes");
     server.run_until_idle();
     assert_eq!(answered + flood.answers().len(), count);
+}
+
+/// A commit answers many clients at once: 64 sends made a step of some milliseconds.
+#[test]
+fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
+    let mut server = Server::start();
+    let mut clients: Vec<Client> =
+        (0..3).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
+    clients.iter_mut().for_each(|client| client.query(1, "later"));
+    server.run_until_idle();
+    for (to, frame) in server.pass.service.held.take() {
+        server.pass.service.replies.push(to, &frame);
+    }
+    assert!(server.pass.deliver());
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        assert!(!server.pass.has_nothing_left(), "the core must not sleep on answers");
+        assert!(server.pass.flush(Turn::over()), "one is sent, whatever the time");
+        let answered = clients.iter_mut().map(|client| client.answers().len());
+        counts.push((answered.sum::<usize>(), server.answers.unsent_bytes() > 0));
+    }
+    assert_eq!(counts, [(1, true), (1, true), (1, false)], "what waits is counted");
+    assert!(!server.pass.flush(Turn::over()) && server.pass.has_nothing_left());
 }
 
 #[test]
