@@ -102,11 +102,11 @@ impl Connection {
 
     /// Runs a statement that must succeed.
     pub(crate) fn must(&mut self, statement: &str) -> Result<(), String> {
-        self.rows(statement).map(drop)
+        self.cells(statement).map(drop)
     }
 
     /// The cells of the first page that a statement is answered with, row by row; it must succeed.
-    pub(crate) fn rows(&mut self, statement: &str) -> Result<Vec<Option<Vec<u8>>>, String> {
+    pub(crate) fn cells(&mut self, statement: &str) -> Result<Vec<Option<Vec<u8>>>, String> {
         let parameters = Parameters::plain(Consistency::LocalOne, self.version);
         let query = Request::Query(Query { text: statement, parameters });
         self.call(&query, |answer| match answer.reply {

@@ -173,7 +173,7 @@ impl Rig<'_> {
         connection.must(&format!("TRUNCATE {SPARE}.usertable"))?;
         self.pass("TRUNCATE on a full disk");
         self.resume(&server)?;
-        if !connection.rows(&format!("SELECT y_id FROM {SPARE}.usertable LIMIT 1"))?.is_empty() {
+        if !connection.cells(&format!("SELECT y_id FROM {SPARE}.usertable LIMIT 1"))?.is_empty() {
             return Err("rows are left in the table that was truncated".to_owned());
         }
         self.load_until_refused(&server)?;

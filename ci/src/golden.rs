@@ -28,13 +28,14 @@ mod suite;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use cql::frame::Version;
 use pass::{Answers, Plan, agrees};
 pub(crate) use planted::planted;
 use suite::{Case, Topic};
 
+use crate::load;
 use crate::repository::Repository;
 use crate::server::{Address, DataFolder, Server, Setup};
 use crate::step::{Done, Failure, Log, Outcome};
@@ -43,6 +44,8 @@ use crate::step::{Done, Failure, Log, Outcome};
 const FOLDER: &str = "ci/golden";
 /// Shards of the servers.
 const SHARDS: [u32; 2] = [1, 3];
+/// A flush or a compaction of what the suite writes takes seconds.
+const ADMIN_LIMIT: Duration = Duration::from_secs(60);
 /// Failures that are shown; the log has all of them.
 const SHOWN_MAX: usize = 20;
 
@@ -244,14 +247,9 @@ impl Node<'_> {
     }
 
     fn admin(&self, command: &str) -> Result<(), String> {
-        let program = self.programs.join("messina-admin");
-        let mut admin = Command::new(&program);
-        let output = admin.arg("--data-dir").arg(&self.data).arg(command).output();
-        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        let mut admin =
+            load::admin_command(self.repository, &self.programs, &self.data, &[command]);
+        self.log.run(&mut admin, ADMIN_LIMIT)
     }
 
     fn stop(&mut self) -> Result<(), String> {

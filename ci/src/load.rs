@@ -42,9 +42,19 @@ pub(crate) fn admin(
     arguments: &[&str],
     limit: Duration,
 ) -> Result<String, String> {
-    let mut command = repository.command(repository.program("messina-admin"));
+    log.output(&mut admin_command(repository, &repository.programs(), data, arguments), limit)
+}
+
+/// The `messina-admin` of a folder of programs, for the server of a data directory.
+pub(crate) fn admin_command(
+    repository: &Repository,
+    programs: &Path,
+    data: &Path,
+    arguments: &[&str],
+) -> Command {
+    let mut command = repository.command(programs.join("messina-admin"));
     command.arg("--data-dir").arg(data).args(arguments);
-    log.output(&mut command, limit)
+    command
 }
 
 /// The tool against one journal.

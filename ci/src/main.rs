@@ -171,7 +171,7 @@ impl Tested {
         step: impl FnOnce(&Repository, &mut Report),
     ) {
         match self.programs {
-            Some(folder) => repository.take_programs(folder),
+            Some(folder) => repository.set_programs(folder),
             None => tier::build_release(repository, report),
         }
         step(repository, report);

@@ -285,7 +285,7 @@ impl Rig<'_> {
 
 /// Requests of the device that reads of clients have made since the server was started, of all its shards.
 fn device_reads(connection: &mut Connection) -> Result<u64, String> {
-    let cells = connection.rows("SELECT class, requests FROM system_views.disk_requests")?;
+    let cells = connection.cells("SELECT class, requests FROM system_views.disk_requests")?;
     let (mut reads, mut classes) = (0, 0);
     for row in cells.chunks_exact(2) {
         if let [Some(class), Some(requests)] = row
@@ -310,7 +310,7 @@ fn files_of(table: &str, status: &str) -> Option<u64> {
 
 /// The column `at` of the rows, in milliseconds.
 fn instants(connection: &mut Connection, from: &str) -> Result<Vec<i64>, String> {
-    let cells = connection.rows(&format!("SELECT at FROM {from}"))?;
+    let cells = connection.cells(&format!("SELECT at FROM {from}"))?;
     let read = |cell: Option<Vec<u8>>| Some(i64::from_be_bytes(cell?[..].try_into().ok()?));
     cells.into_iter().map(|cell| read(cell).ok_or_else(|| "no timestamp".to_owned())).collect()
 }

@@ -44,7 +44,7 @@ impl Repository {
     }
 
     /// From now on the programs that are tested are those of this folder.
-    pub(crate) fn take_programs(&mut self, folder: PathBuf) {
+    pub(crate) fn set_programs(&mut self, folder: PathBuf) {
         self.programs = Some(folder);
     }
 
