@@ -1,5 +1,6 @@
 //! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
 
+mod cuts;
 mod stopped;
 
 use std::cell::{Cell as Slot, RefCell};
@@ -251,12 +252,33 @@ fn output(fragment_bytes: u64, gc_before_s: u32) -> Output {
     }
 }
 
+/// The names that a merge gives its files, one after the other.
+struct Names(Slot<u128>);
+
+impl Names {
+    /// Those behind the name of this number.
+    fn behind(number: u128) -> Names {
+        Names(Slot::new(number))
+    }
+
+    fn next(&self) -> SstableId {
+        self.0.set(self.0.get() + 1);
+        id(self.0.get())
+    }
+}
+
+/// The oldest timestamp that these files may have of a token, in microseconds; the greatest there is if none has it.
+fn oldest_of<'f>(files: impl Iterator<Item = (&'f Sstable, TokenRange)>, token: Token) -> i64 {
+    let may = files.filter(|(file, tokens)| tokens.contains(token) && file.may_contain(token));
+    may.map(|(file, _)| file.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
+}
+
 /// Runs merges, and sees after each fragment what a reader sees then.
 struct Runner<'t> {
     disk: &'t Disk,
     inputs: &'t [FilePart],
     others: &'t [FilePart],
-    number: Slot<u128>,
+    names: Names,
     adopted: RefCell<Vec<FilePart>>,
     /// A reader sees this at [`NOW_S`], all the time.
     seen: Sight,
@@ -267,9 +289,9 @@ struct Runner<'t> {
 impl<'t> Runner<'t> {
     async fn new(disk: &'t Disk, inputs: &'t [FilePart], others: &'t [FilePart]) -> Runner<'t> {
         let all: Vec<FilePart> = inputs.iter().chain(others).cloned().collect();
-        let (number, adopted) = (Slot::new(1000), RefCell::default());
+        let (names, adopted) = (Names::behind(1000), RefCell::default());
         let seen = sight(&all, NOW_S).await;
-        Runner { disk, inputs, others, number, adopted, seen, fragments_max: usize::MAX }
+        Runner { disk, inputs, others, names, adopted, seen, fragments_max: usize::MAX }
     }
 
     /// All there is when the inputs begin at `rest`.
@@ -292,14 +314,11 @@ impl<'t> Runner<'t> {
 
 impl Caller for Runner<'_> {
     fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
-        let holds = |o: &&FilePart| o.tokens.contains(token) && o.sstable.may_contain(token);
-        let may = self.others.iter().filter(holds);
-        may.map(|o| o.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
+        oldest_of(self.others.iter().map(|other| (&*other.sstable, other.tokens)), token)
     }
 
     fn name(&self) -> SstableId {
-        self.number.set(self.number.get() + 1);
-        id(self.number.get())
+        self.names.next()
     }
 
     async fn pause(&self) {}
@@ -491,7 +510,7 @@ fn whichever_operation_fails_no_output_is_left_but_what_was_adopted() {
             let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
             let inputs = [whole(&file(&disk, 1, &(0..200).map(part).collect()).await.unwrap())];
             let before = disk.list(&RelPath::root()).await.unwrap();
-            let runner = Adopter::default();
+            let runner = Adopter::new();
             sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
             let done = rewrite(&disk, inputs.to_vec(), &output(2000, 0), &runner).await;
             sim.set_faults(Faults::default());
@@ -520,18 +539,23 @@ fn merging_partitions_without_rows_lets_others_have_their_turn() {
         let dead: Source =
             (0..5000).map(|token| (token, Part { deletion, ..Part::default() })).collect();
         let inputs = vec![whole(&file(&disk, 1, &dead).await.unwrap())];
-        let runner = Adopter::default();
+        let runner = Adopter::new();
         rewrite(&disk, inputs, &output(1 << 20, 0), &runner).await.unwrap();
         assert!(runner.pauses.get() >= 5, "{:?} pauses", runner.pauses);
     });
 }
 
 /// Takes every fragment as it is.
-#[derive(Default)]
 struct Adopter {
-    number: Slot<u128>,
+    names: Names,
     pauses: Slot<u32>,
     adopted: RefCell<Vec<String>>,
+}
+
+impl Adopter {
+    fn new() -> Adopter {
+        Adopter { names: Names::behind(1000), pauses: Slot::new(0), adopted: RefCell::default() }
+    }
 }
 
 impl Caller for Adopter {
@@ -540,8 +564,7 @@ impl Caller for Adopter {
     }
 
     fn name(&self) -> SstableId {
-        self.number.set(self.number.get() + 1);
-        id(1000 + self.number.get())
+        self.names.next()
     }
 
     async fn pause(&self) {
@@ -556,92 +579,4 @@ impl Caller for Adopter {
         self.adopted.borrow_mut().extend(fragment.map(|fragment| file_name(fragment.id)));
         Ok(ControlFlow::Continue(()))
     }
-}
-
-/// A partition of many rows under a range deletion is cut into fragments; each is where the one before it ends, and a
-/// scan of them has two lanes.
-#[test]
-fn a_partition_that_is_too_long_for_a_fragment_is_cut_into_several() {
-    on_sim(async |_, disk| {
-        let deletion = Deletion { timestamp: 100, local_s: 40 };
-        let rows = |at: i64| (1..250).map(|place| (place, live(at + i64::from(place)))).collect();
-        let ranges = vec![(3, 240, deletion)];
-        let one = Part { rows: rows(0), ranges, stat: Some(live(7)), deletion: None };
-        let two = Part { rows: rows(1), stat: Some(live(8)), ..Part::default() };
-        let one = file(&disk, 1, &[(0, one)].into()).await.unwrap();
-        let two = file(&disk, 2, &[(0, two), (1, partition_of(&[(9, live(9))]))].into()).await;
-        let inputs = [whole(&one), whole(&two.unwrap())];
-        let after = rewritten(&disk, &inputs, &[], &output(500, 0)).await;
-        assert!(after.len() > 5, "{} fragments", after.len());
-        let numbers: Vec<u64> =
-            after.iter().map(|input| input.sstable.statistics().goes_on).collect();
-        assert_eq!(numbers, (0..after.len() as u64).collect::<Vec<_>>());
-        for pair in after.windows(2).take(after.len() - 2) {
-            let [_, end] = pair[0].sstable.clusterings();
-            let [begin, _] = pair[1].sstable.clusterings();
-            assert!(end <= begin, "{end:?} is before {begin:?}");
-        }
-        let statics = after.iter().map(|input| input.sstable.statistics().statics);
-        assert_eq!(statics.sum::<u64>(), 1, "the head is in the first");
-        assert_eq!(lanes_of(after).len(), 2);
-    });
-}
-
-/// A partition tombstone past its grace is not purged where the partition is cut: rows that it covers are still in the
-/// inputs when its first fragment is adopted. Nor does a partition of any length become one fragment for it.
-#[test]
-fn the_tombstone_of_a_partition_that_is_cut_stays() {
-    async fn cut(disk: Disk, fragment_bytes: u64, gc_before_s: u32) -> (usize, u64) {
-        let deletion = Some(Deletion { timestamp: 100, local_s: 40 });
-        let rows = |at: i64| (1..250).map(|place| (place, live(at + i64::from(place)))).collect();
-        let dead = Part { rows: rows(100), deletion, ..Part::default() };
-        let old = Part { rows: rows(-200), ..Part::default() };
-        let dead = whole(&file(&disk, 1, &[(0, dead)].into()).await.unwrap());
-        let old = whole(&file(&disk, 2, &[(0, old)].into()).await.unwrap());
-        let output = output(fragment_bytes, gc_before_s);
-        let after = rewritten(&disk, &[dead, old], &[], &output).await;
-        let deletions = after.iter().map(|file| file.sstable.statistics().partition_deletions);
-        (after.len(), deletions.sum())
-    }
-    on_sim(async |_, disk| assert_eq!(cut(disk, 1 << 20, 50).await, (1, 0), "it is not long"));
-    on_sim(async |_, disk| assert_eq!(cut(disk, 1 << 20, 0).await, (1, 1), "not past its grace"));
-    for gc_before_s in [0, 50] {
-        on_sim(async move |_, disk| {
-            let (fragments, deletions) = cut(disk, 500, gc_before_s).await;
-            assert!(fragments > 5, "{fragments} fragments");
-            assert_eq!(deletions, 1);
-        });
-    }
-}
-
-/// A partition of deleted ranges has no row behind which it could be cut.
-#[test]
-fn a_partition_of_range_deletions_is_cut() {
-    on_sim(async |_, disk| {
-        let range =
-            |place: u8| (place, place + 1, Deletion { timestamp: place.into(), local_s: 40 });
-        let part = Part { ranges: (1..250).map(range).collect(), ..Part::default() };
-        let one = whole(&file(&disk, 1, &[(0, part)].into()).await.unwrap());
-        let after = rewritten(&disk, &[one], &[], &output(500, 0)).await;
-        assert!(after.len() > 5, "{} fragments", after.len());
-    });
-}
-
-/// A range deletion that reaches over cuts still covers what older files hold behind each of them.
-#[test]
-fn a_range_deletion_goes_on_behind_a_cut() {
-    on_sim(async |_, disk| {
-        let deletion = Deletion { timestamp: 1000, local_s: 40 };
-        let rows = |at: i64| -> BTreeMap<u8, Vec<u8>> {
-            (1..250).map(|place| (place, live(at))).collect()
-        };
-        let mut new =
-            Part { rows: rows(2000), ranges: vec![(3, 240, deletion)], ..Part::default() };
-        new.rows.retain(|place, _| place % 2 == 0);
-        let old = Part { rows: rows(5), ..Part::default() };
-        let new = whole(&file(&disk, 1, &[(0, new)].into()).await.unwrap());
-        let old = whole(&file(&disk, 2, &[(0, old)].into()).await.unwrap());
-        let after = rewritten(&disk, &[new], &[old], &output(500, 0)).await;
-        assert!(after.len() > 5, "{} files", after.len());
-    });
 }

@@ -72,7 +72,7 @@ struct Stopped<'t> {
     inputs: RefCell<Vec<View>>,
     others: Vec<View>,
     adopted: RefCell<Vec<View>>,
-    number: &'t Slot<u128>,
+    names: &'t Names,
     fragments_max: usize,
     all: &'t Seen,
     wanted: &'t [Wanted],
@@ -87,13 +87,11 @@ impl Stopped<'_> {
 
 impl Caller for Stopped<'_> {
     fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
-        let may = self.others.iter().filter(|view| view.may_contain(token));
-        may.map(|view| view.sstable.statistics().oldest_timestamp).min().unwrap_or(i64::MAX)
+        oldest_of(self.others.iter().map(|view| (&*view.sstable, view.entry.tokens)), token)
     }
 
     fn name(&self) -> SstableId {
-        self.number.set(self.number.get() + 1);
-        id(self.number.get())
+        self.names.next()
     }
 
     async fn pause(&self) {}
@@ -204,7 +202,7 @@ proptest! {
             let everything =
                 Wanted { slices: vec![Slice::all()], reversed: false, rows_max: usize::MAX };
             let all = &seen(&views, &everything).await;
-            let number = &Slot::new(1000);
+            let names = &Names::behind(1000);
             for (picks, fragment_bytes, fragments_max, gc_before_s) in merges {
                 let mut runs: Vec<Uuid> = views.iter().map(|view| view.entry.run).collect();
                 runs.sort_unstable();
@@ -224,7 +222,7 @@ proptest! {
                     inputs: RefCell::new(inputs),
                     others,
                     adopted: RefCell::default(),
-                    number,
+                    names,
                     fragments_max,
                     all,
                     wanted: &wanted,
@@ -262,7 +260,7 @@ fn what_a_purged_deletion_hid_stays_hidden_while_the_merge_goes_on() {
             inputs: RefCell::new(inputs),
             others: Vec::new(),
             adopted: RefCell::default(),
-            number: &Slot::new(1000),
+            names: &Names::behind(1000),
             fragments_max: usize::MAX,
             all: &all,
             wanted: &wanted,
