@@ -137,7 +137,7 @@ mod tests {
     use crate::steps::steps_of;
     use crate::testing::CountingIds;
 
-    /// All values were walked for each marker: 65,535 of each held a core for half a minute.
+    /// Before: all values were walked for each marker: 65,535 of each held a core for half a minute.
     #[test]
     fn named_values_are_walked_once_for_all_markers() {
         const COUNT: i32 = 5_000;

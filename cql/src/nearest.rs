@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(nearest("a", ["b"], 2), None);
     }
 
-    /// A name of 4 MB took 15 s against a short one, and never ended against another of its length.
+    /// Before: a name of 4 MB took 15 s against a short one, and never ended against another of its length.
     #[test]
     fn names_that_are_too_long_to_be_misspelt_are_not_compared() {
         let long = "a".repeat(4 << 20);

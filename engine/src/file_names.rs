@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// The seed of a short XXH3 is added to the bytes: the second name of seed 2 was the third of seed 3.
+    /// Before: the second name of seed 2 was the third of seed 3, for the seed of a short XXH3 is added to the bytes.
     #[test]
     fn names_of_two_seeds_never_meet() {
         let seeds = (0..100).chain([1 << 40, u64::MAX]);

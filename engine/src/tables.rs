@@ -150,7 +150,7 @@ mod tests {
         Schema::of_changes([keyspace].into_iter().chain((1..=tables).map(table))).unwrap()
     }
 
-    /// Each shard had a copy of each definition, and compared them all at each change of the schema.
+    /// Before: each shard had a copy of each definition, and compared them all at each change of the schema.
     #[test]
     fn definitions_are_the_schemas_own() {
         let two = schema(2);

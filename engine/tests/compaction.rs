@@ -471,7 +471,7 @@ fn a_cut_that_is_made_while_the_disk_is_asked_is_seen_by_the_next_plan() {
     }
 }
 
-/// A table that always had something to merge was never merged whole: the operator asked for ever.
+/// Before: a table that always had something to merge was never merged whole: the operator asked for ever.
 #[test]
 fn while_a_table_is_wanted_whole_no_other_merge_of_it_begins() {
     on_sim(1, async |_, disk, exec| {

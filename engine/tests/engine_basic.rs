@@ -349,7 +349,7 @@ fn damage_to_the_last_block_of_an_idle_log_is_refused() {
     }
 }
 
-/// It stayed for ever, and a sweep went through all of them at each start.
+/// Before: it stayed for ever, and a sweep went through all of them at each start.
 #[test]
 fn the_directory_of_a_dropped_table_goes_with_its_files() {
     for is_swept in [false, true] {
@@ -383,7 +383,7 @@ fn the_directory_of_a_dropped_table_goes_with_its_files() {
     }
 }
 
-/// A truncation, and a schema without the table, gave the memory of a million partitions back in one step.
+/// Before: a truncation, and a schema without the table, gave the memory of a million partitions back in one step.
 #[test]
 fn memtables_that_are_gone_are_freed_in_pieces() {
     for is_dropped in [false, true] {

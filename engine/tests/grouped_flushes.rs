@@ -87,7 +87,7 @@ fn run<T: 'static>(
     (sim, given)
 }
 
-/// Each of 300 tables had an edit of the manifest of its own, which is a commit that the next one waited for.
+/// Before: each of 300 tables had an edit of the manifest of its own, which is a commit that the next one waited for.
 #[test]
 fn tables_that_hold_little_share_an_edit_of_the_manifest() {
     let (sim, _) = run(Faults::default(), async |engine| flush(engine).await);

@@ -82,8 +82,8 @@ async fn settle(engine: &Engine) {
     assert!(done.iter().all(|(_, result)| result.is_ok()), "{done:?}");
 }
 
-/// Nothing freed what a dropped table's rows held of the log, unless another table was flushed; a write that waited
-/// for a segment waited in vain.
+/// Before: nothing freed what a dropped table's rows held of the log, unless another table was flushed; a write that
+/// waited for a segment waited in vain.
 #[test]
 fn a_log_that_a_dropped_table_has_filled_takes_writes_again() {
     on_sim(schema(1..=2, |_| 10), async |engine| {
@@ -109,7 +109,7 @@ fn a_log_that_a_dropped_table_has_filled_takes_writes_again() {
     });
 }
 
-/// The memory of many tables came on top of all that data may have.
+/// Before: the memory of many tables came on top of all that data may have.
 #[test]
 fn data_has_what_the_schema_leaves() {
     let tables = 4000;
@@ -137,7 +137,7 @@ fn data_has_what_the_schema_leaves() {
     });
 }
 
-/// Each look went through all tables, and judged those with files again each minute.
+/// Before: each look went through all tables, and judged those with files again each minute.
 #[test]
 fn tables_in_which_nothing_happens_are_not_looked_at() {
     const TABLES: u128 = 500;
@@ -171,7 +171,7 @@ fn tables_in_which_nothing_happens_are_not_looked_at() {
     });
 }
 
-/// A look judges a bounded number of tables, and always began with the same ones.
+/// Before: a look, which judges a bounded number of tables, always began with the same ones.
 #[test]
 fn tables_that_change_all_the_time_keep_no_other_from_being_judged() {
     const TABLES: u128 = 400;

@@ -154,7 +154,7 @@ fn on_two<T: 'static>(
     }
 }
 
-/// It stayed until the next start, and its space with it.
+/// Before: it stayed until the next start, and its space with it.
 #[test]
 fn a_file_of_two_shards_goes_with_the_last_of_them() {
     for last in [0, 1] {

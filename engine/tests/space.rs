@@ -126,7 +126,7 @@ async fn two_merges(
     errors
 }
 
-/// Two merges of two shards both counted the same free bytes, and one of them met a full disk.
+/// Before: two merges of two shards both counted the same free bytes, and one of them met a full disk.
 #[test]
 fn shards_do_not_promise_the_same_free_bytes_twice() {
     let errors = Rc::new(RefCell::new(Vec::new()));
@@ -139,7 +139,8 @@ fn shards_do_not_promise_the_same_free_bytes_twice() {
     assert_eq!(errors.borrow().iter().find(named), None, "no write has met a full disk");
 }
 
-/// Tombstones stayed for ever where a large old file had no filter in memory: it said "perhaps" to all of them.
+/// Before: tombstones stayed for ever where a large old file had no filter in memory: it said "perhaps" to all of
+/// them.
 #[test]
 fn tombstones_go_although_the_filter_of_an_older_file_is_not_in_memory() {
     const KEYS: u32 = 72_000;

@@ -436,7 +436,7 @@ fn a_large_row_counts_once_while_its_partition_is_merged_in_part() {
     });
 }
 
-/// Fragments of one partition kept each other's tombstones for ever: they overlap, and are of one age.
+/// Before: fragments of one partition kept each other's tombstones for ever: they overlap, and are of one age.
 #[test]
 fn tombstones_in_fragments_of_one_partition_are_purged_by_themselves() {
     on_sim(5, async |_, disk, exec| {

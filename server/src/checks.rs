@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
-    /// With a low limit clients could take all descriptors: the log found none, and the node died.
+    /// Before: with a low limit clients could take all descriptors: the log found none, and the node died.
     #[test]
     fn connections_leave_descriptors_for_files() {
         assert_eq!(connections_within(1024), 512);

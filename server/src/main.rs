@@ -50,7 +50,7 @@ mod tests {
         pages.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }
 
-    /// A flushed memtable made the core stand still for 43 ms a second after it was freed.
+    /// Before: a flushed memtable made the core stand still for 43 ms a second after it was freed.
     #[test]
     fn freed_memory_stays_for_what_comes_next() {
         const CHUNK_BYTES: usize = 1 << 20;

@@ -223,7 +223,7 @@ fn only_file(dir: &Path) -> std::path::PathBuf {
     if entry.is_dir() { only_file(&entry) } else { entry }
 }
 
-/// A start refused to serve anything while one file of one table was damaged.
+/// Before: a start refused to serve anything while one file of one table was damaged.
 #[test]
 fn a_damaged_file_fails_its_reads_by_name_and_is_given_back_or_up() {
     let dir = data_dir();
@@ -280,7 +280,8 @@ fn a_damaged_file_fails_its_reads_by_name_and_is_given_back_or_up() {
     }
 }
 
-/// A name that no path of ours can have ended the start, and the directory of such a snapshot stood in the way of it.
+/// Before: a name that no path of ours can have ended the start, and the directory of such a snapshot stood in the
+/// way of it.
 #[test]
 fn a_start_leaves_names_alone_that_somebody_put_there() {
     let dir = data_dir();

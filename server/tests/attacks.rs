@@ -275,7 +275,7 @@ fn statements_that_are_deep_long_or_many_are_refused_or_answered() {
     survived(server);
 }
 
-/// 2,000 keys with one value of 1 MB took 3 GB and the process with it.
+/// Before: 2,000 keys with one value of 1 MB took 3 GB and the process with it.
 #[test]
 fn an_update_of_many_keys_with_a_long_value_is_refused_before_it_is_made() {
     let folder = data_dir();
@@ -326,7 +326,7 @@ fn read_all_at_once(server: &Server, rows: i32) {
     });
 }
 
-/// They took 2.9 GB over 200 MB.
+/// Before: they took 2.9 GB over 200 MB.
 #[test]
 fn unpaged_reads_at_once_share_the_memory_of_answers() {
     let folder = data_dir();

@@ -366,7 +366,7 @@ fn a_trace_tells_what_was_asked() {
     assert_eq!((parameters.as_str(), events), (levels, 2));
 }
 
-/// D1 of the engine's review: the whole process ended.
+/// Before: the whole process ended.
 #[test]
 fn a_forged_paging_state_ends_nothing() {
     let server = Server::start("2");
@@ -408,7 +408,7 @@ fn a_forged_paging_state_ends_nothing() {
     assert_eq!(client.ok("SELECT c FROM s1.r").cells.len(), 9, "it lives");
 }
 
-/// A page was measured as it is stored: a SELECT that names a cell often ran into the largest result.
+/// Before: a page was measured as it is stored: a SELECT that names a cell often ran into the largest result.
 #[test]
 fn a_page_that_names_a_cell_often_ends_early_and_loses_no_row() {
     let server = Server::start("2");
@@ -448,7 +448,7 @@ fn a_page_that_names_a_cell_often_ends_early_and_loses_no_row() {
     }
 }
 
-/// D3 of the engine's review: 3 GB were resident, then the process was gone.
+/// Before: 3 GB were resident, then the process was gone.
 #[test]
 fn a_write_of_many_keys_is_refused_before_it_is_made() {
     let server = Server::start("1");

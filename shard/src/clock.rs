@@ -153,7 +153,7 @@ mod tests {
         assert!(clock.timestamp_us() > first + 1_000_000_001);
     }
 
-    /// A column that was dropped by a core that was behind others kept what these had written.
+    /// Before: a column that was dropped by a core that was behind others kept what these had written.
     #[test]
     fn a_dividing_timestamp_lies_between_what_all_cores_gave_and_will_give() {
         let clocks = Clocks::new(3);

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(enough(&[0, 0]), 0, "nothing ended in time");
     }
 
-    /// A slow device seemed to be the faster the more requests were with it when the time was over.
+    /// Before: a slow device seemed to be the faster the more requests were with it when the time was over.
     #[test]
     fn a_device_that_does_one_request_at_a_time_gets_one() {
         for took in [Duration::from_micros(300), Duration::from_millis(8)] {

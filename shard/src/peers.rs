@@ -333,7 +333,7 @@ mod tests {
         came
     }
 
-    /// With more requests than slots the rest were refused, however soon there would have been space.
+    /// Before: with more requests than slots the rest were refused, however soon there would have been space.
     #[test]
     fn requests_beyond_the_slots_wait_and_keep_their_order() {
         let [here, there] = pair();

@@ -138,7 +138,7 @@ fn an_expression_that_is_too_deep_is_refused() {
     }
 }
 
-/// Rows of operators inside parentheses once made a tree 9,200 levels deep, which overflowed the stack.
+/// Before: rows of operators inside parentheses made a tree 9,200 levels deep, which overflowed the stack.
 #[test]
 fn a_selection_of_rows_of_operators_in_parentheses_is_refused_and_aborts_nothing() {
     let mut db = database();
@@ -157,7 +157,7 @@ fn a_selection_of_rows_of_operators_in_parentheses_is_refused_and_aborts_nothing
     assert!(parse(&negated).is_ok());
 }
 
-/// The type of an argument was asked for twice at each level: 24 levels took 10 s, 40 would never end.
+/// Before: the type of an argument was asked for twice at each level: 24 levels took 10 s, 40 would never end.
 #[test]
 fn the_type_of_a_call_in_a_call_is_found_once() {
     let db = database();
@@ -166,7 +166,7 @@ fn the_type_of_a_call_in_a_call_is_found_once() {
     assert!(error.starts_with("Cannot infer type of argument"), "{error}");
 }
 
-/// Each of 20,000 items was a type to be tried for all items: 38 s.
+/// Before: each of 20,000 items was a type to be tried for all items: 38 s.
 #[test]
 fn the_common_type_of_many_items_is_found_in_time_in_proportion_to_their_number() {
     let db = database();

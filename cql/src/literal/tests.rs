@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// Each digit was multiplied with all before it: 16 MB of them took a core for minutes.
+/// Before: each digit was multiplied with all before it: 16 MB of them took a core for minutes.
 #[test]
 fn a_number_of_millions_of_digits_is_refused_as_text() {
     use crate::limits::NUMBER_DIGITS_MAX;

@@ -506,7 +506,7 @@ mod tests {
     use crate::limits::RESULT_BYTES_MAX;
     use crate::testing::Database;
 
-    /// Only whole rows were counted: 30,000 times a cell of 1 MB ended the process.
+    /// Before: only whole rows were counted: 30,000 times a cell of 1 MB ended the process.
     #[test]
     fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
         let mut db = Database::with("k int PRIMARY KEY, v text");
@@ -528,7 +528,7 @@ mod tests {
         );
     }
 
-    /// A page is measured as it is stored: 92 rows of 70 times the same 10 KB were more than a result may be.
+    /// Before: 92 rows of 70 times the same 10 KB, measured as they are stored, were more than a result may be.
     #[test]
     fn a_page_that_selects_a_cell_often_ends_before_it_is_too_large() {
         let mut db = Database::with("k int, c int, v text, PRIMARY KEY (k, c)");

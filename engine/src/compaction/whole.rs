@@ -123,7 +123,7 @@ mod tests {
         wish
     }
 
-    /// Small merges, one after the other, kept a merge of a whole table waiting for ever.
+    /// Before: small merges, one after the other, kept a merge of a whole table waiting for ever.
     #[test]
     fn what_begins_while_a_wish_waits_for_a_place_is_smaller_and_smaller() {
         let underway = Underway::default();

@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// A log that looked for a free name gave up after five seconds, and the process with it.
+    /// Before: a log that looked for a free name gave up after five seconds, and the process with it.
     #[test]
     fn a_directory_is_listed_however_long_descriptors_are_wanted() {
         let faults = Faults { no_descriptor_one_in: 1, ..Faults::default() };

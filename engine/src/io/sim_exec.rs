@@ -191,7 +191,8 @@ mod tests {
         assert!((0..50).map(order_of).any(|order| order != [0, 1, 2, 3]));
     }
 
-    /// A million power cuts filled the memory: each life that was cut off held its executor, and that its tasks.
+    /// Before: a million power cuts filled the memory: each life that was cut off held its executor, and that its
+    /// tasks.
     #[test]
     fn a_life_that_was_cut_off_leaves_no_memory_behind() {
         let (exec, held) = (SimExec::new(1), Rc::new(()));

@@ -169,7 +169,7 @@ fn shortened(log: &SchemaLog) -> SchemaEntries {
     SchemaEntries { first: log.version() + 1, payloads: vec![PAYLOAD.to_vec()] }
 }
 
-/// It kept every change from the beginning, and more than 131,072 of them could not be read.
+/// Before: it kept every change from the beginning, and more than 131,072 of them could not be read.
 #[test]
 fn a_full_log_of_the_schema_is_replaced_and_stays_small() {
     run(async |disk, sim| {
@@ -187,7 +187,7 @@ fn a_full_log_of_the_schema_is_replaced_and_stays_small() {
     });
 }
 
-/// A change after a failed sync was tried again, and its sync could then succeed without the bytes.
+/// Before: a change after a failed sync was tried again, and its sync could then succeed without the bytes.
 #[test]
 fn whatever_fails_while_the_schema_is_rewritten_poisons_it() {
     run(async |disk, sim| {

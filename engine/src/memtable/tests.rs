@@ -356,7 +356,7 @@ fn a_tombstone_that_comes_behind_the_cursor_is_shown() {
     }
 }
 
-/// Freed at once, a large memtable kept the core for 100 ms.
+/// Before: freed at once, a large memtable kept the core for 100 ms.
 #[test]
 fn memory_is_given_back_with_pauses() {
     let mut memtable = Memtable::default();

@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// With a row of 16 MB, tables took 11 MB at level 9, more at higher ones, and counted nowhere.
+    /// Before: with a row of 16 MB, tables took 11 MB at level 9, more at higher ones, and counted nowhere.
     #[test]
     fn contexts_take_no_more_than_they_count() {
         let random = |at: usize| xxh3_64(&(at / 3).to_le_bytes()).to_le_bytes();

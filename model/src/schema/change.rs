@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(names, ["p", "c", "a", "v"]);
     }
 
-    /// Each entry of a log copied all tables of its keyspace: a start with 10,000 of them took a minute.
+    /// Before: each entry of a log copied all tables of its keyspace: a start with 10,000 of them took a minute.
     #[test]
     fn an_entry_of_a_log_does_not_copy_the_tables_before_it() {
         let keyspace =

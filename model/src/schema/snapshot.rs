@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(schema.snapshot(&base).expect("a true schema").count(), 5, "what is left of it");
     }
 
-    /// The log of a schema that is the built-in one again was empty, and the next start counted from nothing.
+    /// Before: the log of a schema that is the built-in one again was empty, and the next start counted from nothing.
     #[test]
     fn a_schema_that_came_back_to_nothing_keeps_its_number_and_version() {
         let base = base();

@@ -473,8 +473,8 @@ mod tests {
         assert_eq!((table.partition_key().len(), table.clustering().len()), (2, 1));
     }
 
-    /// All columns were sorted, and their names cloned, for each that was added. And each name was compared with those
-    /// of all columns: a statement of 131,000 names took 10 s.
+    /// Before: all columns were sorted, and their names cloned, for each that was added. And each name was compared
+    /// with those of all columns: a statement of 131,000 names took 10 s.
     #[test]
     fn a_table_of_many_columns_is_made_and_its_columns_are_found_in_few_steps() {
         let table = TableBuilder::new("ks", "t", TableId(Uuid::nil()));

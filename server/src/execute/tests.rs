@@ -370,7 +370,7 @@ fn a_batch_reaches_all_owners() {
     assert_eq!(bench.show(&Request::Batch(batch)), "void", "a batch of nothing is done at once");
 }
 
-/// It was passed over in silence.
+/// Before: it was passed over in silence.
 #[test]
 fn a_time_out_inside_a_batch_that_is_a_message_is_warned_of() {
     let mut bench = Bench::new(1);
@@ -496,8 +496,8 @@ fn killed_with_a_clock_ahead(ahead_us: [i64; 2], before: &str, after: &[&str]) -
     after.iter().map(|query| bench.query(query)).collect()
 }
 
-/// Timestamps were noted at a start and at an orderly stop only: after a crash a clock that had stepped back was
-/// believed, and what was written then lost to what was there.
+/// Before: timestamps were noted at a start and at an orderly stop only: after a crash a clock that had stepped back
+/// was believed, and what was written then lost to what was there.
 #[test]
 fn a_clock_that_steps_back_in_a_crash_hides_no_later_write() {
     const HOUR_US: i64 = 3_600_000_000;
@@ -509,8 +509,8 @@ fn a_clock_that_steps_back_in_a_crash_hides_no_later_write() {
     }
 }
 
-/// The wall clock said when a column was dropped: on a node that gives timestamps ahead of it, what was written before
-/// was there again when the column came back.
+/// Before: the wall clock said when a column was dropped: on a node that gives timestamps ahead of it, what was
+/// written before was there again when the column came back.
 #[test]
 fn a_column_that_comes_back_is_empty_on_a_node_ahead_of_its_clock() {
     const HOUR_US: i64 = 3_600_000_000;

@@ -157,7 +157,7 @@ fn a_file_wakes_its_core() {
     core.unwrap().join().unwrap().unwrap();
 }
 
-/// A core slept to its next alarm, or without end, beside operations that the kernel had not taken.
+/// Before: a core slept to its next alarm, or without end, beside operations that the kernel had not taken.
 #[test]
 fn a_core_with_operations_that_the_kernel_has_not_taken_sleeps_briefly() {
     let (short, long) = (RING_RETRY / 2, RING_RETRY * 1000);

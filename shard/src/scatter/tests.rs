@@ -264,7 +264,7 @@ proptest! {
         prop_assert_eq!(&rows, &whole);
     }
 
-    /// Rows behind the end of another owner's piece were thrown away and read again with its next.
+    /// Before: rows behind the end of another owner's piece were thrown away and read again with its next.
     #[test]
     fn no_row_of_keys_is_read_twice(table in table(), shards in 2usize..9, order: u64) {
         let mut keys: Vec<(Token, Box<[u8]>)> =
@@ -334,7 +334,7 @@ fn asked(rows_of_owner: u8, limits: Limits) -> Vec<usize> {
     asked.into_inner()
 }
 
-/// Each owner was asked when the one before had ended, however few rows they had.
+/// Before: each owner was asked when the one before had ended, however few rows they had.
 #[test]
 fn as_many_owners_are_asked_ahead_as_the_page_will_need() {
     let page = |page_rows| Limits { page_rows, ..Limits::none(u64::MAX) };

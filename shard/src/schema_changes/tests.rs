@@ -72,7 +72,7 @@ fn drop_table() -> SchemaChange {
     SchemaChange::DropTable { keyspace: "ks".into(), name: "t".into() }
 }
 
-/// The log kept every change for ever: after 131,072 of them the node did not start.
+/// Before: the log kept every change for ever: after 131,072 of them the node did not start.
 #[test]
 fn a_table_that_is_made_and_dropped_for_ever_leaves_a_short_log() {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));

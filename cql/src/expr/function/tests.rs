@@ -105,7 +105,7 @@ fn a_call_means_one_function() {
     );
 }
 
-/// cql.md 21: the literal took the type of the column, and the result wrapped.
+/// Before: the literal took the type of the column, and the result wrapped.
 #[test]
 fn a_literal_has_its_own_type_in_an_operation() {
     let mut db = Database::with("k int PRIMARY KEY, tn tinyint, si smallint, i int, f float");
@@ -127,7 +127,7 @@ fn a_literal_has_its_own_type_in_an_operation() {
     }
 }
 
-/// cql.md 16: a marker without a type was taken for what stood beside it.
+/// Before: a marker without a type was taken for what stood beside it.
 #[test]
 fn an_operation_with_an_untyped_marker_is_ambiguous() {
     let mut db = Database::with("k int PRIMARY KEY, i int, d date");
@@ -173,7 +173,7 @@ fn a_part_of_a_column_is_an_argument() {
     }
 }
 
-/// cql.md 17: a tuple written as a string was refused.
+/// Before: a tuple written as a string was refused.
 #[test]
 fn a_tuple_is_written_as_a_string_too() {
     let mut db = Database::with("k int PRIMARY KEY, t tuple<int, text>");
@@ -340,7 +340,7 @@ fn functions_of_collections_and_vectors() {
     }
 }
 
-/// The sum was divided once; Cassandra rounds after each value.
+/// Before: the sum was divided once; Cassandra rounds after each value.
 #[test]
 fn the_average_of_decimals_moves_with_each_value() {
     let mut db = Database::with("k int, c int, e decimal, PRIMARY KEY (k, c)");
@@ -397,7 +397,7 @@ fn a_string_of_ascii_characters_is_ascii() {
     assert_eq!(db.ok("SELECT s, a FROM t"), "\"ab\", \"cd\"");
 }
 
-/// Keys in keys are escaped at each level: their text doubled with each, until the memory was full.
+/// Before: keys in keys, which are escaped at each level, doubled their text with each, until the memory was full.
 #[test]
 fn json_of_maps_that_are_keys_of_maps_is_refused_when_it_is_too_long() {
     let ty = |depth: usize| {
@@ -423,7 +423,7 @@ fn json_of_maps_that_are_keys_of_maps_is_refused_when_it_is_too_long() {
     assert_eq!(error, "the JSON text of a value has more than 16711680 bytes");
 }
 
-/// Three vectors in each other asked for 16 TB when the statement was prepared.
+/// Before: three vectors in each other asked for 16 TB when the statement was prepared.
 #[test]
 fn a_default_that_is_larger_than_a_cell_is_refused_when_it_is_prepared() {
     let mut db = Database::with("k int PRIMARY KEY");
@@ -439,7 +439,7 @@ fn a_default_that_is_larger_than_a_cell_is_refused_when_it_is_prepared() {
     assert_eq!(db.ok(&of("vector<vector<tinyint, 2>, 2>")), "[[0, 0], [0, 0]]");
 }
 
-/// 100 operators made 1.6 GB of a number of 16 MB, at prepare too.
+/// Before: 100 operators made 1.6 GB of a number of 16 MB, at prepare too.
 #[test]
 fn products_and_functions_of_long_numbers_are_refused_before_they_are_made() {
     let mut db = Database::with("k int PRIMARY KEY, b blob, v varint, e decimal");

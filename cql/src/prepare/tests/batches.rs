@@ -56,7 +56,7 @@ fn an_unlogged_batch_over_many_partitions_is_warned_of() {
     assert_eq!(warnings("UNLOGGED", 11), [words]);
 }
 
-/// Each statement made places for the markers of all, and dropped them: 24,000 updates took 10 s.
+/// Before: each statement made places for the markers of all, and dropped them: 24,000 updates took 10 s.
 #[test]
 fn a_batch_of_many_statements_with_markers_is_prepared_in_time_in_proportion_to_its_length() {
     let db = Database::with("k int PRIMARY KEY, v int");

@@ -431,7 +431,7 @@ fn a_long_value_beside_an_in_is_not_copied_without_end() {
     assert_eq!(short, nothing);
 }
 
-/// The values before a column are copied for each: one frame of 8 MB became gigabytes.
+/// Before: one frame of 8 MB became gigabytes, for the values before a column are copied for each.
 #[test]
 fn a_bound_of_many_columns_is_not_copied_without_end() {
     let names: Vec<String> = (0..100).map(|index| format!("c{index}")).collect();

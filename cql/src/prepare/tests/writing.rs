@@ -67,7 +67,7 @@ fn ttl_and_timestamps_are_kept_and_told() {
     }
 }
 
-/// D3 of the engine's review: 2,000 keys with one value of a megabyte made a record of 2 GB.
+/// Before: 2,000 keys with one value of a megabyte made a record of 2 GB.
 #[test]
 fn what_one_statement_writes_is_bounded_before_it_is_made() {
     let db = Database::with("k int, c int, v blob, m map<int, blob>, PRIMARY KEY (k, c)");
@@ -165,7 +165,7 @@ fn of_a_ttl_that_is_given_twice_the_last_counts() {
     assert_eq!(names, ["[ttl]", "[timestamp]", "[ttl]", "[timestamp]"]);
 }
 
-/// Each operation was compared with all before it.
+/// Before: each operation was compared with all before it.
 #[test]
 fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number() {
     let mut db = Database::with("k int PRIMARY KEY, m map<int, int>");

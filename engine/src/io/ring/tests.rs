@@ -69,7 +69,7 @@ fn an_error_of_the_kernel_comes_back() {
     });
 }
 
-/// A core slept for up to a second beside operations that the kernel had never been told of.
+/// Before: a core slept for up to a second beside operations that the kernel had never been told of.
 #[test]
 fn what_the_kernel_does_not_take_is_said_and_taken_later() {
     on_disk(async |disk| {

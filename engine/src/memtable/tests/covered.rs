@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// A million rows behind one tombstone cost as many steps as a leaf has rows, in both directions.
+/// Before: a million rows behind one tombstone cost as many steps as a leaf has rows, in both directions.
 #[test]
 fn a_deleted_stretch_is_passed_over() {
     let memtable = Rc::new(RefCell::new(Memtable::default()));

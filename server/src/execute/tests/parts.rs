@@ -75,7 +75,7 @@ fn parts_see_the_values_of_the_request() {
     assert_eq!(bench.server.parts_asked(), 4, "of two others, for each");
 }
 
-/// Rows came to the core that was asked, in pieces: a count of the table was as slow as reading it.
+/// Before: rows came to the core that was asked, in pieces: a count of the table was as slow as reading it.
 #[test]
 fn other_cores_are_asked_for_parts_and_no_more_than_are_wanted() {
     let mut bench = with_values(3, "memory");
@@ -114,7 +114,7 @@ fn an_error_of_a_part_is_that_of_the_whole() {
     }
 }
 
-/// Each part has a place in a mailbox: hundreds of them at once left none for writes.
+/// Before: hundreds of parts at once, each with a place in a mailbox, left none for writes.
 #[test]
 fn a_few_aggregates_at_a_time_are_made_in_parts() {
     let mut bench = with_values(3, "memory");

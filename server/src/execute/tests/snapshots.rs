@@ -67,8 +67,8 @@ fn all_of(first: &[i32], then: &[i32]) -> Vec<i32> {
     all
 }
 
-/// A core truncated what it had when its turn came, and that was more than it had linked: writes that were answered
-/// between were in neither.
+/// Before: a core truncated what it had when its turn came, and that was more than it had linked: writes that were
+/// answered between were in neither.
 #[test]
 fn a_write_beside_a_truncate_is_in_the_table_or_in_its_snapshot() {
     let (sim, config) = (SimDisk::new(1, Faults::default()), small(2));
@@ -102,7 +102,7 @@ fn a_write_beside_a_drop_is_in_the_snapshot_or_refused() {
     assert!(bench.keys().contains(&50), "the table takes writes again");
 }
 
-/// Each time that another change came before a DROP, it was planned again, and took a snapshot again.
+/// Before: each time that another change came before a DROP, it was planned again, and took a snapshot again.
 #[test]
 fn a_drop_beside_other_changes_takes_one_snapshot() {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
@@ -121,7 +121,7 @@ fn a_drop_beside_other_changes_takes_one_snapshot() {
     assert_eq!(tags(&mut bench).len(), 1);
 }
 
-/// Its name did not fit into a tag: it could be neither emptied nor dropped.
+/// Before: its name did not fit into a tag: it could be neither emptied nor dropped.
 #[test]
 fn a_table_with_a_long_name_is_emptied_and_dropped() {
     let mut bench = Bench::make(&Disk::Sim(SimDisk::new(1, Faults::default())), &small(2));
@@ -137,7 +137,7 @@ fn a_table_with_a_long_name_is_emptied_and_dropped() {
     assert_eq!(tags(&mut bench).len(), 3);
 }
 
-/// The second was told of a server error: the table of its snapshot was gone.
+/// Before: the second was told of a server error: the table of its snapshot was gone.
 #[test]
 fn of_two_drops_if_exists_at_once_neither_fails() {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
@@ -155,7 +155,7 @@ fn of_two_drops_if_exists_at_once_neither_fails() {
     assert_eq!(tags(&mut bench).len(), 1);
 }
 
-/// Each core had a turn of its own: two took, removed and restored at once.
+/// Before: each core had a turn of its own: two took, removed and restored at once.
 #[test]
 fn snapshots_of_several_cores_take_turns() {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
@@ -177,7 +177,7 @@ fn snapshots_of_several_cores_take_turns() {
     assert_eq!(rows_of(&mut bench).len(), 10, "every row is in one of {taken:?}");
 }
 
-/// Its rows were read by the columns of now: numbers as texts.
+/// Before: its rows were read by the columns of now: numbers as texts.
 #[test]
 fn a_snapshot_of_another_life_of_its_table_is_refused() {
     let disk = Disk::Sim(SimDisk::new(1, Faults::default()));

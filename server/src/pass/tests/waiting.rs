@@ -25,7 +25,7 @@ fn empty(server: &mut Server, taken: usize) {
     (0..taken).for_each(|_| server.pass.load.release(64 << 10));
 }
 
-/// Half a frame took its part of the memory for requests for ever: enough of them, and no client was served.
+/// Before: half a frame took its part of the memory for requests for ever: enough of them, and no client was served.
 #[test]
 fn a_frame_that_does_not_come_whole_loses_its_place() {
     for timeout in [FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED] {
@@ -79,7 +79,7 @@ fn a_frame_that_comes_slowly_behind_others_has_its_own_time() {
     }
 }
 
-/// It was looked at again with an answer of its own only.
+/// Before: it was looked at again with an answer of its own only.
 #[test]
 fn a_client_that_others_held_back_goes_on_when_they_are_done() {
     let mut server = Server::start();
@@ -98,7 +98,8 @@ fn a_client_that_others_held_back_goes_on_when_they_are_done() {
     assert_eq!(client.answers(), ["2 now"]);
 }
 
-/// OPTIONS, by which pools ask whether a node lives, was refused, and so were the first questions of a driver.
+/// Before: OPTIONS, by which pools ask whether a node lives, was refused, and so were the first questions of a
+/// driver.
 #[test]
 fn a_driver_connects_to_a_core_that_is_full() {
     let mut server = Server::start();
@@ -123,7 +124,7 @@ fn a_driver_connects_to_a_core_that_is_full() {
     assert!(answers[2].starts_with("5 Overloaded"), "a large one is refused: {answers:?}");
 }
 
-/// It was looked for every half second.
+/// Before: it was looked for every half second.
 #[test]
 fn a_deadline_is_looked_at_when_it_has_come() {
     let mut server = Server::start();
