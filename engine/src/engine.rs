@@ -55,6 +55,8 @@ pub struct Config {
     pub log: LogConfig,
     /// All memory this shard may use for data.
     pub memory_bytes: usize,
+    /// The time of the start, in seconds since 1970.
+    pub now_s: u32,
 }
 
 /// One shard's storage: parts that own what they hold, each with a file of its own.

@@ -42,6 +42,8 @@ pub(crate) struct FlushTarget<'e> {
     pub(crate) cache: &'e Rc<BlockCache>,
     pub(crate) definition: &'e schema::Table,
     pub(crate) id: SstableId,
+    /// The time, in seconds since 1970.
+    pub(crate) now_s: u32,
     /// The space that is promised to a flush of several tables, where others write beside it, and how many bytes of it
     /// are held already.
     pub(crate) promise: Option<(&'e Promise, u64)>,
@@ -65,10 +67,11 @@ impl Engine {
         &self,
         tables: &[Rc<Table>],
         promise: &Promise,
+        now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         let mut flushed = Vec::with_capacity(tables.len());
-        let written = self.write_oldest_of(tables, &mut flushed, promise, pause).await;
+        let written = self.write_oldest_of(tables, &mut flushed, (promise, now_s), pause).await;
         let (result, may_be_named) = match written {
             Err(error) => (Err(error), false),
             Ok(()) => {
@@ -94,7 +97,7 @@ impl Engine {
         &self,
         tables: &'t [Rc<Table>],
         flushed: &mut Vec<Flushed<'t>>,
-        promise: &Promise,
+        (promise, now_s): (&Promise, u32),
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         for table in tables {
@@ -103,7 +106,7 @@ impl Engine {
             let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
             let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
             let promise = Some((promise, held_bytes));
-            let target = FlushTarget { promise, ..self.target(&definition, id) };
+            let target = FlushTarget { promise, now_s, ..self.target(&definition, id) };
             let view = target.write_layer(&layer, pause).await?;
             flushed.push(Flushed { table, epoch, layer, id, definition, view });
         }
@@ -168,7 +171,14 @@ impl Engine {
     }
 
     fn target<'e>(&'e self, definition: &'e schema::Table, id: SstableId) -> FlushTarget<'e> {
-        FlushTarget { disk: &self.disk, cache: &self.cache, definition, id, promise: None }
+        FlushTarget {
+            disk: &self.disk,
+            cache: &self.cache,
+            definition,
+            id,
+            now_s: 0,
+            promise: None,
+        }
     }
 
     /// The position up to which every record is in an sstable, or of a table that is gone.
@@ -202,7 +212,7 @@ impl FlushTarget<'_> {
         self.disk.sync_dir(&layout::tables_dir()).await?;
         let config = WriterConfig::of_table(self.definition);
         let drops = ColumnDrops::of(self.definition);
-        let mut writer = Writer::new(self.disk, &dir, self.id, config);
+        let mut writer = Writer::new(self.disk, &dir, self.id, config).made_at(self.now_s);
         if let Err(error) = self.fill(&mut writer, layer, &drops, pause).await {
             writer.abandon().await?;
             return Err(error);

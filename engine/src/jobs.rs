@@ -185,7 +185,7 @@ impl Engine {
         let tables: Vec<Rc<Table>> = free.cloned().collect();
         let bytes: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
         let result = match self.promise_flush(bytes as u64).await {
-            Ok(promise) => self.flush(&tables, &promise, pause).await,
+            Ok(promise) => self.flush(&tables, &promise, now_s, pause).await,
             Err(error) => Err(error),
         };
         for table in &tables {

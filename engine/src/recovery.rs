@@ -179,6 +179,7 @@ impl Recovery<'_> {
             cache: &self.cache,
             definition: &definition,
             id,
+            now_s: self.config.now_s,
             promise: None,
         };
         let view = target.write_layer(&layer, &async || {}).await?;

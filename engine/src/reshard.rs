@@ -47,6 +47,8 @@ pub struct Reshard<'r> {
     pub log: &'r LogConfig,
     /// Memory for rows on their way from the logs to files.
     pub memory_bytes: usize,
+    /// The time, in seconds since 1970.
+    pub now_s: u32,
 }
 
 impl Reshard<'_> {
@@ -141,7 +143,8 @@ impl<'r> Logs<'r> {
             let id = self.names.next();
             let definition = table.definition();
             let (disk, cache) = (self.reshard.disk, &self.cache);
-            let target = FlushTarget { disk, cache, definition: &definition, id, promise: None };
+            let (definition, now_s) = (&definition, self.reshard.now_s);
+            let target = FlushTarget { disk, cache, definition, id, now_s, promise: None };
             let view = target.write_layer(&layer, &async || {}).await?;
             self.views.extend(view.map(|view| view.entry.clone()));
             table.flushed(&layer, None);

@@ -79,7 +79,7 @@ fn what_is_counted_for_the_schema_is_what_it_takes() {
         let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
         let shard_dir = layout::shard_dir(1, 0);
         let (owned, log) = (vec![TokenRange::ALL], commitlog::Config::new(1));
-        let config = Config { shard_dir, owned, log, memory_bytes: 64 << 20 };
+        let config = Config { shard_dir, owned, log, memory_bytes: 64 << 20, now_s: 0 };
         let layout = Layout::first(1, Uuid::from_u128(1), Secret::NONE);
         layout.make_directories(&disk).await.unwrap();
         Engine::create(&disk, &config).await.unwrap();

@@ -107,8 +107,9 @@ impl Two {
         let (owned, schema) = (halves(), schema());
         layout.remove_other_generations(disk).await.unwrap();
         if layout.shards == 1 {
-            let (from, log, memory_bytes) = (&layout, &log(seed), 1 << 20);
-            let deal = Reshard { disk, from, owned: &owned, schema: &schema, log, memory_bytes };
+            let (from, log, memory_bytes, now_s) = (&layout, &log(seed), 1 << 20, 0);
+            let (owned, schema) = (&owned, &schema);
+            let deal = Reshard { disk, from, owned, schema, log, memory_bytes, now_s };
             layout = deal.run().await.unwrap();
         }
         let Swept { deleted, owners, .. } = sweep(disk, &layout).await.unwrap();

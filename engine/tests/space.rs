@@ -36,6 +36,7 @@ fn config(seed: u64, owned: TokenRange, shard: u32) -> Config {
     let log = engine::commitlog::Config::new(seed);
     Config {
         shard_dir: layout::shard_dir(1, shard),
+        now_s: 0,
         owned: vec![owned],
         log,
         memory_bytes: 64 << 20,

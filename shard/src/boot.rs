@@ -174,7 +174,13 @@ fn engine_config(
         owned: vec![Sharder::new(layout.shards as usize).range_of(shard)],
         log: engine::commitlog::Config { seed, ..config.log.clone() },
         memory_bytes: config.shard_memory_bytes,
+        now_s: wall_s(config),
     }
+}
+
+/// The wall clock at the start, in seconds since 1970.
+fn wall_s(config: &NodeConfig) -> u32 {
+    u32::try_from(config.wall_us / 1_000_000).unwrap_or(0)
 }
 
 /// Gives the data to another number of shards.
@@ -190,7 +196,8 @@ async fn deal_anew(
     let owned: Vec<TokenRange> = sharder.all().map(|shard| sharder.range_of(shard)).collect();
     let log = engine::commitlog::Config { seed, ..config.log.clone() };
     let (owned, memory_bytes) = (owned.as_slice(), config.shard_memory_bytes);
-    Reshard { disk, from, owned, schema, log: &log, memory_bytes }.run().await
+    let (log, now_s) = (&log, wall_s(config));
+    Reshard { disk, from, owned, schema, log, memory_bytes, now_s }.run().await
 }
 
 /// A seed for names that must never repeat, from the system's random numbers.

@@ -145,7 +145,7 @@ async fn open(shape: &Shape) -> engine::Result<Engine> {
     let log = commitlog::Config::new(1);
     let owned = vec![TokenRange::ALL];
     let shard_dir = layout::shard_dir(1, 0);
-    let config = Config { shard_dir, owned, log, memory_bytes: MEMORY_BYTES };
+    let config = Config { shard_dir, owned, log, memory_bytes: MEMORY_BYTES, now_s: 0 };
     Engine::create(&disk, &config).await?;
     Engine::open(&disk, config, &shape.schema()).await
 }

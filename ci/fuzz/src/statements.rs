@@ -170,8 +170,13 @@ async fn open(schema: &Schema) -> engine::Result<Engine> {
     layout.make_directories(&disk).await?;
     let log = commitlog::Config { segment_bytes: 64 << 10, ..commitlog::Config::new(1) };
     let shard_dir = layout::shard_dir(1, 0);
-    let config =
-        Config { shard_dir, owned: vec![TokenRange::ALL], log, memory_bytes: MEMORY_BYTES };
+    let config = Config {
+        shard_dir,
+        owned: vec![TokenRange::ALL],
+        log,
+        memory_bytes: MEMORY_BYTES,
+        now_s: 0,
+    };
     Engine::create(&disk, &config).await?;
     Engine::open(&disk, config, schema).await
 }

@@ -288,6 +288,7 @@ mod tests {
             newest_timestamp: 0,
             last_death_s: 0,
             dead_part: 0.0,
+            made_s: 0,
             shared: false,
             busy: false,
             merging: false,

@@ -348,6 +348,7 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
         newest_timestamp: 0,
         last_death_s: u32::MAX,
         dead_part: 0.0,
+        made_s: 0,
         shared: false,
         busy: true,
         merging: false,

@@ -26,6 +26,8 @@ pub struct Candidate {
     pub last_death_s: u32,
     /// Which part of its cells is dead, past its grace, and would go in a merge.
     pub dead_part: f64,
+    /// When the file was made, in seconds since 1970; 0 if it does not say.
+    pub made_s: u32,
     /// The file has tokens of other owners too.
     pub shared: bool,
     /// It cannot be merged (it is in quarantine or goes into a merge), and is here for what it overlaps.
@@ -72,6 +74,7 @@ impl Candidate {
             newest_timestamp: like.newest_timestamp,
             last_death_s: like.last_death_s,
             dead_part: like.purgeable_part(context.gc_before_s),
+            made_s: like.made_s,
             shared: part != Some(like.tokens),
             busy: false,
             merging: false,

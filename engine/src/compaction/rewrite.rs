@@ -157,7 +157,8 @@ impl<C: Caller> Fragments<'_, C> {
         let begin = || {
             let id = self.caller.name();
             let (dir, config) = (&self.output.dir, self.output.config.clone());
-            let mut writer = Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction);
+            let writer = Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction);
+            let mut writer = writer.made_at(self.output.now_s);
             if self.is_inside {
                 writer.goes_on(self.count);
             }

@@ -125,10 +125,13 @@ impl<'o> Strategy<'o> {
             dead.sum::<f64>() / bytes.max(1) as f64
         };
         let threshold = self.options.tombstone_threshold();
+        let interval_s = self.options.tombstone_compaction_interval_s();
+        let is_old = |at: &usize| pieces[*at].made_s.saturating_add(interval_s) <= context.now_s;
         // Fragments that share a partition are merged together: alone, each would keep its tombstones of it, for a
         // merge purges nothing that covers what a file outside of it may hold (`adoption.rs`).
         let worth = joined(pieces).into_iter().filter(|of| {
             of.iter().all(|&at| !pieces[at].busy)
+                && of.iter().all(is_old)
                 && dead_part(of) > threshold
                 && nothing_older(pieces, of, context)
         });

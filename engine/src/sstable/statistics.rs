@@ -60,6 +60,9 @@ pub struct Statistics {
     /// If the file goes on with a partition that another fragment of its run began: its number in the run, from 1 on. 0
     /// if it does not, as in a file of an older version.
     pub goes_on: u64,
+    /// When the file was made, in seconds since 1970. 0 if that is not known, as in a file of an older version: it is as
+    /// old as can be.
+    pub made_s: u32,
 }
 
 impl Default for Statistics {
@@ -83,6 +86,7 @@ impl Default for Statistics {
             deaths: Vec::new(),
             large_rows: Vec::new(),
             goes_on: 0,
+            made_s: 0,
         }
     }
 }
@@ -157,6 +161,9 @@ impl Statistics {
         if self.goes_on > 0 {
             put_field(out, 19, &self.goes_on.to_le_bytes());
         }
+        if self.made_s > 0 {
+            put_field(out, 20, &self.made_s.to_le_bytes());
+        }
     }
 
     /// Reads the form on disk.
@@ -205,6 +212,7 @@ impl Statistics {
                 }
             }
             19 => self.goes_on = value.u64()?,
+            20 => self.made_s = value.u32()?,
             _ => {}
         }
         Ok(())
@@ -241,6 +249,11 @@ impl Observer {
     /// The file goes on with a partition that another fragment of the run began; its number in the run.
     pub(super) fn goes_on(&mut self, number: u64) {
         self.all.goes_on = number;
+    }
+
+    /// The file is made at this second.
+    pub(super) fn made_at(&mut self, made_s: u32) {
+        self.all.made_s = made_s;
     }
 
     /// The beginning of a partition; partitions ascend.

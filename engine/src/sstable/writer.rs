@@ -122,6 +122,13 @@ impl Writer {
         self
     }
 
+    /// The file is made at this second since 1970.
+    #[must_use]
+    pub fn made_at(mut self, made_s: u32) -> Writer {
+        self.observer.made_at(made_s);
+        self
+    }
+
     /// The file is the fragment of this number of its run, and goes on with a partition that another one began.
     pub(crate) fn goes_on(&mut self, number: u64) {
         self.observer.goes_on(number);

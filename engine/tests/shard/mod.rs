@@ -47,6 +47,7 @@ pub(crate) fn schema_of(tables: impl IntoIterator<Item = Table>) -> Schema {
 pub(crate) fn config(seed: u64) -> Config {
     Config {
         shard_dir: layout::shard_dir(1, 0),
+        now_s: 0,
         owned: vec![TokenRange::ALL],
         log: commitlog::Config { segment_bytes: 64 << 10, ..commitlog::Config::new(seed) },
         memory_bytes: 8 << 20,

@@ -32,7 +32,7 @@ pub const COMMON: [SubOption; 7] = [
     SubOption::works("class"),
     SubOption::works("enabled"),
     SubOption::works("tombstone_threshold"),
-    SubOption::kept("tombstone_compaction_interval", "86400", SURE),
+    SubOption::works("tombstone_compaction_interval"),
     SubOption::kept("unchecked_tombstone_compaction", "false", SURE),
     SubOption::kept("log_all", "false", "compactions are not logged one by one"),
     SubOption::kept(
@@ -111,8 +111,17 @@ pub enum Strategy {
 pub struct Compaction {
     given: BTreeMap<String, String>,
     enabled: bool,
-    tombstone_threshold: f64,
+    tombstones: TombstoneMerges,
     strategy: Strategy,
+}
+
+/// When files are rewritten for their tombstones alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct TombstoneMerges {
+    /// The part of droppable tombstones that a file has at least.
+    threshold: f64,
+    /// How old a file is at least, in seconds.
+    interval_s: u32,
 }
 
 impl Default for Compaction {
@@ -135,7 +144,14 @@ impl Compaction {
 
     /// From which part of droppable tombstones on a file is rewritten alone.
     pub fn tombstone_threshold(&self) -> f64 {
-        self.tombstone_threshold
+        self.tombstones.threshold
+    }
+
+    /// How old a file is before it is rewritten alone for its tombstones, in seconds. 0 where the table does not say:
+    /// Cassandra's day keeps it from merging again and again what its estimate was wrong about, and here a file is
+    /// merged for its tombstones only if all of that is certain to go.
+    pub fn tombstone_compaction_interval_s(&self) -> u32 {
+        self.tombstones.interval_s
     }
 
     /// The strategy with its numbers.
@@ -153,7 +169,7 @@ impl Compaction {
         let class = class_of(given)?;
         let mut left = SubOptions::new(given);
         left.text("class");
-        let tombstone_threshold = common(&mut left)?;
+        let tombstones = common(&mut left)?;
         let enabled = left.flag("enabled", true, |text| {
             format!("enabled should either be 'true' or 'false', not {text}")
         })?;
@@ -189,7 +205,7 @@ impl Compaction {
             kept.entry("min_threshold".to_owned()).or_insert_with(|| min.to_string());
             kept.entry("max_threshold".to_owned()).or_insert_with(|| max.to_string());
         }
-        Ok(Compaction { given: kept, enabled, tombstone_threshold, strategy })
+        Ok(Compaction { given: kept, enabled, tombstones, strategy })
     }
 
     /// Reads the map of a schema log, which an earlier build took: what is refused today and has no effect is passed
@@ -241,15 +257,15 @@ fn class_of(given: &BTreeMap<String, String>) -> Result<Class> {
     })
 }
 
-/// Checks what every strategy takes; gives the threshold of tombstones.
-fn common(left: &mut SubOptions<'_>) -> Result<f64> {
+/// Checks what every strategy takes; gives what is said of tombstones.
+fn common(left: &mut SubOptions<'_>) -> Result<TombstoneMerges> {
     let threshold = left.number("tombstone_threshold", 0.2, "int (base10)")?;
     if threshold < 0.0 || f64::is_nan(threshold) {
         return Refusal::config(format!(
             "tombstone_threshold must be greater than 0, but was {threshold:.6}"
         ));
     }
-    let interval: i64 = left.integer("tombstone_compaction_interval", 86_400)?;
+    let interval: i64 = left.integer("tombstone_compaction_interval", 0)?;
     if interval < 0 {
         return Refusal::config(format!(
             "tombstone_compaction_interval must be greater than 0, but was {interval}"
@@ -262,7 +278,8 @@ fn common(left: &mut SubOptions<'_>) -> Result<f64> {
         format!("'log_all' should either be 'true' or 'false', not {text}")
     })?;
     left.text("only_purge_repaired_tombstones");
-    Ok(threshold)
+    let interval_s = u32::try_from(interval).unwrap_or(u32::MAX);
+    Ok(TombstoneMerges { threshold, interval_s })
 }
 
 fn overlapping(left: &mut SubOptions<'_>) -> Result<()> {

@@ -78,7 +78,6 @@ fn what_does_nothing_is_said() {
         "compression = {'class': 'DeflateCompressor'}",
         "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': '1024'}",
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'log_all': 'true'}",
-        "compaction = {'class': 'SizeTieredCompactionStrategy', 'tombstone_compaction_interval': '1'}",
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'unchecked_tombstone_compaction': 'true'}",
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'only_purge_repaired_tombstones': 'true'}",
         "compaction = {'class': 'SizeTieredCompactionStrategy', 'provide_overlapping_tombstones': 'ROW'}",
@@ -90,6 +89,20 @@ fn what_does_nothing_is_said() {
         let (_, result, warnings) = set(text);
         assert_eq!((result, warnings.len()), (Ok(()), 1), "{text}: {warnings:?}");
     }
+}
+
+/// It was kept, and nothing asked for it.
+#[test]
+fn the_age_at_which_tombstones_are_merged_is_the_tables_own() {
+    let interval_s = |of: &str| {
+        let (options, result, warnings) =
+            set(&format!("compaction = {{'class': 'LeveledCompactionStrategy'{of}}}"));
+        assert_eq!((result, warnings), (Ok(()), vec![]), "{of}");
+        options.compaction.tombstone_compaction_interval_s()
+    };
+    assert_eq!(interval_s(""), 0, "what goes is certain to go");
+    assert_eq!(interval_s(", 'tombstone_compaction_interval': '86400'"), 86_400);
+    assert_eq!(interval_s(", 'tombstone_compaction_interval': '9999999999'"), u32::MAX);
 }
 
 /// What DESCRIBE of another server writes for a plain table makes no noise.

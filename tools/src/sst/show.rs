@@ -35,6 +35,9 @@ pub(super) fn statistics(path: &Path, open: &Sstable) -> String {
         u32::MAX => "never".to_owned(),
         at_s => format!("{at_s} s"),
     };
+    if all.made_s > 0 {
+        line("Made at", second(all.made_s));
+    }
     line("First death", second(all.first_death_s));
     line("All dead from", second(all.last_death_s));
     line("First clustering", shown(&all.first_clustering));

@@ -43,7 +43,7 @@ fn size(text: &str) -> u64 {
     digits.parse::<u64>().expect("a number") * unit
 }
 
-/// `10MiB [1..9] run=7 level=1 oldest=3 newest=5 dead_at=9 dead=0.3 shared busy`, all but the size optional.
+/// `10MiB [1..9] run=7 level=1 oldest=3 newest=5 dead_at=9 dead=0.3 made=7 shared busy`, all but the size optional.
 fn piece(index: usize, words: &[&str]) -> Candidate {
     let mut piece = Candidate {
         run: Uuid::from_u128(1000 + index as u128),
@@ -54,6 +54,7 @@ fn piece(index: usize, words: &[&str]) -> Candidate {
         newest_timestamp: 9,
         last_death_s: u32::MAX,
         dead_part: 0.0,
+        made_s: 0,
         shared: false,
         busy: false,
         merging: false,
@@ -74,6 +75,7 @@ fn piece(index: usize, words: &[&str]) -> Candidate {
             "newest" => piece.newest_timestamp = number(),
             "dead_at" => piece.last_death_s = number() as u32,
             "dead" => piece.dead_part = value.parse().expect("a part"),
+            "made" => piece.made_s = number() as u32,
             "shared" => piece.shared = true,
             "busy" => piece.busy = true,
             "merging" => (piece.busy, piece.merging) = (true, true),
