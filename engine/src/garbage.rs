@@ -1,5 +1,5 @@
-//! What is gone and takes space still: tables, until a job has removed their views and files, and memtables, until it
-//! has given their memory back in pieces.
+//! What is gone and takes space still: tables, until a job has removed their views and files; files that could not be
+//! kept open for their readers; and memtables, until the job has given their memory back in pieces.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,6 +7,7 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
+use crate::error::Error;
 use crate::manifest::ViewEntry;
 use crate::memtable::Memtable;
 use crate::table::SharedMemtable;
@@ -24,6 +25,8 @@ pub(crate) struct Garbage {
     tables: RefCell<Vec<GoneTable>>,
     /// Some of them may still be read.
     memtables: RefCell<Vec<SharedMemtable>>,
+    /// Files that nothing names, and that could not be kept open for those who read them still, with why.
+    unkept: RefCell<Vec<(ViewEntry, Error)>>,
     backoff: Backoff,
 }
 
@@ -52,8 +55,8 @@ impl Garbage {
 
     /// Whether there is something to remove, and it may be tried at this second.
     pub(crate) fn is_due(&self, now_s: u32) -> bool {
-        let tables = !self.tables.borrow().is_empty() && self.may_try(now_s);
-        tables || self.memtables.borrow().iter().any(is_unread)
+        let is_any = !self.tables.borrow().is_empty() || !self.unkept.borrow().is_empty();
+        is_any && self.may_try(now_s) || self.memtables.borrow().iter().any(is_unread)
     }
 
     /// Whether something may be removed at this second: not soon after a failure.
@@ -72,6 +75,21 @@ impl Garbage {
         let before = tables.len();
         tables.retain(|other| other != gone);
         assert!(tables.len() < before, "what is forgotten was known");
+    }
+
+    /// Adds a file that has to stay for its readers.
+    pub(crate) fn add_unkept(&self, entry: ViewEntry, why: Error) {
+        self.unkept.borrow_mut().push((entry, why));
+    }
+
+    /// Takes the files that had to stay, to try them again.
+    pub(crate) fn take_unkept(&self) -> Vec<ViewEntry> {
+        self.unkept.take().into_iter().map(|(entry, _)| entry).collect()
+    }
+
+    /// Why a file has to stay, if one has.
+    pub(crate) fn why_unkept(&self) -> Option<Error> {
+        self.unkept.borrow().last().map(|(_, why)| why.clone())
     }
 
     /// Notes how an attempt ended at this second.

@@ -88,6 +88,7 @@ impl Engine {
                     Ok(()) => self.free_log().await,
                     failed => failed,
                 };
+                let result = result.and(self.delete_unkept().await);
                 self.garbage.ended(&result, now_s);
                 result
             }

@@ -177,6 +177,20 @@ impl Engine {
         }
     }
 
+    /// Deletes the files that could not be kept open for their readers, if that can be now, or nobody reads them. An
+    /// error if one still has to stay.
+    pub(crate) async fn delete_unkept(&self) -> Result<()> {
+        let mut result = Ok(());
+        for entry in self.garbage.take_unkept() {
+            result = result.and(self.delete_files(std::slice::from_ref(&entry)).await);
+            if self.table(TableId(entry.table)).is_err() {
+                let removed = self.remove_table_dir(&layout::table_dir(entry.table)).await;
+                result = result.and(removed);
+            }
+        }
+        result.and(self.garbage.why_unkept().map_or(Ok(()), Err))
+    }
+
     /// Removes the directory of a table that is gone, if no shard has a file there any more.
     async fn remove_table_dir(&self, dir: &RelPath) -> Result<()> {
         match self.disk.list(dir).await {
@@ -204,9 +218,10 @@ impl Engine {
             if self.manifest.state().names(file) {
                 continue;
             }
-            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it goes at the next
-            // start.
-            if self.cache.handles().keep(SstableId(file)).await.is_err() {
+            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it stays for them, and a
+            // job tries again.
+            if let Err(error) = self.cache.handles().keep(SstableId(file)).await {
+                self.garbage.add_unkept(entry.clone(), error);
                 continue;
             }
             let leaving = self.manifest.give_up_file(file);

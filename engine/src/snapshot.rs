@@ -11,7 +11,9 @@
 //! 2. A table's files are linked while no other change of its views is made: they are the table at one instant.
 //! 3. Files that come back get views of the tokens that are this shard's; a file that is still read is passed over, and
 //!    one that could not be opened (`damage.rs`) is replaced by the snapshot's. A table with such a file is not linked.
-//! 4. Nothing in these directories is trusted: what is called as no file of a snapshot is neither read nor removed.
+//!    If one cannot be taken back, none is: those that were linked before it go again at once.
+//! 4. Files of one run are one run again, by another name, for what is left of the old run may be read still.
+//! 5. Nothing in these directories is trusted: what is called as no file of a snapshot is neither read nor removed.
 //!
 //! Not here: which tables, what the manifest says (`shard`).
 
@@ -117,12 +119,37 @@ impl Engine {
         self.disk.sync_dir(&layout::tables_dir()).await?;
         let _turn = self.turn.take().await;
         // A compaction may be about to delete a file of the snapshot: it looks again once the file has a view.
-        let _deleting = self.deleting.take().await;
+        let deleting = self.deleting.take().await;
         let mended = self.mend_files(&table, dir, views).await?;
+        let mut taken = Vec::new();
+        let epoch = table.epoch();
+        let (named, may_be_named) = match self.link_back(id, dir, views, &mut taken).await {
+            Ok(linked) if table.epoch() == epoch => self.name_linked(&table, linked).await,
+            Ok(_) => (Ok(0), false),
+            Err(error) => (Err(error), false),
+        };
+        drop(deleting);
+        // What was linked and is in no manifest would be counted until the next start.
+        let undone = match may_be_named {
+            true => Ok(()),
+            false => self.delete_files(&taken).await,
+        };
+        let files = named?;
+        undone.map(|()| files + mended)
+    }
+
+    /// Links the parts of views that are this shard's into the table's directory, durably, and opens them. Notes what
+    /// this shard counts for from then on, also before an error.
+    async fn link_back(
+        &self,
+        id: TableId,
+        dir: &RelPath,
+        views: &[ViewEntry],
+        taken: &mut Vec<ViewEntry>,
+    ) -> Result<Vec<View>> {
         let read: BTreeSet<Uuid> =
             self.manifest.state().views.values().map(|view| view.sstable).collect();
-        let epoch = table.epoch();
-        let mut adopted = Vec::new();
+        let mut linked = Vec::new();
         for mut entry in self.parts(views) {
             if read.contains(&entry.sstable) {
                 continue;
@@ -132,23 +159,36 @@ impl Engine {
             while !self.manifest.take_file(entry.sstable) {
                 self.disk.wait_a_little().await;
             }
+            taken.push(entry.clone());
             let path = layout::sstable_path(id.0, entry.sstable);
             link(&self.disk, &file_path(dir, entry.sstable), &path).await?;
-            adopted.push(View::open(&self.disk, entry, &self.cache).await?);
+            linked.push(View::open(&self.disk, entry, &self.cache).await?);
         }
-        self.disk.sync_dir(&table_dir).await?;
-        let add: Vec<ViewEntry> = adopted.iter().map(|view| view.entry.clone()).collect();
+        self.disk.sync_dir(&layout::table_dir(id.0)).await?;
+        Ok(linked)
+    }
+
+    /// Names what was linked in the manifest, and gives it to the table. How many files; and whether the manifest may
+    /// name them: after an error it may, unless the disk was full.
+    async fn name_linked(&self, table: &Table, linked: Vec<View>) -> (Result<u64>, bool) {
+        let (id, epoch) = (table.definition().id, table.epoch());
+        let add: Vec<ViewEntry> = linked.iter().map(|view| view.entry.clone()).collect();
         let files: BTreeSet<Uuid> = add.iter().map(|view| view.sstable).collect();
-        if add.is_empty() || table.epoch() != epoch {
-            return Ok(mended);
+        if add.is_empty() {
+            return (Ok(0), false);
         }
-        self.manifest.commit(&Edit { add: add.clone(), ..Edit::default() }).await?;
+        if let Err(error) =
+            self.manifest.commit(&Edit { add: add.clone(), ..Edit::default() }).await
+        {
+            let is_refused = matches!(error, Error::DiskFull { .. });
+            return (Err(error), !is_refused);
+        }
         if table.epoch() == epoch {
-            table.replace_views(&[], adopted);
+            table.replace_views(&[], linked);
         } else {
             self.garbage.add(id.0, add);
         }
-        Ok(files.len() as u64 + mended)
+        (Ok(files.len() as u64), true)
     }
 
     /// Puts the snapshot's copy in the place of each file of the table that could not be opened, and opens it: its
@@ -208,6 +248,7 @@ impl Engine {
         for view in views {
             of_file.entry(view.sstable).or_default().push(view.tokens);
         }
+        let runs = self.new_runs(views);
         let mut parts = Vec::new();
         for view in views {
             for owned in self.tables.owned() {
@@ -215,11 +256,27 @@ impl Engine {
                 let is_inside = |part: &TokenRange| owned.intersection(part) == Some(*part);
                 let shared = !of_file[&view.sstable].iter().all(is_inside);
                 let begin = view.begin.clone().filter(|_| tokens.first == view.tokens.first);
-                let run = view.sstable;
+                // Whoever says that files are a run which cannot be one has a run of each.
+                let run = runs.get(&view.run).copied().unwrap_or(view.sstable);
                 parts.push(ViewEntry { tokens, begin, level: 0, run, shared, ..view.clone() });
             }
         }
         parts
+    }
+
+    /// New names of the runs of a snapshot, by those that they have in it: of those whose parts are one behind the
+    /// other, and share a token at most where one ends and the next begins.
+    fn new_runs(&self, views: &[ViewEntry]) -> BTreeMap<Uuid, Uuid> {
+        let mut of_run: BTreeMap<Uuid, Vec<TokenRange>> = BTreeMap::new();
+        for view in views {
+            of_run.entry(view.run).or_default().push(view.tokens);
+        }
+        let is_run = |tokens: &mut Vec<TokenRange>| {
+            tokens.sort_by_key(|tokens| (tokens.first, tokens.last));
+            tokens.windows(2).all(|pair| pair[0].last <= pair[1].first)
+        };
+        of_run.retain(|_, tokens| is_run(tokens));
+        of_run.into_keys().map(|run| (run, self.names.next().0)).collect()
     }
 }
 

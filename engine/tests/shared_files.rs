@@ -11,7 +11,7 @@ use std::rc::Rc;
 use engine::commitlog;
 use engine::io::{Crash, Disk, Faults, Outcome, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Reshard, Swept, sweep};
+use engine::{Config, Engine, Error, Reshard, Swept, sweep};
 use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -59,6 +59,16 @@ async fn keys(engine: &Engine, pause: impl AsyncFn()) -> BTreeSet<u8> {
     keys.0
 }
 
+async fn write(engine: &Engine, key: u8) {
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
+    let cell = Cell::live(ColumnId(1), 1, &VALUE);
+    m.row(&[], |out| RowBuilder::begin(out, &RowHead::bare(1)).cell(&cell));
+    m.finish();
+    engine.write(&out, key.into()).unwrap();
+    answers(engine, 1).await;
+}
+
 /// A disk with one file, which one shard has.
 fn disk_of_one(seed: u64) -> SimDisk {
     let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
@@ -73,14 +83,8 @@ fn disk_of_one(seed: u64) -> SimDisk {
         let engine = Engine::open(&disk, config(&layout, 0, TokenRange::ALL, 2), &schema()).await;
         let engine = drive(engine.unwrap(), &inner);
         for key in 0..KEYS {
-            let mut out = Vec::new();
-            let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[key]), &[key]);
-            let cell = Cell::live(ColumnId(1), 1, &VALUE);
-            m.row(&[], |out| RowBuilder::begin(out, &RowHead::bare(1)).cell(&cell));
-            m.finish();
-            engine.write(&out, key.into()).unwrap();
+            write(&engine, key).await;
         }
-        answers(&engine, KEYS.into()).await;
         flush(&engine).await;
         run_jobs(&engine, 1).await;
         assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
@@ -281,4 +285,100 @@ fn a_file_that_comes_back_is_not_deleted_by_the_shard_that_had_it_before() {
         assert!(after.is_some());
     }
     assert!(deleted > 60, "each world has deleted it more than once: {deleted}");
+}
+
+/// The shard counted for the files that it had linked, and they stayed until the next start.
+#[test]
+fn a_restore_that_fails_leaves_nothing_behind() {
+    let (first, mut failed) = (disk_of_one(6), 0);
+    for op in 0.. {
+        let sim = first.kill();
+        let given = on_two(&sim, 10 + op, async move |sim, two| {
+            let dir = RelPath::new("snapshots/s").unwrap();
+            let disk = two.shards[0].disk();
+            disk.mkdir(&RelPath::new("snapshots").unwrap()).await.unwrap();
+            disk.mkdir(&dir).await.unwrap();
+            let mut views = Vec::new();
+            for shard in &two.shards {
+                views.extend(shard.link_files(TABLE, &dir).await.unwrap());
+                shard.truncate(TABLE).await.unwrap();
+            }
+            assert!(files(&sim).is_empty() && views.len() == 2);
+            sim.set_faults(Faults {
+                fail_op: Some(op),
+                fail_errno: Some(libc::ENOSPC),
+                suspensions_max: 2,
+                ..Faults::default()
+            });
+            let before = sim.ops();
+            let adopted = two.shards[0].adopt_files(TABLE, &dir, &views).await;
+            let is_last = sim.ops() - before <= op;
+            sim.set_faults(Faults::default());
+            let left = files(&sim);
+            if let Err(Error::Poisoned(_)) = two.shards[0].truncate(TABLE).await {
+                return Some(true);
+            }
+            match &adopted {
+                Ok(count) => assert_eq!((*count, left.len()), (1, 1)),
+                Err(_) => assert_eq!(left, [], "operation {op}: {adopted:?}"),
+            }
+            // It is counted once for each shard that has it, whatever went before.
+            for shard in &two.shards {
+                shard.adopt_files(TABLE, &dir, &views).await.unwrap();
+            }
+            assert_eq!(files(&sim).len(), 1);
+            two.shards[0].truncate(TABLE).await.unwrap();
+            assert_eq!(files(&sim).len(), 1, "operation {op}");
+            two.shards[1].truncate(TABLE).await.unwrap();
+            assert_eq!(files(&sim), [], "operation {op}");
+            (!is_last).then_some(adopted.is_err())
+        });
+        let Some(has_failed) = given.unwrap() else { break };
+        failed += u32::from(has_failed);
+    }
+    assert!(failed > 5, "{failed} operations could fail");
+}
+
+/// It stayed until the next start.
+#[test]
+fn a_file_that_cannot_be_kept_open_for_its_readers_goes_when_they_are_done() {
+    let sim = disk_of_one(7);
+    sim.set_files_max(1);
+    let given = on_two(&sim, 10, async |sim, two| {
+        run_jobs(&two.shards[1], 1).await;
+        two.shards[1].truncate(TABLE).await.unwrap();
+        let (shard, gone, begun) = (&two.shards[0], Slot::new(false), Slot::new(false));
+        let read = keys(shard, async || {
+            begun.set(true);
+            while !gone.get() {
+                yield_now().await;
+            }
+        });
+        let work = async {
+            while !begun.get() {
+                yield_now().await;
+            }
+            // The file of the read is closed, for another one is open.
+            let is_own = |key: &u8| halves()[0].contains(Token::of_key(&[*key]));
+            for key in (0..KEYS).filter(is_own).take(2) {
+                write(shard, key).await;
+                flush(shard).await;
+            }
+            sim.set_faults(Faults { no_descriptor_one_in: 1, ..Faults::default() });
+            shard.truncate(TABLE).await.unwrap();
+            assert_eq!(files(&sim).len(), 1, "it has a reader, and cannot be kept open for it");
+            let job = shard.next_job(1).unwrap();
+            let tried = shard.run(job, 1, async || yield_now().await).await;
+            assert!(matches!(tried, Err(Error::Io { errno: libc::EMFILE, .. })), "{tried:?}");
+            assert_eq!((shard.next_job(1), files(&sim).len()), (None, 1), "not again at once");
+            sim.set_faults(Faults::default());
+            gone.set(true);
+        };
+        let (read, ()) = zip(read, work).await;
+        assert!(read.len() > usize::from(KEYS) / 4, "the read went on: {read:?}");
+        let job = shard.next_job(100).unwrap();
+        shard.run(job, 100, async || yield_now().await).await.unwrap();
+        assert_eq!((files(&sim), shard.next_job(100)), (vec![], None));
+    });
+    assert!(given.is_some());
 }

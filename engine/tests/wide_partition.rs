@@ -8,9 +8,10 @@ use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine::io::{Crash, Disk, Faults, SimDisk, SimExec};
+use engine::io::{Crash, Disk, Faults, RelPath, SimDisk, SimExec};
 use engine::layout;
-use engine::{Config, Engine, Error, LargeData, LargeThresholds, Pace, RowLimits, Wait};
+use engine::manifest::ViewEntry;
+use engine::{Config, Engine, Error, LargeData, LargeThresholds, Pace, RowLimits, TableSize, Wait};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -510,5 +511,38 @@ fn a_partition_is_as_large_as_its_fragments_together() {
         assert_eq!(large(&shard.engine, one.bytes).await.partitions.len(), 1);
         assert_eq!(large(&shard.engine, one.bytes + 1).await, LargeData::default());
         assert_eq!(shard.engine.take_large_written(), None, "what operators are told of is larger");
+    });
+}
+
+/// Each fragment was a run, so a read looked into all of them side by side until they were merged.
+#[test]
+fn what_was_one_run_is_one_run_when_a_snapshot_gives_it_back() {
+    on_sim(4, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        merge_whole(&shard.engine, NOW_S).await;
+        let before = shard.engine.table_size(TABLE).unwrap();
+        assert!(before.runs == 1 && before.sstables > 10, "{before:?}");
+        let dir = RelPath::new("snapshots/s").unwrap();
+        disk.mkdir(&RelPath::new("snapshots").unwrap()).await.unwrap();
+        disk.mkdir(&dir).await.unwrap();
+        let mut views = shard.engine.link_files(TABLE, &dir).await.unwrap();
+        let restore = async |views: &[ViewEntry]| {
+            shard.engine.truncate(TABLE).await.unwrap();
+            shard.engine.adopt_files(TABLE, &dir, views).await.unwrap();
+            check(&shard.engine, &shard.oracle, "restored").await;
+            shard.engine.table_size(TABLE).unwrap()
+        };
+        let after = restore(&views).await;
+        let counts = |size: &TableSize| (size.runs, size.sstables, size.partitions);
+        assert_eq!(counts(&after), counts(&before));
+        let again = shard.engine.link_files(TABLE, &dir).await.unwrap();
+        assert_ne!(again[0].run, views[0].run, "what is left of the old run may be there still");
+        // A manifest that somebody has changed says that one file is behind another, and it is not.
+        views[1].tokens = TokenRange::ALL;
+        let apart = restore(&views).await;
+        assert_eq!((apart.runs, apart.sstables), (before.sstables, before.sstables));
     });
 }

@@ -57,6 +57,10 @@ struct ViewForm {
     /// Where the view begins inside a partition: the key and the clustering place, each in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     begin: Option<[String; 2]>,
+    /// The run that the file is a fragment of, where it is not one by itself. Builds before this one make a run of each
+    /// file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<Uuid>,
 }
 
 impl Manifest {
@@ -102,6 +106,7 @@ impl Manifest {
             bytes: view.file_bytes,
             footer_checksum: format!("{:016x}", view.footer_checksum),
             begin: view.begin.as_ref().map(|begin| [hex(&begin.key), hex(&begin.position)]),
+            run: (view.run != view.sstable).then_some(view.run),
         };
         let is_cut = self.views.iter().any(|view| view.begin.is_some());
         let format = if is_cut { FORMAT } else { FORMAT_OF_TOKENS };
@@ -208,7 +213,7 @@ impl ViewForm {
         Ok(ViewEntry {
             sstable: self.sstable,
             table: self.table,
-            run: self.sstable,
+            run: self.run.unwrap_or(self.sstable),
             tokens,
             begin,
             file_bytes: self.bytes,
@@ -291,9 +296,11 @@ mod tests {
         let file = "00000000-0000-0000-0000-000000000007/00000000-0000-0000-0000-000000000009.sst";
         assert!(text.contains(&format!("\"files\": [\n    \"{file}\"\n  ]")), "{text}");
         assert!(text.contains("\"format\": 1,"), "builds before this one read it");
+        assert!(!text.contains("\"run\""), "a file by itself");
         let mut cut = manifest();
         let begin = ViewBegin { key: [1, 0xab][..].into(), position: [0x40, 7][..].into() };
         cut.views[0].begin = Some(Arc::new(begin));
+        cut.views[0].run = Uuid::from_u128(8);
         let text = String::from_utf8(cut.encode()).unwrap();
         assert!(text.contains("\"format\": 2,"), "builds before this one refuse it");
         assert!(text.contains("\"01ab\",\n        \"4007\""), "{text}");
