@@ -3,7 +3,7 @@
 //! ```text
 //! views of each table ─► statistics ─► partitions: summed up over the fragments of a run ─┐
 //!                                  └─► rows and cells                                     ┴─► the largest of the core
-//! a file is written ─► the largest of it waits to be told to the operator
+//! a file is written ─► the largest of it, or of what it goes on with, waits to be told to the operator
 //! ```
 //!
 //! Invariants: nothing is stored, so what is listed comes and goes with its file; a list has at most
@@ -12,7 +12,7 @@
 //! What a file does not name is not here: statistics have the 8 largest partitions, and rows from 1 MiB on. A file of
 //! which the beginning was merged already still names what it had there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use model::{TableId, Token};
@@ -98,31 +98,62 @@ pub struct LargeWritten {
 }
 
 /// Keeps the largest of what files were written with until somebody tells the operator.
-#[derive(Debug, Default)]
-pub(crate) struct Untold(RefCell<Option<LargeWritten>>);
+#[derive(Debug)]
+pub(crate) struct Untold {
+    largest: RefCell<Option<LargeWritten>>,
+    /// From which size on a partition is large, in bytes.
+    partition_bytes: Cell<u64>,
+}
+
+impl Default for Untold {
+    fn default() -> Untold {
+        Untold { largest: RefCell::default(), partition_bytes: Cell::new(LARGE_PARTITION_BYTES) }
+    }
+}
 
 impl Untold {
-    /// Notes a file that a flush or a merge of this table has written, if it has something large.
+    /// Notes a file that a flush or a merge of this table has written, if it has something large, or makes it so: a
+    /// partition of several fragments is noted with the one that makes it large.
     pub(crate) fn written(&self, table: &Table, view: &View) {
         let statistics = view.sstable.statistics();
-        let partition = statistics.largest.first().map(|(bytes, key)| (*bytes, key));
-        let partition = partition.filter(|(bytes, _)| *bytes >= LARGE_PARTITION_BYTES);
+        let of_largest = |(bytes, key): &'_ (u64, Vec<u8>)| {
+            let before = bytes_before(table, view, key);
+            let sum = before.saturating_add(*bytes);
+            let large_from = self.partition_bytes.get();
+            (before < large_from && sum >= large_from).then(|| (sum, key.clone()))
+        };
+        let partition = statistics.largest.iter().filter_map(of_largest).max();
         let row = statistics.large_rows.iter().map(|row| (row.bytes(), &row.key));
         let row = row.max_by_key(|(bytes, _)| *bytes);
         let row = row.filter(|(bytes, _)| *bytes >= LARGE_ROW_TOLD_BYTES);
-        let Some((bytes, key)) = partition.or(row) else { return };
-        let mut untold = self.0.borrow_mut();
+        let is_row = partition.is_none();
+        let found = partition.or(row.map(|(bytes, key)| (bytes, key.clone())));
+        let Some((bytes, key)) = found else { return };
+        let mut untold = self.largest.borrow_mut();
         let files = 1 + untold.as_ref().map_or(0, |untold| untold.files);
         match &mut *untold {
             Some(larger) if larger.bytes >= bytes => larger.files = files,
             largest => {
                 let definition = table.definition();
                 let table = format!("{}.{}", definition.keyspace, definition.name);
-                let is_row = partition.is_none();
-                *largest = Some(LargeWritten { table, is_row, key: key.clone(), bytes, files });
+                *largest = Some(LargeWritten { table, is_row, key, bytes, files });
             }
         }
     }
+}
+
+/// How many bytes of a partition the fragments of the run have that were written before this one.
+fn bytes_before(table: &Table, written: &View, key: &[u8]) -> u64 {
+    let statistics = written.sstable.statistics();
+    if statistics.goes_on == 0 || Token::of_key(key) != statistics.tokens.first {
+        return 0;
+    }
+    let views = table.views();
+    let is_before = |view: &&View| {
+        view.entry.run == written.entry.run && view.entry.sstable != written.entry.sstable
+    };
+    let named = views.iter().filter(is_before).flat_map(|view| &view.sstable.statistics().largest);
+    named.filter(|(_, named)| named == key).map(|(bytes, _)| *bytes).fold(0, u64::saturating_add)
 }
 
 /// The largest entries of many.
@@ -173,7 +204,12 @@ impl Engine {
 
     /// The largest of what flushes and merges have written since the last call.
     pub fn take_large_written(&self) -> Option<LargeWritten> {
-        self.untold.0.borrow_mut().take()
+        self.untold.largest.borrow_mut().take()
+    }
+
+    /// Notes partitions from so many bytes on instead of [`LARGE_PARTITION_BYTES`]: a test sees one in little data.
+    pub fn set_large_partition_bytes(&self, bytes: u64) {
+        self.untold.partition_bytes.set(bytes);
     }
 }
 

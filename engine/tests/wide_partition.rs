@@ -514,6 +514,32 @@ fn a_partition_is_as_large_as_its_fragments_together() {
     });
 }
 
+/// It was listed, and nobody was told.
+#[test]
+fn a_partition_that_its_fragments_make_large_together_is_told_once() {
+    on_sim(6, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for round in 0..4 {
+            shard.round(round).await;
+        }
+        assert_eq!(shard.engine.take_large_written(), None);
+        let large_from = (shard.oracle.len() * VALUE_BYTES) as u64 / 2;
+        shard.engine.set_large_partition_bytes(large_from);
+        merge_whole(&shard.engine, NOW_S).await;
+        let size = shard.engine.table_size(TABLE).unwrap();
+        assert!(size.runs == 1 && size.sstables > 5, "{size:?}");
+        let told = shard.engine.take_large_written().unwrap();
+        assert!((large_from..large_from * 3 / 2).contains(&told.bytes), "{told:?} of {large_from}");
+        assert_eq!((told.is_row, &told.key[..], told.files), (false, KEY, 1));
+        // A merge writes a run anew.
+        merge_whole(&shard.engine, NOW_S).await;
+        assert_eq!(shard.engine.take_large_written().map(|told| told.files), Some(1));
+        shard.engine.set_large_partition_bytes(4 * large_from);
+        merge_whole(&shard.engine, NOW_S).await;
+        assert_eq!(shard.engine.take_large_written(), None);
+    });
+}
+
 /// Each fragment was a run, so a read looked into all of them side by side until they were merged.
 #[test]
 fn what_was_one_run_is_one_run_when_a_snapshot_gives_it_back() {

@@ -361,3 +361,39 @@ fn hostile_admin_requests_are_refused_and_harm_nobody() {
     assert_eq!(Client::ready(&server).query("SELECT key FROM system.local"), "1 rows");
     assert_eq!(server.stop(), Some(0));
 }
+
+#[test]
+fn an_operator_is_told_once_of_a_large_row_that_was_written() {
+    let (dir, beside) = (data_dir(), data_dir());
+    let path = beside.path().join("told");
+    let server = Server::start_telling(dir.path(), std::fs::File::create(&path).unwrap());
+    let mut client = Client::ready(&server);
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v blob)");
+    for (key, bytes) in [(257, 9 << 20), (258, 11 << 20)] {
+        let insert = format!("INSERT INTO k.t (p, v) VALUES ({key}, ?)");
+        let answer = client.bound(&insert, &[&vec![7; bytes]]);
+        assert!(!answer.starts_with("0x"), "{answer}");
+    }
+    assert_eq!(ask_admin(dir.path(), b"flush k t\n"), "ok\n");
+    let told = || -> Vec<String> {
+        let told = std::fs::read_to_string(&path).unwrap();
+        let lines = told.lines().filter(|line| line.contains("a file with a large"));
+        lines.map(str::to_owned).collect()
+    };
+    for _ in 0..600 {
+        if !told().is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Another look of the housekeeping.
+    std::thread::sleep(Duration::from_secs(3));
+    let told = told();
+    let [line] = &told[..] else { panic!("one line: {told:?}") };
+    for part in ["WARN", "a file with a large row", "k.t", "00000102", "files=1"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}

@@ -63,7 +63,20 @@ impl Server {
         let port = free_port();
         let mut command = plain_command(data_dir, port);
         command.args(["--shards", &shards.to_string()]);
-        let mut child = command.stderr(Stdio::inherit()).spawn().unwrap();
+        command.stderr(Stdio::inherit());
+        Server::spawn(command, port)
+    }
+
+    /// Starts with one shard; what it says to the operator goes to this file.
+    pub(crate) fn start_telling(data_dir: &Path, told: std::fs::File) -> Server {
+        let port = free_port();
+        let mut command = command(data_dir, port);
+        command.stderr(told);
+        Server::spawn(command, port)
+    }
+
+    fn spawn(mut command: Command, port: u16) -> Server {
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
         assert!(ready, "{:?}", child.wait());
