@@ -24,6 +24,7 @@ mod kit;
 mod large_data;
 mod layers;
 mod load;
+mod many_tables;
 mod process;
 mod read_costs;
 mod repository;
@@ -101,6 +102,14 @@ enum Task {
         /// How many rows.
         #[arg(long, default_value_t = large_data::ROWS)]
         rows: u64,
+        #[command(flatten)]
+        tested: Tested,
+    },
+    /// Ten thousand tables with 256 MB: memory, times, an idle node.
+    ManyTables {
+        /// How many tables.
+        #[arg(long, default_value_t = many_tables::TABLES)]
+        tables: u64,
         #[command(flatten)]
         tested: Tested,
     },
@@ -230,6 +239,9 @@ fn main() -> ExitCode {
         }
         Task::LargeData { rows, tested } => {
             tested.run(&mut repository, &mut report, |at, to| tier::large_data(at, to, rows));
+        }
+        Task::ManyTables { tables, tested } => {
+            tested.run(&mut repository, &mut report, |at, to| tier::many_tables(at, to, tables));
         }
         Task::ReadCosts { rows, tested } => {
             tested.run(&mut repository, &mut report, |at, to| tier::read_costs(at, to, rows));

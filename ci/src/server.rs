@@ -126,11 +126,35 @@ impl Server {
 
     /// The most memory that was resident in MiB, as the kernel counts it (`VmHWM`).
     pub(crate) fn resident_mb_max(&self) -> Result<u64, String> {
+        self.status_mb("VmHWM:")
+    }
+
+    /// The memory that is resident now in MiB (`VmRSS`).
+    pub(crate) fn resident_mb(&self) -> Result<u64, String> {
+        self.status_mb("VmRSS:")
+    }
+
+    fn status_mb(&self, name: &str) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib.div_ceil(1024)).ok_or_else(|| format!("{path} has no VmHWM"))
+        kib.map(|kib| kib.div_ceil(1024)).ok_or_else(|| format!("{path} has no {name}"))
+    }
+
+    /// What its threads have computed, those that have ended apart.
+    pub(crate) fn processor_time(&self) -> Result<Duration, String> {
+        let path = format!("/proc/{}/task", self.child.id());
+        let threads = fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
+        let mut nanoseconds = 0;
+        for thread in threads {
+            let path = thread.map_err(text)?.path().join("schedstat");
+            // A thread may have ended meanwhile.
+            let spent = fs::read_to_string(&path).unwrap_or_default();
+            let spent = spent.split_whitespace().next().and_then(|time| time.parse::<u64>().ok());
+            nanoseconds += spent.unwrap_or(0);
+        }
+        Ok(Duration::from_nanos(nanoseconds))
     }
 
     /// Everything it printed.

@@ -13,7 +13,7 @@ use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
     documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit, large_data,
-    layers, read_costs, shards, tidy,
+    layers, many_tables, read_costs, shards, tidy,
 };
 
 /// Kills in `full`.
@@ -73,6 +73,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     full_disk(repository, report, None);
     read_costs(repository, report, read_costs::ROWS);
     large_data(repository, report, large_data::ROWS);
+    many_tables(repository, report, many_tables::TABLES);
 }
 
 /// So many requests that are drawn, against whole nodes on the simulated disk: ten million without a death.
@@ -309,6 +310,12 @@ pub(crate) fn full_disk(repository: &Repository, report: &mut Report, on: Option
 pub(crate) fn large_data(repository: &Repository, report: &mut Report, rows: u64) {
     let rerun = format!("cargo ci large-data --rows {rows}");
     report.step("large data", &rerun, |log| large_data::run(repository, rows, log));
+}
+
+/// So many tables in a small node.
+pub(crate) fn many_tables(repository: &Repository, report: &mut Report, tables: u64) {
+    let rerun = format!("cargo ci many-tables --tables {tables}");
+    report.step("many tables", &rerun, |log| many_tables::run(repository, tables, log));
 }
 
 /// What cold reads cost in device reads, with a partition of so many rows.
