@@ -52,9 +52,14 @@ impl Budget {
         self.schema.get()
     }
 
+    /// What the schema may take.
+    pub(crate) fn schema_max(&self) -> usize {
+        self.bytes / SCHEMA_MEMORY_SHARE
+    }
+
     /// What is left for data.
     fn left(&self) -> usize {
-        self.bytes - self.schema().min(self.bytes / SCHEMA_MEMORY_SHARE)
+        self.bytes - self.schema().min(self.schema_max())
     }
 
     /// What memtables may hold together.

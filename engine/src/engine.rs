@@ -71,6 +71,8 @@ pub struct Engine {
     pub(crate) deleting: AsyncMutex,
     pub(crate) cache: Rc<BlockCache>,
     pub(crate) tables: Tables,
+    /// What the definitions of user types take, in bytes.
+    pub(crate) types_bytes: Cell<usize>,
     /// Records between the log and the memtables.
     pub(crate) writes: WriteQueue,
     /// Writes that wait for space.
@@ -109,11 +111,14 @@ pub(crate) struct Parts {
     pub(crate) names: FileNames,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
+    /// What the definitions of user types take, in bytes.
+    pub(crate) types_bytes: usize,
 }
 
 impl Engine {
     pub(crate) fn assemble(parts: Parts) -> Engine {
-        let Parts { disk, log, manifest, cache, tables, garbage, names, budget, counters } = parts;
+        let Parts { disk, log, manifest, cache, tables, garbage, names, budget, counters, .. } =
+            parts;
         let positions = log.positions();
         positions.validate();
         assert_eq!(
@@ -132,6 +137,7 @@ impl Engine {
             deleting: AsyncMutex::default(),
             cache,
             tables,
+            types_bytes: Cell::new(parts.types_bytes),
             writes,
             deferred,
             space: LogSpace::default(),
@@ -159,6 +165,7 @@ impl Engine {
         for table in self.tables.follow(schema) {
             self.retire(&table);
         }
+        self.types_bytes.set(schema.types_bytes());
         self.count_schema();
     }
 

@@ -126,8 +126,8 @@ pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
 /// Files that a shard compresses at a time: one that is flushed, and one for each compaction.
 pub const CODEC_CONTEXTS: usize = 1 + COMPACTIONS_MAX;
 
-/// The schema, and what its tables need to be written, take at most this part of a shard's memory from its data. What
-/// is beyond that is not counted.
+/// The schema, and what its tables need to be written, take at most this part of a shard's memory: a change that would
+/// take more is refused. What is there at a start is opened; what of it is beyond that is not taken from the data.
 pub const SCHEMA_MEMORY_SHARE: usize = 2;
 
 /// Blocks of a file that are tried in a row before one is left out, if compression makes none of them smaller.

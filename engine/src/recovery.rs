@@ -61,7 +61,7 @@ impl Engine {
         let budget = Budget::new(config.memory_bytes)?;
         let manifest = Manifest::open(disk, &config.shard_dir, config.log.seed).await?;
         let tables = tables_of(schema, &TableMap::default());
-        budget.count_schema(&tables, 1);
+        budget.count_schema(&tables, schema.types_bytes(), 1);
         let mut recovery = Recovery {
             disk,
             config: &config,
@@ -85,6 +85,7 @@ impl Engine {
             names,
             budget,
             counters,
+            types_bytes: schema.types_bytes(),
         }))
     }
 }

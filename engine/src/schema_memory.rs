@@ -1,21 +1,23 @@
 //! What the schema takes of a shard's memory: data has that much less.
 //!
 //! ```text
-//! each table ─► its definition, of which all shards of a node have one ─► / shards ─┐
-//!               what this shard keeps of it                                         ├─► memtables, blocks have less
+//! each table, each type ─► its definition, of which a node has one ─► / shards ─────┐
+//! each table ─► what this shard keeps of it                                         ├─► memtables, blocks have less
 //! the codec that takes the most ─► a context for each file that is written ─────────┘
 //! ```
 //!
-//! A definition is measured when it changes, so a change of the schema adds up numbers. Not here: what of the budget is
+//! A definition is measured when it changes, so a change of the schema adds up numbers. One that would take more than
+//! the schema may is refused. Not here: what of the budget is
 //! whose (`budget.rs`), what statements are kept prepared (`server`).
 
 use std::mem::size_of;
 use std::rc::Rc;
 
-use model::{TableId, schema};
+use model::{Schema, SchemaChange, TableId, schema};
 
 use crate::budget::Budget;
 use crate::engine::Engine;
+use crate::error::{Error, Result};
 use crate::limits::CODEC_CONTEXTS;
 use crate::sstable::{OPENER_BYTES, WriterConfig};
 use crate::table::Table;
@@ -43,19 +45,52 @@ impl DefinitionCosts {
     }
 }
 
-/// What these tables take of the memory of one of so many shards, in bytes.
-fn taken_bytes(tables: &TableMap, shards: usize) -> usize {
-    let costs = || tables.values().map(|table| table.costs());
-    let definitions: usize = costs().map(|costs| costs.memory_bytes).sum();
-    let context_bytes = costs().map(|costs| costs.context_bytes).max().unwrap_or(0);
-    let codecs = if context_bytes > 0 { CODEC_CONTEXTS * context_bytes + OPENER_BYTES } else { 0 };
-    definitions / shards + tables.len() * TABLE_BYTES + codecs
+/// What the tables and types of a schema cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct SchemaCosts {
+    tables: usize,
+    /// Memory of all definitions, which the shards of a node have together, in bytes.
+    definition_bytes: usize,
+    /// The most that compressing a file of a table takes, in bytes.
+    context_bytes: usize,
+}
+
+impl SchemaCosts {
+    fn of(tables: &TableMap, types_bytes: usize) -> SchemaCosts {
+        let mut all = SchemaCosts { definition_bytes: types_bytes, ..SchemaCosts::default() };
+        tables.values().for_each(|table| all.add(&table.costs()));
+        all
+    }
+
+    fn add(&mut self, table: &DefinitionCosts) {
+        self.tables += 1;
+        self.definition_bytes += table.memory_bytes;
+        self.context_bytes = self.context_bytes.max(table.context_bytes);
+    }
+
+    /// A table is defined otherwise, or for the first time.
+    fn define(&mut self, tables: &TableMap, definition: &schema::Table) {
+        if let Some(before) = tables.get(&definition.id) {
+            self.tables -= 1;
+            self.definition_bytes -= before.costs().memory_bytes;
+        }
+        self.add(&DefinitionCosts::of(definition));
+    }
+
+    /// What that takes of the memory of one of so many shards, in bytes.
+    fn taken_bytes(&self, shards: usize) -> usize {
+        let codecs = match self.context_bytes {
+            0 => 0,
+            context_bytes => CODEC_CONTEXTS * context_bytes + OPENER_BYTES,
+        };
+        self.definition_bytes / shards + self.tables * TABLE_BYTES + codecs
+    }
 }
 
 impl Budget {
-    /// Leaves the data of one of so many shards what these tables do not take.
-    pub(crate) fn count_schema(&self, tables: &TableMap, shards: usize) {
-        self.set_schema(taken_bytes(tables, shards));
+    /// Leaves the data of one of so many shards what these tables and types do not take.
+    pub(crate) fn count_schema(&self, tables: &TableMap, types_bytes: usize, shards: usize) {
+        self.set_schema(SchemaCosts::of(tables, types_bytes).taken_bytes(shards));
     }
 }
 
@@ -69,7 +104,44 @@ impl Engine {
 
     /// Leaves data what the schema does not take now.
     pub(crate) fn count_schema(&self) {
-        self.budget.count_schema(&self.tables.by_id(), self.shards);
+        let types_bytes = self.types_bytes.get();
+        self.budget.count_schema(&self.tables.by_id(), types_bytes, self.shards);
         self.cache.set_budget(self.budget.blocks_max() as u64);
+    }
+
+    /// Refuses a change of the schema that would take more of this shard's memory than the schema may. `schema` is what
+    /// it changes, and the one that the shard follows. What is there already may stay, however large, and become less.
+    pub fn admit_schema_change(&self, schema: &Schema, change: &SchemaChange) -> Result<()> {
+        let tables = self.tables.by_id();
+        let before = SchemaCosts::of(&tables, self.types_bytes.get());
+        let mut after = before;
+        match change {
+            SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table) => {
+                after.define(&tables, table);
+            }
+            SchemaChange::CreateType(ty) => after.definition_bytes += ty.memory_bytes(),
+            SchemaChange::AlterType { definition, tables: using } => {
+                let keyspace = schema.keyspace(&definition.keyspace);
+                let old = keyspace.and_then(|keyspace| keyspace.types.get(&definition.name));
+                after.definition_bytes += definition.memory_bytes();
+                after.definition_bytes -= old.map_or(0, |old| old.memory_bytes());
+                using.iter().for_each(|table| after.define(&tables, table));
+            }
+            SchemaChange::CreateKeyspace { .. }
+            | SchemaChange::AlterKeyspace { .. }
+            | SchemaChange::DropKeyspace { .. }
+            | SchemaChange::DropTable { .. }
+            | SchemaChange::DropType { .. }
+            | SchemaChange::DroppedTables { .. } => return Ok(()),
+        }
+        let (before, after) = (before.taken_bytes(self.shards), after.taken_bytes(self.shards));
+        let most = self.budget.schema_max();
+        if after <= most || after <= before {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "The schema would take {after} bytes of a shard's memory, where at most {most} are allowed: drop tables, \
+             or start the node with more memory"
+        )))
     }
 }

@@ -7,13 +7,15 @@ mod shard;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::{Config, Engine, Job, JobKind};
+use engine::limits::SCHEMA_MEMORY_SHARE;
+use engine::{Config, Engine, Error, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::TableOptions;
+use model::options::{KeyspaceOptions, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::TableBuilder;
+use model::schema::{SchemaChange, Table, TableBuilder};
+use model::types::UserType;
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 use shard::{make, schema_of};
 use uuid::Uuid;
@@ -199,5 +201,82 @@ fn tables_that_change_all_the_time_keep_no_other_from_being_judged() {
         merged.sort_unstable();
         let quiet: Vec<TableId> = (0..TABLES).filter(|n| is_quiet(*n)).map(id).collect();
         assert_eq!(merged, quiet, "each table with four files was served");
+    });
+}
+
+/// A table with a comment of so many bytes, and so many columns.
+fn commented(n: u128, comment_bytes: usize, columns: usize) -> Box<Table> {
+    let options = TableOptions { comment: "c".repeat(comment_bytes), ..TableOptions::default() };
+    let mut table = TableBuilder::new("ks", &format!("t{n}"), id(n))
+        .options(options)
+        .partition_key("k", CqlType::Blob)
+        .unwrap();
+    for column in 0..columns {
+        table = table.regular(&format!("c{column}"), CqlType::Int).unwrap();
+    }
+    Box::new(table.build().unwrap())
+}
+
+/// A type of so many fields, each with a name of a kilobyte.
+fn user_type(fields: usize) -> UserType {
+    let field = |n: usize| (format!("{n}_{}", "f".repeat(1000)), CqlType::Int);
+    UserType::new("ks", "address", (0..fields).map(field).collect())
+}
+
+/// A schema was taken whatever it had of the memory, and its tables came on top of all that data may have.
+#[test]
+fn a_change_of_the_schema_that_would_take_half_of_the_memory_is_refused() {
+    on_sim(schema(0..0, |_| 10), async move |engine| {
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+        let mut made = vec![keyspace];
+        let most = (64 << 20) / SCHEMA_MEMORY_SHARE as u64;
+        let follow = |made: &[SchemaChange]| {
+            let schema = Schema::of_changes(made.iter().cloned()).unwrap();
+            engine.set_schema(&schema);
+            assert!(engine.stats().schema_bytes <= most, "{} changes", made.len());
+            schema
+        };
+        let mut now = follow(&made);
+        let refused = |schema: &Schema, change: &SchemaChange| {
+            let admitted = engine.admit_schema_change(schema, change);
+            let says = |error: &Error| error.to_string().contains("33554432 are allowed");
+            assert!(admitted.as_ref().is_err_and(says), "{admitted:?}");
+        };
+        loop {
+            let next = SchemaChange::CreateTable(commented(made.len() as u128, 1 << 20, 1));
+            if engine.admit_schema_change(&now, &next).is_err() {
+                refused(&now, &next);
+                break;
+            }
+            made.push(next);
+            now = follow(&made);
+        }
+        assert!((25..=32).contains(&made.len()), "{} tables of 1 MiB", made.len());
+        // What is left is less than that, and a type counts as a table does.
+        let small = SchemaChange::CreateType(user_type(1));
+        engine.admit_schema_change(&now, &small).unwrap();
+        refused(&now, &SchemaChange::CreateType(user_type(2000)));
+        made.push(small);
+        now = follow(&made);
+        let (definition, tables) = (user_type(2000), Vec::new());
+        refused(&now, &SchemaChange::AlterType { definition, tables });
+        refused(&now, &SchemaChange::AlterTable(commented(1, 1 << 20, 16_000)));
+        for smaller in [
+            SchemaChange::AlterTable(commented(1, 1000, 1)),
+            SchemaChange::DropTable { keyspace: "ks".into(), name: "t1".into() },
+        ] {
+            engine.admit_schema_change(&now, &smaller).unwrap();
+        }
+        // It was made by a build that refused nothing, or with more memory: it is taken, and may become less.
+        let large: Vec<_> =
+            (0..20).map(|n| SchemaChange::CreateTable(commented(5000 + n, 1 << 20, 1))).collect();
+        let over = Schema::of_changes(made.iter().cloned().chain(large)).unwrap();
+        engine.set_schema(&over);
+        assert!(engine.stats().schema_bytes > most);
+        refused(&over, &SchemaChange::CreateTable(commented(9000, 0, 1)));
+        engine
+            .admit_schema_change(&over, &SchemaChange::AlterTable(commented(1, 1000, 1)))
+            .unwrap();
     });
 }

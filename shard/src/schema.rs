@@ -120,6 +120,11 @@ impl<P: Protocol> Shard<P> {
         if schema.number != based_on {
             return Err(AlterError::Conflict);
         }
+        // All shards have as much memory, and the same schema.
+        self.engine.admit_schema_change(&schema, &change).map_err(|error| match error {
+            engine::Error::Invalid(what) => AlterError::Refused(model::Error::invalid(what)),
+            error => AlterError::Store(error),
+        })?;
         before().await.map_err(AlterError::Store)?;
         let yielder = self.runtime.yielder(Group::Background);
         let version = uuid::Uuid::new_v4();

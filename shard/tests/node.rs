@@ -18,7 +18,7 @@ use messina_shard::os::epoll::Poller;
 use messina_shard::runtime::{reap, sleep};
 use messina_shard::upkeep::Upkeep;
 use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
-use model::options::KeyspaceOptions;
+use model::options::{KeyspaceOptions, TableOptions};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowHead;
 use model::schema::{Table, TableBuilder};
@@ -319,6 +319,36 @@ fn schema_and_data_survive_a_restart() {
     });
     // A clock that had stepped back was believed: what was written after the start lost to what was there.
     assert_eq!(node.booted().layout.timestamp_high, GIVEN_US + 1, "the last that a core gave");
+}
+
+/// The author of a change hears that the schema would take too much, and nothing is changed.
+#[test]
+fn a_schema_that_takes_half_of_the_memory_takes_no_more() {
+    with_node(config(directory("schema-memory"), 2), |client| async move {
+        let name = "ks".to_owned();
+        let keyspace = SchemaChange::CreateKeyspace { name, options: KeyspaceOptions::default() };
+        let mut schema = client.shard.alter(keyspace, 0).await.unwrap();
+        let refused = loop {
+            let number = u128::from(schema.number);
+            let comment = "c".repeat(4 << 20);
+            let options = TableOptions { comment, ..TableOptions::default() };
+            let id = TableId(uuid::Uuid::from_u128(100 + number));
+            let table = TableBuilder::new("ks", &format!("t{number}"), id).options(options);
+            let table = table.partition_key("k", CqlType::Blob).unwrap().build().unwrap();
+            let change = SchemaChange::CreateTable(Box::new(table));
+            match client.shard.alter(change, schema.number).await {
+                Ok(next) => schema = next,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, AlterError::Refused(_)), "{refused}");
+        assert!(refused.to_string().contains("bytes of a shard's memory"), "{refused}");
+        // Of 16 MiB in each of two shards, which share the definitions.
+        assert!((6..=9).contains(&schema.number), "{} changes", schema.number);
+        assert_eq!(client.shard.schema().number, schema.number);
+        let drop = SchemaChange::DropTable { keyspace: "ks".into(), name: "t1".into() };
+        client.shard.alter(drop, schema.number).await.unwrap();
+    });
 }
 
 /// Data written with two shards is complete with one, three and two again, flushed or not.

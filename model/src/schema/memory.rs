@@ -1,4 +1,4 @@
-//! What a table's definition takes in memory, so that a node can count it.
+//! What the definitions of tables and types take in memory, so that a node can count them.
 //!
 //! What is on the heap is counted by lengths; nodes of maps and the allocator's rounding by what they are at most. A
 //! type counts in each column that has it, for a table that was read from the log has its own copy.
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::{Column, Table};
-use crate::types::CqlType;
+use super::{Column, Schema, Table};
+use crate::types::{CqlType, UserType};
 
 /// What an allocation takes beside its bytes: counts of an `Arc`, and what an allocator rounds up.
 const ALLOCATION_BYTES: usize = 16;
@@ -49,6 +49,21 @@ impl Table {
     }
 }
 
+impl UserType {
+    /// About how many bytes the definition takes, with its place in the map of its keyspace.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<UserType>() + MAP_ENTRIES_BYTES + self.name.len() + of_definition(self)
+    }
+}
+
+impl Schema {
+    /// About how many bytes the definitions of all its user types take, apart from their copies in tables.
+    pub fn types_bytes(&self) -> usize {
+        let types = self.keyspaces().flat_map(|keyspace| keyspace.types.values());
+        types.map(|ty| ty.memory_bytes()).sum()
+    }
+}
+
 fn of_column(column: &Column) -> usize {
     size_of::<Column>() + column.name.len() + ALLOCATION_BYTES + of_type(&column.ty)
 }
@@ -62,16 +77,19 @@ fn of_type(ty: &CqlType) -> usize {
         | CqlType::Vector { element, .. } => ALLOCATION_BYTES + held(element),
         CqlType::Map { key, value, .. } => 2 * ALLOCATION_BYTES + held(key) + held(value),
         CqlType::Tuple(types) => ALLOCATION_BYTES + types.iter().map(held).sum::<usize>(),
-        CqlType::Udt { definition, .. } => {
-            let field = |(name, ty): &(String, CqlType)| {
-                size_of::<String>() + ALLOCATION_BYTES + name.len() + held(ty)
-            };
-            let names = definition.keyspace.len() + definition.name.len();
-            let fields: usize = definition.fields.iter().map(field).sum();
-            size_of_val(&**definition) + 4 * ALLOCATION_BYTES + names + fields
-        }
+        CqlType::Udt { definition, .. } => size_of_val(&**definition) + of_definition(definition),
         _ => 0,
     }
+}
+
+/// What a user type has on the heap.
+fn of_definition(definition: &UserType) -> usize {
+    let field = |(name, ty): &(String, CqlType)| {
+        size_of::<String>() + ALLOCATION_BYTES + name.len() + size_of::<CqlType>() + of_type(ty)
+    };
+    let names = definition.keyspace.len() + definition.name.len();
+    let fields: usize = definition.fields.iter().map(field).sum();
+    4 * ALLOCATION_BYTES + names + fields
 }
 
 fn of_map(map: &BTreeMap<String, String>) -> usize {
