@@ -9,7 +9,7 @@
 //! 2. A table is made in so long as the middle one of the last 500 is: a busy machine makes some of them wait.
 //! 3. An idle node computes for what is done now and then (`shard/src/background.rs`), whatever number of tables.
 //!
-//! Not here: data in many tables (`engine/tests/many_tables.rs`), how large a schema may be (`schema_memory.rs`).
+//! Not here: data in many tables (`engine/tests/many_tables.rs`), how large a schema may be (`engine/src/schema_memory.rs`).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_server_that_answers_nobody_fails_the_step() {
         let (repository, log) = fakes::checkout("many-tables", fakes::SERVER, "");
-        let failure = run(&repository, 10, &log).err().expect("nobody listens");
+        let failure = run(&repository, 10, &log).err().expect("the port is closed");
         assert!(failure.text.contains("connecting"), "{}", failure.text);
     }
 }

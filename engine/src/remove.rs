@@ -177,8 +177,8 @@ impl Engine {
         }
     }
 
-    /// Deletes the files that could not be kept open for their readers, if that can be now, or nobody reads them. An
-    /// error if one still has to stay.
+    /// Deletes the files that could not be kept open for their readers, if that can be now, or there are no readers any
+    /// more. An error if one still has to stay.
     pub(crate) async fn delete_unkept(&self) -> Result<()> {
         let mut result = Ok(());
         for entry in self.garbage.take_unkept() {
@@ -218,8 +218,8 @@ impl Engine {
             if self.manifest.state().names(file) {
                 continue;
             }
-            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it stays for them, and a
-            // job tries again.
+            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it stays for its
+            // readers, and a job tries again.
             if let Err(error) = self.cache.handles().keep(SstableId(file)).await {
                 self.garbage.add_unkept(entry.clone(), error);
                 continue;

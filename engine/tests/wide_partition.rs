@@ -514,7 +514,7 @@ fn a_partition_is_as_large_as_its_fragments_together() {
     });
 }
 
-/// It was listed, and nobody was told.
+/// It was listed, and no line said so.
 #[test]
 fn a_partition_that_its_fragments_make_large_together_is_told_once() {
     on_sim(6, async |_, disk, exec| {

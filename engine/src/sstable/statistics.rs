@@ -60,8 +60,8 @@ pub struct Statistics {
     /// If the file goes on with a partition that another fragment of its run began: its number in the run, from 1 on. 0
     /// if it does not, as in a file of an older version.
     pub goes_on: u64,
-    /// When the file was made, in seconds since 1970. 0 if that is not known, as in a file of an older version: it is as
-    /// old as can be.
+    /// When the file was made, in seconds since 1970. 0 if that is not known, as in a file of an older version: it is
+    /// as old as can be.
     pub made_s: u32,
 }
 
