@@ -214,68 +214,72 @@ fn main() -> ExitCode {
         }
     };
     let mut report = Report::new(repository.log_folder());
-    match arguments.task {
-        Task::Fast => tier::fast(&repository, &mut report),
-        Task::Full => tier::full(&repository, &mut report),
-        Task::Night => tier::night(&repository, &mut report),
-        Task::Fix => tier::fix(&repository, &mut report),
-        Task::Tidy => tier::tidy(&repository, &mut report),
-        Task::Layers => tier::layers(&repository, &mut report),
-        Task::Deny => tier::dependencies(&repository, &mut report),
-        Task::Miri => tier::miri(&repository, &mut report),
-        Task::Fuzz { seconds } => tier::fuzz(&repository, &mut report, seconds),
-        Task::Documents => tier::documents(&repository, &mut report),
+    run(arguments.task, &mut repository, &mut report);
+    report.close()
+}
+
+/// Runs what was asked for.
+fn run(task: Task, repository: &mut Repository, report: &mut Report) {
+    match task {
+        Task::Fast => tier::fast(repository, report),
+        Task::Full => tier::full(repository, report),
+        Task::Night => tier::night(repository, report),
+        Task::Fix => tier::fix(repository, report),
+        Task::Tidy => tier::tidy(repository, report),
+        Task::Layers => tier::layers(repository, report),
+        Task::Deny => tier::dependencies(repository, report),
+        Task::Miri => tier::miri(repository, report),
+        Task::Fuzz { seconds } => tier::fuzz(repository, report, seconds),
+        Task::Documents => tier::documents(repository, report),
         Task::Kill9 { cycles, seed } => {
-            tier::build_release(&repository, &mut report);
-            tier::kill9(&repository, &mut report, cycles, seed);
+            tier::build_release(repository, report);
+            tier::kill9(repository, report, cycles, seed);
         }
         Task::Shards => {
-            tier::build_release(&repository, &mut report);
-            tier::shards(&repository, &mut report);
+            tier::build_release(repository, report);
+            tier::shards(repository, report);
         }
         Task::FullDisk { on, tested } => {
-            tested
-                .run(&mut repository, &mut report, |at, to| tier::full_disk(at, to, on.as_deref()));
+            tested.run(repository, report, |at, to| tier::full_disk(at, to, on.as_deref()));
         }
         Task::LargeData { rows, tested } => {
-            tested.run(&mut repository, &mut report, |at, to| tier::large_data(at, to, rows));
+            tested.run(repository, report, |at, to| tier::large_data(at, to, rows));
         }
         Task::ManyTables { tables, tested } => {
-            tested.run(&mut repository, &mut report, |at, to| tier::many_tables(at, to, tables));
+            tested.run(repository, report, |at, to| tier::many_tables(at, to, tables));
         }
         Task::ReadCosts { rows, tested } => {
-            tested.run(&mut repository, &mut report, |at, to| tier::read_costs(at, to, rows));
+            tested.run(repository, report, |at, to| tier::read_costs(at, to, rows));
         }
-        Task::Golden { planted: true, .. } => tier::golden_planted(&repository, &mut report),
+        Task::Golden { planted: true, .. } => tier::golden_planted(repository, report),
         Task::Golden { topics, record, programs, target, .. } => {
             let address = target.address();
             if address.is_none() && programs.is_none() {
-                tier::build_release(&repository, &mut report);
+                tier::build_release(repository, report);
             }
             let programs = programs.unwrap_or_else(golden::release);
             let choice = golden::Choice { topics, record, programs, ..Default::default() };
             report.step("golden", "cargo ci golden", |log| {
-                golden::run(&repository, &choice, address, log)
+                golden::run(repository, &choice, address, log)
             });
         }
         Task::Conformance { suite, area, again, write, target } => {
             let choice = conformance::Choice { suite, areas: area, again, write };
             let address = target.address();
             if address.is_none() && !again {
-                tier::build_release(&repository, &mut report);
+                tier::build_release(repository, report);
             }
             report.step("conformance", "cargo ci conformance", |log| {
-                conformance::run(&repository, &choice, address, log)
+                conformance::run(repository, &choice, address, log)
             });
         }
         Task::Drivers { names, target } => {
             let choice = if names.is_empty() { Choice::All } else { Choice::Named(&names) };
             let address = target.address();
             if address.is_none() {
-                tier::build_release(&repository, &mut report);
+                tier::build_release(repository, report);
             }
-            drivers::run(&repository, &mut report, &choice, address);
+            drivers::run(repository, report, &choice, address);
         }
     }
-    report.close()
 }

@@ -159,7 +159,7 @@ mod tests {
             Measured { idle_per_mille: 21, ..within() },
             Measured { start_ms: 60_001, ..within() },
         ] {
-            let failure = judge(&beyond).err().expect("one is not held");
+            let failure = judge(&beyond).expect_err("one is not held");
             assert_eq!((failure.passed, failure.failed), (3, 1), "{}", failure.text);
         }
     }
