@@ -83,9 +83,9 @@ fn measure(setup: &Setup<'_>, tables: u64, log: &Log) -> Result<Measured, String
     let mut connection = Connection::open(&server.address, Version::V4)?;
     for table in [0, tables.saturating_sub(1)] {
         connection.must(&format!("INSERT INTO many.t{table} (k, c, v1) VALUES (1, 2, 'v')"))?;
-        let rows = connection.rows(&format!("SELECT v1 FROM many.t{table} WHERE k = 1"))?;
-        if rows != [Some(b"v".to_vec())] {
-            return Err(format!("table {table} has {rows:?} after the start"));
+        let cells = connection.cells(&format!("SELECT v1 FROM many.t{table} WHERE k = 1"))?;
+        if cells != [Some(b"v".to_vec())] {
+            return Err(format!("table {table} has {cells:?} after the start"));
         }
     }
     server.check_alive()?;
