@@ -215,6 +215,7 @@ impl Engine {
         size.sstables += unopened.len() as u64;
         size.bytes += unopened.iter().map(|entry| entry.file_bytes).sum::<u64>();
         size.runs = table.runs() as u64;
+        size.surplus_bytes = table.overwriting.surplus_bytes.get();
         Ok(size)
     }
 

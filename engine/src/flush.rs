@@ -32,6 +32,7 @@ use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
+use crate::overwriting::FlushSample;
 use crate::space::Promise;
 use crate::sstable::{SstableId, Writer, WriterConfig};
 use crate::table::{Definition, Layer, Table, View};
@@ -47,6 +48,8 @@ pub(crate) struct FlushTarget<'e> {
     /// The space that is promised to a flush of several tables, where others write beside it, and how many bytes of it
     /// are held already.
     pub(crate) promise: Option<(&'e Promise, u64)>,
+    /// Takes rows of the layer, if it is to be known what they overwrite.
+    pub(crate) sample: Option<&'e FlushSample>,
 }
 
 /// The oldest layer of a table, which was written to a file.
@@ -106,9 +109,15 @@ impl Engine {
             let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
             let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
             let promise = Some((promise, held_bytes));
-            let target = FlushTarget { promise, now_s, ..self.target(&definition, id) };
+            let sample = FlushSample::of(table, &layer);
+            let takes = sample.as_ref();
+            let target =
+                FlushTarget { promise, now_s, sample: takes, ..self.target(&definition, id) };
             let view = target.write_layer(&layer, pause).await?;
             flushed.push(Flushed { table, epoch, layer, id, definition, view });
+            if let Some(sample) = sample {
+                sample.look_up(table, pause).await;
+            }
         }
         Ok(())
     }
@@ -178,6 +187,7 @@ impl Engine {
             id,
             now_s: 0,
             promise: None,
+            sample: None,
         }
     }
 
@@ -255,6 +265,7 @@ impl FlushTarget<'_> {
         while cursor.next_partition().await? {
             let head = cursor.head();
             let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
+            self.pass(|sample| sample.pass_deletion(deletion));
             writer.partition(&head);
             let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
             work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
@@ -262,6 +273,7 @@ impl FlushTarget<'_> {
                 match cursor.fragment() {
                     change @ Fragment::Change { position, deletion } => {
                         in_force = deletion;
+                        self.pass(|sample| sample.pass_deletion(deletion));
                         work_bytes += JOB_ENTRY_COST_BYTES + position.len();
                         writer.fragment(&change);
                     }
@@ -270,6 +282,7 @@ impl FlushTarget<'_> {
                         work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
                         if compact(row, deletion.max(in_force), &purge, &mut left) {
                             let row = RowRef::trusted(&left);
+                            self.pass(|sample| sample.pass(&cursor.head(), clustering, row));
                             writer.fragment(&Fragment::Row { clustering, row });
                         }
                     }
@@ -279,6 +292,13 @@ impl FlushTarget<'_> {
             self.step(writer, &mut work_bytes, pause).await?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn pass(&self, take: impl FnOnce(&FlushSample)) {
+        if let Some(sample) = self.sample {
+            take(sample);
+        }
     }
 
     /// After a row, a change or a partition: writes out what is full, and lets others run when so much was done as is

@@ -31,6 +31,7 @@ pub mod limits;
 mod log_space;
 pub mod manifest;
 pub mod memtable;
+mod overwriting;
 mod pace;
 pub mod planted;
 mod read;

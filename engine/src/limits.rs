@@ -251,6 +251,38 @@ pub const SMALLER_TASKS_MAX: usize = 8;
 /// So many merges of a table are tried at once, each smaller than what was free when the one before did not fit.
 pub const SMALLER_MERGES_MAX: usize = 3;
 
+/// Rows of a flush that are looked for in the files that a table has: what part of it is of rows that are there is known
+/// within a tenth.
+pub const SAMPLED_ROWS: usize = 64;
+
+/// A longer row is not sampled.
+pub const SAMPLED_ROW_BYTES_MAX: usize = 64 << 10;
+
+/// A byte that is flushed frees so many at most, as far as a sample goes: deletions of long rows do.
+pub const OVERWRITTEN_PART_MAX: f64 = 16.0;
+
+/// Overwritten rows that take less than this are no reason to merge everything; a table with less is not sampled.
+pub const SURPLUS_BYTES_MIN: u64 = 32 << 20;
+
+/// All runs are merged when their surplus is this part of what the goal allows.
+pub const SPACE_DUE_PART: f64 = 0.8;
+
+/// Writers are slowed from this part on, and half a flush: as if [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
+pub const SPACE_SLOW_PART: f64 = 0.9;
+
+/// They are slowed the most at this part, and a flush.
+pub const SPACE_FULL_PART: f64 = 1.3;
+
+/// Level 0 goes down where its surplus is this part of the last level: of what levels may take, less those between.
+pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;
+
+/// The same where level 0 lies right above the last level.
+pub const LEVEL_0_SURPLUS_ALONE_PART: f64 = 0.1;
+
+/// What levels may take, for each byte of live rows, before writers are slowed: each has a tenth of the next.
+pub const LEVELED_SPACE_GOAL: f64 = 1.15;
+
+const _: () = assert!(SPACE_DUE_PART < SPACE_SLOW_PART && SPACE_SLOW_PART < SPACE_FULL_PART);
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
 /// What is kept aside on the disk, so that a node can start, truncate and drop when nothing is left: the manifests of

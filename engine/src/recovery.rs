@@ -182,6 +182,7 @@ impl Recovery<'_> {
             id,
             now_s: self.config.now_s,
             promise: None,
+            sample: None,
         };
         let view = target.write_layer(&layer, &async || {}).await?;
         let edit = Edit {

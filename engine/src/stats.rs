@@ -78,6 +78,8 @@ pub struct TableSize {
     pub runs: u64,
     /// Memory that those files take while they are open, blocks apart.
     pub resident_bytes: u64,
+    /// What rows take on disk that are overwritten, until they are merged: as samples of flushes say.
+    pub surplus_bytes: u64,
 }
 
 /// Counters that are bumped through a shared reference.

@@ -33,6 +33,7 @@ use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::Memtable;
+use crate::overwriting::Overwriting;
 use crate::schema_memory::DefinitionCosts;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 
@@ -70,6 +71,8 @@ pub(crate) struct Table {
     pub(crate) flush_backoff: Backoff,
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
+    /// How much of what is written to it is of rows that are there already.
+    pub(crate) overwriting: Overwriting,
     /// When its backlog is to be judged again.
     pub(crate) judging: Judging,
     /// Files that are being merged, and those that come out.
@@ -198,6 +201,7 @@ impl Table {
             is_listed: Cell::new(false),
             flush_backoff: Backoff::default(),
             compact_backoff: Backoff::default(),
+            overwriting: Overwriting::default(),
             judging: Judging::default(),
             merging: RefCell::default(),
             damage: Damage::default(),

@@ -10,7 +10,7 @@
 //!
 //! The runs of a backlog are those that lie over one another among the files that the strategy would merge, or that are
 //! being merged: a read looks into each of them. What the strategy leaves alone (old windows, full levels) does not
-//! count, so a healthy table of any strategy has few.
+//! count, so a healthy table of any strategy has few. What overwritten rows take counts as runs, too (`space.rs`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +21,7 @@ use model::options;
 
 use super::job::candidates;
 use super::piece::Candidate;
+use super::space::Surplus;
 use super::strategy::{MergeTask, Strategy, Task, Why};
 use super::whole::Wishes;
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ use crate::limits::{
     BACKLOG_CHECK_S, BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, BACKLOG_TASKS_MAX, BACKLOGS_PER_LOOK,
     COMPACTION_SMALL_PART, COMPACTIONS_MAX, RUNS_DELAY_US_MAX,
 };
-use crate::table::Table;
+use crate::table::{Table, View};
 
 /// What the strategy of a table would have merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,7 +171,7 @@ impl Engine {
             let Some(table) = tables.get(&id) else { continue };
             self.counters.count(|s| s.tables_looked_at += 1);
             table.judging.is_listed.set(false);
-            let backlog = judge(table, now_s);
+            let backlog = judge(table, self.budget.memtables_max() / 2, now_s);
             let mut waiting = self.underway.waiting.borrow_mut();
             match backlog == Backlog::default() {
                 true => waiting.remove(&id),
@@ -216,7 +217,7 @@ fn may_expire(table: &Table) -> bool {
 }
 
 /// Asks the strategy again and again, as if what it proposed were being merged already.
-fn judge(table: &Table, now_s: u32) -> Backlog {
+fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
     if table.views().is_empty() {
         return Backlog::default();
     }
@@ -244,7 +245,19 @@ fn judge(table: &Table, now_s: u32) -> Backlog {
             waiting.extend(of_task);
         }
     }
-    Backlog { next_bytes, runs: depth(waiting.into_iter().map(|index| &pieces[index])) }
+    let of_view = |(view, piece): (&View, &Candidate)| match view.entry.shared {
+        true => piece.bytes,
+        // A file is there until all of it is merged.
+        false => view.entry.file_bytes,
+    };
+    let disk_bytes = table.views().iter().zip(&pieces).map(of_view).sum();
+    let surplus = Surplus::of(&pieces, &table.overwriting, disk_bytes);
+    table.overwriting.surplus_bytes.set(surplus.bytes);
+    // Writers do not wait for what is not going to be done.
+    let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
+    let surplus_runs = goal.map_or(0, |goal| surplus.runs(goal, flush_bytes as u64));
+    let depth = depth(waiting.into_iter().map(|index| &pieces[index]));
+    Backlog { next_bytes, runs: depth.max(surplus_runs) }
 }
 
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.

@@ -1,14 +1,13 @@
 //! ScyllaDB's incremental strategy: size tiers of runs, and a goal for the space that overwritten rows take.
 //!
 //! 1. Runs of similar size are merged, as by size tiers.
-//! 2. When none are due, and what lies beside the largest run is more than `space_amplification_goal` allows, all
-//!    runs are merged.
+//! 2. `space_amplification_goal` bounds what overwritten rows take (`space.rs`).
 
 use model::options;
 
-use super::piece::{Candidate, free_runs};
+use super::piece::{Candidate, CompactionContext, free_runs};
 use super::size_tiered::SizeTiered;
-use super::space::over_goal;
+use super::space::Goal;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
 
@@ -21,10 +20,14 @@ impl Incremental<'_> {
         self.0.fragment_bytes_max.min(FRAGMENT_BYTES_MAX)
     }
 
-    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
+    pub(super) fn propose(
+        &self,
+        pieces: &[Candidate],
+        context: &CompactionContext,
+    ) -> Option<Task> {
         let runs = free_runs(pieces);
-        let due = SizeTiered(&self.0.by_size).bucket(&runs);
-        let inputs = due.or_else(|| over_goal(pieces, &runs, self.0.space_goal))?;
+        let goal = Goal { goal: self.0.space_goal, overwritten_part: context.overwritten_part };
+        let inputs = goal.first_of(pieces, &runs, || SizeTiered(&self.0.by_size).bucket(&runs))?;
         Some(merge(inputs, 0, self.fragment_bytes(), Why::Shape))
     }
 }

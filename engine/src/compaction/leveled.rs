@@ -11,7 +11,8 @@
 //! 1. What each level may hold follows from what the last one holds (RocksDB's dynamic levels), so that the levels
 //!    above add a ninth to it at most, whatever the size of the table. There are as many levels as Cassandra has for
 //!    as many bytes.
-//! 2. The level that is most over what it may hold goes first; level 0 counts its runs. So neither end starves.
+//! 2. The level that is most over what it may hold goes first; level 0 counts its runs, and where rows are overwritten
+//!    what they take in it. So neither end starves.
 //! 3. A level gives one piece to the next: the one that meets the fewest bytes there for its own.
 //! 4. Level 0 goes, with all that it meets, to the first level that may hold as much: level 1 as a rule. While that
 //!    waits for merges that are under way no other touches level 1. Level 0 is merged by size tiers within itself
@@ -26,10 +27,12 @@ use std::collections::BTreeSet;
 
 use model::{TokenRange, options};
 
-use super::piece::{Candidate, Run, free_runs_of};
+use super::piece::{Candidate, CompactionContext, Run, free_runs_of};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
-use crate::limits::FRAGMENT_BYTES_MAX;
+use crate::limits::{
+    FRAGMENT_BYTES_MAX, LEVEL_0_SURPLUS_ALONE_PART, LEVEL_0_SURPLUS_PART, SURPLUS_BYTES_MIN,
+};
 
 /// Level 0 is merged when it has so many runs, and at most so many at once.
 const LEVEL_0_RUNS: usize = 4;
@@ -64,13 +67,18 @@ impl Leveled<'_> {
         self.fragment_bytes().saturating_mul(self.0.fanout.saturating_pow(level.into()))
     }
 
-    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
+    pub(super) fn propose(
+        &self,
+        pieces: &[Candidate],
+        context: &CompactionContext,
+    ) -> Option<Task> {
         let levels = Levels::of(pieces);
         let bytes_max = self.bytes_max(&levels);
         let mut due: Vec<(f64, usize)> = (1..bytes_max.len())
             .map(|level| (levels.free_bytes(level) as f64 / bytes_max[level - 1] as f64, level))
             .collect();
-        due.push((self.level_0_score(&levels, bytes_max[0]), 0));
+        let by_surplus = levels.level_0_surplus_score(bytes_max.len(), context);
+        due.push((self.level_0_score(&levels, bytes_max[0]).max(by_surplus), 0));
         due.retain(|(score, _)| *score > 1.0);
         due.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let level_0_to = levels.level_0_to(&bytes_max);
@@ -191,6 +199,18 @@ impl<'p> Levels<'p> {
 
     fn level_0_bytes(&self) -> u64 {
         self.level_0.iter().map(|run| run.bytes).sum()
+    }
+
+    /// Over 1 if level 0 should go down for the overwritten rows in it; `last` is the last level.
+    fn level_0_surplus_score(&self, last: usize, context: &CompactionContext) -> f64 {
+        let part = context.overwritten_part.unwrap_or(0.0);
+        let surplus_bytes = self.level_0_bytes() as f64 * part;
+        let due_part = match last {
+            1 => LEVEL_0_SURPLUS_ALONE_PART,
+            _ => LEVEL_0_SURPLUS_PART,
+        };
+        let due_bytes = self.bytes(last) as f64 * due_part;
+        surplus_bytes / due_bytes.max(SURPLUS_BYTES_MIN as f64)
     }
 
     /// What is merged of level 0 at once.

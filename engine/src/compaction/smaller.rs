@@ -91,8 +91,12 @@ mod tests {
 
     use super::*;
 
-    const CONTEXT: CompactionContext =
-        CompactionContext { gc_before_s: 100, now_s: 200, oldest_unflushed: i64::MAX };
+    const CONTEXT: CompactionContext = CompactionContext {
+        gc_before_s: 100,
+        now_s: 200,
+        oldest_unflushed: i64::MAX,
+        overwritten_part: None,
+    };
 
     fn piece(run: u128, bytes: u64) -> Candidate {
         Candidate {

@@ -2,29 +2,211 @@
 //!
 //! ```text
 //! largest run   ████████████████████████████████
-//! the others    ██████ ███ █                        more than the goal allows: all become one run
+//! the others    ██████ ███ █                        surplus: of these the part that is overwritten rows
+//!
+//! surplus  0 ─────────── due ────── slow ─────────── full
+//!                        all runs   writers are      writers are slowed
+//!                        are merged slowed, too      the most
 //! ```
 //!
-//! Runs of similar size may lie side by side for long, each with another version of the same rows. In the worst case
-//! all that the largest run holds is in the others too; then the others are what could be freed. The goal bounds
-//! them (`space_amplification_goal` of ScyllaDB's incremental strategy, which compares its two largest tiers).
+//! Runs of similar size may lie side by side for long, each with another version of the same rows. How much of what is
+//! written is of rows that are there is known from samples (`overwriting.rs`). Where it is known the goal comes
+//! before the number of runs. Where it is not, it may be all: then what could be freed at most is bounded, when nothing
+//! else is due (`space_amplification_goal` of ScyllaDB's incremental strategy, which compares its two largest tiers).
+//!
+//! A merge of everything takes its time, and what is written meanwhile comes on top: so it begins well before the goal,
+//! and a writer that is faster than the merges is slowed around the goal. A flush more or less is beside the point.
 
 use super::piece::{Candidate, Run, all_runs};
+use crate::limits::{
+    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_PART, SPACE_SLOW_PART,
+    SURPLUS_BYTES_MIN,
+};
+use crate::overwriting::Overwriting;
 
-/// Less than this beside the largest run is not worth a merge of everything, whatever part of it that is.
-const BYTES_MIN: u64 = 64 << 20;
+/// What a table may take, and what is known of how it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal {
+    /// So many times the bytes of the largest run.
+    pub(super) goal: f64,
+    /// Which part of what lies beside it is surplus, if that is known.
+    pub(super) overwritten_part: Option<f64>,
+}
 
-/// The pieces of all of `free`, if those beside the largest run are more than `goal` allows.
-pub(super) fn over_goal(pieces: &[Candidate], free: &[Run], goal: f64) -> Option<Vec<usize>> {
-    let largest = all_runs(pieces).last()?.bytes;
-    let (last, others) = free.split_last()?;
-    if last.bytes < largest {
-        // The largest is in a merge already, or cannot be merged.
-        return None;
+impl Goal {
+    /// What is to be merged of `free`: for space, or for its shape.
+    pub(super) fn first_of(
+        &self,
+        pieces: &[Candidate],
+        free: &[Run],
+        for_shape: impl FnOnce() -> Option<Vec<usize>>,
+    ) -> Option<Vec<usize>> {
+        match self.overwritten_part {
+            Some(_) => self.for_space(pieces, free).or_else(for_shape),
+            None => for_shape().or_else(|| self.for_space(pieces, free)),
+        }
     }
-    let bytes: u64 = others.iter().map(|run| run.bytes).sum();
-    if bytes < BYTES_MIN || bytes as f64 <= (goal - 1.0) * largest as f64 {
-        return None;
+
+    /// The pieces of all of `free`, if the surplus of those beside the largest run is due to be merged.
+    fn for_space(&self, pieces: &[Candidate], free: &[Run]) -> Option<Vec<usize>> {
+        let largest = all_runs(pieces).last()?.bytes;
+        let (last, others) = free.split_last()?;
+        if last.bytes < largest {
+            // The largest is in a merge already, or cannot be merged.
+            return None;
+        }
+        let bytes: u64 = others.iter().map(|run| run.bytes).sum();
+        // All of it may be surplus.
+        let (part, due_part) =
+            self.overwritten_part.map_or((1.0, 1.0), |part| (part, SPACE_DUE_PART));
+        let surplus_bytes = bytes as f64 * part;
+        let due_bytes = (self.goal - 1.0) * due_part * largest as f64;
+        if surplus_bytes < SURPLUS_BYTES_MIN as f64 || surplus_bytes <= due_bytes {
+            return None;
+        }
+        Some(free.iter().flat_map(|run| run.pieces.iter().copied()).collect())
     }
-    Some(free.iter().flat_map(|run| run.pieces.iter().copied()).collect())
+}
+
+/// What a table takes on disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Surplus {
+    /// What it would take if nothing were overwritten, in bytes, about.
+    pub(super) base_bytes: u64,
+    /// What overwritten rows take until they are merged, in bytes.
+    pub(super) bytes: u64,
+}
+
+impl Surplus {
+    /// Of a table whose files have so many bytes.
+    pub(super) fn of(pieces: &[Candidate], overwriting: &Overwriting, disk_bytes: u64) -> Surplus {
+        let base_bytes = base_bytes(pieces, overwriting).min(disk_bytes);
+        let part = overwriting.part().unwrap_or(0.0);
+        let others_bytes = disk_bytes - base_bytes;
+        Surplus { base_bytes, bytes: others_bytes.min((others_bytes as f64 * part) as u64) }
+    }
+
+    /// As how many runs that wait to be merged it counts, where a flush has `flush_bytes` at most.
+    pub(super) fn runs(&self, goal: f64, flush_bytes: u64) -> usize {
+        let of_goal = |part: f64| self.base_bytes as f64 * (goal - 1.0) * part;
+        let slow_bytes = of_goal(SPACE_SLOW_PART) + flush_bytes as f64 / 2.0;
+        let full_bytes = of_goal(SPACE_FULL_PART) + flush_bytes as f64;
+        let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
+        let bytes = self.bytes as f64;
+        let runs = match bytes <= slow_bytes {
+            true => slow * bytes / slow_bytes.max(1.0),
+            false => slow + (full - slow) * (bytes - slow_bytes) / (full_bytes - slow_bytes),
+        };
+        runs.min(full) as usize
+    }
+}
+
+/// Bytes of what a table would be if nothing were overwritten, about: of its largest level or its largest run.
+fn base_bytes(pieces: &[Candidate], overwriting: &Overwriting) -> u64 {
+    let deepest = pieces.iter().map(|piece| piece.level).max().unwrap_or(0);
+    let of_level = |level: u8| {
+        let here = pieces.iter().filter(|piece| piece.level == level);
+        here.map(|piece| piece.bytes).sum()
+    };
+    let largest_level: u64 = (1..=deepest).map(of_level).max().unwrap_or(0);
+    let runs = all_runs(pieces);
+    let largest = runs.last();
+    let is_merging =
+        largest.is_some_and(|run| run.pieces.iter().any(|&index| pieces[index].merging));
+    let largest_bytes = largest.map_or(0, |run| run.bytes);
+    // While the largest run is merged, it is in two.
+    if !is_merging {
+        overwriting.base_bytes.set(largest_bytes);
+    }
+    overwriting.base_bytes.get().max(largest_bytes).max(largest_level)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::TokenRange;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn piece(run: u128, level: u8, mib: u64) -> Candidate {
+        Candidate {
+            run: Uuid::from_u128(run),
+            level,
+            tokens: TokenRange::ALL,
+            bytes: mib * MIB,
+            oldest_timestamp: 0,
+            newest_timestamp: 0,
+            last_death_s: u32::MAX,
+            made_s: 0,
+            dead_part: 0.0,
+            shared: false,
+            busy: false,
+            merging: false,
+        }
+    }
+
+    fn surplus_mib(pieces: &[Candidate], overwriting: &Overwriting, disk_mib: u64) -> u64 {
+        Surplus::of(pieces, overwriting, disk_mib * MIB).bytes / MIB
+    }
+
+    #[test]
+    fn what_lies_beside_the_largest_run_is_surplus_as_far_as_rows_are_overwritten() {
+        let pieces = [piece(1, 0, 1000), piece(2, 0, 250), piece(3, 0, 250)];
+        let unknown = Overwriting::default();
+        assert_eq!(surplus_mib(&pieces, &unknown, 1500), 0);
+        for (part, mib) in [(0.0, 0), (0.5, 250), (1.0, 500), (8.0, 500)] {
+            assert_eq!(surplus_mib(&pieces, &Overwriting::of(part), 1500), mib, "{part}");
+        }
+        let levels = [piece(1, 2, 500), piece(2, 2, 500), piece(3, 1, 100), piece(4, 0, 100)];
+        assert_eq!(surplus_mib(&levels, &Overwriting::of(1.0), 1200), 200, "beside the level");
+        let new_level = [piece(1, 3, 5), piece(2, 2, 500), piece(3, 2, 500), piece(4, 0, 100)];
+        assert_eq!(surplus_mib(&new_level, &Overwriting::of(1.0), 1105), 105);
+    }
+
+    #[test]
+    fn while_the_largest_run_is_merged_it_is_in_two_and_no_larger_for_that() {
+        let overwriting = Overwriting::of(1.0);
+        let before = [piece(1, 0, 1000), piece(2, 0, 250)];
+        assert_eq!(surplus_mib(&before, &overwriting, 1250), 250);
+        let [mut rest, mut made] = [piece(1, 0, 500), piece(3, 0, 510)];
+        (rest.merging, made.merging) = (true, true);
+        // The file of the other input is there until the end.
+        assert_eq!(surplus_mib(&[rest, made], &overwriting, 1270), 270);
+        assert_eq!(surplus_mib(&[piece(3, 0, 1010)], &overwriting, 1010), 0);
+    }
+
+    #[test]
+    fn writers_are_slowed_around_the_goal_and_not_by_one_flush() {
+        let runs = |base_mib: u64, surplus_mib: u64| {
+            let (base_bytes, bytes) = (base_mib * MIB, surplus_mib * MIB);
+            Surplus { base_bytes, bytes }.runs(1.25, 64 * MIB)
+        };
+        assert!(runs(10_000, 2_000) < BACKLOG_RUNS_SLOW, "due and not late");
+        assert!(runs(10_000, 2_500) > BACKLOG_RUNS_SLOW);
+        assert_eq!(runs(10_000, 3_400), BACKLOG_RUNS_MAX);
+        assert!(runs(0, 30) < BACKLOG_RUNS_SLOW && runs(1, 64) <= BACKLOG_RUNS_MAX);
+        let all: Vec<usize> = (0..400).map(|n| runs(1000, n)).collect();
+        assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1), "{all:?}");
+    }
+
+    #[test]
+    fn the_goal_comes_first_where_rows_are_known_to_be_overwritten() {
+        let pieces = [piece(1, 0, 1000), piece(2, 0, 150), piece(3, 0, 90)];
+        let free = super::super::piece::free_runs(&pieces);
+        let chosen = |overwritten_part, shape: Option<Vec<usize>>| {
+            Goal { goal: 1.25, overwritten_part }.first_of(&pieces, &free, || shape)
+        };
+        let small = Some(vec![1, 2]);
+        let all = Some(vec![2, 1, 0]);
+        assert_eq!(chosen(Some(1.0), small.clone()), all);
+        assert_eq!(chosen(Some(0.5), small.clone()), small);
+        assert_eq!(chosen(Some(0.0), None), None, "a table that grows");
+        assert_eq!(chosen(None, None), None, "a quarter of the largest is let be");
+        assert_eq!(
+            Goal { goal: 1.2, overwritten_part: None }.first_of(&pieces, &free, || None),
+            all
+        );
+    }
 }

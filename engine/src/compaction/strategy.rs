@@ -12,7 +12,7 @@ use super::piece::{Candidate, CompactionContext, free_runs, joined};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
-use crate::limits::FRAGMENT_BYTES_MAX;
+use crate::limits::{FRAGMENT_BYTES_MAX, LEVELED_SPACE_GOAL};
 use crate::planted::{Bug, planted};
 
 /// What to do with some pieces, by their indices.
@@ -76,11 +76,21 @@ impl<'o> Strategy<'o> {
         let shaped = match self.options.strategy() {
             Shape::SizeTiered(shape) => SizeTiered(shape).propose(pieces),
             Shape::TimeWindow(shape) => TimeWindow(shape).propose(pieces, context),
-            Shape::Leveled(shape) => Leveled(shape).propose(pieces),
-            Shape::Unified(shape) => Unified(shape).propose(pieces),
-            Shape::Incremental(shape) => Incremental(shape).propose(pieces),
+            Shape::Leveled(shape) => Leveled(shape).propose(pieces, context),
+            Shape::Unified(shape) => Unified(shape).propose(pieces, context),
+            Shape::Incremental(shape) => Incremental(shape).propose(pieces, context),
         };
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
+    }
+
+    /// So many times the bytes of live rows are the goal, of a strategy that bounds what overwritten rows take.
+    pub(super) fn space_goal(&self) -> Option<f64> {
+        match self.options.strategy() {
+            Shape::Leveled(_) => Some(LEVELED_SPACE_GOAL),
+            Shape::Unified(shape) => Some(shape.space_goal),
+            Shape::Incremental(shape) => Some(shape.space_goal),
+            Shape::SizeTiered(_) | Shape::TimeWindow(_) => None,
+        }
     }
 
     /// The merges that an operator asks for: of everything into one run, or of each window of time that has several.

@@ -12,14 +12,14 @@
 //!    when some token is in as many of its runs as the parameter says.
 //! 3. Of those that are due the one with most runs for its parameter is merged, the lower level first: so neither end
 //!    can starve the other.
-//! 4. When none is due, a goal bounds what overwritten rows take (`space.rs`).
+//! 4. A goal bounds what overwritten rows take (`space.rs`).
 
 use std::mem;
 
 use model::options::{self, Inclusion};
 
-use super::piece::{Candidate, Run, free_runs};
-use super::space::over_goal;
+use super::piece::{Candidate, CompactionContext, Run, free_runs};
+use super::space::Goal;
 use super::strategy::{Task, Why, merge};
 use crate::limits::{FRAGMENT_BYTES_MAX, UNIFIED_BASE_BYTES};
 
@@ -33,10 +33,14 @@ const SPAN_PARTS_MAX: u128 = 1024;
 pub(super) struct Unified<'o>(pub(super) &'o options::Unified);
 
 impl Unified<'_> {
-    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
+    pub(super) fn propose(
+        &self,
+        pieces: &[Candidate],
+        context: &CompactionContext,
+    ) -> Option<Task> {
         let runs = free_runs(pieces);
-        let due = self.bucket(&runs);
-        let inputs = due.or_else(|| over_goal(pieces, &runs, self.0.space_goal))?;
+        let goal = Goal { goal: self.0.space_goal, overwritten_part: context.overwritten_part };
+        let inputs = goal.first_of(pieces, &runs, || self.bucket(&runs))?;
         Some(self.merge(pieces, inputs, Why::Shape))
     }
 

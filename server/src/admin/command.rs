@@ -290,12 +290,21 @@ fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
         ];
         put_line(&mut text, &shard.index().to_string(), &line);
     }
-    text.push_str("\ntable\tpartitions\tmemtable bytes\tmemtable rows\tsstables\tbytes\n");
+    text.push_str(
+        "\ntable\tpartitions\tmemtable bytes\tmemtable rows\tsstables\tbytes\t\
+         overwritten bytes\n",
+    );
     let stored = schema.tables().filter(|table| !system::is_computed(&table.keyspace));
     for table in stored {
         let size = total(statuses, table.id);
-        let line =
-            [size.partitions, size.memtable_bytes, size.memtable_rows, size.sstables, size.bytes];
+        let line = [
+            size.partitions,
+            size.memtable_bytes,
+            size.memtable_rows,
+            size.sstables,
+            size.bytes,
+            size.surplus_bytes,
+        ];
         put_line(&mut text, &format!("{}.{}", table.keyspace, table.name), &line);
     }
     text.push_str("ok\n");
@@ -320,6 +329,7 @@ fn total(statuses: &[ShardStatus], id: TableId) -> TableSize {
         sum.memtable_bytes += size.memtable_bytes;
         sum.memtable_rows += size.memtable_rows;
         sum.sstables += size.sstables;
+        sum.surplus_bytes += size.surplus_bytes;
     }
     sum
 }

@@ -86,8 +86,12 @@ fn piece(index: usize, words: &[&str]) -> Candidate {
 }
 
 fn world(text: &str) -> World {
-    let mut facts =
-        CompactionContext { gc_before_s: 0, now_s: u32::MAX, oldest_unflushed: i64::MAX };
+    let mut facts = CompactionContext {
+        gc_before_s: 0,
+        now_s: u32::MAX,
+        oldest_unflushed: i64::MAX,
+        overwritten_part: None,
+    };
     let mut world =
         World { compaction: Compaction::default(), facts, names: Vec::new(), pieces: Vec::new() };
     for line in text.lines() {
