@@ -267,11 +267,17 @@ pub const SURPLUS_BYTES_MIN: u64 = 32 << 20;
 /// All runs are merged when their surplus is this part of what the goal allows.
 pub const SPACE_DUE_PART: f64 = 0.8;
 
-/// Writers are slowed from this part on, and half a flush: as if [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
+/// Writers are slowed from this part on, and [`SPACE_SLOW_FLUSHES`]: as if [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
 pub const SPACE_SLOW_PART: f64 = 0.9;
 
-/// They are slowed the most at this part, and a flush.
-pub const SPACE_FULL_PART: f64 = 1.3;
+/// So many flushes are beside the point: the memtables count, one is full as a rule, and one flush more is a step.
+pub const SPACE_SLOW_FLUSHES: f64 = 0.75;
+
+/// Writers are slowed the most at this part, and [`SPACE_FULL_FLUSHES`].
+pub const SPACE_FULL_PART: f64 = 1.2;
+
+/// So many flushes more than the goal are the most, the memtables included.
+pub const SPACE_FULL_FLUSHES: f64 = 1.25;
 
 /// Level 0 goes down where its surplus is this part of the last level: of what levels may take, less those between.
 pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;

@@ -21,7 +21,7 @@ use model::options;
 
 use super::job::candidates;
 use super::piece::Candidate;
-use super::space::Surplus;
+use super::space::{SpaceDebt, Surplus};
 use super::strategy::{MergeTask, Strategy, Task, Why};
 use super::whole::Wishes;
 use crate::engine::Engine;
@@ -32,12 +32,22 @@ use crate::limits::{
 use crate::table::{Table, View};
 
 /// What the strategy of a table would have merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Backlog {
     /// Bytes of what it proposes first; `None` if it proposes nothing.
     next_bytes: Option<u64>,
     /// How many runs lie over one another among what it proposes and what is being merged.
     runs: usize,
+    /// What overwritten rows take, if the strategy bounds that and is going to merge.
+    debt: Option<SpaceDebt>,
+}
+
+impl Backlog {
+    /// Runs that wait, and as how many its debt of space counts while the table's memtables hold so many bytes.
+    fn runs(&self, memtable_bytes: usize) -> f64 {
+        let of_debt = self.debt.map_or(0.0, |debt| debt.runs(memtable_bytes));
+        of_debt.max(self.runs as f64)
+    }
 }
 
 /// Tables that are to be judged, the first that changed first.
@@ -78,8 +88,8 @@ impl Judging {
 pub(crate) struct Underway {
     /// The bytes that each of them merges.
     bytes: RefCell<Vec<u64>>,
-    /// The most runs of a backlog, as they were last judged.
-    runs: Cell<usize>,
+    /// The backlog with the most runs, as they were last judged, and its table.
+    largest: Cell<Option<(TableId, Backlog)>>,
     /// Tables that have something to be merged, or that is being merged.
     waiting: RefCell<BTreeMap<TableId, Backlog>>,
     /// Tables in which something may expire, by the second at which they are judged again.
@@ -125,23 +135,26 @@ impl Engine {
         let mut waiting = self.underway.waiting.borrow_mut();
         waiting.retain(|id, _| tables.contains_key(id));
         self.counters.count(|s| s.tables_looked_at += waiting.len() as u64);
-        let (mut best, mut runs) = (None, 0);
+        let (mut best, mut largest) = (None, None);
         for (id, backlog) in waiting.iter() {
             let table = &tables[id];
             if table.cut.is_made() {
                 continue;
             }
-            runs = backlog.runs.max(runs);
+            let runs = backlog.runs(table.memtable_bytes());
+            if largest.is_none_or(|(most, _)| runs > most) {
+                largest = Some((runs, (*id, *backlog)));
+            }
             let Some(bytes) = backlog.next_bytes else { continue };
             let has_place = self.underway.has_spare_place_for(*id, bytes);
             if !table.compact_backoff.is_due(now_s) || !has_place {
                 continue;
             }
             // Of two with as many runs the smaller, which is done sooner.
-            let this: (usize, u64, TableId) = (backlog.runs, u64::MAX - bytes, *id);
+            let this: (usize, u64, TableId) = (runs as usize, u64::MAX - bytes, *id);
             best = best.max(Some(this));
         }
-        self.underway.runs.set(runs);
+        self.underway.largest.set(largest.map(|(_, of)| of));
         best.map(|(_, _, id)| id)
     }
 
@@ -188,20 +201,29 @@ impl Engine {
     /// How far compaction is behind: the runs of the table that has the most to merge, of
     /// [`BACKLOG_RUNS_MAX`] and never more.
     pub fn backlog_runs(&self) -> usize {
-        self.underway.runs.get().min(BACKLOG_RUNS_MAX)
+        self.backlog() as usize
     }
 
     /// How long a writer should be kept waiting so that compaction keeps up, in microseconds.
     pub(crate) fn backlog_delay_us(&self) -> u32 {
-        delay_us(self.backlog_runs())
+        delay_us(self.backlog())
+    }
+
+    /// The runs of the largest backlog, with what its table's memtables hold now.
+    fn backlog(&self) -> f64 {
+        let Some((id, backlog)) = self.underway.largest.get() else { return 0.0 };
+        let memtable_bytes = match backlog.debt {
+            Some(_) => self.tables.by_id().get(&id).map_or(0, |table| table.memtable_bytes()),
+            None => 0,
+        };
+        backlog.runs(memtable_bytes).min(BACKLOG_RUNS_MAX as f64)
     }
 }
 
 /// Rises from nothing, slowly at first: at the limit a client with 500 writes in flight sends 5000 a second.
-fn delay_us(runs: usize) -> u32 {
-    let (over, full) =
-        (runs.saturating_sub(BACKLOG_RUNS_SLOW), BACKLOG_RUNS_MAX - BACKLOG_RUNS_SLOW);
-    let part = over.min(full) as f64 / full as f64;
+fn delay_us(runs: f64) -> u32 {
+    let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
+    let part = ((runs - slow) / (full - slow)).clamp(0.0, 1.0);
     (part.powi(3) * f64::from(RUNS_DELAY_US_MAX)) as u32
 }
 
@@ -255,9 +277,10 @@ fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
     table.overwriting.surplus_bytes.set(surplus.bytes);
     // Writers do not wait for what is not going to be done.
     let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
-    let surplus_runs = goal.map_or(0, |goal| surplus.runs(goal, flush_bytes as u64));
-    let depth = depth(waiting.into_iter().map(|index| &pieces[index]));
-    Backlog { next_bytes, runs: depth.max(surplus_runs) }
+    let bounded = goal.zip(context.overwritten_part);
+    let debt = bounded.map(|(goal, part)| SpaceDebt::of(&surplus, part, goal, flush_bytes));
+    let runs = depth(waiting.into_iter().map(|index| &pieces[index]));
+    Backlog { next_bytes, runs, debt }
 }
 
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.
@@ -323,7 +346,8 @@ mod tests {
 
     #[test]
     fn writers_are_slowed_smoothly_and_never_for_longer_than_the_limit() {
-        let delays: Vec<u32> = (0..=BACKLOG_RUNS_MAX + 10).map(delay_us).collect();
+        let delays: Vec<u32> =
+            (0..=BACKLOG_RUNS_MAX + 10).map(|runs| delay_us(runs as f64)).collect();
         assert!(delays[..=BACKLOG_RUNS_SLOW].iter().all(|delay| *delay == 0));
         assert!(delays[BACKLOG_RUNS_SLOW + 2] > 0);
         assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]));

@@ -19,8 +19,8 @@
 
 use super::piece::{Candidate, Run, all_runs};
 use crate::limits::{
-    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_PART, SPACE_SLOW_PART,
-    SURPLUS_BYTES_MIN,
+    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_FLUSHES, SPACE_FULL_PART,
+    SPACE_SLOW_FLUSHES, SPACE_SLOW_PART, SURPLUS_BYTES_MIN,
 };
 use crate::overwriting::Overwriting;
 
@@ -85,19 +85,47 @@ impl Surplus {
         let others_bytes = disk_bytes - base_bytes;
         Surplus { base_bytes, bytes: others_bytes.min((others_bytes as f64 * part) as u64) }
     }
+}
 
-    /// As how many runs that wait to be merged it counts, where a flush has `flush_bytes` at most.
-    pub(super) fn runs(&self, goal: f64, flush_bytes: u64) -> usize {
-        let of_goal = |part: f64| self.base_bytes as f64 * (goal - 1.0) * part;
-        let slow_bytes = of_goal(SPACE_SLOW_PART) + flush_bytes as f64 / 2.0;
-        let full_bytes = of_goal(SPACE_FULL_PART) + flush_bytes as f64;
+/// What the writers of a table are slowed by: its surplus, and what is going to be surplus when it is flushed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SpaceDebt {
+    /// The surplus of its files, in bytes.
+    surplus_bytes: f64,
+    /// Which part of its memtables is going to be surplus.
+    part: f64,
+    /// Writers are slowed from so much surplus on.
+    slow_bytes: f64,
+    /// They are slowed the most at this.
+    full_bytes: f64,
+}
+
+impl SpaceDebt {
+    /// Of a table with such a goal, of whose new bytes `part` are surplus; a flush has `flush_bytes` of memtables.
+    pub(super) fn of(surplus: &Surplus, part: f64, goal: f64, flush_bytes: usize) -> SpaceDebt {
+        let of_goal = |part: f64| surplus.base_bytes as f64 * (goal - 1.0) * part;
+        let of_flush = |part: f64| flush_bytes as f64 * part;
+        SpaceDebt {
+            surplus_bytes: surplus.bytes as f64,
+            part: part.min(1.0),
+            slow_bytes: of_goal(SPACE_SLOW_PART) + of_flush(SPACE_SLOW_FLUSHES),
+            full_bytes: of_goal(SPACE_FULL_PART) + of_flush(SPACE_FULL_FLUSHES),
+        }
+    }
+
+    /// As how many runs that wait to be merged it counts while the table's memtables hold so many bytes: it rises with
+    /// each write, so that writers are slowed evenly.
+    pub(super) fn runs(&self, memtable_bytes: usize) -> f64 {
+        let bytes = self.surplus_bytes + self.part * memtable_bytes as f64;
         let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
-        let bytes = self.bytes as f64;
-        let runs = match bytes <= slow_bytes {
-            true => slow * bytes / slow_bytes.max(1.0),
-            false => slow + (full - slow) * (bytes - slow_bytes) / (full_bytes - slow_bytes),
+        let runs = match bytes <= self.slow_bytes {
+            true => slow * bytes / self.slow_bytes.max(1.0),
+            false => {
+                let over = (bytes - self.slow_bytes) / (self.full_bytes - self.slow_bytes);
+                slow + (full - slow) * over
+            }
         };
-        runs.min(full) as usize
+        runs.min(full)
     }
 }
 
@@ -177,18 +205,29 @@ mod tests {
         assert_eq!(surplus_mib(&[piece(3, 0, 1010)], &overwriting, 1010), 0);
     }
 
+    fn debt(base_mib: u64, surplus_mib: u64, part: f64) -> SpaceDebt {
+        let surplus = Surplus { base_bytes: base_mib * MIB, bytes: surplus_mib * MIB };
+        SpaceDebt::of(&surplus, part, 1.25, 64 << 20)
+    }
+
     #[test]
     fn writers_are_slowed_around_the_goal_and_not_by_one_flush() {
-        let runs = |base_mib: u64, surplus_mib: u64| {
-            let (base_bytes, bytes) = (base_mib * MIB, surplus_mib * MIB);
-            Surplus { base_bytes, bytes }.runs(1.25, 64 * MIB)
-        };
-        assert!(runs(10_000, 2_000) < BACKLOG_RUNS_SLOW, "due and not late");
-        assert!(runs(10_000, 2_500) > BACKLOG_RUNS_SLOW);
-        assert_eq!(runs(10_000, 3_400), BACKLOG_RUNS_MAX);
-        assert!(runs(0, 30) < BACKLOG_RUNS_SLOW && runs(1, 64) <= BACKLOG_RUNS_MAX);
-        let all: Vec<usize> = (0..400).map(|n| runs(1000, n)).collect();
-        assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1), "{all:?}");
+        let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
+        let runs = |base_mib, surplus_mib| debt(base_mib, surplus_mib, 1.0).runs(0);
+        assert!(runs(10_000, 2_000) < slow, "due and not late");
+        assert!(runs(10_000, 2_500) > slow);
+        assert_eq!(runs(10_000, 3_400), full);
+        assert!(runs(0, 30) < slow && runs(1, 64) <= full);
+        let all: Vec<f64> = (0..400).map(|mib| runs(1000, mib)).collect();
+        assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1.0));
+    }
+
+    #[test]
+    fn what_is_in_memtables_slows_writers_before_it_is_flushed() {
+        let in_files = debt(1000, 300, 1.0);
+        assert_eq!(debt(1000, 200, 1.0).runs(100 << 20), in_files.runs(0));
+        assert_eq!(debt(1000, 200, 0.5).runs(200 << 20), in_files.runs(0), "half of it is new");
+        assert_eq!(debt(1000, 200, 9.0).runs(100 << 20), in_files.runs(0), "it takes its bytes");
     }
 
     #[test]

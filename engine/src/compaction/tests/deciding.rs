@@ -105,6 +105,7 @@ fn world(text: &str) -> World {
                 facts.gc_before_s = number("gc_before").unwrap_or(0) as u32;
                 facts.now_s = number("now").map_or(u32::MAX, |now| now as u32);
                 facts.oldest_unflushed = number("unflushed").unwrap_or(i64::MAX);
+                facts.overwritten_part = of.get("overwritten").map(|p| p.parse().expect("a part"));
                 world.facts = facts;
             }
             name => {
