@@ -20,6 +20,7 @@
 
 mod buf;
 mod class;
+mod closing;
 mod descriptors;
 mod dma;
 mod path;

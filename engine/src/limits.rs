@@ -279,6 +279,9 @@ pub const SPACE_FULL_PART: f64 = 1.2;
 /// So many flushes more than the goal are the most, the memtables included.
 pub const SPACE_FULL_FLUSHES: f64 = 1.25;
 
+/// So many files without a name wait at most for their last close beside a core; more are closed on it.
+pub const CLOSES_WAITING_MAX: usize = 64;
+
 /// Level 0 goes down where its surplus is this part of the last level: of what levels may take, less those between.
 pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;
 

@@ -99,6 +99,40 @@ fn the_real_disk_keeps_the_contract() {
     });
 }
 
+/// How many descriptors of this process are of a path with these letters.
+fn descriptors_of(name: &str) -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    let shown = all.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    shown.filter(|path| path.to_string_lossy().contains(name)).count()
+}
+
+/// The kernel frees the blocks of an unlinked file with its last descriptor, which takes long: not while the core waits.
+#[test]
+fn the_last_close_of_an_unlinked_file_is_not_on_the_core() {
+    let root = tempfile::tempdir().unwrap();
+    glommio::LocalExecutor::default().run(async {
+        let disk = Disk::at(root.path()).await.unwrap();
+        for is_closed in [false, true] {
+            let file = disk.create(&path("unlinked-file")).await.unwrap();
+            write(&file, 0, &pattern(8192, 0)).await.unwrap();
+            disk.unlink(&path("unlinked-file")).await.unwrap();
+            let reader = file.clone();
+            match is_closed {
+                true => file.close().await.unwrap(),
+                false => drop(file),
+            }
+            assert_eq!(*reader.read_at(0, 8192).await.unwrap(), pattern(8192, 0), "still open");
+            drop(reader);
+            // The core does nothing from here on: it is another thread that closes.
+            let began = std::time::Instant::now();
+            while descriptors_of("unlinked-file") > 0 {
+                assert!(began.elapsed().as_secs() < 10, "it waits for the core");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+    });
+}
+
 #[test]
 fn a_log_and_a_manifest_work_on_the_real_disk() {
     let root = tempfile::tempdir().unwrap();

@@ -53,6 +53,7 @@ use crate::os::epoll::{Interest, Poller};
 use crate::outstanding;
 use crate::owner::ShardId;
 use crate::runtime::{Runtime, reap, yield_now};
+use crate::stalls::Stalls;
 
 /// The key of the core's bell and of its ring in its poller: such an event asks for nothing but that
 /// the core be awake.
@@ -78,6 +79,7 @@ pub struct Idle {
     gaps: Gaps,
     contention: Contention,
     last_reap: Cell<Instant>,
+    stalls: Rc<Stalls>,
 }
 
 /// What the pass and the task that reads the eventfd share.
@@ -116,7 +118,8 @@ impl Idle {
         });
         let last_reap = Cell::new(Instant::now());
         let (gaps, contention) = (Gaps::default(), Contention::new());
-        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, contention, last_reap })
+        let stalls = runtime.stalls().clone();
+        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, contention, last_reap, stalls })
     }
 
     /// What tasks of this core notify when the pass has something to do.
@@ -144,7 +147,7 @@ impl Idle {
         };
         if wants_its_rings(now) && now.duration_since(self.last_reap.get()) >= due {
             self.last_reap.set(now);
-            reap().await;
+            self.stalls.executor(reap()).await;
         } else {
             yield_now().await;
         }

@@ -21,7 +21,9 @@
 //! Invariants: a step that is not long costs two clock reads, a system call each [`STALL`] at most, and allocates nothing;
 //! at most [`STALLS_MAX`] kinds of work are told apart, and [`STALL_LOG_INTERVAL`] lies between two lines of the log.
 //!
-//! Not here: the executor's own work between tasks, and time in which the core sleeps.
+//! The executor's own turn to its rings, between the steps of a busy core, is measured as well.
+//!
+//! Not here: its turns before and after the core sleeps, and the sleep.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -49,6 +51,9 @@ pub struct Work {
     /// The table that it is for, if it is for one.
     pub table: Option<TableId>,
 }
+
+/// What the executor does itself: it hands the kernel what its rings have, and takes what is done.
+const EXECUTOR: Work = Work { group: Group::Requests, name: "executor", table: None };
 
 impl From<Group> for Work {
     /// Work that has no name of its own.
@@ -119,6 +124,8 @@ pub struct Stalls {
     told: Cell<Option<Instant>>,
     /// Steps of [`STALL_WARN`] and more that the operator was not told of.
     untold: Cell<u64>,
+    /// How long all steps took so far.
+    in_steps: Cell<Duration>,
 }
 
 impl Stalls {
@@ -127,8 +134,8 @@ impl Stalls {
         let wait = WaitCounter::of_this_thread();
         let waited = Cell::new(wait.waited());
         let computed = Cell::new((Instant::now(), cpu_time::of_this_thread()));
-        let (kinds, told, untold) = Default::default();
-        Rc::new(Stalls { kinds, wait, waited, computed, told, untold })
+        let (kinds, told, untold, in_steps) = Default::default();
+        Rc::new(Stalls { kinds, wait, waited, computed, told, untold, in_steps })
     }
 
     /// What was counted so far.
@@ -153,9 +160,21 @@ impl Stalls {
     /// Takes note of a step that ends now.
     #[inline]
     pub fn note(&self, work: Work, took: Duration) {
+        self.in_steps.set(self.in_steps.get() + took);
         if took >= STALL {
             self.note_long(work, took);
         }
+    }
+
+    /// Measures what the executor itself does while this future is waited for: its time without that of steps. Other
+    /// tasks may run meanwhile, and the core must not sleep.
+    pub(crate) async fn executor<T>(&self, future: impl Future<Output = T>) -> T {
+        let (began, in_steps) = (Instant::now(), self.in_steps.get());
+        self.begins(began);
+        let done = future.await;
+        let in_others = self.in_steps.get() - in_steps;
+        self.note(EXECUTOR, began.elapsed().saturating_sub(in_others));
+        done
     }
 
     #[cold]
@@ -298,6 +317,22 @@ mod tests {
         let stall = all.iter().find(|stall| stall.work == flush(7)).expect("it was long");
         assert!(stall.longest_us >= 2 * STALL.as_micros() as u64);
     }
+
+    #[test]
+    fn what_the_executor_does_is_told_from_the_steps_that_it_lets_run() {
+        let (stalls, ms) = (Stalls::new(), Duration::from_millis);
+        let others = async {
+            stalls.note(flush(1), ms(50));
+            std::thread::sleep(ms(60));
+        };
+        futures_lite::future::block_on(stalls.executor(others));
+        futures_lite::future::block_on(stalls.executor(async {}));
+        let all = stalls.all();
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert_eq!((all[1].work, all[1].steps[0]), (EXECUTOR, 1));
+        assert!((10_000..60_000).contains(&all[1].longest_us), "{all:?}");
+    }
+
     /// A step in which the thread sleeps is long, and did not compute, whatever the core computed before.
     #[test]
     fn what_a_step_computed_is_told_from_what_it_took() {

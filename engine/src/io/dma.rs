@@ -5,7 +5,8 @@
 //!
 //! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
 //! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
-//! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool.
+//! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool, and its
+//! close, which would free the blocks of a file without a name, gets none (`closing.rs`).
 
 #![expect(unsafe_code, reason = "statvfs has no safe form in std")]
 
@@ -24,6 +25,7 @@ use glommio::io::{Directory, OpenOptions};
 
 use super::buf::{Buf, View};
 use super::class::IoClass;
+use super::closing::{Closer, Closing};
 use super::path::RelPath;
 use super::ring;
 use super::{DirEntry, Space};
@@ -65,6 +67,7 @@ impl Drop for Counted {
 pub struct DmaDisk {
     root: Rc<Path>,
     pub(super) files_max: Rc<Cell<usize>>,
+    closer: Rc<Closer>,
 }
 
 /// A real open file.
@@ -76,6 +79,8 @@ pub struct DmaFile {
 
 #[derive(Debug)]
 pub(super) struct Open {
+    /// Comes first: it is dropped before the file.
+    closing: Closing,
     file: glommio::io::DmaFile,
     path: RelPath,
     len: Cell<u64>,
@@ -97,7 +102,9 @@ impl DmaDisk {
     /// bytes in it, made here. Reading it back also proves that the directory takes direct I/O.
     pub(super) async fn at(root: &Path) -> Result<DmaDisk> {
         assert!(root.is_absolute(), "a relative root would move with the working directory");
-        let disk = DmaDisk { root: root.into(), files_max: Rc::new(Cell::new(usize::MAX)) };
+        let files_max = Rc::new(Cell::new(usize::MAX));
+        let closer = Closer::start().map_err(|error| refused("start", &RelPath::root(), &error))?;
+        let disk = DmaDisk { root: root.into(), files_max, closer };
         let path = RelPath::root().join(&format!("probe-{}", glommio::executor().id()));
         let probed = disk.blocking("write", &path, |full| {
             let mut options = std::fs::OpenOptions::new();
@@ -161,7 +168,8 @@ impl DmaDisk {
             .await
             .map_err(|error| failed("open", path, &error))?;
         let len = file.file_size().await.map_err(|error| failed("stat", path, &error))?;
-        let open = Rc::new(Open { file, path: path.clone(), len: Cell::new(len) });
+        let closing = Closing { descriptor: file.as_raw_fd(), closer: self.closer.clone() };
+        let open = Rc::new(Open { closing, file, path: path.clone(), len: Cell::new(len) });
         Ok(DmaFile { open, class: IoClass::default() })
     }
 
@@ -369,8 +377,9 @@ impl DmaFile {
     pub(super) async fn close(self) -> Result<()> {
         let _counted = Counted::begin();
         match Rc::try_unwrap(self.open) {
-            Ok(open) => {
-                open.file.close().await.map_err(|error| failed("close", &open.path, &error))
+            Ok(Open { closing, file, path, .. }) => {
+                drop(closing);
+                file.close().await.map_err(|error| failed("close", &path, &error))
             }
             Err(_) => Ok(()), // a clone lives on
         }

@@ -1,0 +1,137 @@
+//! The last close of a file that has lost its name, on a thread that is not the core's.
+//!
+//! ```text
+//! core      the file is dropped ─┬─► its descriptor becomes one of /dev/null ─► glommio closes that
+//!                                └─► a duplicate ─┐
+//! closing thread                                  └─► closed: the kernel frees the file's blocks
+//! ```
+//!
+//! With the last descriptor of an unlinked file go its blocks: the kernel reads and changes bitmaps and waits for its
+//! journal, ten milliseconds for a fragment of a merge and up to thirty. glommio's close does that inside the core's own
+//! `io_uring_enter`, and the core stands still.
+//!
+//! Invariants
+//! 1. A file that has a name is closed by glommio: nothing is freed.
+//! 2. No operation is under way on the descriptor when it changes: each holds the open file.
+//! 3. When there is no descriptor for the duplicate, or too many files wait, the core closes the file itself.
+//!
+//! Not here: the unlink, which is on glommio's blocking pool (`dma.rs`).
+
+#![expect(unsafe_code, reason = "std puts no descriptor in another's place, and sets no affinity")]
+
+use std::fs::File;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use crate::limits::CLOSES_WAITING_MAX;
+
+/// The closing thread of one core.
+#[derive(Debug)]
+pub(super) struct Closer {
+    files: SyncSender<File>,
+    null: File,
+}
+
+impl Closer {
+    /// Starts the thread; it ends when nothing can be given to it any more.
+    pub(super) fn start() -> io::Result<Rc<Closer>> {
+        let (files, given) = sync_channel::<File>(CLOSES_WAITING_MAX);
+        let thread = std::thread::Builder::new().name("closing".to_owned());
+        thread.spawn(move || {
+            leave_the_core();
+            given.into_iter().for_each(drop);
+        })?;
+        Ok(Rc::new(Closer { files, null: File::open("/dev/null")? }))
+    }
+
+    /// Takes the file of this descriptor, if it has no name. The descriptor is one of /dev/null afterwards.
+    ///
+    /// The caller owns the descriptor, and no operation is under way on it.
+    fn take(&self, descriptor: RawFd) -> io::Result<()> {
+        // SAFETY: the caller owns the descriptor and keeps it open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let file = File::from(borrowed.try_clone_to_owned()?);
+        if file.metadata()?.nlink() > 0 {
+            return Ok(());
+        }
+        // SAFETY: both are open descriptors. Whoever closes this number closes /dev/null.
+        let done = unsafe { libc::dup3(self.null.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Where too many wait it is closed here.
+        let _ = self.files.try_send(file);
+        Ok(())
+    }
+}
+
+/// Ends the use of a descriptor: drop it before what closes the descriptor.
+#[derive(Debug)]
+pub(super) struct Closing {
+    /// The descriptor of an open file.
+    pub(super) descriptor: RawFd,
+    pub(super) closer: Rc<Closer>,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // After an error the file is closed like any other.
+        let _ = self.closer.take(self.descriptor);
+    }
+}
+
+/// Lets the calling thread run where the process may: it was started by a thread that is bound to its core.
+fn leave_the_core() {
+    let bytes = mem::size_of::<libc::cpu_set_t>();
+    let mut cpus = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: `cpus` has space for a set of so many bytes. The first thread has the number of the process, and is bound
+    // to nothing.
+    let known = unsafe { libc::sched_getaffinity(libc::getpid(), bytes, cpus.as_mut_ptr()) };
+    if known == 0 {
+        // SAFETY: the set was filled above. If it is refused the thread stays where it is.
+        let _ = unsafe { libc::sched_setaffinity(0, bytes, cpus.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn descriptors_of(what: &str) -> usize {
+        let all = fs::read_dir("/proc/self/fd").unwrap();
+        let shown = all.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        shown.filter(|path| path.to_string_lossy().contains(what)).count()
+    }
+
+    fn until(is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(10), "it does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_closed_by_the_thread_and_one_with_a_name_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (gone, stays) = (dir.path().join("gone-file"), dir.path().join("stays-file"));
+        let closer = Closer::start().unwrap();
+        let files = [&gone, &stays].map(|path| File::create(path).unwrap());
+        fs::remove_file(&gone).unwrap();
+        for file in &files {
+            drop(Closing { descriptor: file.as_raw_fd(), closer: closer.clone() });
+        }
+        until(|| descriptors_of("gone-file") == 0);
+        let shown = files.map(|file| fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())));
+        let [first, second] = shown.map(|path| path.unwrap());
+        assert_eq!((first.to_str(), second), (Some("/dev/null"), stays));
+        assert_eq!(descriptors_of("stays-file"), 0, "and the duplicate is gone");
+    }
+}
