@@ -18,6 +18,10 @@ pub const COVERED_ROWS_BEFORE_SEEK: u32 = 4;
 /// `max_sectors_kb` has hung (glommio issue 633).
 pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 
+/// So many files of a core wait at most for their close on its closing thread, each with a descriptor; more are closed
+/// on the core.
+pub const CLOSES_WAITING_MAX: usize = 64;
+
 /// Reads, writes and flushes of one core that the kernel has at a time.
 pub const RING_OPERATIONS_MAX: usize = 512;
 
@@ -278,9 +282,6 @@ pub const SPACE_FULL_PART: f64 = 1.2;
 
 /// So many flushes more than the goal are the most, the memtables included.
 pub const SPACE_FULL_FLUSHES: f64 = 1.25;
-
-/// So many files without a name wait at most for their last close beside a core; more are closed on it.
-pub const CLOSES_WAITING_MAX: usize = 64;
 
 /// Level 0 goes down where its surplus is this part of the last level: of what levels may take, less those between.
 pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;

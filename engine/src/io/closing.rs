@@ -1,19 +1,19 @@
-//! The last close of a file that has lost its name, on a thread that is not the core's.
+//! Files are closed on a thread that is not the core's.
 //!
 //! ```text
 //! core      the file is dropped ─┬─► its descriptor becomes one of /dev/null ─► glommio closes that
 //!                                └─► a duplicate ─┐
-//! closing thread                                  └─► closed: the kernel frees the file's blocks
+//! closing thread                                  └─► closed: the kernel frees the blocks of a file without a name
 //! ```
 //!
 //! With the last descriptor of an unlinked file go its blocks: the kernel reads and changes bitmaps and waits for its
 //! journal, ten milliseconds for a fragment of a merge and up to thirty. glommio's close does that inside the core's own
-//! `io_uring_enter`, and the core stands still.
+//! `io_uring_enter`, and the core stands still. Whether a file has a name is not asked: it may lose it between the
+//! answer and the close, which glommio puts off.
 //!
 //! Invariants
-//! 1. A file that has a name is closed by glommio: nothing is freed.
-//! 2. No operation is under way on the descriptor when it changes: each holds the open file.
-//! 3. When there is no descriptor for the duplicate, or too many files wait, the core closes the file itself.
+//! 1. No operation is under way on the descriptor when it changes: each holds the open file.
+//! 2. When there is no descriptor for the duplicate, or too many files wait, the core closes the file itself.
 //!
 //! Not here: the unlink, which is on glommio's blocking pool (`dma.rs`).
 
@@ -23,7 +23,6 @@ use std::fs::File;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -48,16 +47,13 @@ impl Closer {
         Ok(Rc::new(Closer { files, null: File::open("/dev/null")? }))
     }
 
-    /// Takes the file of this descriptor, if it has no name. The descriptor is one of /dev/null afterwards.
+    /// Takes the file of this descriptor, which is one of /dev/null afterwards.
     ///
     /// The caller owns the descriptor, and no operation is under way on it.
     fn take(&self, descriptor: RawFd) -> io::Result<()> {
         // SAFETY: the caller owns the descriptor and keeps it open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let file = File::from(borrowed.try_clone_to_owned()?);
-        if file.metadata()?.nlink() > 0 {
-            return Ok(());
-        }
         // SAFETY: both are open descriptors. Whoever closes this number closes /dev/null.
         let done = unsafe { libc::dup3(self.null.as_raw_fd(), descriptor, libc::O_CLOEXEC) };
         if done < 0 {
@@ -119,19 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_name_is_closed_by_the_thread_and_one_with_a_name_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let (gone, stays) = (dir.path().join("gone-file"), dir.path().join("stays-file"));
+    fn a_file_is_closed_by_the_thread() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = file.path().file_name().unwrap().to_str().unwrap().to_owned();
         let closer = Closer::start().unwrap();
-        let files = [&gone, &stays].map(|path| File::create(path).unwrap());
-        fs::remove_file(&gone).unwrap();
-        for file in &files {
-            drop(Closing { descriptor: file.as_raw_fd(), closer: closer.clone() });
-        }
-        until(|| descriptors_of("gone-file") == 0);
-        let shown = files.map(|file| fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())));
-        let [first, second] = shown.map(|path| path.unwrap());
-        assert_eq!((first.to_str(), second), (Some("/dev/null"), stays));
-        assert_eq!(descriptors_of("stays-file"), 0, "and the duplicate is gone");
+        let [descriptor, spare] = [0, 1].map(|_| file.reopen().unwrap());
+        drop(file);
+        assert_eq!(descriptors_of(&name), 2);
+        drop(Closing { descriptor: descriptor.as_raw_fd(), closer: closer.clone() });
+        until(|| descriptors_of(&name) == 1);
+        let shown = fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap();
+        assert_eq!(shown.to_str(), Some("/dev/null"), "its number is still its owner's to close");
+        drop(spare);
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
 //! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
-//! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool, and its
-//! close, which would free the blocks of a file without a name, gets none (`closing.rs`).
+//! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool, and files
+//! are closed on a thread of ours (`closing.rs`).
 
 #![expect(unsafe_code, reason = "statvfs has no safe form in std")]
 
