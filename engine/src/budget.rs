@@ -67,6 +67,11 @@ impl Budget {
         self.left() / 2
     }
 
+    /// What memtables hold when one is flushed.
+    pub(crate) fn flush_bytes(&self) -> usize {
+        self.memtables_max() / 2
+    }
+
     /// What the block cache may hold.
     pub(crate) fn blocks_max(&self) -> usize {
         self.left() / 4
@@ -97,7 +102,7 @@ impl Budget {
     /// Whether it is time to flush, when `leaving` bytes are on their way out.
     pub(crate) fn wants_flush(&self, leaving: usize) -> bool {
         assert!(leaving <= self.memtables(), "what leaves is held until it has left");
-        self.memtables() - leaving > self.memtables_max() / 2
+        self.memtables() - leaving > self.flush_bytes()
     }
 
     /// Refuses a write of `bytes`, with `waiting` bytes before it, if there is no space for it. One that finds all of

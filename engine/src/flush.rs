@@ -62,19 +62,23 @@ struct Flushed<'t> {
     definition: Rc<Definition>,
     /// `None` if the layer says nothing.
     view: Option<View>,
+    sample: Option<FlushSample>,
 }
 
 impl Engine {
     /// Writes the oldest layer of each of these tables to an sstable.
-    pub(crate) async fn flush(
+    pub(crate) async fn flush<'t>(
         &self,
-        tables: &[Rc<Table>],
+        tables: &'t [Rc<Table>],
         promise: &Promise,
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         let mut flushed = Vec::with_capacity(tables.len());
         let written = self.write_oldest_of(tables, &mut flushed, (promise, now_s), pause).await;
+        // The files are not among the views yet.
+        let taken = |of: &mut Flushed<'t>| Some((of.table, of.table.views(), of.sample.take()?));
+        let samples: Vec<_> = flushed.iter_mut().filter_map(taken).collect();
         let (result, may_be_named) = match written {
             Err(error) => (Err(error), false),
             Ok(()) => {
@@ -92,7 +96,11 @@ impl Engine {
         }
         drop(flushed);
         self.free_memtables(pause).await;
-        result
+        result?;
+        for (table, older, sample) in samples {
+            sample.look_up(&table.overwriting, &older, pause).await;
+        }
+        Ok(())
     }
 
     /// Writes the oldest layers to files that no manifest names yet.
@@ -110,14 +118,14 @@ impl Engine {
             let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
             let promise = Some((promise, held_bytes));
             let sample = FlushSample::of(table, &layer);
-            let takes = sample.as_ref();
-            let target =
-                FlushTarget { promise, now_s, sample: takes, ..self.target(&definition, id) };
+            let rest = self.target(&definition, id);
+            let target = FlushTarget { promise, now_s, sample: sample.as_ref(), ..rest };
             let view = target.write_layer(&layer, pause).await?;
-            flushed.push(Flushed { table, epoch, layer, id, definition, view });
-            if let Some(sample) = sample {
-                sample.look_up(table, pause).await;
+            if let Some(view) = &view {
+                let memory_bytes = layer.memtable.borrow().bytes();
+                table.overwriting.was_flushed(view.entry.file_bytes, memory_bytes);
             }
+            flushed.push(Flushed { table, epoch, layer, id, definition, view, sample });
         }
         Ok(())
     }
@@ -265,7 +273,7 @@ impl FlushTarget<'_> {
         while cursor.next_partition().await? {
             let head = cursor.head();
             let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
-            self.pass(|sample| sample.pass_deletion(deletion));
+            self.sampled(|sample| sample.see_deletion(deletion));
             writer.partition(&head);
             let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
             work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
@@ -273,7 +281,7 @@ impl FlushTarget<'_> {
                 match cursor.fragment() {
                     change @ Fragment::Change { position, deletion } => {
                         in_force = deletion;
-                        self.pass(|sample| sample.pass_deletion(deletion));
+                        self.sampled(|sample| sample.see_deletion(deletion));
                         work_bytes += JOB_ENTRY_COST_BYTES + position.len();
                         writer.fragment(&change);
                     }
@@ -282,7 +290,7 @@ impl FlushTarget<'_> {
                         work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
                         if compact(row, deletion.max(in_force), &purge, &mut left) {
                             let row = RowRef::trusted(&left);
-                            self.pass(|sample| sample.pass(&cursor.head(), clustering, row));
+                            self.sampled(|sample| sample.see_row(&cursor.head(), clustering, row));
                             writer.fragment(&Fragment::Row { clustering, row });
                         }
                     }
@@ -295,7 +303,7 @@ impl FlushTarget<'_> {
     }
 
     #[inline]
-    fn pass(&self, take: impl FnOnce(&FlushSample)) {
+    fn sampled(&self, take: impl FnOnce(&FlushSample)) {
         if let Some(sample) = self.sample {
             take(sample);
         }

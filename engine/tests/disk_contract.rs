@@ -106,8 +106,12 @@ fn descriptors_of(name: &str) -> usize {
     shown.filter(|path| path.to_string_lossy().contains(name)).count()
 }
 
-/// The kernel frees the blocks of an unlinked file with its last descriptor, which takes long: not while the core waits.
+/// The kernel frees the blocks of an unlinked file with its last descriptor, which takes long.
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it waits for another thread, while the core stands still"
+)]
 fn the_last_close_of_an_unlinked_file_is_not_on_the_core() {
     let root = tempfile::tempdir().unwrap();
     glommio::LocalExecutor::default().run(async {

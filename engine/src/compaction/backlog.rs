@@ -21,7 +21,7 @@ use model::options;
 
 use super::job::candidates;
 use super::piece::Candidate;
-use super::space::{SpaceDebt, Surplus};
+use super::space::{DiskUse, SpaceDebt};
 use super::strategy::{MergeTask, Strategy, Task, Why};
 use super::whole::Wishes;
 use crate::engine::Engine;
@@ -37,7 +37,7 @@ pub(crate) struct Backlog {
     /// Bytes of what it proposes first; `None` if it proposes nothing.
     next_bytes: Option<u64>,
     /// How many runs lie over one another among what it proposes and what is being merged.
-    runs: usize,
+    depth: usize,
     /// What overwritten rows take, if the strategy bounds that and is going to merge.
     debt: Option<SpaceDebt>,
 }
@@ -46,7 +46,7 @@ impl Backlog {
     /// Runs that wait, and as how many its debt of space counts while the table's memtables hold so many bytes.
     fn runs(&self, memtable_bytes: usize) -> f64 {
         let of_debt = self.debt.map_or(0.0, |debt| debt.runs(memtable_bytes));
-        of_debt.max(self.runs as f64)
+        of_debt.max(self.depth as f64)
     }
 }
 
@@ -88,7 +88,7 @@ impl Judging {
 pub(crate) struct Underway {
     /// The bytes that each of them merges.
     bytes: RefCell<Vec<u64>>,
-    /// The backlog with the most runs, as they were last judged, and its table.
+    /// The backlog with the most runs when tables were last judged, and its table.
     largest: Cell<Option<(TableId, Backlog)>>,
     /// Tables that have something to be merged, or that is being merged.
     waiting: RefCell<BTreeMap<TableId, Backlog>>,
@@ -184,7 +184,7 @@ impl Engine {
             let Some(table) = tables.get(&id) else { continue };
             self.counters.count(|s| s.tables_looked_at += 1);
             table.judging.is_listed.set(false);
-            let backlog = judge(table, self.budget.memtables_max() / 2, now_s);
+            let backlog = judge(table, self.budget.flush_bytes(), now_s);
             let mut waiting = self.underway.waiting.borrow_mut();
             match backlog == Backlog::default() {
                 true => waiting.remove(&id),
@@ -198,8 +198,8 @@ impl Engine {
         }
     }
 
-    /// How far compaction is behind: the runs of the table that has the most to merge, of
-    /// [`BACKLOG_RUNS_MAX`] and never more.
+    /// How far compaction is behind: the runs of the table that has the most to merge, or as how many its overwritten
+    /// rows count; of [`BACKLOG_RUNS_MAX`] and never more.
     pub fn backlog_runs(&self) -> usize {
         self.backlog() as usize
     }
@@ -229,18 +229,20 @@ fn delay_us(runs: f64) -> u32 {
 
 /// Whether time alone may give the strategy something to do: a tombstone or a row expires, a window ends.
 fn may_expire(table: &Table) -> bool {
-    let has_windows = matches!(
-        table.definition().options.compaction.strategy(),
-        options::Strategy::TimeWindow(_)
-    );
     let views = table.views();
     let has_deaths = || views.iter().any(|v| v.sstable.statistics().first_death_s != u32::MAX);
-    !views.is_empty() && (has_windows || has_deaths())
+    !views.is_empty() && (has_windows(table) || has_deaths())
+}
+
+fn has_windows(table: &Table) -> bool {
+    let definition = table.definition();
+    matches!(definition.options.compaction.strategy(), options::Strategy::TimeWindow(_))
 }
 
 /// Asks the strategy again and again, as if what it proposed were being merged already.
 fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
     if table.views().is_empty() {
+        table.overwriting.surplus_bytes.set(0);
         return Backlog::default();
     }
     let (mut pieces, context) = candidates(table, now_s);
@@ -267,20 +269,26 @@ fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
             waiting.extend(of_task);
         }
     }
+    let disk = disk_use(table, &pieces);
+    // Other windows are no versions of the largest one's rows.
+    let surplus_bytes = if has_windows(table) { 0 } else { disk.surplus_bytes };
+    table.overwriting.surplus_bytes.set(surplus_bytes);
+    // Writers do not wait for what is not going to be done.
+    let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
+    let debt = goal.and_then(|goal| SpaceDebt::of(&disk, &table.overwriting, goal, flush_bytes));
+    let depth = depth(waiting.into_iter().map(|index| &pieces[index]));
+    Backlog { next_bytes, depth, debt }
+}
+
+/// What a table takes on disk; its pieces are those of its views, in their order, and then those that are not open.
+fn disk_use(table: &Table, pieces: &[Candidate]) -> DiskUse {
     let of_view = |(view, piece): (&View, &Candidate)| match view.entry.shared {
         true => piece.bytes,
         // A file is there until all of it is merged.
         false => view.entry.file_bytes,
     };
-    let disk_bytes = table.views().iter().zip(&pieces).map(of_view).sum();
-    let surplus = Surplus::of(&pieces, &table.overwriting, disk_bytes);
-    table.overwriting.surplus_bytes.set(surplus.bytes);
-    // Writers do not wait for what is not going to be done.
-    let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
-    let bounded = goal.zip(context.overwritten_part);
-    let debt = bounded.map(|(goal, part)| SpaceDebt::of(&surplus, part, goal, flush_bytes));
-    let runs = depth(waiting.into_iter().map(|index| &pieces[index]));
-    Backlog { next_bytes, runs, debt }
+    let disk_bytes = table.views().iter().zip(pieces).map(of_view).sum();
+    DiskUse::of(pieces, &table.overwriting, disk_bytes)
 }
 
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.

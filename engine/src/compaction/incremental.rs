@@ -1,7 +1,8 @@
 //! ScyllaDB's incremental strategy: size tiers of runs, and a goal for the space that overwritten rows take.
 //!
 //! 1. Runs of similar size are merged, as by size tiers.
-//! 2. `space_amplification_goal` bounds what overwritten rows take (`space.rs`).
+//! 2. `space_amplification_goal` bounds what overwritten rows take (`space.rs`): it goes first where that is known,
+//!    else last.
 
 use model::options;
 
@@ -26,7 +27,7 @@ impl Incremental<'_> {
         context: &CompactionContext,
     ) -> Option<Task> {
         let runs = free_runs(pieces);
-        let goal = Goal { goal: self.0.space_goal, overwritten_part: context.overwritten_part };
+        let goal = Goal { goal: self.0.space_goal, overwritten_ratio: context.overwritten_ratio };
         let inputs = goal.first_of(pieces, &runs, || SizeTiered(&self.0.by_size).bucket(&runs))?;
         Some(merge(inputs, 0, self.fragment_bytes(), Why::Shape))
     }

@@ -328,7 +328,7 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
         gc_before_s,
         now_s,
         oldest_unflushed: unflushed.min().unwrap_or(i64::MAX),
-        overwritten_part: table.overwriting.part(),
+        overwritten_ratio: table.overwriting.ratio(),
     };
     let piece = |view: &View| {
         let ViewEntry { tokens, run, level, file_bytes, .. } = view.entry;

@@ -16,7 +16,8 @@
 //! 3. A level gives one piece to the next: the one that meets the fewest bytes there for its own.
 //! 4. Level 0 goes, with all that it meets, to the first level that may hold as much: level 1 as a rule. While that
 //!    waits for merges that are under way no other touches level 1. Level 0 is merged by size tiers within itself
-//!    while level 1 would be rewritten for little, and when it has more than 32 runs and must wait.
+//!    while level 1 would be rewritten for little and what is overwritten in it is not due, and when it has more than
+//!    32 runs and must wait.
 //! 5. A piece that cannot be merged counts for no level, and what comes out may overlap it: a read looks into
 //!    one more file there, and the others are merged as if it were not. A piece of a level that overlaps one before it
 //!    counts for level 0.
@@ -61,6 +62,12 @@ impl Leveled<'_> {
     /// The first level that holds so many bytes.
     pub(super) fn level_of(&self, bytes: u64) -> u8 {
         (1..LEVELS_MAX).find(|&level| bytes <= self.level_bytes_max(level)).unwrap_or(LEVELS_MAX)
+    }
+
+    /// What levels take, for each byte of live rows, before writers are slowed: those above the last have a `fanout`-th
+    /// of the next each, and level 0 has what may wait there.
+    pub(super) fn space_goal(&self) -> f64 {
+        1.0 + 1.0 / (self.0.fanout.max(2) - 1) as f64 + LEVEL_0_SURPLUS_PART
     }
 
     fn level_bytes_max(&self, level: u8) -> u64 {
@@ -201,10 +208,10 @@ impl<'p> Levels<'p> {
         self.level_0.iter().map(|run| run.bytes).sum()
     }
 
-    /// Over 1 if level 0 should go down for the overwritten rows in it; `last` is the last level.
+    /// Over 1 if what is overwritten in level 0 is due to go down; `last` is the last level.
     fn level_0_surplus_score(&self, last: usize, context: &CompactionContext) -> f64 {
-        let part = context.overwritten_part.unwrap_or(0.0);
-        let surplus_bytes = self.level_0_bytes() as f64 * part;
+        let ratio = context.overwritten_ratio.unwrap_or(0.0);
+        let surplus_bytes = self.level_0_bytes() as f64 * ratio;
         let due_part = match last {
             1 => LEVEL_0_SURPLUS_ALONE_PART,
             _ => LEVEL_0_SURPLUS_PART,

@@ -46,7 +46,7 @@ pub struct CompactionContext {
     /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
     pub oldest_unflushed: i64,
     /// Which part of what is flushed takes the place of what is there; `None` if that is not known.
-    pub overwritten_part: Option<f64>,
+    pub overwritten_ratio: Option<f64>,
 }
 
 impl Candidate {

@@ -95,7 +95,7 @@ mod tests {
         gc_before_s: 100,
         now_s: 200,
         oldest_unflushed: i64::MAX,
-        overwritten_part: None,
+        overwritten_ratio: None,
     };
 
     fn piece(run: u128, bytes: u64) -> Candidate {

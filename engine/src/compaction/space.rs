@@ -2,20 +2,24 @@
 //!
 //! ```text
 //! largest run   ████████████████████████████████
-//! the others    ██████ ███ █                        surplus: of these the part that is overwritten rows
+//! the others    ██████ ███ █                        surplus: bytes that a merge of all would free
+//! memtables     ░░                                  what is surplus when it is flushed
 //!
 //! surplus  0 ─────────── due ────── slow ─────────── full
 //!                        all runs   writers are      writers are slowed
 //!                        are merged slowed, too      the most
 //! ```
 //!
-//! Runs of similar size may lie side by side for long, each with another version of the same rows. How much of what is
-//! written is of rows that are there is known from samples (`overwriting.rs`). Where it is known the goal comes
+//! Runs of similar size may lie side by side for long, each with another version of the same rows. How many bytes a
+//! flushed one frees in older files is known from samples (`overwriting.rs`). Where it is known the goal comes
 //! before the number of runs. Where it is not, it may be all: then what could be freed at most is bounded, when nothing
-//! else is due (`space_amplification_goal` of ScyllaDB's incremental strategy, which compares its two largest tiers).
+//! else is due (`space_amplification_goal` of ScyllaDB's incremental strategy, which compares its two largest tiers),
+//! and no writer is slowed for it.
 //!
 //! A merge of everything takes its time, and what is written meanwhile comes on top: so it begins well before the goal,
-//! and a writer that is faster than the merges is slowed around the goal. A flush more or less is beside the point.
+//! and a writer that is faster than the merges is slowed around the goal. For that, what is in memory counts as what it
+//! becomes: the delay rises with each write and not by a flush at a time. The base is what the table would take if
+//! nothing were overwritten, about; the goal is a multiple of it.
 
 use super::piece::{Candidate, Run, all_runs};
 use crate::limits::{
@@ -27,10 +31,10 @@ use crate::overwriting::Overwriting;
 /// What a table may take, and what is known of how it is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    /// So many times the bytes of the largest run.
+    /// So many times the bytes of the base.
     pub(super) goal: f64,
-    /// Which part of what lies beside it is surplus, if that is known.
-    pub(super) overwritten_part: Option<f64>,
+    /// How many bytes a flushed one frees in older files, if that is known.
+    pub(super) overwritten_ratio: Option<f64>,
 }
 
 impl Goal {
@@ -41,7 +45,7 @@ impl Goal {
         free: &[Run],
         for_shape: impl FnOnce() -> Option<Vec<usize>>,
     ) -> Option<Vec<usize>> {
-        match self.overwritten_part {
+        match self.overwritten_ratio {
             Some(_) => self.for_space(pieces, free).or_else(for_shape),
             None => for_shape().or_else(|| self.for_space(pieces, free)),
         }
@@ -57,9 +61,9 @@ impl Goal {
         }
         let bytes: u64 = others.iter().map(|run| run.bytes).sum();
         // All of it may be surplus.
-        let (part, due_part) =
-            self.overwritten_part.map_or((1.0, 1.0), |part| (part, SPACE_DUE_PART));
-        let surplus_bytes = bytes as f64 * part;
+        let (ratio, due_part) =
+            self.overwritten_ratio.map_or((1.0, 1.0), |ratio| (ratio, SPACE_DUE_PART));
+        let surplus_bytes = bytes as f64 * ratio;
         let due_bytes = (self.goal - 1.0) * due_part * largest as f64;
         if surplus_bytes < SURPLUS_BYTES_MIN as f64 || surplus_bytes <= due_bytes {
             return None;
@@ -70,20 +74,23 @@ impl Goal {
 
 /// What a table takes on disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Surplus {
+pub(super) struct DiskUse {
     /// What it would take if nothing were overwritten, in bytes, about.
     pub(super) base_bytes: u64,
     /// What overwritten rows take until they are merged, in bytes.
-    pub(super) bytes: u64,
+    pub(super) surplus_bytes: u64,
 }
 
-impl Surplus {
-    /// Of a table whose files have so many bytes.
-    pub(super) fn of(pieces: &[Candidate], overwriting: &Overwriting, disk_bytes: u64) -> Surplus {
+impl DiskUse {
+    /// Of a table whose files have so many bytes. Deletions may free more than they take, but nothing beyond the files.
+    pub(super) fn of(pieces: &[Candidate], overwriting: &Overwriting, disk_bytes: u64) -> DiskUse {
         let base_bytes = base_bytes(pieces, overwriting).min(disk_bytes);
-        let part = overwriting.part().unwrap_or(0.0);
+        let ratio = overwriting.ratio().unwrap_or(0.0);
         let others_bytes = disk_bytes - base_bytes;
-        Surplus { base_bytes, bytes: others_bytes.min((others_bytes as f64 * part) as u64) }
+        DiskUse {
+            base_bytes,
+            surplus_bytes: others_bytes.min((others_bytes as f64 * ratio) as u64),
+        }
     }
 }
 
@@ -92,8 +99,8 @@ impl Surplus {
 pub(super) struct SpaceDebt {
     /// The surplus of its files, in bytes.
     surplus_bytes: f64,
-    /// Which part of its memtables is going to be surplus.
-    part: f64,
+    /// How many bytes of surplus become of one in its memtables.
+    memory_part: f64,
     /// Writers are slowed from so much surplus on.
     slow_bytes: f64,
     /// They are slowed the most at this.
@@ -101,22 +108,28 @@ pub(super) struct SpaceDebt {
 }
 
 impl SpaceDebt {
-    /// Of a table with such a goal, of whose new bytes `part` are surplus; a flush has `flush_bytes` of memtables.
-    pub(super) fn of(surplus: &Surplus, part: f64, goal: f64, flush_bytes: usize) -> SpaceDebt {
-        let of_goal = |part: f64| surplus.base_bytes as f64 * (goal - 1.0) * part;
-        let of_flush = |part: f64| flush_bytes as f64 * part;
-        SpaceDebt {
-            surplus_bytes: surplus.bytes as f64,
-            part: part.min(1.0),
-            slow_bytes: of_goal(SPACE_SLOW_PART) + of_flush(SPACE_SLOW_FLUSHES),
-            full_bytes: of_goal(SPACE_FULL_PART) + of_flush(SPACE_FULL_FLUSHES),
-        }
+    /// Of a table with such a goal, if it is known how it is written; memtables are flushed at `flush_bytes`.
+    pub(super) fn of(
+        disk: &DiskUse,
+        overwriting: &Overwriting,
+        goal: f64,
+        flush_bytes: usize,
+    ) -> Option<SpaceDebt> {
+        let ratio = overwriting.ratio()?;
+        let of_goal = |part: f64| disk.base_bytes as f64 * (goal - 1.0) * part;
+        let of_flushes = |count: f64| flush_bytes as f64 * overwriting.file_part() * count;
+        Some(SpaceDebt {
+            surplus_bytes: disk.surplus_bytes as f64,
+            // What is flushed takes its own bytes, whatever it frees.
+            memory_part: ratio.min(1.0) * overwriting.file_part(),
+            slow_bytes: of_goal(SPACE_SLOW_PART) + of_flushes(SPACE_SLOW_FLUSHES),
+            full_bytes: of_goal(SPACE_FULL_PART) + of_flushes(SPACE_FULL_FLUSHES),
+        })
     }
 
-    /// As how many runs that wait to be merged it counts while the table's memtables hold so many bytes: it rises with
-    /// each write, so that writers are slowed evenly.
+    /// As how many runs that wait to be merged it counts while the table's memtables hold so many bytes.
     pub(super) fn runs(&self, memtable_bytes: usize) -> f64 {
-        let bytes = self.surplus_bytes + self.part * memtable_bytes as f64;
+        let bytes = self.surplus_bytes + self.memory_part * memtable_bytes as f64;
         let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
         let runs = match bytes <= self.slow_bytes {
             true => slow * bytes / self.slow_bytes.max(1.0),
@@ -176,7 +189,7 @@ mod tests {
     }
 
     fn surplus_mib(pieces: &[Candidate], overwriting: &Overwriting, disk_mib: u64) -> u64 {
-        Surplus::of(pieces, overwriting, disk_mib * MIB).bytes / MIB
+        DiskUse::of(pieces, overwriting, disk_mib * MIB).surplus_bytes / MIB
     }
 
     #[test]
@@ -205,37 +218,56 @@ mod tests {
         assert_eq!(surplus_mib(&[piece(3, 0, 1010)], &overwriting, 1010), 0);
     }
 
-    fn debt(base_mib: u64, surplus_mib: u64, part: f64) -> SpaceDebt {
-        let surplus = Surplus { base_bytes: base_mib * MIB, bytes: surplus_mib * MIB };
-        SpaceDebt::of(&surplus, part, 1.25, 64 << 20)
+    fn debt(base_mib: u64, surplus_mib: u64, overwriting: &Overwriting) -> SpaceDebt {
+        let (base_bytes, surplus_bytes) = (base_mib * MIB, surplus_mib * MIB);
+        let disk = DiskUse { base_bytes, surplus_bytes };
+        SpaceDebt::of(&disk, overwriting, 1.25, 64 << 20).unwrap()
     }
 
     #[test]
     fn writers_are_slowed_around_the_goal_and_not_by_one_flush() {
         let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
-        let runs = |base_mib, surplus_mib| debt(base_mib, surplus_mib, 1.0).runs(0);
+        let runs =
+            |base_mib, surplus_mib| debt(base_mib, surplus_mib, &Overwriting::of(1.0)).runs(0);
         assert!(runs(10_000, 2_000) < slow, "due and not late");
         assert!(runs(10_000, 2_500) > slow);
         assert_eq!(runs(10_000, 3_400), full);
-        assert!(runs(0, 30) < slow && runs(1, 64) <= full);
+        assert!(runs(0, 30) < slow && runs(1, 47) < slow && runs(1, 81) == full);
         let all: Vec<f64> = (0..400).map(|mib| runs(1000, mib)).collect();
         assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1.0));
     }
 
     #[test]
     fn what_is_in_memtables_slows_writers_before_it_is_flushed() {
-        let in_files = debt(1000, 300, 1.0);
-        assert_eq!(debt(1000, 200, 1.0).runs(100 << 20), in_files.runs(0));
-        assert_eq!(debt(1000, 200, 0.5).runs(200 << 20), in_files.runs(0), "half of it is new");
-        assert_eq!(debt(1000, 200, 9.0).runs(100 << 20), in_files.runs(0), "it takes its bytes");
+        let runs = |surplus_mib, ratio, memory_mib: usize| {
+            debt(1000, surplus_mib, &Overwriting::of(ratio)).runs(memory_mib << 20)
+        };
+        let in_files = runs(300, 1.0, 0);
+        assert_eq!(runs(200, 1.0, 100), in_files);
+        assert_eq!(runs(200, 0.5, 200), in_files, "half of it is new");
+        assert_eq!(runs(200, 9.0, 100), in_files, "a deletion takes its own bytes");
+        let packed = Overwriting::of(1.0);
+        packed.was_flushed(MIB, 4 << 20);
+        let [less, more] = [100, 400].map(|mib| debt(1000, 200, &packed).runs(mib << 20));
+        assert!(less < in_files && more > in_files, "a flush takes less, and so writers may do");
+        assert!(
+            SpaceDebt::of(
+                &DiskUse { base_bytes: 1, surplus_bytes: 1 << 40 },
+                &Overwriting::default(),
+                1.25,
+                1
+            )
+            .is_none(),
+            "where nothing is known none is slowed"
+        );
     }
 
     #[test]
     fn the_goal_comes_first_where_rows_are_known_to_be_overwritten() {
         let pieces = [piece(1, 0, 1000), piece(2, 0, 150), piece(3, 0, 90)];
         let free = super::super::piece::free_runs(&pieces);
-        let chosen = |overwritten_part, shape: Option<Vec<usize>>| {
-            Goal { goal: 1.25, overwritten_part }.first_of(&pieces, &free, || shape)
+        let chosen = |overwritten_ratio, shape: Option<Vec<usize>>| {
+            Goal { goal: 1.25, overwritten_ratio }.first_of(&pieces, &free, || shape)
         };
         let small = Some(vec![1, 2]);
         let all = Some(vec![2, 1, 0]);
@@ -244,7 +276,7 @@ mod tests {
         assert_eq!(chosen(Some(0.0), None), None, "a table that grows");
         assert_eq!(chosen(None, None), None, "a quarter of the largest is let be");
         assert_eq!(
-            Goal { goal: 1.2, overwritten_part: None }.first_of(&pieces, &free, || None),
+            Goal { goal: 1.2, overwritten_ratio: None }.first_of(&pieces, &free, || None),
             all
         );
     }

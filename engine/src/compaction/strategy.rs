@@ -12,7 +12,7 @@ use super::piece::{Candidate, CompactionContext, free_runs, joined};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
-use crate::limits::{FRAGMENT_BYTES_MAX, LEVELED_SPACE_GOAL};
+use crate::limits::FRAGMENT_BYTES_MAX;
 use crate::planted::{Bug, planted};
 
 /// What to do with some pieces, by their indices.
@@ -86,7 +86,7 @@ impl<'o> Strategy<'o> {
     /// So many times the bytes of live rows are the goal, of a strategy that bounds what overwritten rows take.
     pub(super) fn space_goal(&self) -> Option<f64> {
         match self.options.strategy() {
-            Shape::Leveled(_) => Some(LEVELED_SPACE_GOAL),
+            Shape::Leveled(shape) => Some(Leveled(shape).space_goal()),
             Shape::Unified(shape) => Some(shape.space_goal),
             Shape::Incremental(shape) => Some(shape.space_goal),
             Shape::SizeTiered(_) | Shape::TimeWindow(_) => None,

@@ -12,7 +12,7 @@
 //!    when some token is in as many of its runs as the parameter says.
 //! 3. Of those that are due the one with most runs for its parameter is merged, the lower level first: so neither end
 //!    can starve the other.
-//! 4. A goal bounds what overwritten rows take (`space.rs`).
+//! 4. A goal bounds what overwritten rows take (`space.rs`): it goes first where that is known, else last.
 
 use std::mem;
 
@@ -39,7 +39,7 @@ impl Unified<'_> {
         context: &CompactionContext,
     ) -> Option<Task> {
         let runs = free_runs(pieces);
-        let goal = Goal { goal: self.0.space_goal, overwritten_part: context.overwritten_part };
+        let goal = Goal { goal: self.0.space_goal, overwritten_ratio: context.overwritten_ratio };
         let inputs = goal.first_of(pieces, &runs, || self.bucket(&runs))?;
         Some(self.merge(pieces, inputs, Why::Shape))
     }

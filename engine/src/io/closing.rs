@@ -7,7 +7,7 @@
 //! ```
 //!
 //! With the last descriptor of an unlinked file go its blocks: the kernel reads and changes bitmaps and waits for its
-//! journal, ten milliseconds for a fragment of a merge and up to thirty. glommio's close does that inside the core's own
+//! journal, ten milliseconds for a fragment of a merge and up to thirty. glommio's close does that inside the core's
 //! `io_uring_enter`, and the core stands still. Whether a file has a name is not asked: it may lose it between the
 //! answer and the close, which glommio puts off.
 //!
@@ -37,6 +37,10 @@ pub(super) struct Closer {
 
 impl Closer {
     /// Starts the thread; it ends when nothing can be given to it any more.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no core can close files, and nothing waits for it"
+    )]
     pub(super) fn start() -> io::Result<Rc<Closer>> {
         let (files, given) = sync_channel::<File>(CLOSES_WAITING_MAX);
         let thread = std::thread::Builder::new().name("closing".to_owned());
@@ -84,9 +88,10 @@ impl Drop for Closing {
 fn leave_the_core() {
     let bytes = mem::size_of::<libc::cpu_set_t>();
     let mut cpus = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: `cpus` has space for a set of so many bytes. The first thread has the number of the process, and is bound
-    // to nothing.
-    let known = unsafe { libc::sched_getaffinity(libc::getpid(), bytes, cpus.as_mut_ptr()) };
+    // The first thread has the number of the process, and is bound to nothing.
+    let first = std::process::id().cast_signed();
+    // SAFETY: `cpus` has space for a set of so many bytes.
+    let known = unsafe { libc::sched_getaffinity(first, bytes, cpus.as_mut_ptr()) };
     if known == 0 {
         // SAFETY: the set was filled above. If it is refused the thread stays where it is.
         let _ = unsafe { libc::sched_setaffinity(0, bytes, cpus.as_ptr()) };
@@ -106,6 +111,7 @@ mod tests {
         shown.filter(|path| path.to_string_lossy().contains(what)).count()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "it waits for another thread")]
     fn until(is_so: impl Fn() -> bool) {
         let began = Instant::now();
         while !is_so() {

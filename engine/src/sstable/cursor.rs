@@ -313,9 +313,12 @@ impl<'c> SstableCursor<'c> {
         if self.reading == Reading::Cached {
             return Err(Error::WouldBlock);
         }
-        let frame = self.table.file().await?.read_exact_at(offset, bytes).await?;
+        let file = self.table.file().await?.of_class(self.reading.class());
+        let frame = file.read_exact_at(offset, bytes).await?;
         let slots = self.table.open_frame(&frame, Kind::RowIndex, offset)?;
-        self.table.keep(offset, &slots);
+        if self.reading != Reading::Sample {
+            self.table.keep(offset, &slots);
+        }
         Ok(slots)
     }
 }

@@ -47,6 +47,19 @@ pub enum Reading {
     Scan,
     /// Past the cache, in large pieces.
     Compaction,
+    /// A block at a time, past the cache but for what is there already: a job looks for single rows.
+    Sample,
+}
+
+impl Reading {
+    /// What the device is asked for.
+    pub(super) const fn class(self) -> IoClass {
+        match self {
+            Reading::Cached | Reading::Point | Reading::Scan => IoClass::Read,
+            Reading::Compaction => IoClass::Compaction,
+            Reading::Sample => IoClass::Flush,
+        }
+    }
 }
 
 /// An open file.

@@ -21,12 +21,12 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(reading: Reading) -> Window {
-        let (ahead_bytes, class) = match reading {
-            Reading::Cached | Reading::Point => (0, IoClass::Read),
-            Reading::Scan => (READ_AHEAD_BYTES_FIRST, IoClass::Read),
-            Reading::Compaction => (READ_AHEAD_BYTES_MAX, IoClass::Compaction),
+        let ahead_bytes = match reading {
+            Reading::Cached | Reading::Point | Reading::Sample => 0,
+            Reading::Scan => READ_AHEAD_BYTES_FIRST,
+            Reading::Compaction => READ_AHEAD_BYTES_MAX,
         };
-        Window { view: None, start: 0, ahead_bytes, walked: false, class }
+        Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class() }
     }
 
     /// One for who checks all of a file by requests of this class.

@@ -90,7 +90,7 @@ fn world(text: &str) -> World {
         gc_before_s: 0,
         now_s: u32::MAX,
         oldest_unflushed: i64::MAX,
-        overwritten_part: None,
+        overwritten_ratio: None,
     };
     let mut world =
         World { compaction: Compaction::default(), facts, names: Vec::new(), pieces: Vec::new() };
@@ -105,7 +105,7 @@ fn world(text: &str) -> World {
                 facts.gc_before_s = number("gc_before").unwrap_or(0) as u32;
                 facts.now_s = number("now").map_or(u32::MAX, |now| now as u32);
                 facts.oldest_unflushed = number("unflushed").unwrap_or(i64::MAX);
-                facts.overwritten_part = of.get("overwritten").map(|p| p.parse().expect("a part"));
+                facts.overwritten_ratio = of.get("overwritten").map(|p| p.parse().expect("a part"));
                 world.facts = facts;
             }
             name => {

@@ -289,7 +289,7 @@ impl Flow {
             gc_before_s: self.now_s,
             now_s: self.now_s,
             oldest_unflushed: i64::MAX,
-            overwritten_part: Some(if self.universe() > 0.0 { 1.0 } else { 0.0 }),
+            overwritten_ratio: Some(if self.universe() > 0.0 { 1.0 } else { 0.0 }),
         };
         for _ in 0..STEPS_MAX {
             if self.jobs.len() == JOBS {

@@ -10,13 +10,13 @@ use super::super::slots::Slots;
 use super::{InBlock, Run, SstableCursor, order};
 use crate::cursor::Scope;
 use crate::error::Result;
-use crate::io::IoClass;
 
 impl SstableCursor<'_> {
     /// Finds the partition of a key.
     pub(super) async fn find_key(&mut self, token: Token, key: &[u8]) -> Result<bool> {
         let table = self.table.clone();
-        if self.reading == Reading::Point && table.denies(token, IoClass::Read).await? {
+        let asks_filter = matches!(self.reading, Reading::Point | Reading::Sample);
+        if asks_filter && table.denies(token, self.reading.class()).await? {
             return Ok(false);
         }
         if let Some(wide) = table.wide.find(token, key) {
