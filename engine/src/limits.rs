@@ -20,7 +20,7 @@ pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 
 /// So many files of a core wait at most for their close on its closing thread, each with a descriptor; more are closed
 /// on the core.
-pub const CLOSES_WAITING_MAX: usize = 64;
+pub const CLOSES_WAITING_MAX: usize = 16;
 
 /// Reads, writes and flushes of one core that the kernel has at a time.
 pub const RING_OPERATIONS_MAX: usize = 512;

@@ -1,4 +1,4 @@
-//! Files are closed on a thread that is not the core's.
+//! Files that are dropped are closed on a thread that is not the core's.
 //!
 //! ```text
 //! core      the file is dropped ─┬─► its descriptor becomes one of /dev/null ─► glommio closes that
@@ -12,8 +12,10 @@
 //! answer and the close, which glommio puts off.
 //!
 //! Invariants
-//! 1. No operation is under way on the descriptor when it changes: each holds the open file.
+//! 1. No operation of the core's ring is under way on the descriptor when it changes: each holds the open file. One of
+//!    glommio's that is no longer waited for may find /dev/null.
 //! 2. When there is no descriptor for the duplicate, or too many files wait, the core closes the file itself.
+//! 3. A file whose close is waited for is closed by glommio, and is closed when that returns.
 //!
 //! Not here: the unlink, which is on glommio's blocking pool (`dma.rs`).
 
@@ -72,15 +74,28 @@ impl Closer {
 /// Ends the use of a descriptor: drop it before what closes the descriptor.
 #[derive(Debug)]
 pub(super) struct Closing {
-    /// The descriptor of an open file.
-    pub(super) descriptor: RawFd,
-    pub(super) closer: Rc<Closer>,
+    descriptor: Option<RawFd>,
+    closer: Rc<Closer>,
+}
+
+impl Closing {
+    /// Of the descriptor of an open file.
+    pub(super) fn of(descriptor: RawFd, closer: &Rc<Closer>) -> Closing {
+        Closing { descriptor: Some(descriptor), closer: closer.clone() }
+    }
+
+    /// The file is going to be closed and waited for.
+    pub(super) fn leave(mut self) {
+        self.descriptor = None;
+    }
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        // After an error the file is closed like any other.
-        let _ = self.closer.take(self.descriptor);
+        if let Some(descriptor) = self.descriptor {
+            // After an error glommio closes the file.
+            let _ = self.closer.take(descriptor);
+        }
     }
 }
 
@@ -128,7 +143,7 @@ mod tests {
         let [descriptor, spare] = [0, 1].map(|_| file.reopen().unwrap());
         drop(file);
         assert_eq!(descriptors_of(&name), 2);
-        drop(Closing { descriptor: descriptor.as_raw_fd(), closer: closer.clone() });
+        drop(Closing::of(descriptor.as_raw_fd(), &closer));
         until(|| descriptors_of(&name) == 1);
         let shown = fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap();
         assert_eq!(shown.to_str(), Some("/dev/null"), "its number is still its owner's to close");

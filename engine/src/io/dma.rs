@@ -6,7 +6,7 @@
 //! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
 //! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
 //! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool, and files
-//! are closed on a thread of ours (`closing.rs`).
+//! that are dropped are closed on a thread of ours (`closing.rs`).
 
 #![expect(unsafe_code, reason = "statvfs has no safe form in std")]
 
@@ -103,7 +103,8 @@ impl DmaDisk {
     pub(super) async fn at(root: &Path) -> Result<DmaDisk> {
         assert!(root.is_absolute(), "a relative root would move with the working directory");
         let files_max = Rc::new(Cell::new(usize::MAX));
-        let closer = Closer::start().map_err(|error| refused("start", &RelPath::root(), &error))?;
+        let closer = Closer::start()
+            .map_err(|error| refused("start a thread for", &RelPath::root(), &error))?;
         let disk = DmaDisk { root: root.into(), files_max, closer };
         let path = RelPath::root().join(&format!("probe-{}", glommio::executor().id()));
         let probed = disk.blocking("write", &path, |full| {
@@ -168,7 +169,7 @@ impl DmaDisk {
             .await
             .map_err(|error| failed("open", path, &error))?;
         let len = file.file_size().await.map_err(|error| failed("stat", path, &error))?;
-        let closing = Closing { descriptor: file.as_raw_fd(), closer: self.closer.clone() };
+        let closing = Closing::of(file.as_raw_fd(), &self.closer);
         let open = Rc::new(Open { closing, file, path: path.clone(), len: Cell::new(len) });
         Ok(DmaFile { open, class: IoClass::default() })
     }
@@ -378,7 +379,7 @@ impl DmaFile {
         let _counted = Counted::begin();
         match Rc::try_unwrap(self.open) {
             Ok(Open { closing, file, path, .. }) => {
-                drop(closing);
+                closing.leave();
                 file.close().await.map_err(|error| failed("close", &path, &error))
             }
             Err(_) => Ok(()), // a clone lives on
