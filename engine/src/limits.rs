@@ -291,6 +291,12 @@ pub const SPACE_FULL_PART: f64 = 1.2;
 /// So many flushes are added.
 pub const SPACE_FULL_FLUSHES: f64 = 1.25;
 
+/// Surplus of fewer flushes than these slows no writer of a table, however small the table is.
+pub const SPACE_SLOW_FLUSHES_MIN: f64 = 1.5;
+
+/// Surplus of fewer flushes than these does not slow writers the most.
+pub const SPACE_FULL_FLUSHES_MIN: f64 = 3.0;
+
 /// Where rows are overwritten, level 0 of levels goes down when its surplus is this part of the last level.
 pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;
 
@@ -299,6 +305,7 @@ pub const LEVEL_0_SURPLUS_ALONE_PART: f64 = 0.1;
 
 const _: () = assert!(SPACE_DUE_PART < SPACE_SLOW_PART && SPACE_SLOW_PART < SPACE_FULL_PART);
 const _: () = assert!(SPACE_SLOW_FLUSHES < SPACE_FULL_FLUSHES);
+const _: () = assert!(SPACE_SLOW_FLUSHES_MIN < SPACE_FULL_FLUSHES_MIN);
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
 /// What is kept aside on the disk, so that a node can start, truncate and drop when nothing is left: the manifests of

@@ -77,7 +77,7 @@ struct Shard {
 impl Shard {
     async fn create(disk: &Disk, exec: &SimExec) -> Shard {
         let config =
-            Config { log: commitlog::Config::new(1), memory_bytes: 256 << 20, ..shard::config(1) };
+            Config { log: commitlog::Config::new(1), memory_bytes: 128 << 20, ..shard::config(1) };
         shard::make(disk, &config).await;
         Shard { engine: shard::open(disk, exec, config, &schema()).await, timestamp: 0 }
     }

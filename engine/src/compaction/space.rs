@@ -23,8 +23,9 @@
 
 use super::piece::{Candidate, Run, all_runs};
 use crate::limits::{
-    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_FLUSHES, SPACE_FULL_PART,
-    SPACE_SLOW_FLUSHES, SPACE_SLOW_PART, SURPLUS_BYTES_MIN,
+    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_FLUSHES,
+    SPACE_FULL_FLUSHES_MIN, SPACE_FULL_PART, SPACE_SLOW_FLUSHES, SPACE_SLOW_FLUSHES_MIN,
+    SPACE_SLOW_PART, SURPLUS_BYTES_MIN,
 };
 use crate::overwriting::Overwriting;
 
@@ -122,8 +123,10 @@ impl SpaceDebt {
             surplus_bytes: disk.surplus_bytes as f64,
             // What is flushed takes its own bytes, whatever it frees.
             memory_part: ratio.min(1.0) * overwriting.file_part(),
-            slow_bytes: of_goal(SPACE_SLOW_PART) + of_flushes(SPACE_SLOW_FLUSHES),
-            full_bytes: of_goal(SPACE_FULL_PART) + of_flushes(SPACE_FULL_FLUSHES),
+            slow_bytes: (of_goal(SPACE_SLOW_PART) + of_flushes(SPACE_SLOW_FLUSHES))
+                .max(of_flushes(SPACE_SLOW_FLUSHES_MIN)),
+            full_bytes: (of_goal(SPACE_FULL_PART) + of_flushes(SPACE_FULL_FLUSHES))
+                .max(of_flushes(SPACE_FULL_FLUSHES_MIN)),
         })
     }
 
@@ -232,7 +235,7 @@ mod tests {
         assert!(runs(10_000, 2_000) < slow, "due and not late");
         assert!(runs(10_000, 2_500) > slow);
         assert_eq!(runs(10_000, 3_400), full);
-        assert!(runs(0, 30) < slow && runs(1, 47) < slow && runs(1, 81) == full);
+        assert!(runs(0, 30) < slow && runs(1, 95) < slow && runs(1, 192) == full);
         let all: Vec<f64> = (0..400).map(|mib| runs(1000, mib)).collect();
         assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1.0));
     }
