@@ -10,13 +10,15 @@
 
 mod batch;
 mod cells;
+mod list_changes;
 mod page;
 mod record;
 mod select;
 mod write;
 
 pub use batch::{BatchPlan, BatchSize, BatchThresholds};
-pub use cells::{CellOp, CellWrite};
+pub use cells::{CellOp, CellWrite, ListEnd};
+pub use list_changes::{ListOpPlan, ListWrite};
 pub use page::PagingState;
 pub use record::{Records, Scratch};
 pub use select::{BoundRead, Page, Parts, ResultColumn, SelectPlan};

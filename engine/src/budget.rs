@@ -19,7 +19,8 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
+    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, SCHEMA_MEMORY_SHARE,
+    WRITE_DELAY_US_MAX,
 };
 use crate::table::Grown;
 
@@ -80,6 +81,11 @@ impl Budget {
     /// What writes may hold that wait for space.
     pub(crate) fn deferred_max(&self) -> usize {
         self.bytes / DEFERRED_MEMORY_SHARE
+    }
+
+    /// What writes may hold that wait for others of their partitions.
+    pub(crate) fn queued_max(&self) -> usize {
+        self.bytes / QUEUED_MEMORY_SHARE
     }
 
     /// What memtables hold.

@@ -76,6 +76,11 @@ impl DeferredWrites {
         self.count.get()
     }
 
+    /// How many of those that ever waited do not wait any more.
+    pub(crate) fn left(&self) -> u64 {
+        self.count() - self.len() as u64
+    }
+
     /// How often a write came to an empty queue.
     pub(crate) fn times(&self) -> u64 {
         self.times.get()
@@ -108,8 +113,7 @@ impl DeferredWrites {
 
     /// Takes out the write that has waited longest, if no more than `until` had come when it did.
     pub(crate) fn pop_of_first(&self, until: u64) -> Option<Deferred> {
-        let came_before = self.count() - self.len() as u64;
-        if came_before < until { self.pop() } else { None }
+        if self.left() < until { self.pop() } else { None }
     }
 }
 

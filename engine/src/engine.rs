@@ -8,7 +8,8 @@
 //!
 //! Invariants
 //! 1. One thread, no locks: every method is `&self` and keeps no borrow across an await.
-//! 2. It never spawns: its owner runs [`drive_log`](Engine::drive_log) in one task and jobs in others.
+//! 2. It never spawns: its owner runs [`drive_log`](Engine::drive_log) in one task, [`next_turn`](Engine::next_turn) in
+//!    another, and jobs in others.
 //! 3. It never reads a clock: what depends on time takes it as an argument.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -35,6 +36,7 @@ use crate::limits::FRAGMENT_BYTES_MIN;
 use crate::log_space::LogSpace;
 use crate::manifest::{Manifest, ViewEntry};
 use crate::pace::Pace;
+use crate::partition_queue::PartitionQueues;
 use crate::read::Scratch;
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -77,6 +79,10 @@ pub struct Engine {
     pub(crate) writes: WriteQueue,
     /// Writes that wait for space.
     pub(crate) deferred: DeferredWrites,
+    /// Writes that wait for others of their partitions.
+    pub(crate) queues: PartitionQueues,
+    /// How many writes that read first have their turn.
+    pub(crate) reading_writes: Cell<usize>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -129,6 +135,7 @@ impl Engine {
         // What the log holds was replayed: it is in the memtables.
         let writes = WriteQueue::new(positions.appended);
         let deferred = DeferredWrites::new(budget.deferred_max());
+        let queues = PartitionQueues::new(budget.queued_max());
         let engine = Engine {
             disk,
             log,
@@ -140,6 +147,8 @@ impl Engine {
             types_bytes: Cell::new(parts.types_bytes),
             writes,
             deferred,
+            queues,
+            reading_writes: Cell::new(0),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),
@@ -177,6 +186,7 @@ impl Engine {
             schema_bytes: self.budget.schema() as u64,
             writes_deferred: self.deferred.count(),
             deferred_bytes: self.deferred.bytes() as u64,
+            queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
             cache_hits: cache.hits,

@@ -378,6 +378,15 @@ pub const DEFERRED_MEMORY_SHARE: usize = 16;
 /// What a write that waits for space takes beside its bytes.
 pub const DEFERRED_OVERHEAD_BYTES: usize = 64;
 
+/// The part of a shard's memory that writes may take which wait for others of their partitions; more are `Overloaded`.
+pub const QUEUED_MEMORY_SHARE: usize = 32;
+
+/// What a write that waits for others takes beside its bytes, and beside each of its keys.
+pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
+
+/// How many writes that read first read at once; the others wait for their turn.
+pub const READING_WRITES_MAX: usize = 64;
+
 /// Writes that waited for space are taken so many at once: about half a millisecond.
 pub const DEFERRED_AT_ONCE_MAX: usize = 128;
 

@@ -84,6 +84,10 @@ pub enum Bug {
     TruncateKeepsDamaged,
     /// Rows of a memtable that are newer than a deletion are passed over with those that it covers.
     SkipNewerLeaf,
+    /// A write that reads first does not wait until those before it are readable.
+    ReadBeforeApplied,
+    /// A plain write does not wait for one of its partition that reads first.
+    PlainWritesPass,
 }
 
 impl Bug {
@@ -103,7 +107,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 12] = [
+    pub const OF_ENGINE: [Bug; 14] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::DeleteAtFirstOwner,
@@ -116,6 +120,8 @@ impl Bug {
         Bug::TruncateTakesLater,
         Bug::NoDescriptorFails,
         Bug::TruncateKeepsDamaged,
+        Bug::ReadBeforeApplied,
+        Bug::PlainWritesPass,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.

@@ -15,6 +15,8 @@ pub struct Stats {
     pub writes_deferred: u64,
     /// Memory held by records that wait for space now.
     pub deferred_bytes: u64,
+    /// Memory held by records that wait for others of their partitions now.
+    pub queued_bytes: u64,
     /// Reads that were answered.
     pub reads: u64,
     /// Reads that had to wait for the disk, or were too long for one go.

@@ -1,8 +1,9 @@
 //! THE WRITE PATH: a record is taken, becomes durable, becomes readable, is answered. In this order.
 //!
 //! ```text
-//! write ─► admit ─► log buffer ─► (one commit for all that came meanwhile) ─► memtable ─► completed ticket
-//!            └─ no space ─► deferred ─(space)─► log buffer
+//! write ─┬► admit ─► log buffer ─► (one commit for all that came meanwhile) ─► memtable ─► completed ticket
+//!        │   └─ no space ─► deferred ─(space)─► log buffer
+//!        └ reads first, or behind one that does ─► queue of its partitions ─(its turn)─► admit
 //! ```
 //!
 //! 1. [`Engine::write`] checks, admits and appends. It neither waits nor allocates, unless there is no space: then the
@@ -17,7 +18,8 @@
 //! 2. Records are appended in the order in which they came, and applied in that order.
 //! 3. After a failed log write every waiting ticket fails and every later write is refused.
 //!
-//! Not here: what waits before the log (`deferred_writes.rs`) and between log and memtables (`write_queue.rs`).
+//! Not here: what waits for space before the log (`deferred_writes.rs`), for others of its partition
+//! (`partition_queue.rs`), and between log and memtables (`write_queue.rs`).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -40,7 +42,22 @@ impl Engine {
     /// An error here is final: nothing was taken. A record for which there is no space yet waits for it; its ticket
     /// comes back with `Overloaded` if the owner [gives it up](Engine::give_up_deferred).
     pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
-        let range = self.check_record(record)?;
+        let checked = self.check_record(record)?;
+        let waits = !self.queues.is_empty() && self.must_queue(record);
+        match checked.reads_first || waits {
+            true => self.queue(record, ticket, checked.reads_first),
+            false => self.take_or_defer(checked.range, record, ticket),
+        }
+        .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
+    }
+
+    #[cold]
+    fn must_queue(&self, record: &[u8]) -> bool {
+        self.queues.concern(record) && !planted(Bug::PlainWritesPass)
+    }
+
+    /// Appends a checked record, or keeps it until there is space for it.
+    pub(crate) fn take_or_defer(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
         let taken = match self.deferred.is_empty() {
             true => self.take(range, record, ticket),
             false => Err(Error::Overloaded("writes that came before")),
@@ -49,7 +66,6 @@ impl Engine {
             Err(Error::Overloaded(_)) => self.defer(record, ticket),
             taken => taken,
         }
-        .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
     }
 
     /// Appends a checked record, if there is space for it.
@@ -100,7 +116,8 @@ impl Engine {
             let Some(first) = self.deferred.first() else { return false };
             // The table may be gone by now, and its rows may have grown.
             let checked = self.check_record(&first.record);
-            let taken = checked.and_then(|range| self.take(range, &first.record, first.ticket));
+            let taken =
+                checked.and_then(|checked| self.take(checked.range, &first.record, first.ticket));
             drop(first);
             match taken {
                 Err(Error::Overloaded(_)) => return false,
@@ -116,9 +133,12 @@ impl Engine {
         self.refuse(first.ticket, error);
     }
 
-    fn refuse(&self, ticket: u64, error: &Error) {
+    pub(crate) fn refuse(&self, ticket: u64, error: &Error) {
         self.counters.count(|s| s.writes_refused += 1);
         self.writes.complete_refused(ticket, error.clone());
+        self.queues.done(ticket);
+        // Who waits until this write is settled looks again.
+        self.writes.wake_waiters();
     }
 
     /// Refuses the records that still wait for space of the first `until` that ever did
@@ -150,11 +170,10 @@ impl Engine {
         self.deferred.len()
     }
 
-    /// Every mutation is of a table that is there, of a token that is ours, and makes no row too large. Says which
-    /// range of ours.
-    fn check_record(&self, record: &[u8]) -> Result<u32> {
+    /// Every mutation is of a table that is there, of a token that is ours, and makes no row too large.
+    pub(crate) fn check_record(&self, record: &[u8]) -> Result<Checked> {
         let tables = self.tables.by_id();
-        let mut range = None;
+        let (mut range, mut reads_first) = (None, false);
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.map_err(|error| Error::invalid(error.to_string()))?;
             let owned = self.tables.range_of(mutation.token);
@@ -167,8 +186,10 @@ impl Engine {
                 return Err(Error::invalid(format!("table {name} is being dropped")));
             }
             table.check_growth(&mutation, &self.row_limits.get())?;
+            reads_first |= mutation.reads_first();
         }
-        range.ok_or_else(|| Error::invalid("a record without mutations"))
+        let range = range.ok_or_else(|| Error::invalid("a record without mutations"))?;
+        Ok(Checked { range, reads_first })
     }
 
     /// Writes the log for as long as it can be written: one task runs this. It ends when the log fails, and with it
@@ -196,6 +217,7 @@ impl Engine {
         });
         let error = failed.await;
         self.writes.fail(&error);
+        self.queues.fail();
         while !self.deferred.is_empty() {
             self.refuse_first(&Error::poisoned(&error));
         }
@@ -257,6 +279,7 @@ impl Engine {
             self.apply(&record, entry);
             drop(record);
             self.writes.complete_first();
+            self.queues.done(entry.ticket);
         }
     }
 
@@ -265,6 +288,7 @@ impl Engine {
         let tables = self.tables.by_id();
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
+            assert!(!mutation.reads_first(), "no log and no memtable takes list changes");
             // A table that was dropped meanwhile takes its rows with it.
             if let Some(table) = tables.get(&mutation.table) {
                 self.budget.memtables_grew(table.apply(&mutation, entry.start, entry.end));
@@ -306,6 +330,15 @@ impl Engine {
 
     /// Records that are not answered yet.
     pub fn writes_in_flight(&self) -> usize {
-        self.writes.len() + self.deferred.len()
+        self.writes.len() + self.deferred.len() + self.queues.len()
     }
+}
+
+/// What is known of a record that may be taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    /// Number of the range of ours that its tokens are in.
+    pub(crate) range: u32,
+    /// Whether it has to read before it is written.
+    pub(crate) reads_first: bool,
 }

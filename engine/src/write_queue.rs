@@ -136,6 +136,11 @@ impl WriteQueue {
         self.completions.borrow_mut().push((entry.ticket, Ok(())));
     }
 
+    /// A record came to nothing: there is nothing for the log to take.
+    pub(crate) fn complete_empty(&self, ticket: u64) {
+        self.completions.borrow_mut().push((ticket, Ok(())));
+    }
+
     /// A record that the log has not taken is refused.
     #[cold]
     pub(crate) fn complete_refused(&self, ticket: u64, error: Error) {

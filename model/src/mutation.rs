@@ -3,14 +3,17 @@
 //! ```text
 //! mutation := table:16 token:i64 key flags:u8 [timestamp:i64 local_s:u32] [static row]
 //!             ranges:varint (start end timestamp:i64 local_s:u32)*
-//!             rows:varint (clustering row)*
+//!             rows:varint (clustering row)* [changes:varint (list change)*]
 //! key, start, end, clustering, row := length:varint bytes
-//! flags: 1 the partition is deleted, 2 a static row follows
+//! flags: 1 the partition is deleted, 2 a static row follows, 4 list changes follow (`list_change.rs`)
 //! record := (length:varint mutation)+               the mutations of one batch for one shard
 //! ```
 //!
 //! A mutation carries its timestamps, so applying it twice is applying it once. Rows need not be
-//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`).
+//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`). List changes are for the owner of
+//! the partition, on the way to the log: a log never holds them.
+
+mod list_change;
 
 use uuid::Uuid;
 
@@ -21,8 +24,11 @@ use crate::schema::TableId;
 use crate::token::Token;
 use crate::{Error, Result};
 
+pub use list_change::{ListChange, ListOp};
+
 const PARTITION_DELETED: u8 = 1;
 const HAS_STATIC: u8 = 2;
+const HAS_CHANGES: u8 = 4;
 
 /// A deleted stretch of a partition: `start <= clustering < end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub struct MutationRef<'a> {
     pub row_count: u64,
     ranges: Cursor<'a>,
     rows: Cursor<'a>,
+    /// The list changes, each walked when it was parsed.
+    changes: Option<Cursor<'a>>,
 }
 
 impl<'a> MutationRef<'a> {
@@ -73,6 +81,9 @@ impl<'a> MutationRef<'a> {
     /// Reads one mutation and walks all of it.
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let mutation = MutationRef::parse(bytes)?;
+        if mutation.reads_first() {
+            return Err(Error::Malformed("mutation: list changes"));
+        }
         if let Some(row) = mutation.static_row {
             RowRef::checked(row.bytes())?;
         }
@@ -91,7 +102,7 @@ impl<'a> MutationRef<'a> {
         let token = Token(cursor.i64()?);
         let key = cursor.bytes()?;
         let flags = cursor.u8()?;
-        if flags & !(PARTITION_DELETED | HAS_STATIC) != 0 {
+        if flags & !(PARTITION_DELETED | HAS_STATIC | HAS_CHANGES) != 0 {
             return Err(Error::Malformed("mutation flags"));
         }
         let deletion = if flags & PARTITION_DELETED == 0 {
@@ -108,6 +119,8 @@ impl<'a> MutationRef<'a> {
         }
         let row_count = cursor.varint()?;
         let rows = cursor;
+        let changes =
+            if flags & HAS_CHANGES == 0 { None } else { Some(walk_changes(cursor, row_count)?) };
         let m = MutationRef {
             table,
             token,
@@ -118,8 +131,15 @@ impl<'a> MutationRef<'a> {
             row_count,
             ranges,
             rows,
+            changes,
         };
         Ok(m)
+    }
+
+    /// Whether it says what becomes of elements that have to be read first.
+    #[inline]
+    pub fn reads_first(&self) -> bool {
+        self.changes.is_some()
     }
 
     /// The token of a mutation's bytes: all that routing needs, and nothing else is looked at.
@@ -136,6 +156,13 @@ impl<'a> MutationRef<'a> {
         (0..self.range_count).map(move |_| get_range(&mut cursor).expect("walked when parsed"))
     }
 
+    /// The list changes.
+    pub fn list_changes(&self) -> impl Iterator<Item = ListChange<'a>> + use<'a> {
+        let mut cursor = self.changes.unwrap_or(Cursor::new(&[]));
+        let count = self.changes.map_or(0, |_| cursor.varint().expect("walked when parsed"));
+        (0..count).map(move |_| list_change::get_change(&mut cursor).expect("walked when parsed"))
+    }
+
     /// The rows, each with its clustering key.
     pub fn rows(&self) -> impl Iterator<Item = (&'a [u8], RowRef<'a>)> + use<'a> {
         let mut cursor = self.rows;
@@ -144,6 +171,20 @@ impl<'a> MutationRef<'a> {
             (clustering, RowRef::trusted(cursor.bytes().expect("a well-formed mutation")))
         })
     }
+}
+
+/// Walks the list changes behind so many rows: all of them are well-formed.
+#[cold]
+fn walk_changes(mut cursor: Cursor<'_>, row_count: u64) -> Result<Cursor<'_>> {
+    for _ in 0..row_count {
+        cursor.bytes()?;
+        cursor.bytes()?;
+    }
+    let changes = cursor;
+    for _ in 0..cursor.varint()? {
+        list_change::get_change(&mut cursor)?;
+    }
+    if cursor.is_empty() { Ok(changes) } else { Err(Error::Malformed("mutation: bytes left")) }
 }
 
 /// What `read` makes of each mutation of a record. An error is the last that is given.
@@ -186,6 +227,8 @@ pub struct MutationBuilder<'o> {
     rows: u32,
     rows_at: Option<usize>,
     ranges_at: Option<usize>,
+    changes: u32,
+    changes_at: Option<usize>,
 }
 
 /// Width of a length or count that is only known later: a varint padded to this many bytes.
@@ -224,6 +267,8 @@ impl<'o> MutationBuilder<'o> {
             rows: 0,
             rows_at: None,
             ranges_at: None,
+            changes: 0,
+            changes_at: None,
         }
     }
 
@@ -256,6 +301,7 @@ impl<'o> MutationBuilder<'o> {
 
     /// Writes a row.
     pub fn row<R>(&mut self, clustering: &[u8], write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        assert!(self.changes_at.is_none(), "rows before list changes");
         self.open_rows();
         self.rows += 1;
         put_bytes(self.out, clustering);
@@ -271,9 +317,23 @@ impl<'o> MutationBuilder<'o> {
         if let Some(at) = self.rows_at {
             patch(self.out, at, self.rows as usize);
         }
+        if let Some(at) = self.changes_at {
+            patch(self.out, at, self.changes as usize);
+        }
         let bytes = self.out.len() - self.start - PADDED;
         patch(self.out, self.start, bytes);
         bytes
+    }
+
+    /// Counts one more list change; gives where it is written.
+    fn open_changes(&mut self) -> &mut Vec<u8> {
+        self.open_rows();
+        if self.changes_at.is_none() {
+            self.out[self.flags_at] |= HAS_CHANGES;
+            self.changes_at = Some(reserve(self.out));
+        }
+        self.changes += 1;
+        self.out
     }
 
     fn open_ranges(&mut self) {

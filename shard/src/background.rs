@@ -37,6 +37,7 @@ use crate::limits::{
 use crate::notify::Notify;
 use crate::os::cpus;
 use crate::owner::ShardId;
+use crate::read_pauses::ReadPauses;
 use crate::runtime::Runtime;
 use crate::stalls::Work;
 use crate::yielder::Yielder;
@@ -86,7 +87,9 @@ impl Background {
     /// Starts the shard's own tasks; `wake` is told when writes are done.
     pub(crate) fn start(self: &Rc<Self>, wake: Arc<Notify>) {
         let work = |group, name| Work { group, name, table: None };
-        self.runtime.spawn(work(Group::Log, "log"), self.clone().drive_log(wake));
+        self.runtime.spawn(work(Group::Log, "log"), self.clone().drive_log(wake.clone()));
+        let turns = work(Group::Requests, "turns of writes that read first");
+        self.runtime.spawn(turns, self.clone().run_turns(wake));
         let housekeeping = work(Group::Background, "housekeeping");
         self.runtime.spawn(housekeeping, self.clone().run_housekeeping());
         self.runtime.spawn(work(Group::Background, "choice of jobs"), self.clone().start_jobs());
@@ -121,6 +124,29 @@ impl Background {
         })
         .await;
         die(self.me, "the commit log", &error);
+    }
+
+    /// Runs the writes that read first, each when its turn comes.
+    async fn run_turns(self: Rc<Self>, wake: Arc<Notify>) {
+        let work = Work { group: Group::Requests, name: "write that reads first", table: None };
+        loop {
+            let mut next = pin!(self.engine.next_turn());
+            let turn = poll_fn(|context| {
+                let state = next.as_mut().poll(context);
+                if self.engine.has_completed() {
+                    wake.notify();
+                }
+                state
+            });
+            let (turn, background, wake) = (turn.await, self.clone(), wake.clone());
+            self.runtime.spawn(work, async move {
+                let pauses = ReadPauses::new(&background.runtime, Group::Requests);
+                background.engine.run_turn(turn, || pauses.turn()).await;
+                if background.engine.has_completed() {
+                    wake.notify();
+                }
+            });
+        }
     }
 
     async fn run_housekeeping(self: Rc<Self>) {

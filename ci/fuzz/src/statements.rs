@@ -185,6 +185,8 @@ async fn open(schema: &Schema) -> engine::Result<Engine> {
 struct Shard {
     engine: Rc<Engine>,
     log: Pin<Box<dyn Future<Output = Error>>>,
+    /// Runs the writes that read first, one after the other.
+    turns: Pin<Box<dyn Future<Output = ()>>>,
     ticket: u64,
     /// What it has seen so far.
     inputs: u64,
@@ -196,7 +198,13 @@ impl Shard {
         let engine = Rc::new(block_on(open(schema)).expect("the simulated disk has no faults"));
         let driven = engine.clone();
         let log = Box::pin(async move { driven.drive_log().await });
-        let mut shard = Shard { engine, log, ticket: 0, inputs: 0, bytes: 0 };
+        let driven = engine.clone();
+        let turns = Box::pin(async move {
+            loop {
+                driven.run_turn(driven.next_turn().await, async || ()).await;
+            }
+        });
+        let mut shard = Shard { engine, log, turns, ticket: 0, inputs: 0, bytes: 0 };
         shard.poll();
         shard
     }
@@ -209,6 +217,8 @@ impl Shard {
     fn poll(&mut self) {
         let polled = self.log.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "the log does not fail");
+        let polled = self.turns.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "there may always be another turn");
     }
 
     /// Writes a record and waits until it is durable.

@@ -19,6 +19,7 @@ use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
 
+use super::list_changes::ListOpPlan;
 use super::record::check_bytes;
 use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
@@ -44,6 +45,8 @@ pub enum CellOp {
     RemoveKey(Term),
     /// `u.field = v`; null deletes.
     SetField(u16, Term),
+    /// A list is changed by index or by value. A plan keeps these apart from its cells.
+    List(ListOpPlan),
 }
 
 /// All that happens to one column.
@@ -80,6 +83,7 @@ pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> b
         | CellOp::RemoveKey(term)
         | CellOp::Put(_, term)
         | CellOp::SetField(_, term) => !is_unset(term),
+        CellOp::List(_) => true,
     })
 }
 
@@ -229,6 +233,7 @@ impl Elements {
             CellOp::SetField(index, term) => {
                 return self.put(index.to_be_bytes().to_vec().into(), term, bindings);
             }
+            CellOp::List(_) => unreachable!("changes of lists are no cells yet"),
         };
         match term.eval(bindings)? {
             Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, stamp.ids),
@@ -299,8 +304,10 @@ impl Elements {
 
 /// The end of a list that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ListEnd {
+pub enum ListEnd {
+    /// `[v] + l`: before all elements.
     Front,
+    /// `l + [v]`: behind all elements.
     Back,
 }
 
@@ -308,7 +315,7 @@ enum ListEnd {
 const PREPEND_EPOCH_TICKS: u64 = UUID_EPOCH_TICKS as u64 + 1_262_304_000 * 10_000_000;
 
 /// Where an element of a list stands among the others.
-fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {
+pub(super) fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {
     let [a, b, c, d, e, f, g, h, ..] = *uuid;
     let ticks = u64::from_be_bytes([g & 0x0F, h, e, f, a, b, c, d]);
     let ticks = match end {

@@ -20,6 +20,7 @@ use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
+use super::list_changes::{ListWrite, put_list_changes};
 use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -58,6 +59,10 @@ pub struct WritePlan {
     pub static_cells: Vec<CellWrite>,
     /// The cells of each row, in the order of storage.
     pub row_cells: Vec<CellWrite>,
+    /// Changes of lists of the static row by index or by value, in the order written.
+    pub static_lists: Vec<ListWrite>,
+    /// Changes of lists of each row by index or by value, in the order written.
+    pub row_lists: Vec<ListWrite>,
     /// `USING TIMESTAMP n`: time of the write in µs.
     pub timestamp: Option<Term>,
     /// `USING TTL n`: time to live in seconds.
@@ -76,6 +81,11 @@ impl WritePlan {
         records: &mut impl Records,
     ) -> Result<()> {
         self.bind_each(bindings, scratch, records, |_, _| Ok(()))
+    }
+
+    /// Whether what it writes depends on elements that are there.
+    pub fn reads_first(&self) -> bool {
+        !self.static_lists.is_empty() || !self.row_lists.is_empty()
     }
 
     /// How long the statement says that it may take.
@@ -117,6 +127,7 @@ impl WritePlan {
             RowChange::Cells | RowChange::StaticOnly => {
                 !writes_anything(&self.static_cells, bindings)
                     && !writes_anything(&self.row_cells, bindings)
+                    && !self.reads_first()
             }
             RowChange::Insert
             | RowChange::DeleteRows
@@ -149,7 +160,31 @@ impl WritePlan {
             RowChange::DeleteRanges => self.put_ranges(&mut mutation, stamp, bindings)?,
             RowChange::DeletePartition => mutation.delete_partition(stamp.deletion()),
         }
+        if self.reads_first() {
+            self.put_lists(&mut mutation, stamp, bindings)?;
+        }
         mutation.finish();
+        Ok(())
+    }
+
+    /// Says what becomes of elements of lists that are there.
+    #[cold]
+    fn put_lists(
+        &self,
+        mutation: &mut MutationBuilder<'_>,
+        stamp: &Stamp<'_>,
+        bindings: &Bindings<'_>,
+    ) -> Result<()> {
+        let mut bytes = put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
+        if self.row_lists.is_empty() {
+            return Ok(());
+        }
+        for row in self.rows.rows(&self.table, bindings)? {
+            row.check_bytes()?;
+            let clustering = Some(&row.clustering[..]);
+            bytes += put_list_changes(&self.row_lists, clustering, stamp, bindings, mutation)?;
+            check_bytes(bytes)?;
+        }
         Ok(())
     }
 

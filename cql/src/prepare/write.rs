@@ -25,7 +25,9 @@ use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
 };
-use crate::plan::{BatchPlan, CellOp, CellWrite, RowChange, WritePlan};
+use crate::plan::{
+    BatchPlan, CellOp, CellWrite, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan,
+};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use crate::steps::step;
 
@@ -219,22 +221,44 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
     let PartitionChoice::Keys { columns: keys, .. } = filter.partitions else {
         unreachable!("a write names its partitions");
     };
+    let (static_cells, static_lists) = without_lists(cells.statics);
+    let (row_cells, row_lists) = without_lists(cells.rows);
     WritePlan {
         table: table.clone(),
         keys,
         rows: filter.rows,
         change,
-        static_cells: sorted(cells.statics),
-        row_cells: sorted(cells.rows),
+        static_cells,
+        row_cells,
+        static_lists,
+        row_lists,
         timestamp: None,
         ttl: None,
         timeout: None,
     }
 }
 
-fn sorted(mut cells: Vec<CellWrite>) -> Vec<CellWrite> {
+/// The cells in the order of storage, and apart from them what happens to lists that are changed by index or by value.
+fn without_lists(cells: Vec<CellWrite>) -> (Vec<CellWrite>, Vec<ListWrite>) {
+    let reads = |cell: &CellWrite| cell.ops.iter().any(|op| matches!(op, CellOp::List(_)));
+    let (lists, mut cells): (Vec<_>, Vec<_>) = cells.into_iter().partition(reads);
+    let lists = lists.into_iter().flat_map(|cell| {
+        let column = cell.column;
+        cell.ops.into_iter().map(move |op| ListWrite { column, op: list_op(op) })
+    });
     cells.sort_by_key(|cell| cell.column);
-    cells
+    (cells, lists.collect())
+}
+
+/// An operation of a list among others that count its elements.
+fn list_op(op: CellOp) -> ListOpPlan {
+    match op {
+        CellOp::List(op) => op,
+        CellOp::Add(values) => ListOpPlan::Add(values, ListEnd::Back),
+        CellOp::Prepend(values) => ListOpPlan::Add(values, ListEnd::Front),
+        CellOp::Delete => ListOpPlan::Clear,
+        other => unreachable!("{other:?} stands alone, or is of no list"),
+    }
 }
 
 fn compile_update(
@@ -389,20 +413,27 @@ fn cell_op(
             check_map_operand(column, value, "addition has to be a map")?;
             Ok(CellOp::Add(compiler.term(value, &to)?))
         }
-        Assign::Add(value) => Err(not_counter(column, "+", value)),
+        Assign::Add(value) => Err(cannot_change(column, "+", value)),
+        Assign::Subtract(value) if grows && matches!(column.ty, CqlType::List { .. }) => {
+            Ok(CellOp::List(ListOpPlan::Discard(compiler.term(value, &to)?)))
+        }
         Assign::Subtract(value) if grows => {
-            let removed = removed_type(column)?;
+            let removed = removed_type(column);
             check_map_operand(column, value, "substraction has to be a set")?;
             let to = ExpectedType::new(column.name.clone(), removed);
             Ok(CellOp::Remove(compiler.term(value, &to)?))
         }
-        Assign::Subtract(value) => Err(not_counter(column, "-", value)),
+        Assign::Subtract(value) => Err(cannot_change(column, "-", value)),
         Assign::Prepend(value) => match &column.ty {
             CqlType::List { frozen: false, .. } => Ok(CellOp::Prepend(compiler.term(value, &to)?)),
-            ty => Err(Error::invalid(format!(
-                "Invalid operation ({0} = {value} + {0}) for non list column {0} of type {ty}",
-                column.name
-            ))),
+            ty => {
+                let what = if matches!(ty, CqlType::List { .. }) { "frozen" } else { "non" };
+                let name = &column.name;
+                // Cassandra writes `-` here, too.
+                Err(Error::invalid(format!(
+                    "Invalid operation ({name} = {value} - {name}) for {what} list column {name}"
+                )))
+            }
         },
         Assign::SetElement(key, value) => set_element(column, key, value, compiler),
         Assign::SetField(field, value) => {
@@ -431,15 +462,16 @@ fn check_map_operand(column: &Column, value: &Expr, must_be: &str) -> Result<()>
 }
 
 /// What `c = c - v` takes: a set for sets, keys for maps.
-fn removed_type(column: &Column) -> Result<CqlType> {
+fn removed_type(column: &Column) -> CqlType {
     match &column.ty {
-        CqlType::Map { key, .. } => Ok(CqlType::Set { element: key.clone(), frozen: true }),
-        CqlType::List { .. } => Err(Error::invalid(format!(
-            "Removing elements of list {} by value is not supported yet",
-            column.name
-        ))),
-        ty => Ok(ty.clone()),
+        CqlType::Map { key, .. } => CqlType::Set { element: key.clone(), frozen: true },
+        ty => ty.clone(),
     }
+}
+
+/// What the index of an element is: an int.
+fn index_type(column: &Column) -> ExpectedType {
+    ExpectedType::new(format!("idx({})", column.name), CqlType::Int)
 }
 
 fn set_element(
@@ -455,9 +487,12 @@ fn set_element(
             let values = ExpectedType::new(format!("value({name})"), (**values).clone());
             Ok(CellOp::Put(compiler.term(key, &keys)?, compiler.term(value, &values)?))
         }
-        CqlType::List { frozen: false, .. } => Err(Error::invalid(format!(
-            "Setting elements of list {name} by index is not supported yet"
-        ))),
+        CqlType::List { element, frozen: false } => {
+            let elements = ExpectedType::new(format!("value({name})"), (**element).clone());
+            let index = compiler.term(key, &index_type(column))?;
+            let value = compiler.term(value, &elements)?;
+            Ok(CellOp::List(ListOpPlan::Set(index, value)))
+        }
         CqlType::Set { frozen: false, .. } => Err(Error::invalid(format!(
             "Invalid operation ({name}[{key}] = {value}) for set column {name}"
         ))),
@@ -511,9 +546,8 @@ fn deletion_op(
                 CqlType::Map { key, frozen: false, .. } => key,
                 CqlType::Set { element, frozen: false } => element,
                 CqlType::List { frozen: false, .. } => {
-                    return Err(Error::invalid(format!(
-                        "Deleting elements of list {name} by index is not supported yet"
-                    )));
+                    let index = compiler.term(key, &index_type(column))?;
+                    return Ok(CellOp::List(ListOpPlan::Delete(index)));
                 }
                 ty if ty.is_collection() => {
                     return Err(Error::invalid(format!(
@@ -534,9 +568,10 @@ fn deletion_op(
 }
 
 #[cold]
-fn not_counter(column: &Column, op: &str, value: &Expr) -> Error {
+fn cannot_change(column: &Column, op: &str, value: &Expr) -> Error {
+    let what = if column.ty.is_collection() { "frozen collection" } else { "non counter" };
+    let name = &column.name;
     Error::invalid(format!(
-        "Invalid operation ({0} = {0} {op} {value}) for non counter column {0}",
-        column.name
+        "Invalid operation ({name} = {name} {op} {value}) for {what} column {name}"
     ))
 }

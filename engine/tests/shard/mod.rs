@@ -70,12 +70,19 @@ pub(crate) async fn open(
     drive(Engine::open(disk, config, schema).await.unwrap(), exec)
 }
 
-/// Runs the log of a shard that was opened.
+/// Runs the log of a shard that was opened, and its writes that read first.
 pub(crate) fn drive(engine: Engine, exec: &SimExec) -> Rc<Engine> {
     let engine = Rc::new(engine);
     let driven = engine.clone();
     exec.spawn(async move {
         driven.drive_log().await;
+    });
+    let (driven, spawner) = (engine.clone(), exec.clone());
+    exec.spawn(async move {
+        loop {
+            let (turn, engine) = (driven.next_turn().await, driven.clone());
+            spawner.spawn(async move { engine.run_turn(turn, yield_now).await });
+        }
     });
     engine
 }

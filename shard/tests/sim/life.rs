@@ -15,9 +15,10 @@ use model::{Schema, SchemaChange, Token, TokenRange};
 use uuid::Uuid;
 
 use crate::checks::verify_all;
+use crate::lists::{TICKETS, find_list, verify_list, write_list};
 use crate::node::{self, Node, RESERVE_BYTES, Taken, command};
 use crate::schema::{self, Effect, TABLES};
-use crate::workload::{KEYS, token};
+use crate::workload::{KEYS, NOTE_BYTES, token};
 use crate::world::{End, Lived, Shared, Tally, World};
 
 /// How often an operator asks for one major compaction.
@@ -88,6 +89,7 @@ async fn one_life(
     find_schema(&node.schema, world);
     complete_schema(&mut node, world, &mut rng).await?;
     find_records(&node, world).await?;
+    find_list(&node, world).await?;
     verify_all(&node, world, &mut rng).await?;
     {
         let mut w = world.borrow_mut();
@@ -102,6 +104,7 @@ async fn one_life(
         life.step().await?;
     }
     life.answered().await?;
+    verify_list(&life.node, world).await?;
     verify_all(&life.node, world, &mut life.rng).await?;
     for stats in life.node.engines.iter().map(|engine| engine.stats()) {
         let tally = &mut world.borrow_mut().tally;
@@ -168,7 +171,8 @@ async fn find_records(node: &Node, world: &Shared) -> Lived {
         let all = Partitions::Range(TokenRange::ALL);
         engine.read(&command(id, all, now_s), &mut taken, yield_now).await?;
         let number = |key: &Vec<u8>| u64::from_be_bytes(key.as_slice().try_into().expect("a note"));
-        there.extend(taken.0.keys().map(number));
+        let notes = taken.0.keys().filter(|key| key.len() == NOTE_BYTES);
+        there.extend(notes.map(number));
     }
     let mut w = world.borrow_mut();
     for records in std::mem::take(&mut w.unsure) {
@@ -273,12 +277,14 @@ impl Life {
 
     async fn step(&mut self) -> Lived {
         match self.rng.below(42) {
-            0..22 => self.write()?,
+            0..20 => self.write()?,
+            20..22 => write_list(self)?,
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
             29 => {
                 self.answered().await?;
+                verify_list(&self.node, &self.world).await?;
                 verify_all(&self.node, &self.world, &mut self.rng).await?;
             }
             30..33 => self.flush(),
@@ -381,6 +387,10 @@ impl Life {
             let mut done = Vec::new();
             engine.take_completed(&mut done);
             for (ticket, result) in done {
+                if ticket >= TICKETS {
+                    w.tally.resolved += u64::from(w.lists.answered(ticket, result)?);
+                    continue;
+                }
                 if let Err(error) = result {
                     w.refused_late(shard, ticket, error)?;
                     continue;
@@ -412,6 +422,7 @@ impl Life {
             }
             if deferred && round.is_multiple_of(2000) {
                 self.give_up();
+                self.take_answers()?;
             }
             yield_now().await;
         }

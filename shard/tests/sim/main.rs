@@ -15,6 +15,7 @@
 
 mod checks;
 mod life;
+mod lists;
 mod node;
 mod oracle;
 #[cfg(feature = "planted")]
@@ -116,6 +117,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.damaged,
         all.named,
         all.repaired,
+        all.resolved,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

@@ -84,6 +84,13 @@ pub(crate) async fn open(
         exec.spawn(async move {
             driven.drive_log().await;
         });
+        let (driven, spawner) = (engine.clone(), exec.clone());
+        exec.spawn(async move {
+            loop {
+                let (turn, engine) = (driven.next_turn().await, driven.clone());
+                spawner.spawn(async move { engine.run_turn(turn, yield_now).await });
+            }
+        });
         engines.push(engine);
     }
     let owned = sharder.all().map(|shard| sharder.range_of(shard)).collect();

@@ -1,7 +1,7 @@
 //! The schema of the simulated tables, and the changes that are made to it.
 //!
 //! ```text
-//! t0 (notes)  k | v                which records are there
+//! t0 (notes)  k | v l              which records are there, and a list
 //! t1          k | v w              no clustering
 //! t2, t3      k | c1 c2 | s | v w m u x0 x1 …    m is a map, u a user type, x are added and dropped
 //! ```
@@ -130,10 +130,11 @@ fn small_blocks() -> Compression {
 fn definition(number: usize, id: TableId, parts: CqlType) -> Table {
     let map =
         CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
+    let list = CqlType::List { element: CqlType::Blob.into(), frozen: false };
     let build = || {
         let b = TableBuilder::new(KEYSPACE, &name(number), id).partition_key("k", CqlType::Blob)?;
         let b = match number {
-            0 => return b.regular("v", CqlType::Blob)?.build(),
+            0 => return b.regular("v", CqlType::Blob)?.regular("l", list)?.build(),
             1 => b,
             _ => b
                 .clustering("c1", CqlType::Tinyint, false)?

@@ -12,6 +12,7 @@ use engine::io::{Faults, RelPath, Rng, SimDisk};
 use engine::layout;
 use model::Schema;
 
+use crate::lists::Lists;
 use crate::node::RESERVE_BYTES;
 use crate::oracle::{Facts, Part, Record};
 use crate::schema::{Effect, TABLES};
@@ -72,6 +73,8 @@ pub(crate) struct Tally {
     pub(crate) named: u64,
     /// Damaged files that were repaired again.
     pub(crate) repaired: u64,
+    /// Writes that read first and were done.
+    pub(crate) resolved: u64,
 }
 
 impl Tally {
@@ -102,6 +105,7 @@ impl Tally {
         self.damaged += other.damaged;
         self.named += other.named;
         self.repaired += other.repaired;
+        self.resolved += other.resolved;
     }
 }
 
@@ -130,6 +134,8 @@ pub(crate) struct World {
     /// What must be there.
     pub(crate) sure: Facts,
     pub(crate) notes: BTreeSet<u64>,
+    /// The list that is changed by index.
+    pub(crate) lists: Lists,
     /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
     pub(crate) unsure: Vec<VecDeque<Record>>,
     /// What is not there and must never come back.
@@ -179,6 +185,7 @@ impl World {
             altering: None,
             sure: Facts::default(),
             notes: BTreeSet::new(),
+            lists: Lists::default(),
             unsure: Vec::new(),
             lost: BTreeSet::new(),
             truncating: None,

@@ -1,0 +1,110 @@
+//! Changes of lists by index and by value: the plan knows them, and the owner of the partition reads the list.
+//!
+//! 1. `l[i] = v`, `DELETE l[i]`, `l = l - [v, …]` are evaluated here into an index or into values.
+//! 2. Which element that is, and whether it is there, is seen where the partition is (`engine/src/read_before_write.rs`).
+
+use model::MutationBuilder;
+use model::mutation::{ListChange, ListOp};
+use model::schema::ColumnId;
+use model::types::collection_elements;
+
+use super::cells::{ListEnd, Stamp, list_path};
+use super::record::check_bytes;
+use crate::bind::Bindings;
+use crate::error::{Error, Result};
+use crate::expr::{Evaluated, Term};
+
+/// One change of a list, before it is bound.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListOpPlan {
+    /// `l[i] = v`; null deletes.
+    Set(Term, Term),
+    /// `DELETE l[i]`: the element at an index goes.
+    Delete(Term),
+    /// `l = l - [v, …]`: all elements of these values go.
+    Discard(Term),
+    /// `l = l + [v, …]` or `[v, …] + l`, beside changes that count its elements.
+    Add(Term, ListEnd),
+    /// `DELETE l`, beside changes that see it empty.
+    Clear,
+}
+
+/// A change of the list of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListWrite {
+    /// Id of the column that is written.
+    pub column: ColumnId,
+    /// Which elements, and what becomes of them.
+    pub op: ListOpPlan,
+}
+
+/// Appends the changes of the lists of one row; `None` is the static row. Gives how many bytes their values have.
+pub(super) fn put_list_changes(
+    writes: &[ListWrite],
+    clustering: Option<&[u8]>,
+    stamp: &Stamp<'_>,
+    bindings: &Bindings<'_>,
+    mutation: &mut MutationBuilder<'_>,
+) -> Result<usize> {
+    let mut bytes = 0;
+    for ListWrite { column, op } in writes {
+        let mut put = |op: ListOp<'_>, len: usize| {
+            bytes += CHANGE_BYTES + clustering.map_or(0, <[u8]>::len) + len;
+            let (timestamp, now_s) = (stamp.timestamp, stamp.now_s);
+            mutation.list_change(&ListChange { clustering, column: *column, timestamp, now_s, op });
+            check_bytes(bytes)
+        };
+        match op {
+            ListOpPlan::Set(at, value) => {
+                let at = at.eval(bindings)?;
+                let value = value.eval(bindings)?;
+                if matches!(at, Evaluated::Unset) {
+                    return Err(Error::invalid("Invalid unset value for list index"));
+                }
+                let index = index_of(&at)?;
+                match &value {
+                    Evaluated::Unset => put(ListOp::Keep { index }, 0)?,
+                    value => {
+                        let (value, expiry) = (value.bytes(), stamp.expiry);
+                        put(ListOp::Set { index, value, expiry }, value.map_or(0, <[u8]>::len))?;
+                    }
+                }
+            }
+            ListOpPlan::Delete(at) => match at.eval(bindings)? {
+                Evaluated::Unset => {}
+                at => put(ListOp::Delete { index: index_of(&at)? }, 0)?,
+            },
+            ListOpPlan::Clear => put(ListOp::Clear, 0)?,
+            ListOpPlan::Add(values, end) => {
+                let values = values.eval(bindings)?;
+                let Some(values) = values.bytes() else { continue };
+                let uuid = stamp.ids.timeuuid();
+                for (index, value) in collection_elements(values)?.enumerate() {
+                    let (value, path) = (value?, list_path(&uuid, *end, index as u32));
+                    let expiry = stamp.expiry;
+                    put(ListOp::Add { path: &path, value, expiry }, path.len() + value.len())?;
+                }
+            }
+            ListOpPlan::Discard(values) => {
+                let values = values.eval(bindings)?;
+                let Some(values) = values.bytes() else { continue };
+                for value in collection_elements(values)? {
+                    let value = value?;
+                    put(ListOp::Discard { value }, value.len())?;
+                }
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// About what a change takes beside its clustering key and its value.
+const CHANGE_BYTES: usize = 24;
+
+fn index_of(at: &Evaluated<'_>) -> Result<i32> {
+    let Some(bytes) = at.bytes() else {
+        return Err(Error::invalid("Invalid null value for list index"));
+    };
+    let index = bytes.try_into().map(i32::from_be_bytes);
+    index.map_err(|_| Error::invalid("Invalid list index: it is an int of 4 bytes"))
+}

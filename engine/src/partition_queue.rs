@@ -1,0 +1,225 @@
+//! Queues of writes to one partition, for as long as a write that reads first is in one.
+//!
+//! ```text
+//! reads first ─► the queues of its partitions ─► first in all ─► reads, is resolved, written ─► readable: leaves
+//! plain write ─► no queue of its partitions ─────────────────────► log
+//!            └─► behind what is in one ─────────► first in all ─► log: leaves at once
+//! ```
+//!
+//! A write enters all its queues in one step, so of those that wait the one that came first is first in all of its own:
+//! no two wait for each other.
+//!
+//! Invariants
+//! 1. Between the read of a write that reads first and its own record in the memtables no other record of its
+//!    partitions goes to the log.
+//! 2. Writes to a partition that has a queue go to the log in the order in which they came.
+//! 3. A queue is there only while a write is in it, and all of them hold no more than their bound, except a write that
+//!    is alone.
+//!
+//! Not here: what is read and written (`read_before_write.rs`), who looks for those that are first (the owner of the
+//! shard, by [`Engine::next_turn`](crate::Engine::next_turn)).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use hashbrown::HashMap;
+use model::{MutationRef, TableId};
+
+use crate::error::{Error, Result};
+use crate::limits::QUEUED_WRITE_OVERHEAD_BYTES;
+
+/// A partition: its table and its serialised key.
+type Partition = (TableId, Box<[u8]>);
+
+/// The number of a write that waits for its turn, in the order in which they came.
+pub(crate) type Number = u64;
+
+/// A write whose turn it is.
+#[derive(Debug)]
+pub(crate) struct First {
+    pub(crate) number: Number,
+    /// What its writer calls it.
+    pub(crate) ticket: u64,
+    /// Its mutations, encoded.
+    pub(crate) record: Box<[u8]>,
+    /// Whether it has to read before it is written.
+    pub(crate) reads: bool,
+}
+
+/// The writes of a shard that wait for others of their partitions.
+#[derive(Debug)]
+pub(crate) struct PartitionQueues {
+    inner: RefCell<Inner>,
+    /// How many writes are in the queues.
+    len: Cell<usize>,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    queues: HashMap<Partition, VecDeque<Number>>,
+    members: HashMap<Number, Member>,
+    next: Number,
+    bytes: usize,
+    /// Those that are first in all their queues and did not begin: plain writes, and those that read.
+    ready_plain: VecDeque<First>,
+    ready_reads: VecDeque<First>,
+    /// Writes that have read and are on their way to the memtables, by their tickets.
+    on_their_way: Vec<(u64, Number)>,
+    waker: Option<Waker>,
+}
+
+/// A write in its queues.
+#[derive(Debug)]
+struct Member {
+    partitions: Vec<Partition>,
+    bytes: usize,
+    /// The write, until its turn comes.
+    waits: Option<First>,
+}
+
+impl PartitionQueues {
+    /// No queue; all that there will be hold `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> PartitionQueues {
+        PartitionQueues { inner: RefCell::default(), len: Cell::new(0), bytes_max }
+    }
+
+    /// Whether no write waits for another of its partition.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len.get() == 0
+    }
+
+    /// How many writes are in the queues.
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    /// What the writes in the queues take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.inner.borrow().bytes
+    }
+
+    /// Whether a partition of this record has a queue.
+    pub(crate) fn concern(&self, record: &[u8]) -> bool {
+        let inner = self.inner.borrow();
+        partitions_of(record).any(|partition| inner.queues.contains_key(&partition))
+    }
+
+    /// Takes a write into the queues of its partitions; `Overloaded` if there are too many.
+    pub(crate) fn push(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
+        let mut partitions: Vec<Partition> = partitions_of(record).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        let keys: usize = partitions.iter().map(|(_, key)| key.len()).sum();
+        let bytes = record.len() + 2 * keys + QUEUED_WRITE_OVERHEAD_BYTES * (1 + partitions.len());
+        let inner = &mut *self.inner.borrow_mut();
+        if inner.bytes + bytes > self.bytes_max && !inner.members.is_empty() {
+            return Err(Error::Overloaded(
+                "memory of writes that wait for others of their partition",
+            ));
+        }
+        let number = inner.next;
+        inner.next += 1;
+        inner.bytes += bytes;
+        for partition in &partitions {
+            inner.queues.entry_ref(partition).or_default().push_back(number);
+        }
+        let waits = Some(First { number, ticket, record: record.into(), reads });
+        inner.members.insert(number, Member { partitions, bytes, waits });
+        self.len.set(inner.members.len());
+        inner.look(number);
+        Ok(())
+    }
+
+    /// A plain write whose turn it is, and else, if one more may read, one that reads first.
+    pub(crate) fn poll_first(&self, may_read: bool, cx: &mut Context<'_>) -> Poll<First> {
+        let inner = &mut *self.inner.borrow_mut();
+        if let Some(plain) = inner.ready_plain.pop_front() {
+            return Poll::Ready(plain);
+        }
+        match inner.ready_reads.pop_front_if(|_| may_read) {
+            Some(reads) => Poll::Ready(reads),
+            None => {
+                inner.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The record of a write that has read goes to the log as `ticket`: it leaves when that ticket is done.
+    pub(crate) fn leave_with(&self, number: Number, ticket: u64) {
+        self.inner.borrow_mut().on_their_way.push((ticket, number));
+    }
+
+    /// A ticket is done: if a write of the queues was waited for, it leaves.
+    #[inline]
+    pub(crate) fn done(&self, ticket: u64) {
+        if !self.is_empty() {
+            self.leave_by_ticket(ticket);
+        }
+    }
+
+    #[cold]
+    fn leave_by_ticket(&self, ticket: u64) {
+        let mut inner = self.inner.borrow_mut();
+        let index = inner.on_their_way.iter().position(|(of, _)| *of == ticket);
+        let number = index.map(|index| inner.on_their_way.swap_remove(index).1);
+        drop(inner);
+        if let Some(number) = number {
+            self.leave(number);
+        }
+    }
+
+    /// The log has failed, and with it what was on its way: nothing waits for that any more.
+    pub(crate) fn fail(&self) {
+        let on_their_way = std::mem::take(&mut self.inner.borrow_mut().on_their_way);
+        on_their_way.into_iter().for_each(|(_, number)| self.leave(number));
+    }
+
+    /// A write whose turn it was is through: the next of each of its partitions may have theirs.
+    pub(crate) fn leave(&self, number: Number) {
+        let inner = &mut *self.inner.borrow_mut();
+        let member = inner.members.remove(&number).expect("what leaves is in the queues");
+        assert!(member.waits.is_none(), "what leaves had its turn");
+        inner.bytes -= member.bytes;
+        for partition in &member.partitions {
+            let queue = inner.queues.get_mut(partition).expect("a member has its queues");
+            let first = queue.pop_front();
+            assert_eq!(first, Some(number), "only the first has a turn");
+            match queue.front().copied() {
+                Some(next) => inner.look(next),
+                None => drop(inner.queues.remove(partition)),
+            }
+        }
+        self.len.set(inner.members.len());
+    }
+}
+
+impl Inner {
+    /// Gives a write its turn if it is first in all its queues.
+    fn look(&mut self, number: Number) {
+        let member = self.members.get_mut(&number).expect("what waits is in the queues");
+        let is_first =
+            |partition| self.queues.get(partition).and_then(VecDeque::front) == Some(&number);
+        if !member.partitions.iter().all(is_first) {
+            return;
+        }
+        let Some(first) = member.waits.take() else { return };
+        match first.reads {
+            true => self.ready_reads.push_back(first),
+            false => self.ready_plain.push_back(first),
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The partitions of a record that was built here.
+fn partitions_of(record: &[u8]) -> impl Iterator<Item = Partition> {
+    MutationRef::of_trusted_record(record)
+        .flatten()
+        .map(|mutation| (mutation.table, mutation.key.into()))
+}

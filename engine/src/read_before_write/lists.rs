@@ -1,0 +1,191 @@
+//! The list changes of one mutation: the rows that they need, and the cells that they become.
+//!
+//! ```text
+//! changes, by row ─► commands: the rows ─► each row as it comes: paths of the elements ─► cells ─► one mutation
+//! ```
+//!
+//! Only what will be written is kept of a row: a statement may name many rows whose lists are long.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use model::cell::Life;
+use model::mutation::{ListChange, ListOp, MutationBuilder};
+use model::read::{Limits, PartitionRef, Partitions, ReadCommand, Slice};
+use model::row::{Cell, RowBuilder, RowHead};
+use model::{ColumnId, Flow, MutationRef, RowRef, RowSink};
+
+use super::elements::Elements;
+use crate::error::{Error, Result};
+
+/// The row of a list; `None` is the static row, which comes first.
+type Place<'m> = Option<&'m [u8]>;
+
+/// The list changes of a mutation.
+pub(super) struct Lists<'m> {
+    mutation: MutationRef<'m>,
+    /// In the order of their rows.
+    lists: Vec<List<'m>>,
+    cells: BTreeMap<Place<'m>, BTreeMap<CellAt, NewCell>>,
+    /// The first change that cannot be done, and why.
+    refused: Option<(usize, Error)>,
+}
+
+/// One list, and what becomes of it.
+struct List<'m> {
+    place: Place<'m>,
+    column: ColumnId,
+    /// The changes that are not resolved, each with its number in the mutation.
+    changes: Vec<(usize, ListChange<'m>)>,
+}
+
+/// A column and the path of an element; `None` is all of the list.
+type CellAt = (ColumnId, Option<Vec<u8>>);
+
+/// What is written to an element.
+struct NewCell {
+    timestamp: i64,
+    life: Life,
+    value: Vec<u8>,
+}
+
+impl<'m> Lists<'m> {
+    /// The changes of `mutation`, of which there is at least one.
+    pub(super) fn of(mutation: &MutationRef<'m>) -> Lists<'m> {
+        let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (number, change) in mutation.list_changes().enumerate() {
+            let list = (change.clustering, change.column);
+            lists.entry(list).or_default().push((number, change));
+        }
+        let lists = lists.into_iter();
+        let lists = lists.map(|((place, column), changes)| List { place, column, changes });
+        let (lists, cells) = (lists.collect(), BTreeMap::new());
+        Lists { mutation: *mutation, lists, cells, refused: None }
+    }
+
+    /// Reads of the rows: of the static one, and of the others.
+    pub(super) fn commands(&self) -> impl Iterator<Item = ReadCommand> + use<> {
+        let mut places: Vec<Place<'m>> = self.lists.iter().map(|list| list.place).collect();
+        places.dedup();
+        let has_static = places.first() == Some(&None);
+        let slices: Vec<Slice> = places
+            .into_iter()
+            .flatten()
+            .map(|clustering| Slice::row(clustering.to_vec()))
+            .collect();
+        let now_s =
+            self.lists.iter().flat_map(|list| &list.changes).map(|(_, change)| change.now_s);
+        let (token, key) = (self.mutation.token, self.mutation.key);
+        let read = ReadCommand {
+            table: self.mutation.table,
+            partitions: Partitions::Keys(vec![(token, key.into())]),
+            slices: vec![Slice::all()],
+            reversed: false,
+            static_alone: true,
+            distinct: true,
+            filters: Vec::new(),
+            limits: Limits::none(u64::MAX),
+            resume: None,
+            now_s: now_s.max().unwrap_or_default(),
+        };
+        let rows = ReadCommand { slices, static_alone: false, distinct: false, ..read.clone() };
+        let static_row = has_static.then_some(read);
+        static_row.into_iter().chain((!rows.slices.is_empty()).then_some(rows))
+    }
+
+    /// Appends what the changes write, if that is anything; the refusal of the first that cannot be done. Lists that no
+    /// read has found are null.
+    pub(super) fn put(mut self, out: &mut Vec<u8>) -> Result<()> {
+        for index in 0..self.lists.len() {
+            self.resolve(index, &[]);
+        }
+        if let Some((_, refusal)) = self.refused {
+            return Err(refusal);
+        }
+        self.cells.retain(|_, cells| !cells.is_empty());
+        if self.cells.is_empty() {
+            return Ok(());
+        }
+        let MutationRef { table, token, key, .. } = self.mutation;
+        let mut mutation = MutationBuilder::begin(out, table, token, key);
+        for (place, cells) in &self.cells {
+            match place {
+                None => mutation.static_row(|out| put_row(cells, out)),
+                Some(clustering) => mutation.row(clustering, |out| put_row(cells, out)),
+            }
+        }
+        mutation.finish();
+        Ok(())
+    }
+
+    /// Takes what a row has.
+    fn take_row(&mut self, place: Place<'_>, row: RowRef<'_>) {
+        let first = self.lists.partition_point(|list| list.place < place);
+        let end = self.lists.partition_point(|list| list.place <= place);
+        for index in first..end {
+            let column = self.lists[index].column;
+            let of_list = |cell: &Cell<'_>| cell.column == column && cell.path.is_some();
+            let elements: Vec<Cell<'_>> = row.cells().filter(of_list).collect();
+            self.resolve(index, &elements);
+        }
+    }
+
+    /// Turns the changes of one list into cells, once.
+    fn resolve(&mut self, index: usize, cells: &[Cell<'_>]) {
+        let List { place, column, .. } = self.lists[index];
+        let changes = mem::take(&mut self.lists[index].changes);
+        let mut elements = Elements::of(cells, &changes);
+        for (number, change) in &changes {
+            if let Err(refusal) = elements.change(change) {
+                return self.refuse(*number, refusal);
+            }
+        }
+        let row = self.cells.entry(place).or_default();
+        let cleared = changes.iter().rfind(|(_, change)| change.op == ListOp::Clear);
+        let covers = |timestamp| cleared.is_some_and(|(_, clear)| timestamp <= clear.timestamp);
+        if let Some((_, clear)) = cleared {
+            let life = Life::Dead { local_s: clear.now_s };
+            let cell = NewCell { timestamp: clear.timestamp, life, value: Vec::new() };
+            row.insert((column, None), cell);
+        }
+        for (path, (timestamp, life, value)) in elements.written() {
+            if !covers(timestamp) {
+                let value = value.to_vec();
+                row.insert((column, Some(path.to_vec())), NewCell { timestamp, life, value });
+            }
+        }
+    }
+
+    fn refuse(&mut self, number: usize, refusal: Error) {
+        if self.refused.as_ref().is_none_or(|(first, _)| number < *first) {
+            self.refused = Some((number, refusal));
+        }
+    }
+}
+
+impl RowSink for Lists<'_> {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        if let Some(row) = partition.static_row {
+            self.take_row(None, row);
+        }
+        if let (Some(clustering), Some(row)) = (clustering, row) {
+            self.take_row(Some(clustering), row);
+        }
+        Flow::More
+    }
+}
+
+fn put_row(cells: &BTreeMap<CellAt, NewCell>, out: &mut Vec<u8>) {
+    let newest = cells.values().map(|cell| cell.timestamp).max().unwrap_or_default();
+    let mut row = RowBuilder::begin(out, &RowHead::bare(newest));
+    for ((column, path), NewCell { timestamp, life, value }) in cells {
+        let cell = Cell::live(*column, *timestamp, value);
+        let (path, whole) = (path.as_deref(), path.is_none());
+        row.cell(&Cell { life: *life, path, whole, ..cell });
+    }
+}
