@@ -20,10 +20,9 @@
 //! shard, by [`Engine::next_turn`](crate::Engine::next_turn)).
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
 
-use hashbrown::HashMap;
 use model::{MutationRef, TableId};
 
 use crate::error::{Error, Result};
@@ -58,8 +57,8 @@ pub(crate) struct PartitionQueues {
 
 #[derive(Debug, Default)]
 struct Inner {
-    queues: HashMap<Partition, VecDeque<Number>>,
-    members: HashMap<Number, Member>,
+    queues: BTreeMap<Partition, VecDeque<Number>>,
+    members: BTreeMap<Number, Member>,
     next: Number,
     bytes: usize,
     /// Those that are first in all their queues and did not begin: plain writes, and those that read.
@@ -124,7 +123,7 @@ impl PartitionQueues {
         inner.next += 1;
         inner.bytes += bytes;
         for partition in &partitions {
-            inner.queues.entry_ref(partition).or_default().push_back(number);
+            inner.queues.entry(partition.clone()).or_default().push_back(number);
         }
         let waits = Some(First { number, ticket, record: record.into(), reads });
         inner.members.insert(number, Member { partitions, bytes, waits });

@@ -6,8 +6,8 @@
 //!      ─► the rows it names are read ─► record with cells ─► log ─► readable: the next has its turn
 //! ```
 //!
-//! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those before
-//!    it have made of the list, as in Cassandra.
+//! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those
+//!    before it have made of the list, as in Cassandra.
 //! 2. If one of them cannot be done nothing of the record is written, and the first that cannot is told.
 //!
 //! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/list_change.rs`).

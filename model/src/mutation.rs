@@ -15,6 +15,7 @@
 
 mod list_change;
 
+pub use list_change::{ListChange, ListOp};
 use uuid::Uuid;
 
 use crate::bytes::{Cursor, put_bytes};
@@ -23,8 +24,6 @@ use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::Token;
 use crate::{Error, Result};
-
-pub use list_change::{ListChange, ListOp};
 
 const PARTITION_DELETED: u8 = 1;
 const HAS_STATIC: u8 = 2;

@@ -10,7 +10,7 @@
 //! logarithm of their number. A statement may have a change for each of very many elements.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use model::cell::{Life, reconcile};
 use model::mutation::{ListChange, ListOp};
@@ -28,7 +28,7 @@ pub(super) struct Elements<'c> {
     all: Vec<Element<'c>>,
     alive: Alive,
     /// Where a value stands or once stood, once somebody has asked.
-    places: Option<HashMap<&'c [u8], Vec<usize>>>,
+    places: Option<BTreeMap<&'c [u8], Vec<usize>>>,
 }
 
 struct Element<'c> {
@@ -136,7 +136,7 @@ impl<'c> Elements<'c> {
     fn discard(&mut self, value: &[u8], dead: Written<'c>) {
         let (all, alive) = (&self.all, &self.alive);
         let places = self.places.get_or_insert_with(|| {
-            let mut places: HashMap<&'c [u8], Vec<usize>> = HashMap::new();
+            let mut places: BTreeMap<&'c [u8], Vec<usize>> = BTreeMap::new();
             for at in (0..all.len()).filter(|at| alive.is_set(*at)) {
                 let (_, _, value) = all[at].current().expect("what lives has a value");
                 places.entry(value).or_default().push(at);

@@ -29,7 +29,7 @@ const KEY: &[u8] = b"list";
 /// Tickets of these writes are this and more.
 pub(crate) const TICKETS: u64 = 1 << 40;
 
-/// One write.
+/// One write to the list.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// Adds an element in front of all or behind.
