@@ -99,6 +99,8 @@ impl Engine {
         result?;
         for (table, older, sample) in samples {
             sample.look_up(&table.overwriting, &older, pause).await;
+            // It was judged when it was flushed, perhaps without what is known now.
+            table.judging.changed();
         }
         Ok(())
     }

@@ -139,6 +139,24 @@ fn a_table_that_grows_is_left_alone_and_one_that_is_overwritten_is_merged() {
     });
 }
 
+/// Before: a table was judged when its flush was committed, and not again when its sample was looked up.
+#[test]
+fn what_a_sample_shows_counts_though_the_table_was_judged_while_it_was_looked_up() {
+    on_sim(async |mut shard| {
+        shard.flush(1, 0..ROWS, Write::Value).await;
+        shard.flush(1, ROWS..2 * ROWS, Write::Value).await;
+        shard.write(1, 0..ROWS, Write::Value).await;
+        let engine = shard.engine.clone();
+        let look = async || {
+            engine.next_job_of(JobKind::Compact, NOW_S);
+            yield_now().await;
+        };
+        engine.flush_all(NOW_S, look).await.unwrap();
+        let (overwritten, is_due) = shard.judged();
+        assert!(is_due && overwritten.surplus_bytes > 0, "{overwritten:?}");
+    });
+}
+
 #[test]
 fn deletions_of_long_rows_are_surplus_of_as_many_bytes_and_of_partitions_say_nothing() {
     on_sim(async |mut shard| {
