@@ -15,6 +15,7 @@
 
 mod adoption;
 mod backlog;
+mod base;
 mod incremental;
 mod job;
 mod leveled;

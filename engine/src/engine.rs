@@ -42,7 +42,7 @@ use crate::reserve;
 use crate::row_limits::RowLimits;
 use crate::space::SpaceLedger;
 use crate::stats::{Counters, Stats, TableSize};
-use crate::table::{Table, View};
+use crate::table::{Table, View, file_bytes};
 use crate::tables::Tables;
 use crate::write_queue::WriteQueue;
 
@@ -211,10 +211,9 @@ impl Engine {
             size.memtable_rows += memtable.row_count();
             size.partitions += memtable.partition_count() as u64;
         }
-        size.bytes = size.memtable_bytes;
+        size.bytes = size.memtable_bytes + file_bytes(table.views().iter());
         for view in table.views().iter() {
             size.sstables += 1;
-            size.bytes += view.entry.file_bytes;
             let like = view.sstable.statistics();
             // What a file goes on with is counted where it begins.
             let goes_on = like.goes_on > 0 || view.entry.begin.is_some();

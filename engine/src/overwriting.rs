@@ -6,7 +6,7 @@
 //!                                                               ─► bytes freed, for each byte that is new
 //! ```
 //!
-//! Of a table whose rows are overwritten all that lies above its largest run could be freed; of one that grows
+//! Of a table whose rows are overwritten all that lies over its base (`compaction/base.rs`) could be freed; of one that grows
 //! nothing could. Only what is written tells them apart: files may overlap in all tokens either way.
 //!
 //! 1. The ratio is 0 where all rows are new and 1 where each takes the place of as many bytes; deletions of rows free
@@ -31,7 +31,7 @@ use crate::limits::{
 };
 use crate::memtable::unite;
 use crate::sstable::Reading;
-use crate::table::{Layer, Table, View};
+use crate::table::{Layer, Table, View, file_bytes};
 
 /// What is known of a table.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct Overwriting {
     ratio: Cell<Option<f64>>,
     /// Bytes of its last flush in a file, for each byte in memory.
     file_part: Cell<Option<f64>>,
-    /// Bytes of the largest run when it was not being merged.
+    /// Bytes of the base (`compaction/base.rs`) when no piece of it was being merged.
     pub(crate) base_bytes: Cell<u64>,
     /// What overwritten rows take until they are merged, in bytes, as it was last judged.
     pub(crate) surplus_bytes: Cell<u64>,
@@ -102,8 +102,7 @@ struct SampledRow {
 impl FlushSample {
     /// Of a layer that is flushed; `None` if the table has too little for it to matter.
     pub(crate) fn of(table: &Table, layer: &Layer) -> Option<FlushSample> {
-        let bytes: u64 = table.views().iter().map(|view| view.entry.file_bytes).sum();
-        (bytes >= SAMPLED_TABLE_BYTES_MIN).then(|| FlushSample {
+        (file_bytes(table.views().iter()) >= SAMPLED_TABLE_BYTES_MIN).then(|| FlushSample {
             rows: RefCell::default(),
             memtable_bytes: layer.memtable.borrow().bytes(),
             seen_bytes: Cell::new(0),

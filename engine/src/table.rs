@@ -11,7 +11,7 @@
 //! 4. Layers are flushed in order, so what the manifest says is flushed of a table is a prefix of its records.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -170,6 +170,13 @@ impl View {
     pub(crate) fn newest(&self) -> i64 {
         self.sstable.statistics().newest_timestamp
     }
+}
+
+/// Bytes of the files of these views of a table. A file of which a shard has several parts counts once.
+pub(crate) fn file_bytes<'v>(views: impl Iterator<Item = &'v View>) -> u64 {
+    let files: BTreeMap<Uuid, u64> =
+        views.map(|view| (view.entry.sstable, view.entry.file_bytes)).collect();
+    files.values().sum()
 }
 
 /// What the schema says of a table: the schema's own value, counted here without atomics.
@@ -448,6 +455,7 @@ impl Table {
     pub(crate) fn keep(&self, dropped: &[Layer], stay: Rc<[View]>) -> usize {
         self.epoch.set(self.epoch.get() + 1);
         self.damage.set_unopened([]);
+        self.overwriting.base_bytes.set(0);
         self.set_views(stay);
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {

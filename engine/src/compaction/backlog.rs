@@ -19,6 +19,7 @@ use std::rc::Rc;
 use model::TableId;
 use model::options;
 
+use super::base::Unit;
 use super::job::candidates;
 use super::piece::Candidate;
 use super::space::{DiskUse, SpaceDebt};
@@ -29,7 +30,7 @@ use crate::limits::{
     BACKLOG_CHECK_S, BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, BACKLOG_TASKS_MAX, BACKLOGS_PER_LOOK,
     COMPACTION_SMALL_PART, COMPACTIONS_MAX, RUNS_DELAY_US_MAX,
 };
-use crate::table::{Table, View};
+use crate::table::{Table, file_bytes};
 
 /// What the strategy of a table would have merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -248,6 +249,7 @@ fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
     let (mut pieces, context) = candidates(table, now_s);
     let definition = table.definition();
     let strategy = Strategy::of(&definition.options.compaction);
+    let disk = disk_use(table, &pieces, strategy.unit());
     let is_merged = |index: &usize| pieces[*index].merging;
     let mut waiting: Vec<usize> = (0..pieces.len()).filter(is_merged).collect();
     let mut next_bytes = None;
@@ -269,7 +271,6 @@ fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
             waiting.extend(of_task);
         }
     }
-    let disk = disk_use(table, &pieces);
     // Other windows are no versions of the largest one's rows.
     let surplus_bytes = if has_windows(table) { 0 } else { disk.surplus_bytes };
     table.overwriting.surplus_bytes.set(surplus_bytes);
@@ -281,14 +282,14 @@ fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
 }
 
 /// What a table takes on disk; its pieces are those of its views, in their order, and then those that are not open.
-fn disk_use(table: &Table, pieces: &[Candidate]) -> DiskUse {
-    let of_view = |(view, piece): (&View, &Candidate)| match view.entry.shared {
-        true => piece.bytes,
-        // A file is there until all of it is merged.
-        false => view.entry.file_bytes,
-    };
-    let disk_bytes = table.views().iter().zip(pieces).map(of_view).sum();
-    DiskUse::of(pieces, &table.overwriting, disk_bytes)
+fn disk_use(table: &Table, pieces: &[Candidate], unit: Unit) -> DiskUse {
+    let views = table.views();
+    let (open, lost) = pieces.split_at(views.len());
+    // A file is there until all of it is merged; of one that others have, too, only a part is this table's.
+    let shared = views.iter().zip(open).filter(|(view, _)| view.entry.shared);
+    let parts = shared.map(|(_, piece)| piece).chain(lost).map(|piece| piece.bytes);
+    let alone = file_bytes(views.iter().filter(|view| !view.entry.shared));
+    DiskUse::of(pieces, unit, &table.overwriting, parts.sum::<u64>() + alone)
 }
 
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::engine::Engine;
 use crate::limits::FRAGMENTS_PER_TABLE;
-use crate::table::{Table, View};
+use crate::table::{Table, View, file_bytes};
 
 impl Engine {
     /// Makes fragments of at least so many bytes where they are short to save space, instead of
@@ -26,7 +26,7 @@ impl Engine {
 
     /// How long the fragments of a merge are, in bytes, if the strategy wants none longer than `bytes_max`.
     pub(super) fn fragment_bytes(&self, table: &Table, bytes_max: u64) -> u64 {
-        let bytes: u64 = table.views().iter().map(|view| view.entry.file_bytes).sum();
+        let bytes = file_bytes(table.views().iter());
         (bytes / FRAGMENTS_PER_TABLE).max(self.fragment_bytes_min.get()).min(bytes_max)
     }
 

@@ -130,11 +130,6 @@ pub(super) fn free_runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>
     runs
 }
 
-/// All runs, smallest first.
-pub(super) fn all_runs(pieces: &[Candidate]) -> Vec<Run> {
-    runs_of(pieces, 0..pieces.len())
-}
-
 fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
     let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
     for index in of {
@@ -182,4 +177,27 @@ fn width_of(pieces: &[Candidate], of: &[usize]) -> u128 {
         }
     }
     all + covered.map_or(0, |covered| width(&covered))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A piece of level 0 that nothing is known of.
+    pub(in crate::compaction) fn piece(run: u128, first: i64, last: i64, bytes: u64) -> Candidate {
+        Candidate {
+            run: Uuid::from_u128(run),
+            level: 0,
+            tokens: TokenRange { first: Token(first), last: Token(last) },
+            bytes,
+            oldest_timestamp: 0,
+            newest_timestamp: 0,
+            last_death_s: u32::MAX,
+            dead_part: 0.0,
+            made_s: 0,
+            shared: false,
+            busy: false,
+            merging: false,
+        }
+    }
 }

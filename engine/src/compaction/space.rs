@@ -1,7 +1,7 @@
-//! A goal for the space that overwritten rows take: what lies above the largest run is merged into it in time.
+//! A goal for the space that overwritten rows take: what lies over the base is merged into it in time.
 //!
 //! ```text
-//! largest run   ████████████████████████████████
+//! base          ████████████████████████████████    the most that lies side by side (`base.rs`)
 //! the others    ██████ ███ █                        surplus: bytes that a merge of all would free
 //! memtables     ░░                                  what is surplus when it is flushed
 //!
@@ -10,7 +10,7 @@
 //!                        are merged slowed, too      the most
 //! ```
 //!
-//! Runs of similar size may lie side by side for long, each with another version of the same rows. How many bytes a
+//! Runs of similar size may lie over one another for long, each with another version of the same rows. How many bytes a
 //! flushed one frees in older files is known from samples (`overwriting.rs`). Where it is known the goal comes
 //! before the number of runs. Where it is not, it may be all: then what could be freed at most is bounded, when nothing
 //! else is due (`space_amplification_goal` of ScyllaDB's incremental strategy, which compares its two largest tiers),
@@ -18,10 +18,11 @@
 //!
 //! A merge of everything takes its time, and what is written meanwhile comes on top: so it begins well before the goal,
 //! and a writer that is faster than the merges is slowed around the goal. For that, what is in memory counts as what it
-//! becomes: the delay rises with each write and not by a flush at a time. The base is what the table would take if
-//! nothing were overwritten, about; the goal is a multiple of it.
+//! becomes: the delay rises with each write and not by a flush at a time. The goal is a multiple of the base. Nobody
+//! waits for what merges cannot free: a file in quarantine keeps what lies over its run.
 
-use super::piece::{Candidate, Run, all_runs};
+use super::base::{Base, Unit, stuck};
+use super::piece::{Candidate, Run};
 use crate::limits::{
     BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_FLUSHES,
     SPACE_FULL_FLUSHES_MIN, SPACE_FULL_PART, SPACE_SLOW_FLUSHES, SPACE_SLOW_FLUSHES_MIN,
@@ -52,25 +53,28 @@ impl Goal {
         }
     }
 
-    /// The pieces of all of `free`, if the surplus of those beside the largest run is due to be merged.
+    /// The pieces of all of `free`, if the surplus of those beside the base is due to be merged.
     fn for_space(&self, pieces: &[Candidate], free: &[Run]) -> Option<Vec<usize>> {
-        let largest = all_runs(pieces).last()?.bytes;
-        let (last, others) = free.split_last()?;
-        if last.bytes < largest {
-            // The largest is in a merge already, or cannot be merged.
-            return None;
-        }
-        let bytes: u64 = others.iter().map(|run| run.bytes).sum();
+        let all: Vec<usize> = free.iter().flat_map(|run| run.pieces.iter().copied()).collect();
+        let mut is_free = vec![false; pieces.len()];
+        all.iter().for_each(|&index| is_free[index] = true);
+        let base = Base::of(pieces, &stuck(pieces, Unit::Run), Unit::Run);
+        // What lies over a part of the base that is in a merge already, or cannot be merged, frees nothing.
+        let (here_bytes, others_bytes) = base.parted_bytes(pieces, |index| is_free[index]);
+        let bytes = part_over(others_bytes, here_bytes, base.bytes);
         // All of it may be surplus.
         let (ratio, due_part) =
             self.overwritten_ratio.map_or((1.0, 1.0), |ratio| (ratio, SPACE_DUE_PART));
         let surplus_bytes = bytes as f64 * ratio;
-        let due_bytes = (self.goal - 1.0) * due_part * largest as f64;
-        if surplus_bytes < SURPLUS_BYTES_MIN as f64 || surplus_bytes <= due_bytes {
-            return None;
-        }
-        Some(free.iter().flat_map(|run| run.pieces.iter().copied()).collect())
+        let due_bytes = (self.goal - 1.0) * due_part * base.bytes as f64;
+        let is_due = surplus_bytes >= SURPLUS_BYTES_MIN as f64 && surplus_bytes > due_bytes;
+        is_due.then_some(all)
     }
+}
+
+/// Of bytes that lie over a base those that lie over a part of it, as tokens are uniform.
+fn part_over(bytes: u64, here_bytes: u64, base_bytes: u64) -> u64 {
+    (u128::from(bytes) * u128::from(here_bytes) / u128::from(base_bytes.max(1))) as u64
 }
 
 /// What a table takes on disk.
@@ -80,17 +84,39 @@ pub(super) struct DiskUse {
     pub(super) base_bytes: u64,
     /// What overwritten rows take until they are merged, in bytes.
     pub(super) surplus_bytes: u64,
+    /// What of the surplus merges can free: not what lies in files that cannot be merged, or over them. Bytes.
+    freeable_bytes: u64,
 }
 
 impl DiskUse {
-    /// Of a table whose files have so many bytes. Deletions may free more than they take, but nothing beyond the files.
-    pub(super) fn of(pieces: &[Candidate], overwriting: &Overwriting, disk_bytes: u64) -> DiskUse {
-        let base_bytes = base_bytes(pieces, overwriting).min(disk_bytes);
-        let ratio = overwriting.ratio().unwrap_or(0.0);
+    /// Of a table whose files have so many bytes, and which is merged by such units.
+    pub(super) fn of(
+        pieces: &[Candidate],
+        unit: Unit,
+        overwriting: &Overwriting,
+        disk_bytes: u64,
+    ) -> DiskUse {
+        let stuck = stuck(pieces, unit);
+        let base = Base::of(pieces, &stuck, unit);
+        // While a partition of the base is merged that is longer than a fragment, the base is in two that share its token.
+        if !base.is_merging(pieces) {
+            overwriting.base_bytes.set(base.bytes);
+        }
+        let base_bytes = overwriting.base_bytes.get().max(base.bytes).min(disk_bytes);
+        // Deletions may free more than they take, but nothing beyond the files.
+        let ratio = overwriting.ratio().unwrap_or(0.0).min(1.0);
+        let (stuck_bytes, stuck_others_bytes) = base.parted_bytes(pieces, |index| stuck[index]);
         let others_bytes = disk_bytes - base_bytes;
+        let freeable_bytes = part_over(
+            others_bytes.saturating_sub(stuck_others_bytes),
+            base.bytes - stuck_bytes,
+            base.bytes,
+        );
+        let surplus_of = |bytes: u64| (bytes as f64 * ratio) as u64;
         DiskUse {
             base_bytes,
-            surplus_bytes: others_bytes.min((others_bytes as f64 * ratio) as u64),
+            surplus_bytes: surplus_of(others_bytes),
+            freeable_bytes: surplus_of(freeable_bytes),
         }
     }
 }
@@ -98,7 +124,7 @@ impl DiskUse {
 /// What the writers of a table are slowed by: its surplus, and what is going to be surplus when it is flushed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SpaceDebt {
-    /// The surplus of its files, in bytes.
+    /// The surplus of its files that merges can free, in bytes.
     surplus_bytes: f64,
     /// How many bytes of surplus become of one in its memtables.
     memory_part: f64,
@@ -120,7 +146,7 @@ impl SpaceDebt {
         let of_goal = |part: f64| disk.base_bytes as f64 * (goal - 1.0) * part;
         let of_flushes = |count: f64| flush_bytes as f64 * overwriting.file_part() * count;
         Some(SpaceDebt {
-            surplus_bytes: disk.surplus_bytes as f64,
+            surplus_bytes: disk.freeable_bytes as f64,
             // What is flushed takes its own bytes, whatever it frees.
             memory_part: ratio.min(1.0) * overwriting.file_part(),
             slow_bytes: (of_goal(SPACE_SLOW_PART) + of_flushes(SPACE_SLOW_FLUSHES))
@@ -145,142 +171,5 @@ impl SpaceDebt {
     }
 }
 
-/// Bytes of what a table would be if nothing were overwritten, about: of its largest level or its largest run.
-fn base_bytes(pieces: &[Candidate], overwriting: &Overwriting) -> u64 {
-    let deepest = pieces.iter().map(|piece| piece.level).max().unwrap_or(0);
-    let of_level = |level: u8| {
-        let here = pieces.iter().filter(|piece| piece.level == level);
-        here.map(|piece| piece.bytes).sum()
-    };
-    let largest_level: u64 = (1..=deepest).map(of_level).max().unwrap_or(0);
-    let runs = all_runs(pieces);
-    let largest = runs.last();
-    let is_merging =
-        largest.is_some_and(|run| run.pieces.iter().any(|&index| pieces[index].merging));
-    let largest_bytes = largest.map_or(0, |run| run.bytes);
-    // While the largest run is merged, it is in two.
-    if !is_merging {
-        overwriting.base_bytes.set(largest_bytes);
-    }
-    overwriting.base_bytes.get().max(largest_bytes).max(largest_level)
-}
-
 #[cfg(test)]
-mod tests {
-    use model::TokenRange;
-    use uuid::Uuid;
-
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-
-    fn piece(run: u128, level: u8, mib: u64) -> Candidate {
-        Candidate {
-            run: Uuid::from_u128(run),
-            level,
-            tokens: TokenRange::ALL,
-            bytes: mib * MIB,
-            oldest_timestamp: 0,
-            newest_timestamp: 0,
-            last_death_s: u32::MAX,
-            made_s: 0,
-            dead_part: 0.0,
-            shared: false,
-            busy: false,
-            merging: false,
-        }
-    }
-
-    fn surplus_mib(pieces: &[Candidate], overwriting: &Overwriting, disk_mib: u64) -> u64 {
-        DiskUse::of(pieces, overwriting, disk_mib * MIB).surplus_bytes / MIB
-    }
-
-    #[test]
-    fn what_lies_beside_the_largest_run_is_surplus_as_far_as_rows_are_overwritten() {
-        let pieces = [piece(1, 0, 1000), piece(2, 0, 250), piece(3, 0, 250)];
-        let unknown = Overwriting::default();
-        assert_eq!(surplus_mib(&pieces, &unknown, 1500), 0);
-        for (part, mib) in [(0.0, 0), (0.5, 250), (1.0, 500), (8.0, 500)] {
-            assert_eq!(surplus_mib(&pieces, &Overwriting::of(part), 1500), mib, "{part}");
-        }
-        let levels = [piece(1, 2, 500), piece(2, 2, 500), piece(3, 1, 100), piece(4, 0, 100)];
-        assert_eq!(surplus_mib(&levels, &Overwriting::of(1.0), 1200), 200, "beside the level");
-        let new_level = [piece(1, 3, 5), piece(2, 2, 500), piece(3, 2, 500), piece(4, 0, 100)];
-        assert_eq!(surplus_mib(&new_level, &Overwriting::of(1.0), 1105), 105);
-    }
-
-    #[test]
-    fn while_the_largest_run_is_merged_it_is_in_two_and_no_larger_for_that() {
-        let overwriting = Overwriting::of(1.0);
-        let before = [piece(1, 0, 1000), piece(2, 0, 250)];
-        assert_eq!(surplus_mib(&before, &overwriting, 1250), 250);
-        let [mut rest, mut made] = [piece(1, 0, 500), piece(3, 0, 510)];
-        (rest.merging, made.merging) = (true, true);
-        // The file of the other input is there until the end.
-        assert_eq!(surplus_mib(&[rest, made], &overwriting, 1270), 270);
-        assert_eq!(surplus_mib(&[piece(3, 0, 1010)], &overwriting, 1010), 0);
-    }
-
-    fn debt(base_mib: u64, surplus_mib: u64, overwriting: &Overwriting) -> SpaceDebt {
-        let (base_bytes, surplus_bytes) = (base_mib * MIB, surplus_mib * MIB);
-        let disk = DiskUse { base_bytes, surplus_bytes };
-        SpaceDebt::of(&disk, overwriting, 1.25, 64 << 20).unwrap()
-    }
-
-    #[test]
-    fn writers_are_slowed_around_the_goal_and_not_by_one_flush() {
-        let (slow, full) = (BACKLOG_RUNS_SLOW as f64, BACKLOG_RUNS_MAX as f64);
-        let runs =
-            |base_mib, surplus_mib| debt(base_mib, surplus_mib, &Overwriting::of(1.0)).runs(0);
-        assert!(runs(10_000, 2_000) < slow, "due and not late");
-        assert!(runs(10_000, 2_500) > slow);
-        assert_eq!(runs(10_000, 3_400), full);
-        assert!(runs(0, 30) < slow && runs(1, 95) < slow && runs(1, 192) == full);
-        let all: Vec<f64> = (0..400).map(|mib| runs(1000, mib)).collect();
-        assert!(all.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] <= pair[0] + 1.0));
-    }
-
-    #[test]
-    fn what_is_in_memtables_slows_writers_before_it_is_flushed() {
-        let runs = |surplus_mib, ratio, memory_mib: usize| {
-            debt(1000, surplus_mib, &Overwriting::of(ratio)).runs(memory_mib << 20)
-        };
-        let in_files = runs(300, 1.0, 0);
-        assert_eq!(runs(200, 1.0, 100), in_files);
-        assert_eq!(runs(200, 0.5, 200), in_files, "half of it is new");
-        assert_eq!(runs(200, 9.0, 100), in_files, "a deletion takes its own bytes");
-        let packed = Overwriting::of(1.0);
-        packed.was_flushed(MIB, 4 << 20);
-        let [less, more] = [100, 400].map(|mib| debt(1000, 200, &packed).runs(mib << 20));
-        assert!(less < in_files && more > in_files, "a flush takes less, and so writers may do");
-        assert!(
-            SpaceDebt::of(
-                &DiskUse { base_bytes: 1, surplus_bytes: 1 << 40 },
-                &Overwriting::default(),
-                1.25,
-                1
-            )
-            .is_none(),
-            "where nothing is known none is slowed"
-        );
-    }
-
-    #[test]
-    fn the_goal_comes_first_where_rows_are_known_to_be_overwritten() {
-        let pieces = [piece(1, 0, 1000), piece(2, 0, 150), piece(3, 0, 90)];
-        let free = super::super::piece::free_runs(&pieces);
-        let chosen = |overwritten_ratio, shape: Option<Vec<usize>>| {
-            Goal { goal: 1.25, overwritten_ratio }.first_of(&pieces, &free, || shape)
-        };
-        let small = Some(vec![1, 2]);
-        let all = Some(vec![2, 1, 0]);
-        assert_eq!(chosen(Some(1.0), small.clone()), all);
-        assert_eq!(chosen(Some(0.5), small.clone()), small);
-        assert_eq!(chosen(Some(0.0), None), None, "a table that grows");
-        assert_eq!(chosen(None, None), None, "a quarter of the largest is let be");
-        assert_eq!(
-            Goal { goal: 1.2, overwritten_ratio: None }.first_of(&pieces, &free, || None),
-            all
-        );
-    }
-}
+mod tests;

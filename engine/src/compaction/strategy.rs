@@ -6,6 +6,7 @@
 
 use model::options::{Compaction, Strategy as Shape};
 
+use super::base::Unit;
 use super::incremental::Incremental;
 use super::leveled::Leveled;
 use super::piece::{Candidate, CompactionContext, free_runs, joined};
@@ -90,6 +91,17 @@ impl<'o> Strategy<'o> {
             Shape::Unified(shape) => Some(shape.space_goal),
             Shape::Incremental(shape) => Some(shape.space_goal),
             Shape::SizeTiered(_) | Shape::TimeWindow(_) => None,
+        }
+    }
+
+    /// What the strategy merges at least.
+    pub(super) fn unit(&self) -> Unit {
+        match self.options.strategy() {
+            Shape::Leveled(_) => Unit::Piece,
+            Shape::SizeTiered(_)
+            | Shape::TimeWindow(_)
+            | Shape::Unified(_)
+            | Shape::Incremental(_) => Unit::Run,
         }
     }
 
