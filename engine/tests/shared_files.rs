@@ -97,6 +97,24 @@ fn files(sim: &SimDisk) -> Vec<RelPath> {
     sim.files_of(&layout::table_dir(TABLE.0))
 }
 
+/// Deals the data to so many shards, and opens this one of them.
+async fn deal_and_open(
+    disk: &Disk,
+    exec: &SimExec,
+    owned: &[TokenRange],
+    shard: u32,
+) -> Rc<Engine> {
+    let layout::Found::Ready(from) = Layout::find(disk).await.unwrap() else { panic!("no data") };
+    let (from, log, memory_bytes, now_s) = (&from, &log(owned.len() as u64), 1 << 20, 0);
+    let deal = Reshard { disk, from, owned, schema: &schema(), log, memory_bytes, now_s };
+    let layout = deal.run().await.unwrap();
+    let owners = sweep(disk, &layout).await.unwrap().owners;
+    let config = config(&layout, shard, owned[shard as usize], 7);
+    let mut engine = Engine::open(disk, config, &schema()).await.unwrap();
+    engine.share_files(&owners);
+    drive(engine, exec)
+}
+
 /// Two shards, and the file that they have of the one before.
 struct Two {
     shards: [Rc<Engine>; 2],
@@ -221,6 +239,35 @@ fn a_read_goes_on_that_began_before_its_shard_gave_the_file_up() {
         assert_eq!(read, keys(&two.shards[0], yield_now).await);
     });
     assert!(given.is_some());
+}
+
+/// Before: it counted with all its bytes for each of them, and the first half of it was surplus beside the second.
+#[test]
+fn a_file_of_which_a_shard_has_two_parts_counts_once() {
+    let thirds = [(i64::MIN, -1 << 61), ((-1 << 61) + 1, 1 << 61), ((1 << 61) + 1, i64::MAX)];
+    let thirds = thirds.map(|(first, last)| TokenRange { first: Token(first), last: Token(last) });
+    let sim = disk_of_one(9);
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(9));
+    let inner = exec.clone();
+    exec.run(async move {
+        let middle = deal_and_open(&disk, &inner, &thirds, 1).await;
+        run_jobs(&middle, 1).await;
+    })
+    .done();
+    let sim = sim.kill();
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(10));
+    let inner = exec.clone();
+    exec.run(async move {
+        let all = deal_and_open(&disk, &inner, &[TokenRange::ALL], 0).await;
+        let mut file_bytes = 0;
+        for file in files(&sim) {
+            file_bytes += disk.open(&file).await.unwrap().len();
+        }
+        assert_eq!(files(&sim).len(), 2, "the middle has parted from the file");
+        let size = all.table_size(TABLE).unwrap();
+        assert_eq!((size.sstables, size.bytes), (3, file_bytes));
+    })
+    .done();
 }
 
 #[test]

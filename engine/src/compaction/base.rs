@@ -30,7 +30,7 @@ use super::piece::{Candidate, joined};
 /// What a strategy merges at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Whole runs.
+    /// Runs, and never a part of one.
     Run,
     /// Single pieces of levels from 1 on, and whole runs of level 0.
     Piece,

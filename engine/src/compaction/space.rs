@@ -98,7 +98,7 @@ impl DiskUse {
     ) -> DiskUse {
         let stuck = stuck(pieces, unit);
         let base = Base::of(pieces, &stuck, unit);
-        // While a partition of the base is merged that is longer than a fragment, the base is in two that share its token.
+        // While a partition is merged that is longer than a fragment, the base is in two that share its token.
         if !base.is_merging(pieces) {
             overwriting.base_bytes.set(base.bytes);
         }
