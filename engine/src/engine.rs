@@ -32,9 +32,10 @@ use crate::hot_partitions::Sampler;
 use crate::io::{Disk, RelPath};
 use crate::large_data::Untold;
 use crate::layout;
-use crate::limits::FRAGMENT_BYTES_MIN;
+use crate::limits::{FRAGMENT_BYTES_MIN, SAMPLED_TABLE_BYTES_MIN};
 use crate::log_space::LogSpace;
 use crate::manifest::{Manifest, ViewEntry};
+use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
 use crate::read::Scratch;
@@ -102,6 +103,10 @@ pub struct Engine {
     pub(crate) merges: Merges,
     /// What is large of what was written, until the operator is told.
     pub(crate) untold: Untold,
+    /// Samples of flushes that wait to be looked up.
+    pub(crate) samples: Samples,
+    /// The flushes of a table with fewer bytes in files are not sampled.
+    pub(crate) sampled_bytes_min: Cell<u64>,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
 }
@@ -163,6 +168,8 @@ impl Engine {
             row_limits: Cell::default(),
             underway: Underway::default(),
             merges: Merges::default(),
+            samples: Samples::default(),
+            sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
         };
         engine.count_schema();
@@ -249,6 +256,12 @@ impl Engine {
     /// Other limits of a row than those of [`limits`](crate::limits): smaller ones let a test reach them.
     pub fn set_row_limits(&self, limits: RowLimits) {
         self.row_limits.set(limits);
+    }
+
+    /// Samples the flushes of tables with so many bytes in files, instead of
+    /// [`SAMPLED_TABLE_BYTES_MIN`]: a test has little data.
+    pub fn set_sampled_bytes_min(&self, bytes: u64) {
+        self.sampled_bytes_min.set(bytes);
     }
 
     /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on writes are refused, reads and

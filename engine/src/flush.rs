@@ -77,7 +77,8 @@ impl Engine {
         let mut flushed = Vec::with_capacity(tables.len());
         let written = self.write_oldest_of(tables, &mut flushed, (promise, now_s), pause).await;
         // The files are not among the views yet.
-        let taken = |of: &mut Flushed<'t>| Some((of.table, of.table.views(), of.sample.take()?));
+        let taken =
+            |of: &mut Flushed<'t>| Some((of.table, of.epoch, of.table.views(), of.sample.take()?));
         let samples: Vec<_> = flushed.iter_mut().filter_map(taken).collect();
         let (result, may_be_named) = match written {
             Err(error) => (Err(error), false),
@@ -97,10 +98,8 @@ impl Engine {
         drop(flushed);
         self.free_memtables(pause).await;
         result?;
-        for (table, older, sample) in samples {
-            sample.look_up(&table.overwriting, &older, pause).await;
-            // It was judged when it was flushed, perhaps without what is known now.
-            table.judging.changed();
+        for (table, epoch, older, sample) in samples {
+            self.flush_was_sampled(table, epoch, older, sample);
         }
         Ok(())
     }
@@ -119,7 +118,7 @@ impl Engine {
             let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
             let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
             let promise = Some((promise, held_bytes));
-            let sample = FlushSample::of(table, &layer);
+            let sample = FlushSample::of(table, &layer, self.sampled_bytes_min.get());
             let rest = self.target(&definition, id);
             let target = FlushTarget { promise, now_s, sample: sample.as_ref(), ..rest };
             let view = target.write_layer(&layer, pause).await?;
@@ -276,6 +275,9 @@ impl FlushTarget<'_> {
             let head = cursor.head();
             let (deletion, mut in_force) = (head.deletion, Deletion::NONE);
             self.sampled(|sample| sample.see_deletion(deletion));
+            if let Some(row) = head.static_row {
+                self.sampled(|sample| sample.see_row(&head, None, row));
+            }
             writer.partition(&head);
             let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
             work_bytes += JOB_ENTRY_COST_BYTES + head.key.len() + static_bytes;
@@ -292,7 +294,9 @@ impl FlushTarget<'_> {
                         work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
                         if compact(row, deletion.max(in_force), &purge, &mut left) {
                             let row = RowRef::trusted(&left);
-                            self.sampled(|sample| sample.see_row(&cursor.head(), clustering, row));
+                            self.sampled(|sample| {
+                                sample.see_row(&cursor.head(), Some(clustering), row);
+                            });
                             writer.fragment(&Fragment::Row { clustering, row });
                         }
                     }

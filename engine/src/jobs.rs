@@ -4,7 +4,7 @@
 //! next_job_of(kind, now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
 //! ```
 //!
-//! Order: what frees memory and log first, then what was dropped, then what makes reads cheaper. A job
+//! Order: what frees memory and log first, then what was dropped, then what shows what to compact, and that. A job
 //! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
 use std::rc::Rc;
@@ -23,6 +23,8 @@ pub enum Job {
     Flush(TableId),
     /// Remove what is left of tables that are gone: their memory, their files, and what the log holds of them.
     Remove,
+    /// Look up what rows of a flush take the place of.
+    Sample,
     /// Merge files of a table.
     Compact(TableId),
 }
@@ -34,13 +36,16 @@ pub enum JobKind {
     Flush,
     /// Jobs that free what nothing needs any more: [`Job::Remove`].
     Remove,
+    /// Jobs that show what there is to compact: [`Job::Sample`].
+    Sample,
     /// Jobs that make reads cheaper: [`Job::Compact`].
     Compact,
 }
 
 impl JobKind {
     /// All kinds, the most urgent first.
-    pub const ALL: [JobKind; 3] = [JobKind::Flush, JobKind::Remove, JobKind::Compact];
+    pub const ALL: [JobKind; 4] =
+        [JobKind::Flush, JobKind::Remove, JobKind::Sample, JobKind::Compact];
 }
 
 impl Job {
@@ -49,6 +54,7 @@ impl Job {
         match self {
             Job::Flush(_) => JobKind::Flush,
             Job::Remove => JobKind::Remove,
+            Job::Sample => JobKind::Sample,
             Job::Compact(_) => JobKind::Compact,
         }
     }
@@ -68,6 +74,7 @@ impl Engine {
                 let is_log_due = self.garbage.may_try(now_s) && self.is_log_held_by_nothing();
                 (is_log_due || self.garbage.is_due(now_s)).then_some(Job::Remove)
             }
+            JobKind::Sample => self.samples.is_any().then_some(Job::Sample),
             JobKind::Compact => self.table_to_compact(now_s).map(Job::Compact),
         }
     }
@@ -91,6 +98,10 @@ impl Engine {
                 let result = result.and(self.delete_unkept().await);
                 self.garbage.ended(&result, now_s);
                 result
+            }
+            Job::Sample => {
+                self.look_up_sample(&pause).await;
+                Ok(())
             }
             Job::Compact(id) => {
                 let Ok(table) = self.table(id) else { return Ok(()) };

@@ -259,11 +259,21 @@ pub const SMALLER_MERGES_MAX: usize = 3;
 /// there, that is known with a standard error of 0.06, less where all or none are.
 pub const SAMPLED_ROWS: usize = 64;
 
-/// So many of them are looked for at once.
-pub const SAMPLED_ROWS_AT_ONCE: usize = 16;
-
-/// A longer row is not sampled: a sample takes 4 MiB of copies at most.
+/// A row that is longer with its keys is not sampled: a sample takes 4 MiB of copies at most.
 pub const SAMPLED_ROW_BYTES_MAX: usize = 64 << 10;
+
+/// Samples of a shard that wait to be looked up take so many bytes of copies at most.
+pub const SAMPLES_BYTES_MAX: usize = 8 << 20;
+
+/// An older row that is longer is not united with a sampled one: that is one step.
+pub const SAMPLED_OLDER_BYTES_MAX: usize = 256 << 10;
+
+/// Nor is one looked for in a longer block, before or after compression: one with a long row, for tables cannot ask for
+/// blocks of this size. Reading and opening it takes memory of that size, and opening it is one step.
+pub const SAMPLED_BLOCK_BYTES_MAX: usize = 1 << 20;
+
+const _: () = assert!(SAMPLES_BYTES_MAX >= SAMPLED_ROWS * SAMPLED_ROW_BYTES_MAX);
+const _: () = assert!(SAMPLED_BLOCK_BYTES_MAX >= BLOCK_TARGET_BYTES_MAX + SAMPLED_OLDER_BYTES_MAX);
 
 /// The flushes of a table with fewer bytes in files are not sampled.
 pub const SAMPLED_TABLE_BYTES_MIN: u64 = SURPLUS_BYTES_MIN;

@@ -5,12 +5,13 @@
 
 mod shard;
 
+use std::cell::Cell as Slot;
 use std::rc::Rc;
 
-use engine::io::{Disk, Rng, SimExec};
+use engine::io::{Disk, IoClass, Rng, SimExec};
 use engine::limits::BACKLOG_RUNS_SLOW;
-use engine::{Config, Engine, JobKind, TableSize, commitlog};
-use futures_lite::future::yield_now;
+use engine::{Config, Engine, Job, JobKind, TableSize, commitlog};
+use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::{Compaction, TableOptions};
@@ -22,9 +23,11 @@ use shard::TABLE;
 /// Bytes of a row: with this many the files of a test are large enough to be sampled.
 const ROW_BYTES: usize = 30_000;
 const ROWS: u32 = 1_500;
+/// Bytes of a long one.
+const LONG_BYTES: usize = 3 << 20;
 const NOW_S: u32 = 1;
 
-/// `CREATE TABLE t (k int, c int, v blob, PRIMARY KEY (k, c))`
+/// `CREATE TABLE t (k int, c int, v blob, s blob static, PRIMARY KEY (k, c))`
 fn schema() -> Schema {
     let class = [("class".to_owned(), "UnifiedCompactionStrategy".to_owned())];
     let compaction = Compaction::parse(&class.into()).unwrap();
@@ -33,6 +36,7 @@ fn schema() -> Schema {
         .partition_key("k", CqlType::Int)
         .and_then(|t| t.clustering("c", CqlType::Int, false))
         .and_then(|t| t.regular("v", CqlType::Blob))
+        .and_then(|t| t.stat("s", CqlType::Blob))
         .and_then(TableBuilder::build)
         .unwrap();
     shard::schema_of([table])
@@ -42,6 +46,12 @@ fn schema() -> Schema {
 #[derive(Clone, Copy)]
 enum Write {
     Value,
+    Static,
+    /// [`LONG_BYTES`], and as many that take little when they are compressed.
+    Long,
+    LongZeros,
+    /// A few bytes.
+    Short,
     DeleteRow,
     DeletePartition,
 }
@@ -54,13 +64,26 @@ fn record(key: u32, row: u32, write: Write, timestamp: i64) -> Vec<u8> {
     let clustering = (row ^ 1 << 31).to_be_bytes();
     // What compresses makes no large file.
     let mut random = Rng::new(timestamp as u64);
-    let value: Vec<u8> = (0..ROW_BYTES / 8).flat_map(|_| random.roll().to_le_bytes()).collect();
+    let mut random = |bytes: usize| -> Vec<u8> {
+        (0..bytes / 8).flat_map(|_| random.roll().to_le_bytes()).collect()
+    };
+    let value = match write {
+        Write::Value | Write::Static => random(ROW_BYTES),
+        Write::Long => random(LONG_BYTES),
+        Write::LongZeros => vec![0; LONG_BYTES],
+        Write::Short => random(8),
+        Write::DeleteRow | Write::DeletePartition => Vec::new(),
+    };
     match write {
         Write::DeletePartition => m.delete_partition(deletion),
+        Write::Static => m.static_row(|out| {
+            let cell = Cell::live(ColumnId(2), timestamp, &value);
+            RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+        }),
         Write::DeleteRow => m.row(&clustering, |out| {
             RowBuilder::begin(out, &RowHead { deletion, ..RowHead::bare(timestamp) });
         }),
-        Write::Value => m.row(&clustering, |out| {
+        Write::Value | Write::Short | Write::Long | Write::LongZeros => m.row(&clustering, |out| {
             let cell = Cell::live(ColumnId(1), timestamp, &value);
             RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
         }),
@@ -90,10 +113,18 @@ impl Shard {
         }
     }
 
-    /// Writes these rows of a partition and flushes them.
+    /// Writes these rows of a partition, flushes them and looks at the sample.
     async fn flush(&mut self, key: u32, rows: impl Iterator<Item = u32>, write: Write) {
         self.write(key, rows, write).await;
         shard::flush(&self.engine).await;
+        self.look_up().await;
+    }
+
+    /// Looks up the samples that wait.
+    async fn look_up(&self) {
+        while let Some(job) = self.engine.next_job_of(JobKind::Sample, NOW_S) {
+            self.engine.run(job, NOW_S, async || yield_now().await).await.unwrap();
+        }
     }
 
     /// The table, once its backlog is judged, and whether something is to be merged.
@@ -129,6 +160,7 @@ fn a_table_that_grows_is_left_alone_and_one_that_is_overwritten_is_merged() {
         shard.write(1, 0..ROWS, Write::Value).await;
         assert!(shard.engine.backlog_runs() > BACKLOG_RUNS_SLOW, "it counts before it is flushed");
         shard::flush(&shard.engine).await;
+        shard.look_up().await;
         shard.judged();
         assert!(shard.engine.backlog_runs() > BACKLOG_RUNS_SLOW, "writers are slowed");
         shard.compact().await;
@@ -146,14 +178,103 @@ fn what_a_sample_shows_counts_though_the_table_was_judged_while_it_was_looked_up
         shard.flush(1, 0..ROWS, Write::Value).await;
         shard.flush(1, ROWS..2 * ROWS, Write::Value).await;
         shard.write(1, 0..ROWS, Write::Value).await;
+        shard::flush(&shard.engine).await;
+        let (unknown, is_due) = shard.judged();
+        assert!(!is_due && unknown.surplus_bytes == 0, "{unknown:?}");
+        let sample = shard.engine.next_job_of(JobKind::Sample, NOW_S).unwrap();
         let engine = shard.engine.clone();
         let look = async || {
             engine.next_job_of(JobKind::Compact, NOW_S);
             yield_now().await;
         };
-        engine.flush_all(NOW_S, look).await.unwrap();
+        engine.run(sample, NOW_S, look).await.unwrap();
         let (overwritten, is_due) = shard.judged();
         assert!(is_due && overwritten.surplus_bytes > 0, "{overwritten:?}");
+    });
+}
+
+/// Before: it was looked up in the flush, which held the table, the space that was promised and the next flush for it.
+#[test]
+fn no_flush_waits_for_a_sample_and_what_it_shows_of_a_table_of_before_is_forgotten() {
+    on_sim(async |mut shard| {
+        shard.flush(1, 0..ROWS, Write::Value).await;
+        shard.write(1, 0..ROWS, Write::Value).await;
+        shard::flush(&shard.engine).await;
+        let sample = shard.engine.next_job_of(JobKind::Sample, NOW_S).unwrap();
+        assert_eq!(sample, Job::Sample);
+        // While it is looked up the table is flushed, emptied, and written to once more.
+        let (is_begun, may_go_on) = (Slot::new(false), Slot::new(false));
+        let pause = async || {
+            is_begun.set(true);
+            while !may_go_on.get() {
+                yield_now().await;
+            }
+        };
+        let engine = shard.engine.clone();
+        let work = async {
+            while !is_begun.get() {
+                yield_now().await;
+            }
+            shard.write(1, 0..ROWS, Write::Value).await;
+            shard::flush(&shard.engine).await;
+            assert_eq!(shard.engine.table_size(TABLE).unwrap().sstables, 3);
+            shard.engine.truncate(TABLE).await.unwrap();
+            for rows in [0..ROWS, ROWS..2 * ROWS] {
+                shard.write(1, rows, Write::Value).await;
+                shard::flush(&shard.engine).await;
+            }
+            may_go_on.set(true);
+        };
+        let (looked_up, ()) = zip(engine.run(sample, NOW_S, pause), work).await;
+        looked_up.unwrap();
+        let (unknown, _) = shard.judged();
+        assert_eq!((unknown.sstables, unknown.surplus_bytes), (2, 0));
+        shard.look_up().await;
+        assert_eq!(shard.judged().0.surplus_bytes, 0, "the last flush had new rows");
+        assert!(!shard.judged().1);
+    });
+}
+
+/// Before: the blocks of 16 rows at a time were read and opened at once, and each old row united in one step: a flush
+/// of small updates of long rows took hundreds of megabytes.
+#[test]
+fn a_sample_reads_no_long_row_and_knows_nothing_where_all_are() {
+    for long in [Write::Long, Write::LongZeros] {
+        on_sim(async move |mut shard| {
+            shard.engine.set_sampled_bytes_min(1);
+            shard.flush(1, 0..12, long).await;
+            let of_flushes = |shard: &Shard| {
+                let classes = IoClass::ALL.into_iter().zip(shard.engine.disk().counts());
+                classes.filter(|(class, _)| *class == IoClass::Flush).map(|(_, of)| of.bytes).sum()
+            };
+            for is_known in [false, true] {
+                shard.write(1, 0..12, Write::Short).await;
+                shard::flush(&shard.engine).await;
+                let before: u64 = of_flushes(&shard);
+                assert!(shard.engine.next_job_of(JobKind::Sample, NOW_S).is_some());
+                shard.look_up().await;
+                let read_bytes = of_flushes(&shard) - before;
+                assert!(read_bytes < LONG_BYTES as u64, "{read_bytes} bytes");
+                // The second time the newest of each row is short.
+                assert_eq!(shard.judged().0.surplus_bytes > 0, is_known);
+            }
+        });
+    }
+}
+
+/// Before: no static row was sampled, and a table of nothing else was not known to be overwritten.
+#[test]
+fn static_rows_that_are_overwritten_are_surplus() {
+    on_sim(async |mut shard| {
+        shard.engine.set_sampled_bytes_min(1);
+        for (keys, is_overwritten) in [(0..30, false), (30..60, false), (0..30, true)] {
+            for key in keys {
+                shard.write(key, 0..1, Write::Static).await;
+            }
+            shard::flush(&shard.engine).await;
+            shard.look_up().await;
+            assert_eq!(shard.judged().0.surplus_bytes > 0, is_overwritten);
+        }
     });
 }
 

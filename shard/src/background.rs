@@ -7,7 +7,7 @@
 //! Background  every second: claim an idle log; how full is the    │
 //!             disk; which writes have waited too long ────────┴─► ask the engine for jobs
 //! Flush,
-//! Compaction  jobs in turns (`yielder.rs`): one flush, one removal, two compactions at a time
+//! Compaction  jobs in turns (`yielder.rs`): one flush, one removal, one sample, two compactions at a time
 //! ```
 //!
 //! The engine says what is to be done (data), this decides when and with which weight. A job of one kind keeps none of
@@ -54,6 +54,7 @@ pub(crate) struct Background {
     /// How many jobs of each kind run.
     flushes: Cell<usize>,
     removals: Cell<usize>,
+    samples: Cell<usize>,
     compactions: Cell<usize>,
     /// The weight of compaction.
     compaction_shares: Rc<Cell<usize>>,
@@ -77,6 +78,7 @@ impl Background {
             reserve_bytes,
             flushes: Cell::new(0),
             removals: Cell::new(0),
+            samples: Cell::new(0),
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
             now_s: Cell::new(0),
@@ -210,6 +212,7 @@ impl Background {
         match kind {
             JobKind::Flush => (&self.flushes, 1),
             JobKind::Remove => (&self.removals, 1),
+            JobKind::Sample => (&self.samples, 1),
             JobKind::Compact => (&self.compactions, engine::limits::COMPACTIONS_MAX),
         }
     }
@@ -218,6 +221,7 @@ impl Background {
         let (group, name, table) = match job {
             Job::Flush(table) => (Group::Flush, "flush", Some(table)),
             Job::Remove => (Group::Flush, "removal of files", None),
+            Job::Sample => (Group::Flush, "sample of a flush", None),
             Job::Compact(table) => (Group::Compaction, "compaction", Some(table)),
         };
         self.runtime.clone().spawn(Work { group, name, table }, async move {

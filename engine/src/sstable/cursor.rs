@@ -20,12 +20,13 @@ use model::{Deletion, Token};
 
 use super::block::{Block, HeadRest, Inner};
 use super::file::{Reading, Sstable};
-use super::frame::Kind;
+use super::frame::{Kind, raw_length_of};
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::window::Window;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::{Error, Result};
+use crate::limits::SAMPLED_BLOCK_BYTES_MAX;
 use crate::planted::{Bug, planted};
 
 /// A walk through one file.
@@ -261,13 +262,18 @@ impl<'c> SstableCursor<'c> {
         {
             return Ok(slots);
         }
+        let is_sample = self.reading == Reading::Sample;
+        let is_too_long = |bytes: usize| is_sample && bytes > SAMPLED_BLOCK_BYTES_MAX;
         if self.window.frame(offset, bytes).is_none() {
-            if self.reading == Reading::Cached {
+            if self.reading == Reading::Cached || is_too_long(bytes) {
                 return Err(Error::WouldBlock);
             }
             self.read_ahead(number).await?;
         }
         let frame = self.window.frame(offset, bytes).expect("it was just read");
+        if raw_length_of(frame).is_some_and(is_too_long) {
+            return Err(Error::WouldBlock);
+        }
         let slots = self.table.open_frame(frame, Kind::Data, offset)?;
         if !slots.is_marked(0) {
             return Err(self.damaged(number, "a block that does not begin with a head"));

@@ -47,7 +47,8 @@ pub enum Reading {
     Scan,
     /// Past the cache, in large pieces.
     Compaction,
-    /// A block at a time, past the cache but for what is there already: a job looks for single rows.
+    /// A block at a time, past the cache but for what is there already: a job looks for single rows. A block that is
+    /// longer than [`SAMPLED_BLOCK_BYTES_MAX`](crate::limits::SAMPLED_BLOCK_BYTES_MAX) is [`Error::WouldBlock`].
     Sample,
 }
 

@@ -182,6 +182,12 @@ pub(super) fn length_of(head: &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(*stored) as usize + HEAD_BYTES)
 }
 
+/// How many bytes a frame says that its payload has when it is opened; nothing of it is believed yet.
+pub(super) fn raw_length_of(head: &[u8]) -> Option<usize> {
+    let (raw, _) = head.get(CHECKSUM_BYTES + 4..)?.split_first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*raw) as usize)
+}
+
 /// The checksum a sealed frame carries.
 pub(super) fn checksum_of(frame: &[u8]) -> u64 {
     let (checksum, _) = frame.split_first_chunk::<CHECKSUM_BYTES>().expect("a whole frame");

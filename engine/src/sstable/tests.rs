@@ -14,7 +14,7 @@ use ::model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use super::*;
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{Disk, Faults, RelPath, SimDisk, SimExec};
 
 pub(super) const ID: SstableId = SstableId(Uuid::from_u128(0x5ab1e));
@@ -250,4 +250,30 @@ pub(super) fn cache_without_space_for_indexes() -> Rc<BlockCache> {
 /// Runs a test to its end.
 pub(super) fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     SimExec::new(1).run(main).done()
+}
+
+/// Before: it read and opened blocks of any length, 16 at a time.
+#[test]
+fn a_sample_opens_no_long_block_whether_it_is_long_before_or_after_compression() {
+    run(async {
+        let (_, disk) = sim();
+        let mut random = crate::io::Rng::new(1);
+        let value: Vec<u8> = (0..1 << 18).flat_map(|_| random.roll().to_le_bytes()).collect();
+        for (value, is_short) in
+            [(value, false), (vec![0; 2 << 20], false), (vec![0; 1 << 19], true)]
+        {
+            let rows = [(vec![1], row(1, &value))].into();
+            let world = [((Token(1), vec![1]), Part { rows, ..Part::default() })].into();
+            let known = written(&disk, &world, config(4 << 10, Codec::Lz4)).await.unwrap();
+            let file = open(&disk, known).await.unwrap();
+            let slices = [Slice::all()];
+            let span = Span { scope: Scope::Key(Token(1), &[1]), slices: &slices, reversed: false };
+            let sampled = listed(&mut file.cursor(span, Reading::Sample)).await;
+            match is_short {
+                true => assert_eq!(sampled.unwrap(), expected(&world, &span)),
+                false => assert_eq!(sampled, Err(Error::WouldBlock)),
+            }
+            disk.unlink(&RelPath::new(&file_name(ID)).unwrap()).await.unwrap();
+        }
+    });
 }

@@ -78,8 +78,9 @@ pub(crate) async fn open(
     let mut engines = Vec::new();
     for shard in sharder.all() {
         let engine = Rc::new(open_engine(disk, &config, &booted, shard, seed()).await?);
-        // So that compactions of little data are adopted in several pieces.
+        // So that compactions of little data are adopted in several pieces, and flushes beside it are sampled.
         engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
+        engine.set_sampled_bytes_min(1);
         let driven = engine.clone();
         exec.spawn(async move {
             driven.drive_log().await;
