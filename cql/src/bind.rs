@@ -10,6 +10,7 @@ use model::CqlType;
 use crate::error::{Error, Result};
 use crate::frame::Value;
 use crate::frame::request::Values;
+use crate::json::JsonSlot;
 
 /// A bind marker.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +56,8 @@ const INLINE: usize = 24;
 pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
     spilled: Vec<Value<'a>>,
+    /// The values of the `INSERT JSON` that is bound.
+    pub(crate) json: &'a [JsonSlot],
     /// The timestamp and the clock that the statement sees.
     pub time: StatementTime<'a>,
 }
@@ -69,7 +72,7 @@ impl<'a> Bindings<'a> {
                 values.len()
             )));
         }
-        let mut bindings = Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), time };
+        let mut bindings = Bindings::none(time);
         if markers.len() > INLINE {
             bindings.spilled.resize(markers.len() - INLINE, Value::Null);
         }
@@ -98,7 +101,12 @@ impl<'a> Bindings<'a> {
 
     /// Bindings of a statement without markers.
     pub fn none(time: StatementTime<'a>) -> Self {
-        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), time }
+        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), json: &[], time }
+    }
+
+    /// The same, with the values of an `INSERT JSON`.
+    pub(crate) fn with_json<'b>(&'b self, json: &'b [JsonSlot]) -> Bindings<'b> {
+        Bindings { inline: self.inline, spilled: self.spilled.clone(), json, time: self.time }
     }
 
     fn set(&mut self, index: usize, value: Value<'a>, marker: &Marker) -> Result<()> {

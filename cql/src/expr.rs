@@ -44,7 +44,9 @@ pub(crate) use selection::check_result_bytes;
 pub use selection::{Selected, Selection};
 use slice::KeySlice;
 
+use crate::bind::Bindings;
 use crate::error::Result;
+use crate::frame::Value;
 
 /// An expression with its type: what is evaluated when a statement is executed.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +68,10 @@ pub enum Kind {
     Marker(u16),
     /// A marker of a type with sets or maps in it, which a client may have sent in any order.
     UnorderedMarker(u16),
+    /// A value of an `INSERT JSON`: its slot in [`Env::of_json`].
+    OfJson(usize),
+    /// All that a `SELECT JSON` selects, as one text: what stands before each value, and the value.
+    JsonObject(Box<[(String, Term)]>),
     /// A term of a `SELECT` that is evaluated once, before the rows: its slot in `Selection::once`.
     Once(usize),
     /// A column of the row, or a part of it.
@@ -117,6 +123,17 @@ impl Term {
         }
     }
 
+    /// Whether it is a marker, or a value of an `INSERT JSON`, that was not set.
+    pub fn is_unset(&self, bindings: &Bindings<'_>) -> bool {
+        match self.kind {
+            Kind::Marker(marker) | Kind::UnorderedMarker(marker) => {
+                bindings.get(marker) == Value::Unset
+            }
+            Kind::OfJson(slot) => bindings.of_json(slot) == Evaluated::Unset,
+            _ => false,
+        }
+    }
+
     /// The marker whose bytes this is, if it is one.
     pub fn marker(&self) -> Option<u16> {
         match self.kind {
@@ -143,6 +160,7 @@ impl Term {
         match &self.kind {
             Kind::Build(build) => build.parts().iter().any(|part| part.any(found)),
             Kind::Call(_, arguments) => arguments.iter().any(|argument| argument.any(found)),
+            Kind::JsonObject(entries) => entries.iter().any(|(_, value)| value.any(found)),
             Kind::Field(inner, _) => inner.any(found),
             Kind::Element(both) => both.0.any(found) || both.1.any(found),
             Kind::Slice(slice) => {
@@ -157,6 +175,7 @@ impl Term {
         match &mut self.kind {
             Kind::Build(build) => build.parts_mut(),
             Kind::Call(_, arguments) => arguments.iter_mut().collect(),
+            Kind::JsonObject(entries) => entries.iter_mut().map(|(_, value)| value).collect(),
             Kind::Field(inner, _) => vec![inner],
             Kind::Element(both) => vec![&mut both.0, &mut both.1],
             Kind::Slice(slice) => {
@@ -192,6 +211,8 @@ impl Term {
                 }
                 missing => Ok(missing),
             },
+            Kind::OfJson(slot) => Ok(env.of_json(*slot)),
+            Kind::JsonObject(entries) => function::json_object(entries, env).map(Evaluated::made),
             Kind::Once(slot) => Ok(Evaluated::lent_or_null(env.once(*slot))),
             Kind::Aggregate(slot) => Ok(Evaluated::lent_or_null(env.aggregate(*slot))),
             Kind::First(slot) => Ok(Evaluated::lent_or_null(env.first(*slot))),

@@ -17,6 +17,7 @@ pub mod digest;
 pub mod error;
 pub mod expr;
 pub mod frame;
+pub mod json;
 pub mod lang;
 pub mod limits;
 pub mod literal;

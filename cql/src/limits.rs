@@ -92,6 +92,8 @@ const _: () = assert!(PAGE_BYTES < PAGE_ANSWER_BYTES as u64);
 const _: () = assert!(PAGE_ANSWER_BYTES * 16 <= RESULT_BYTES_MAX);
 // A digit has less than 3.4 bits: what can be written can be computed with, and shown again.
 const _: () = assert!(NUMBER_DIGITS_MAX * 34 / 80 < NUMBER_BYTES_MAX);
+/// Bytes of a JSON text that an error shows.
+pub const JSON_SHOWN_BYTES_MAX: usize = 1000;
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;
 

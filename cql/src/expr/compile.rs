@@ -166,7 +166,9 @@ impl<'a> Compiler<'a> {
                 self.collect(left, named)?;
                 self.collect(right, named)
             }
-            Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::CountRows => Ok(()),
+            Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::CountRows | Expr::OfJson(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -223,6 +225,7 @@ impl<'a> Compiler<'a> {
                 let style = Style::Operator(op.symbol());
                 self.operator(function::of_operator(*op), style, &[left, right])?
             }
+            Expr::OfJson(slot) => Form::OfJson(*slot),
             Expr::CountRows => self.operator(&COUNT_ROWS, Style::Named, &[])?,
             Expr::Call(name, arguments) => self.named(name, arguments)?,
         })

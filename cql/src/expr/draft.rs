@@ -45,6 +45,8 @@ pub(super) enum Form<'e> {
     Literal(&'e Literal),
     /// The marker of this number.
     Marker(u16),
+    /// The value of this number of an `INSERT JSON`, of the type of its column.
+    OfJson(usize),
     /// A value with its type before it: `(type) a`.
     Hint(CqlType, Box<Draft<'e>>),
     /// `(a, b)`, or `(a)`: parentheses.
@@ -146,7 +148,9 @@ impl Draft<'_> {
                 let types = items.iter().map(|item| Some(item.exact_type()?.frozen()));
                 Some(CqlType::Tuple(types.collect::<Option<_>>()?))
             }
-            Form::Tuple(_) | Form::Null | Form::Literal(_) | Form::Marker(_) => None,
+            Form::Tuple(_) | Form::Null | Form::Literal(_) | Form::Marker(_) | Form::OfJson(_) => {
+                None
+            }
             Form::Udt(_) | Form::Call(_) => None,
         }
     }
@@ -175,7 +179,7 @@ impl Draft<'_> {
             (Form::Typed(term), _) => type_fit(&term.ty, ty),
             (Form::Hint(own, _), _) => type_fit(own, ty),
             (Form::Null, CqlType::Counter) => Fit::No,
-            (Form::Null | Form::Marker(_), _) => Fit::Weak,
+            (Form::Null | Form::Marker(_) | Form::OfJson(_), _) => Fit::Weak,
             (Form::Literal(literal), _) => literal_fit(literal, ty),
             (Form::Call(call), _) => call.fit(ty, resolve),
             (

@@ -6,6 +6,7 @@ use super::row::Source;
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
+use crate::json::JsonSlot;
 
 /// The value of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +84,11 @@ pub trait Env {
         unreachable!("the markers of a SELECT are evaluated before its rows")
     }
 
+    /// The value of this number of an `INSERT JSON`.
+    fn of_json(&self, _slot: usize) -> Evaluated<'_> {
+        unreachable!("only an INSERT JSON has such values")
+    }
+
     /// The value of a term that is evaluated once for all rows.
     fn once(&self, _slot: usize) -> Option<&[u8]> {
         unreachable!("only a SELECT has terms that are evaluated once")
@@ -116,6 +122,14 @@ impl Env for Bindings<'_> {
             Value::Bytes(bytes) => Evaluated::lent(bytes),
             Value::Null => Evaluated::Null,
             Value::Unset => Evaluated::Unset,
+        }
+    }
+
+    fn of_json(&self, slot: usize) -> Evaluated<'_> {
+        match &self.json[slot] {
+            JsonSlot::Bytes(bytes) => Evaluated::lent(bytes),
+            JsonSlot::Null => Evaluated::Null,
+            JsonSlot::Unset => Evaluated::Unset,
         }
     }
 }

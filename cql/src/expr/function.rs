@@ -24,6 +24,8 @@ mod vector;
 pub use aggregate::Accumulator;
 use aggregate::merges;
 pub(super) use cast::is_castable;
+pub(super) use json::json_object;
+pub(crate) use json::json_prefix;
 pub use json::json_text;
 use model::CqlType;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
@@ -84,6 +86,8 @@ pub enum Parameter {
     AnyText,
     /// An int, also where that cannot be told.
     Int,
+    /// A text of any kind, which is taken for a text.
+    Text,
     /// A text that may be left out.
     OptionalText,
     /// Of the type of the first argument.
@@ -101,6 +105,7 @@ impl Parameter {
             Parameter::FloatVector => "vector<float, n>",
             Parameter::AnyText => "[text|varchar|ascii]",
             Parameter::Int => "int",
+            Parameter::Text => "text",
             Parameter::OptionalText => "[text]",
         }
     }
@@ -117,7 +122,7 @@ impl Parameter {
             Parameter::FloatVector => TypeSource::OwnOrOthers,
             Parameter::LikeFirst => TypeSource::First,
             Parameter::Int => TypeSource::Fixed(CqlType::Int),
-            Parameter::OptionalText => TypeSource::Fixed(CqlType::Text),
+            Parameter::Text | Parameter::OptionalText => TypeSource::Fixed(CqlType::Text),
         }
     }
 
@@ -149,7 +154,7 @@ impl Parameter {
             }
             Parameter::AnyText => (is_text, "an argument of type [text|varchar|ascii]"),
             Parameter::Int => (*ty == CqlType::Int, "an argument of type int"),
-            Parameter::OptionalText => (is_text, "an argument of type text"),
+            Parameter::Text | Parameter::OptionalText => (is_text, "an argument of type text"),
         };
         (!fits).then_some(required)
     }
@@ -182,6 +187,8 @@ pub enum Gives {
     ValueList,
     /// That of an operator's operands, the wider of two numbers.
     Wider,
+    /// That of what receives it, so it has none in a selection.
+    Receiver,
 }
 
 /// Whether the same arguments always give the same result.

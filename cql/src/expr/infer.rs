@@ -60,6 +60,7 @@ impl Compiler<'_> {
                 let bound = if planted(Bug::FirstMarkerForAll) { 0 } else { marker };
                 self.once(Term::bind(bound, &to.ty))
             }
+            Form::OfJson(slot) => Term { kind: Kind::OfJson(slot), ty: to.ty.clone() },
             Form::Tuple(items) => self.tuple(items, to)?,
             Form::List(items) => self.list(items, to)?,
             Form::Set(items) => self.set(items, to)?,

@@ -81,6 +81,7 @@ impl Overload {
                 of_parts(&function.gives, &arguments[0])
             }
             Gives::Wider => wider(&arguments[0], &arguments[1]),
+            Gives::Receiver => unreachable!("its receiver says it"),
         };
         Overload { arguments, result }
     }
@@ -126,7 +127,7 @@ pub(super) fn resolve(
     receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Signature> {
-    let overloads = overloads(callee, arguments, table)?;
+    let overloads = overloads(callee, arguments, receiver, table)?;
     if let [only] = &overloads[..] {
         check_only(only, callee, arguments, table)?;
         return Ok(overloads.into_iter().next().expect("there is one").signature(callee));
@@ -160,7 +161,12 @@ pub(super) fn resolve(
 }
 
 /// Every way to call a function.
-fn overloads(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Result<Vec<Overload>> {
+fn overloads(
+    callee: &Callee,
+    arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Result<Vec<Overload>> {
     let function = callee.function;
     let of = |arguments: &'static [CqlType]| Overload::of(function, arguments);
     Ok(match &function.takes {
@@ -174,7 +180,7 @@ fn overloads(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Result<
             types.map(|from| of(from)).collect()
         }
         Takes::Inferred(parameters) => {
-            vec![infer(callee, parameters, arguments, table)?]
+            vec![infer(callee, parameters, arguments, receiver, table)?]
         }
         Takes::PartitionKey => {
             let key = table.partition_key().iter().map(|column| column.ty.clone());
@@ -188,6 +194,7 @@ fn infer(
     callee: &Callee,
     parameters: &[Parameter],
     arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Overload> {
     let shown = || {
@@ -233,7 +240,18 @@ fn infer(
     {
         return Err(Error::invalid("All arguments must have the same vector dimensions"));
     }
-    Ok(Overload::of(callee.function, types))
+    Ok(match (&callee.function.gives, receiver) {
+        (Gives::Receiver, Some(result)) => {
+            Overload { arguments: types.into(), result: result.clone() }
+        }
+        (Gives::Receiver, None) => {
+            return Err(Error::invalid(format!(
+                "{}() cannot be used in the selection clause of a SELECT statement",
+                callee.name
+            )));
+        }
+        _ => Overload::of(callee.function, types),
+    })
 }
 
 /// The type an argument has for a parameter, if that can be told: a list of literals is a vector.
@@ -298,7 +316,7 @@ fn no_match(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Error {
             arguments[0].expr, arguments[1].expr
         ));
     }
-    match overloads(callee, arguments, table) {
+    match overloads(callee, arguments, None, table) {
         Ok(known) => Error::invalid(format!(
             "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
             callee.shown(),

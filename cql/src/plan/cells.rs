@@ -24,7 +24,6 @@ use super::record::check_bytes;
 use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::frame::Value;
 
 /// One step of a write to one column.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +71,6 @@ pub(super) struct Stamp<'a> {
 
 /// Whether any cell has a value or a tombstone: unset markers write nothing.
 pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> bool {
-    let is_unset =
-        |term: &Term| term.marker().is_some_and(|marker| bindings.get(marker) == Value::Unset);
     cells.iter().flat_map(|cell| &cell.ops).any(|op| match op {
         CellOp::Delete => true,
         CellOp::Set(term)
@@ -82,7 +79,7 @@ pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> b
         | CellOp::Remove(term)
         | CellOp::RemoveKey(term)
         | CellOp::Put(_, term)
-        | CellOp::SetField(_, term) => !is_unset(term),
+        | CellOp::SetField(_, term) => !term.is_unset(bindings),
         CellOp::List(_) => true,
     })
 }

@@ -25,6 +25,7 @@ use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
+use crate::json::JsonInsert;
 use crate::restrict::{RowChoice, RowKey, ValueSet, for_each_key};
 
 /// What happens to the rows a statement names.
@@ -63,6 +64,8 @@ pub struct WritePlan {
     pub static_lists: Vec<ListWrite>,
     /// Changes of lists of each row by index or by value, in the order written.
     pub row_lists: Vec<ListWrite>,
+    /// The values of an `INSERT JSON`, which its terms take their own from.
+    pub json: Option<Box<JsonInsert>>,
     /// `USING TIMESTAMP n`: time of the write in µs.
     pub timestamp: Option<Term>,
     /// `USING TTL n`: time to live in seconds.
@@ -102,6 +105,9 @@ impl WritePlan {
         records: &mut impl Records,
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
+        let json = self.json.as_ref().map(|json| json.slots(bindings)).transpose()?;
+        let with_json = json.as_ref().map(|slots| bindings.with_json(slots));
+        let bindings = with_json.as_ref().unwrap_or(bindings);
         let stamp = self.stamp(bindings)?;
         let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;

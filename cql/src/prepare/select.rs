@@ -21,11 +21,11 @@ pub(super) fn compile(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<(SelectPlan, Vec<String>)> {
+    let distinct = matches!(select.kind, SelectKind::Distinct | SelectKind::JsonDistinct);
+    let mut selected = selection::compile(&select.items, compiler)?;
     if matches!(select.kind, SelectKind::Json | SelectKind::JsonDistinct) {
-        return Err(Error::invalid("SELECT JSON is not supported yet"));
+        selected = selected.into_json()?;
     }
-    let distinct = select.kind == SelectKind::Distinct;
-    let selected = selection::compile(&select.items, compiler)?;
     if distinct {
         // What DISTINCT refuses, it refuses before filtering is looked at.
         let statement_kind = StatementKind::Select { filtering: true };

@@ -1,6 +1,6 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
 //!
-//! 1. What no table takes, or not this one, is refused: conditions with columns, counters, JSON.
+//! 1. What no table takes, or not this one, is refused: conditions with columns, counters. Of JSON all columns are written.
 //! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
 //!    a whole value stands alone.
 //! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
@@ -21,6 +21,7 @@ use super::{find_table, has_kind, table_of};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
+use crate::json::{JsonColumns, JsonInsert};
 use crate::lang::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
     Modification, Update, Using,
@@ -166,8 +167,13 @@ fn compile_insert(
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
     refuse(table, None)?;
-    let InsertValues::Columns(names, values) = &insert.values else {
-        return Err(Error::invalid("INSERT JSON is not supported yet"));
+    let of_json;
+    let (names, values, json) = match &insert.values {
+        InsertValues::Columns(names, values) => (names, values, None),
+        InsertValues::Json { json, default_unset } => {
+            of_json = json_columns(table);
+            (&of_json.0, &of_json.1, Some(json_insert(json, *default_unset, compiler)?.into()))
+        }
     };
     if names.len() != values.len() {
         return Err(Error::invalid("Unmatched column names/values"));
@@ -201,8 +207,33 @@ fn compile_insert(
         timeout: timeout(&insert.using, compiler)?,
         timestamp: timestamp(&insert.using, compiler)?,
         ttl: ttl(&insert.using, compiler)?,
+        json,
         ..plan
     })
+}
+
+/// All columns of a table, each with its value in the text of an `INSERT JSON`.
+fn json_columns(table: &Table) -> (Vec<String>, Vec<Expr>) {
+    let names = table.columns().iter().map(|column| column.name.clone());
+    names.enumerate().map(|(slot, name)| (name, Expr::OfJson(slot))).unzip()
+}
+
+/// The text of an `INSERT JSON`: one that is written in the statement is read now.
+fn json_insert(
+    json: &Expr,
+    default_unset: bool,
+    compiler: &mut Compiler<'_>,
+) -> Result<JsonInsert> {
+    let columns = compiler.table.columns().iter();
+    let columns = columns.map(|column| (column.name.clone(), column.ty.clone())).collect();
+    let columns = JsonColumns { columns, default_unset };
+    match json {
+        Expr::Literal(literal) => Ok(JsonInsert::Known(columns.read(&literal.text)?)),
+        marker => {
+            let text = compiler.term(marker, &ExpectedType::new("[json]", CqlType::Text))?;
+            Ok(JsonInsert::Bound(text, columns))
+        }
+    }
 }
 
 /// Refuses to write rows that are not named whole.
@@ -232,6 +263,7 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         row_cells,
         static_lists,
         row_lists,
+        json: None,
         timestamp: None,
         ttl: None,
         timeout: None,

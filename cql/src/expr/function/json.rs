@@ -1,4 +1,4 @@
-//! `to_json`: a value of any type as JSON text.
+//! `to_json`: a value of any type as JSON text; rows of a `SELECT JSON`; `from_json` the other way.
 
 use model::CqlType;
 use model::limits::CELL_BYTES_MAX;
@@ -6,11 +6,61 @@ use model::types::{collection_elements, tuple_fields, vector_elements};
 
 use super::{Call, table};
 use crate::error::{Error, Result};
+use crate::expr::{Env, Term};
+use crate::json::{self, JsonError};
 use crate::literal::{check_number_bytes, timestamp_text, to_text};
 
-/// `to_json`, also of a null.
+/// `to_json`, also of a null. The empty value of a type that has no empty texts is null here, as in Cassandra.
 pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    json_text(call.ty(0), call.optional(0)).map(|text| Some(text.into_bytes()))
+    let ty = call.ty(0);
+    let has_empty = matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
+    let value = call.optional(0).filter(|value| has_empty || !value.is_empty());
+    json_text(ty, value).map(|text| Some(text.into_bytes()))
+}
+
+/// `from_json`: the value of its receiver's type that a text is.
+pub(super) fn from_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
+    let text = std::str::from_utf8(call.value(0)).map_err(|_| model::Error::Malformed("text"))?;
+    json::from_json(call.result(), text).map_err(|error| {
+        let why = match error {
+            JsonError::Syntax(why) => format!("Could not decode JSON string '{text}': {why}"),
+            JsonError::Type(why) => why,
+            JsonError::Invalid(error) => error.to_string(),
+        };
+        let name = call.signature.name;
+        Error::Function {
+            keyspace: "system".into(),
+            function: name.into(),
+            arguments: vec!["text".into()],
+            text: format!("execution of 'system.{name}[text]' failed: {why}"),
+        }
+    })
+}
+
+/// What stands before a value in the text of a `SELECT JSON`: `"name": `.
+pub(crate) fn json_prefix(name: &str) -> Result<String> {
+    let mut out = Json::default();
+    put_string(&json_name(name), &mut out)?;
+    out.push_str(": ")?;
+    Ok(out.text)
+}
+
+/// A row as JSON text: each value behind what stands before it.
+pub(in crate::expr) fn json_object(entries: &[(String, Term)], env: &impl Env) -> Result<Vec<u8>> {
+    let mut out = Json::default();
+    out.push('{')?;
+    let mut first = true;
+    for (prefix, term) in entries {
+        comma(&mut first, &mut out)?;
+        out.push_str(prefix)?;
+        let value = term.eval(env)?;
+        match value.bytes() {
+            Some([]) if !matches!(term.ty, CqlType::Blob) => put_string("", &mut out)?,
+            value => put(&term.ty, value, &mut out)?,
+        }
+    }
+    out.push('}')?;
+    Ok(out.text.into_bytes())
 }
 
 /// A value as JSON text.
@@ -116,11 +166,7 @@ fn put_key(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
 
 /// A name that is not lower case keeps its quotes inside the string.
 fn json_name(name: &str) -> String {
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        format!("\"{name}\"")
-    } else {
-        name.to_owned()
-    }
+    if name.to_lowercase() != name { format!("\"{name}\"") } else { name.to_owned() }
 }
 
 fn put_scalar(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {

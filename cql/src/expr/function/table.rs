@@ -52,6 +52,7 @@ const MASKED: Takes =
 const REPLACED: Takes = Takes::Inferred(&[Parameter::Any, Parameter::LikeFirst]);
 const HASHED: Takes = Takes::Inferred(&[Parameter::Any, Parameter::OptionalText]);
 const ANY: Takes = Takes::Inferred(&[Parameter::Any]);
+const ONE_TEXT: Takes = Takes::Inferred(&[Parameter::Text]);
 const VECTORS: Takes = Takes::Inferred(&[Parameter::FloatVector, Parameter::FloatVector]);
 
 /// Whether a type is a number's.
@@ -113,6 +114,7 @@ static FUNCTIONS: &[Function] = &[
     // Keys, JSON.
     pure(&["token"], Takes::PartitionKey, Gives::This(Bigint), blob::token),
     of_nulls(&["to_json", "tojson"], ANY, Gives::This(Text), json::to_json),
+    pure(&["from_json", "fromjson"], ONE_TEXT, Gives::Receiver, json::from_json),
     // Numbers.
     pure(&["abs"], Takes::OneOf(NUMBER), Gives::First, math::abs),
     pure(&["exp"], Takes::OneOf(NUMBER), Gives::First, math::exp),

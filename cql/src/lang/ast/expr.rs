@@ -94,6 +94,8 @@ pub enum Expr {
     Negate(Box<Expr>),
     /// `a + b`.
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// The value of the column of this number in the text of an `INSERT JSON`. The parser makes none.
+    OfJson(usize),
 }
 
 /// A type as written.

@@ -64,6 +64,7 @@ impl fmt::Display for Expr {
             Expr::Tuple(items) => write!(f, "({})", List(items)),
             Expr::Call(name, arguments) => write!(f, "{name}({})", List(arguments)),
             Expr::CountRows => f.write_str("count(*)"),
+            Expr::OfJson(_) => f.write_str("[json]"),
             Expr::TypeHint(ty, value) => write!(f, "({ty}){value}"),
             Expr::Cast(value, ty) => write!(f, "cast({value} as {ty})"),
             Expr::Negate(value) => write!(f, "-{value}"),

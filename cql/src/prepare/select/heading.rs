@@ -56,7 +56,7 @@ fn written(expr: &Expr, keyspace: &str) -> String {
         Expr::TypeHint(ty, inner) => {
             format!("({}){}", qualified(ty, keyspace), written(inner, keyspace))
         }
-        Expr::Literal(_) | Expr::Null | Expr::Bind(_) => expr.to_string(),
+        Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::OfJson(_) => expr.to_string(),
     }
 }
 

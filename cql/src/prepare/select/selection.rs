@@ -1,10 +1,12 @@
 //! What is selected: a term and a heading for each column of the result.
 
+use model::CqlType;
 use model::schema::Column;
 
 use super::heading::heading;
 use crate::error::Result;
-use crate::expr::{Compiler, Selection};
+use crate::expr::function::json_prefix;
+use crate::expr::{Compiler, Kind, Selection, Term};
 use crate::lang::ast::{Expr, SelectItem};
 use crate::plan::ResultColumn;
 
@@ -14,6 +16,19 @@ pub(super) struct Selected {
     pub(super) columns: Vec<ResultColumn>,
     /// Every column looked at.
     pub(super) columns_used: Vec<Column>,
+}
+
+impl Selected {
+    /// The same as one column of JSON texts.
+    pub(super) fn into_json(mut self) -> Result<Selected> {
+        let values = std::mem::take(&mut self.selection.outputs);
+        let names = self.columns.iter().map(|column| json_prefix(&column.name));
+        let entries = names.zip(values).map(|(name, value)| Ok((name?, value)));
+        let kind = Kind::JsonObject(entries.collect::<Result<_>>()?);
+        self.selection.outputs = vec![Term { kind, ty: CqlType::Text }];
+        self.columns = vec![ResultColumn { name: "[json]".into(), ty: CqlType::Text }];
+        Ok(self)
+    }
 }
 
 /// Compiles the selected items; none stand for all columns.

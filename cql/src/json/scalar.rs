@@ -1,0 +1,122 @@
+//! One scalar of a JSON text, as it stands there, to the wire bytes of a type.
+//!
+//! Every scalar may be a JSON string in the form of its CQL constant; numbers and booleans may stand for themselves.
+//! The texts of errors are those of Cassandra's `fromJSONObject`.
+
+use std::borrow::Cow;
+
+use model::CqlType;
+
+use super::JsonError;
+use super::shown::{shown, shown_text};
+use crate::error::{Error, Result};
+use crate::literal::from_text;
+
+/// Appends the bytes of a scalar that stands in the text as `raw` and is not null.
+pub(super) fn put_scalar(ty: &CqlType, raw: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
+    let value = match raw.as_bytes().first() {
+        Some(b'"') => of_string(ty, &unescaped(raw)?)?,
+        Some(b't' | b'f') if *ty == CqlType::Boolean => vec![u8::from(raw == "true")],
+        Some(b'-' | b'0'..=b'9') => of_number(ty, raw)?,
+        _ => return Err(wrong(ty, raw)),
+    };
+    out.extend_from_slice(&value);
+    Ok(())
+}
+
+/// The text that a JSON string stands for.
+pub(super) fn unescaped(raw: &str) -> Result<Cow<'_, str>, JsonError> {
+    let inner = &raw[1..raw.len() - 1];
+    if !inner.contains('\\') {
+        return Ok(Cow::Borrowed(inner));
+    }
+    let text = serde_json::from_str::<String>(raw);
+    text.map(Cow::Owned).map_err(|error| JsonError::Syntax(error.to_string()))
+}
+
+fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>, JsonError> {
+    use CqlType::*;
+    match ty {
+        // Texts of these cannot be empty.
+        Ascii | Text | Date | Time => from_text(text, ty).map_err(told),
+        Blob => blob(text),
+        Varint | Decimal => from_text(text, ty).map_err(|_| not_a_number(ty, text)),
+        // As in Cassandra the empty text is the empty value, which none of their own texts is.
+        _ if text.is_empty() => Ok(Vec::new()),
+        Boolean if !["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) => {
+            Err(JsonError::Type(format!("Unable to make boolean from '{text}'")))
+        }
+        Duration => from_text(text, ty).map_err(JsonError::Invalid),
+        _ => from_text(text, ty).map_err(told),
+    }
+}
+
+fn of_number(ty: &CqlType, raw: &str) -> Result<Vec<u8>, JsonError> {
+    use CqlType::*;
+    let is_whole = !raw.contains(['.', 'e', 'E']);
+    match ty {
+        Tinyint | Smallint => from_text(&shown_text(raw), ty).map_err(told),
+        Int | Bigint | Counter if is_whole => from_text(raw, ty).map_err(|_| wrong(ty, raw)),
+        Float | Double => from_text(raw, ty).map_err(told),
+        Decimal => from_text(raw, ty).map_err(|_| not_a_number(ty, raw)),
+        Varint if is_whole => from_text(raw, ty).map_err(|_| not_a_number(ty, raw)),
+        Varint => Err(not_a_number(ty, &shown_text(raw))),
+        // An int is no timestamp in Cassandra: the number of milliseconds is a long, or a string.
+        Timestamp if is_whole && raw.parse::<i32>().is_err() && raw.parse::<i64>().is_ok() => {
+            from_text(raw, ty).map_err(told)
+        }
+        _ => Err(wrong(ty, raw)),
+    }
+}
+
+fn blob(text: &str) -> Result<Vec<u8>, JsonError> {
+    let why = match text.starts_with("0x") {
+        false => format!("String representation of blob is missing 0x prefix: {text}"),
+        true => match from_text(text, &CqlType::Blob) {
+            Ok(bytes) => return Ok(bytes),
+            Err(error) => error.to_string(),
+        },
+    };
+    Err(JsonError::Type(format!("Value '{text}' is not a valid blob representation: {why}")))
+}
+
+fn told(error: Error) -> JsonError {
+    JsonError::Type(error.to_string())
+}
+
+fn not_a_number(ty: &CqlType, text: &str) -> JsonError {
+    JsonError::Type(format!("Value '{text}' is not a valid representation of a {ty} value"))
+}
+
+/// What a type says of JSON that it cannot be.
+#[cold]
+fn wrong(ty: &CqlType, raw: &str) -> JsonError {
+    use CqlType::*;
+    let expected = match ty {
+        Ascii => "an ascii string",
+        Text => "a UTF-8 string",
+        Boolean => "a boolean value",
+        Tinyint => "a byte value",
+        Smallint => "a short value",
+        Int => "an int value",
+        Bigint | Counter => "a bigint value",
+        Float => "a float value",
+        Double => "a double value",
+        Date => "a string representation of a date value",
+        Time => "a string representation of a time value",
+        Timestamp => "a long or a datestring representation of a timestamp value",
+        Uuid => "a string representation of a uuid",
+        Timeuuid => "a string representation of a timeuuid",
+        Inet => "a string representation of an inet value",
+        Duration => "a string representation of a duration",
+        Decimal | Varint => return not_a_number(ty, &shown_text(raw)),
+        Blob => {
+            let text = shown_text(raw);
+            return JsonError::Type(format!(
+                "Value '{text}' is not a valid blob representation: it is no string"
+            ));
+        }
+        other => return JsonError::Type(format!("{other} has no form in JSON")),
+    };
+    JsonError::Type(format!("Expected {expected}, but got a {}", shown(raw)))
+}
