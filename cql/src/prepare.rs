@@ -9,6 +9,7 @@
 //! A plan belongs to the version of the schema it was made with; a cache of plans compiles them
 //! again when their table changed.
 
+mod batch;
 mod hints;
 mod name;
 mod select;
@@ -121,11 +122,11 @@ pub fn prepare_parsed(
             Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens }
         }
         ast::Statement::Batch(batch) => {
-            let (plan, markers) = write::compile_batch(&batch, names, schema, keyspace)?;
+            let (plan, markers) = batch::compile_batch(&batch, names, schema, keyspace)?;
             // The key of a batch is that of its first statement, if it can be found in its markers.
             let first = plan.writes.first();
             let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&markers, &write.keys));
-            let warnings = write::batch_warnings(&batch, &plan);
+            let warnings = batch::batch_warnings(&batch, &plan);
             Prepared {
                 statement: Statement::Batch(plan),
                 markers,

@@ -1,6 +1,6 @@
-//! `INSERT`, `UPDATE`, `DELETE` and `BATCH` to plans.
+//! `INSERT`, `UPDATE` and `DELETE` to plans.
 //!
-//! 1. What no table takes, or not this one, is refused: conditions with columns, counters. Of JSON all columns are written.
+//! 1. What no table takes, or not this one, is refused: conditions with columns, counters. JSON writes all columns.
 //! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
 //!    a whole value stands alone.
 //! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
@@ -9,26 +9,24 @@
 //! 5. Last, as in Cassandra: what is right but not supported (`IF`).
 //!
 //! Invariants: the cells of a plan ascend by column, as storage has them; every marker has a type when a
-//! statement is compiled. Not here: binding (`plan/write.rs`), which restrictions name rows (`restrict`).
+//! statement is compiled. Not here: batches (`batch.rs`), binding (`plan/write.rs`), which restrictions name rows
+//! (`restrict`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use model::schema::{Column, ColumnId, ColumnKind, Schema};
+use model::schema::{Column, ColumnId, ColumnKind};
 use model::{CqlType, Table};
 
-use super::{find_table, has_kind, table_of};
-use crate::bind::Marker;
+use super::has_kind;
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::json::{JsonColumns, JsonInsert};
 use crate::lang::ast::{
-    Access, Assign, Assignment, Batch, BatchKind, Delete, Deletion, Expr, If, Insert, InsertValues,
-    Modification, Update, Using,
+    Access, Assign, Assignment, Delete, Deletion, Expr, If, Insert, InsertValues, Modification,
+    Update, Using,
 };
-use crate::plan::{
-    BatchPlan, CellOp, CellWrite, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan,
-};
+use crate::plan::{CellOp, CellWrite, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use crate::steps::step;
 
@@ -64,56 +62,7 @@ fn unsupported_condition() -> Error {
     Error::invalid("Conditional statements (IF ...) are not supported yet")
 }
 
-/// What its user should know of a batch.
-pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
-    let asks = |one| !using_of(one).timeout.is_empty();
-    let each = batch.statements.iter().zip(&plan.writes);
-    let mut tables = each.filter(|(one, _)| asks(one)).map(|(_, write)| &write.table);
-    tables.find_map(|table| super::timeout_warning(table)).into_iter().collect()
-}
-
-/// The plan of a batch, and its markers.
-pub(super) fn compile_batch(
-    batch: &Batch,
-    names: &[Option<String>],
-    schema: &Schema,
-    keyspace: Option<&str>,
-) -> Result<(BatchPlan, Vec<Marker>)> {
-    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
-        return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
-    }
-    if !batch.using.ttl.is_empty() {
-        return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
-    }
-    let mut markers = vec![None; names.len()];
-    let mut writes = Vec::with_capacity(batch.statements.len());
-    let (mut batch_timestamp, mut batch_timeout) = (None, None);
-    for modification in &batch.statements {
-        if !batch.using.timestamp.is_empty() && !using_of(modification).timestamp.is_empty() {
-            return Err(Error::invalid(
-                "Timestamp must be set either on BATCH or individual statements",
-            ));
-        }
-        let table = find_table(table_of(modification), schema, keyspace)?;
-        let mut compiler = Compiler::going_on(schema, table, names, markers);
-        if batch_timestamp.is_none() {
-            batch_timestamp = timestamp(&batch.using, &mut compiler)?;
-        }
-        if batch_timeout.is_none() {
-            batch_timeout = timeout(&batch.using, &mut compiler)?;
-        }
-        writes.push(compile(modification, table, &mut compiler)?);
-        markers = compiler.take_markers();
-    }
-    let markers = markers.into_iter().map(|marker| {
-        marker.ok_or_else(|| Error::invalid("a bind marker of the batch belongs to no statement"))
-    });
-    let (timestamp, timeout) = (batch_timestamp, batch_timeout);
-    let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes };
-    Ok((plan, markers.collect::<Result<_>>()?))
-}
-
-fn using_of(modification: &Modification) -> &Using {
+pub(super) fn using_of(modification: &Modification) -> &Using {
     match modification {
         Modification::Insert(insert) => &insert.using,
         Modification::Update(update) => &update.using,
@@ -121,7 +70,8 @@ fn using_of(modification: &Modification) -> &Using {
     }
 }
 
-fn timestamp(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
+/// The term of a `USING TIMESTAMP`.
+pub(super) fn timestamp(using: &Using, compiler: &mut Compiler<'_>) -> Result<Option<Term>> {
     let to = ExpectedType::new("[timestamp]", CqlType::Bigint);
     last(&using.timestamp, &to, compiler)
 }

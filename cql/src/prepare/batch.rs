@@ -1,0 +1,60 @@
+//! `BATCH` to a plan: its statements one after the other, with one list of markers.
+
+use model::schema::Schema;
+
+use super::write::{compile, timeout, timestamp, using_of};
+use super::{find_table, table_of, timeout_warning};
+use crate::bind::Marker;
+use crate::error::{Error, Result};
+use crate::expr::Compiler;
+use crate::lang::ast::{Batch, BatchKind};
+use crate::plan::BatchPlan;
+
+/// What its user should know of a batch.
+pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
+    let asks = |one| !using_of(one).timeout.is_empty();
+    let each = batch.statements.iter().zip(&plan.writes);
+    let mut tables = each.filter(|(one, _)| asks(one)).map(|(_, write)| &write.table);
+    tables.find_map(|table| timeout_warning(table)).into_iter().collect()
+}
+
+/// The plan of a batch, and its markers.
+pub(super) fn compile_batch(
+    batch: &Batch,
+    names: &[Option<String>],
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<(BatchPlan, Vec<Marker>)> {
+    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
+        return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
+    }
+    if !batch.using.ttl.is_empty() {
+        return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
+    }
+    let mut markers = vec![None; names.len()];
+    let mut writes = Vec::with_capacity(batch.statements.len());
+    let (mut batch_timestamp, mut batch_timeout) = (None, None);
+    for modification in &batch.statements {
+        if !batch.using.timestamp.is_empty() && !using_of(modification).timestamp.is_empty() {
+            return Err(Error::invalid(
+                "Timestamp must be set either on BATCH or individual statements",
+            ));
+        }
+        let table = find_table(table_of(modification), schema, keyspace)?;
+        let mut compiler = Compiler::going_on(schema, table, names, markers);
+        if batch_timestamp.is_none() {
+            batch_timestamp = timestamp(&batch.using, &mut compiler)?;
+        }
+        if batch_timeout.is_none() {
+            batch_timeout = timeout(&batch.using, &mut compiler)?;
+        }
+        writes.push(compile(modification, table, &mut compiler)?);
+        markers = compiler.take_markers();
+    }
+    let markers = markers.into_iter().map(|marker| {
+        marker.ok_or_else(|| Error::invalid("a bind marker of the batch belongs to no statement"))
+    });
+    let (timestamp, timeout) = (batch_timestamp, batch_timeout);
+    let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes };
+    Ok((plan, markers.collect::<Result<_>>()?))
+}
