@@ -17,7 +17,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -79,7 +79,17 @@ impl Engine {
         pause: impl AsyncFn(),
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
-        self.read_with(command, sink, (WaitPolicy::Endless, pause)).await
+        let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause)));
+        // What is opened while it computes is opened for it: a core does one thing at a time.
+        let mut blocks = 0;
+        let end = poll_fn(|context| {
+            let before = self.cache.opened_blocks();
+            let polled = read.as_mut().poll(context);
+            blocks += self.cache.opened_blocks() - before;
+            polled
+        });
+        let end = end.await?;
+        Ok(ReadEnd { blocks, ..end })
     }
 
     async fn read_with(

@@ -161,6 +161,8 @@ pub struct ReadEnd {
     pub rows: u64,
     /// Number of tombstones that were passed: dead cells, deleted rows, beginnings and ends of range deletions.
     pub tombstones: u64,
+    /// Blocks of sstables that were read for it and were not in the cache.
+    pub blocks: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
 }

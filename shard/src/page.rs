@@ -28,6 +28,8 @@ pub struct Page {
     pub rows: u64,
     /// Tombstones that the reads passed.
     pub tombstones: u64,
+    /// Blocks of sstables that the reads read.
+    pub blocks: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
     /// The partition of the last row: its token, and where its key is in `bytes`.
@@ -57,6 +59,7 @@ impl Page {
     pub fn end(mut self, end: ReadEnd) -> Page {
         assert_eq!(end.rows, self.rows, "the engine counted what it gave");
         self.tombstones = end.tombstones;
+        self.blocks = end.blocks;
         self.more = end.more;
         self
     }
@@ -87,16 +90,16 @@ impl Page {
     /// page was read from: it may have begun inside a partition.
     pub fn replay(&self, before: Option<&Resume>, sink: &mut impl RowSink) -> ReadEnd {
         let mut place = Place::new(before);
-        let tombstones = self.tombstones;
+        let (tombstones, blocks) = (self.tombstones, self.blocks);
         for entry in self.entries() {
             place.pass(&entry);
             if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
-                return ReadEnd { rows: place.rows, tombstones, more };
+                return ReadEnd { rows: place.rows, tombstones, blocks, more };
             }
         }
         assert_eq!(place.rows, self.rows, "each row of the page was given");
-        ReadEnd { rows: self.rows, tombstones, more: self.more.clone() }
+        ReadEnd { rows: self.rows, tombstones, blocks, more: self.more.clone() }
     }
 }
 

@@ -65,6 +65,8 @@ pub struct BlockCache {
     opener: RefCell<Opener>,
     handles: Rc<Handles>,
     files: Cell<u32>,
+    /// Blocks that were read and opened, kept here or not.
+    opened_blocks: Cell<u64>,
     budget_bytes: Cell<u64>,
     index_bytes: Cell<u64>,
 }
@@ -103,7 +105,16 @@ impl BlockCache {
         let (opener, handles) = Default::default();
         let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
         let budget_bytes = Cell::new(budget_bytes);
-        Rc::new(BlockCache { queues, opener, handles, files, budget_bytes, index_bytes })
+        let opened_blocks = Cell::new(0);
+        Rc::new(BlockCache {
+            queues,
+            opener,
+            handles,
+            files,
+            opened_blocks,
+            budget_bytes,
+            index_bytes,
+        })
     }
 
     /// Hits and misses since the start, and the bytes held now.
@@ -148,6 +159,16 @@ impl BlockCache {
         let over = bytes.saturating_sub(budget_bytes / INDEX_PART_OF_BLOCKS);
         let left = budget_bytes.saturating_sub(over).max(budget_bytes / BLOCKS_LEFT_PART);
         self.queues.borrow_mut().budget_bytes = left;
+    }
+
+    /// How many blocks were read and opened, since they were not here or are not kept.
+    pub(crate) fn opened_blocks(&self) -> u64 {
+        self.opened_blocks.get()
+    }
+
+    /// A block was read and opened.
+    pub(crate) fn note_opened_block(&self) {
+        self.opened_blocks.set(self.opened_blocks.get() + 1);
     }
 
     /// A number for a file that was opened; never given twice.

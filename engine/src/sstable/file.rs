@@ -335,6 +335,7 @@ impl Sstable {
     /// Opens a frame that was read from `offset`.
     pub(super) fn open_frame(&self, frame: &[u8], kind: Kind, offset: u64) -> Result<Rc<Slots>> {
         let raw = self.cache.opener().open(frame, kind, self.seed, offset);
+        self.cache.note_opened_block();
         let slots = raw.and_then(Slots::open).map_err(|what| self.corrupt(offset, what))?;
         Ok(Rc::new(slots))
     }

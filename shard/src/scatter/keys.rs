@@ -33,6 +33,8 @@ pub struct KeysWalk<'s, S> {
     sink: Watched<'s, S>,
     rows: u64,
     tombstones: u64,
+    /// Blocks that the shards read.
+    blocks: u64,
 }
 
 /// One owner's part of the keys.
@@ -74,7 +76,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             keys.push((owner, (*token, key.clone())));
         }
         let sink = Watched::new(sink);
-        KeysWalk { left: command, keys, at: 0, owners, sink, rows: 0, tombstones: 0 }
+        let (rows, tombstones, blocks) = Default::default();
+        KeysWalk { left: command, keys, at: 0, owners, sink, rows, tombstones, blocks }
     }
 
     /// The next piece of each owner that is to be asked; the pages are to be [taken](Self::take) in this order.
@@ -97,6 +100,7 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
         let due = self.owners.iter_mut().filter(|owner| owner.is_due());
         for (owner, page) in due.zip(pages) {
             self.tombstones += page.tombstones;
+            self.blocks += page.blocks;
             let tombstones = &mut self.left.limits.tombstones;
             *tombstones = tombstones.saturating_sub(page.tombstones);
             owner.has_more = page.more.is_some();
@@ -120,7 +124,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
                 self.owners[owner].resume.clone().filter(|_| limits.rows > 0)
             }
         };
-        Some(ReadEnd { rows: self.rows, tombstones: self.tombstones, more })
+        let KeysWalk { rows, tombstones, blocks, .. } = *self;
+        Some(ReadEnd { rows, tombstones, blocks, more })
     }
 
     /// Gives rows until the read ends, or an owner is to be asked.

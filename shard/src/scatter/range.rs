@@ -36,6 +36,8 @@ pub struct RangeWalk<'s, S> {
     before: Option<Resume>,
     rows: u64,
     tombstones: u64,
+    /// Blocks that the shards read.
+    blocks: u64,
     /// Where the next page of the whole read begins, if it ends here.
     more: Option<Resume>,
     density: Density,
@@ -73,7 +75,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         parts: Vec<(ShardId, TokenRange)>,
         sink: &'s mut S,
     ) -> RangeWalk<'s, S> {
-        let (before, rows, tombstones, more, density) = Default::default();
+        let (before, rows, tombstones, blocks, more, density) = Default::default();
         RangeWalk {
             left: command,
             parts: parts.into(),
@@ -81,6 +83,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
             before,
             rows,
             tombstones,
+            blocks,
             more,
             density,
         }
@@ -152,6 +155,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         limits.page_bytes = limits.page_bytes.saturating_sub(page.bytes());
         limits.tombstones = limits.tombstones.saturating_sub(page.tombstones);
         self.tombstones += page.tombstones;
+        self.blocks += page.blocks;
         self.density.rows += page.rows;
         self.density.bytes += page.bytes();
         self.density.owners += u64::from(page.more.is_none());
@@ -181,6 +185,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
 
     /// How the whole read ended.
     pub fn end(self) -> ReadEnd {
-        ReadEnd { rows: self.rows, tombstones: self.tombstones, more: self.more }
+        let RangeWalk { rows, tombstones, blocks, more, .. } = self;
+        ReadEnd { rows, tombstones, blocks, more }
     }
 }
