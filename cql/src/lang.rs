@@ -13,6 +13,7 @@
 //! Not here: names, types and restrictions, which need a schema (`prepare`).
 
 pub mod ast;
+mod fingerprint;
 pub mod keyword;
 mod lexer;
 mod parser;

@@ -25,6 +25,8 @@ const _: () = assert!(FRAME_BODY_BYTES_MAX < i32::MAX as u32);
 
 /// Longest statement, in bytes: as much as a frame holds.
 pub const STATEMENT_BYTES_MAX: usize = FRAME_BODY_BYTES_MAX as usize;
+/// Bytes after which a fingerprint is cut.
+pub const FINGERPRINT_BYTES_MAX: usize = 2 << 10;
 /// Most tokens of a statement, whose words and marks are a token each.
 pub const TOKENS_MAX: usize = 1 << 18;
 /// Bytes that parsing and compiling take for a token at most: `tests/statement_memory.rs` measures the forms that take

@@ -41,6 +41,8 @@ pub struct Parsed {
     pub binds: Vec<Option<String>>,
     /// The number of tokens in the text.
     pub tokens: usize,
+    /// What it has in common with the statements that differ from it by values alone.
+    pub fingerprint: String,
 }
 
 /// A statement of CQL, as it was parsed.

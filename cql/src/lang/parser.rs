@@ -16,6 +16,7 @@ mod select;
 mod types;
 
 use super::ast::{Parsed, QualifiedName, SchemaStatement, Statement, Using};
+use super::fingerprint;
 use super::keyword::Keyword;
 use super::lexer;
 use super::syntax_error::SyntaxError;
@@ -50,7 +51,8 @@ pub fn parse(text: &str) -> Result<Parsed> {
         return Err(parser.no_viable());
     }
     parser.expect(Kind::End)?;
-    Ok(Parsed { statement, binds: parser.binds, tokens: parser.tokens.len() })
+    let fingerprint = fingerprint::of(text, &parser.tokens);
+    Ok(Parsed { statement, binds: parser.binds, tokens: parser.tokens.len(), fingerprint })
 }
 
 struct Parser<'a> {
