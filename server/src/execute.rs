@@ -72,6 +72,7 @@ use crate::answers::Answers;
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
+use crate::statements::{Answered, StatementName, StatementPlace, Statements};
 
 /// Executes the requests of one core.
 pub(crate) struct Executor {
@@ -90,6 +91,8 @@ pub(crate) struct Executor {
     peer_terms: Rc<PeerTerms>,
     /// The memory of the answers of this core.
     answers: Rc<Answers>,
+    /// What statements have cost on this core.
+    statements: Statements,
     /// For frames between cores and the answers of reads that wait.
     frames: FramePool,
     /// For the key of one partition.
@@ -98,6 +101,15 @@ pub(crate) struct Executor {
     parts_asked: Cell<u32>,
     /// How many aggregates wait for their parts.
     in_parts: Rc<Cell<usize>>,
+}
+
+/// When a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// In the pass that took it.
+    InPass,
+    /// In another pass, or by a task.
+    Later,
 }
 
 /// A statement to run, how the client asked for it, and when.
@@ -125,7 +137,7 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
-        let (parts_asked, in_parts, deadlines) = Default::default();
+        let (parts_asked, in_parts, deadlines, statements) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -137,6 +149,7 @@ impl Executor {
             deadlines,
             peer_terms,
             answers,
+            statements,
             frames,
             key,
             parts_asked,
@@ -210,10 +223,13 @@ impl Executor {
             Box::new(Trace::begin(self.state.ids(), session.peer.ip(), node.address, me))
         });
         let (version, stream) = (header.version, header.stream);
-        Call { session: session.clone(), version, stream, trace }
+        let (statement, begun) = (StatementPlace::NONE, self.state.monotonic());
+        Call { session: session.clone(), version, stream, trace, statement, begun, weight: 0 }
     }
 
     fn query(self: &Rc<Self>, mut call: Call, query: &Query<'_>, out: &mut Vec<u8>) -> Flow {
+        // What it takes to compile counts.
+        (call.begun, call.weight) = (Instant::now(), 1);
         let keyspace = call.keyspace(query.parameters.keyspace);
         let compiled = self.state.compile(&self.shard, query.text, keyspace.as_deref());
         let statement = match compiled {
@@ -273,7 +289,8 @@ impl Executor {
 
     /// Runs a compiled statement: the only match over all kinds.
     #[inline]
-    fn run(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+    fn run(self: &Rc<Self>, mut call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+        self.count(&mut call, &run.statement.place, || run.statement.name());
         if let Err(refusal) = check_serial(run.parameters) {
             return self.refuse(call, refusal, out);
         }
@@ -305,9 +322,33 @@ impl Executor {
         Flow::Answered(call)
     }
 
-    /// After the answer: writes what the request's trace has collected.
+    /// From now on the call is counted as an execution of this statement.
     #[inline]
-    fn finish(&self, call: Call) {
+    fn count(
+        &self,
+        call: &mut Call,
+        place: &Cell<StatementPlace>,
+        name: impl FnOnce() -> StatementName,
+    ) {
+        let weight = self.statements.begin(place, name);
+        call.statement = place.get();
+        if call.weight == 0 && weight > 0 {
+            (call.begun, call.weight) = (Instant::now(), weight);
+        }
+    }
+
+    /// After the answer: counts it, and writes what the request's trace has collected.
+    #[inline]
+    fn finish(&self, call: Call, answered: Answered, when: When) {
+        let timed = match (call.weight, when) {
+            (0, When::InPass) => None,
+            (0, When::Later) => {
+                Some((self.state.monotonic().saturating_duration_since(call.begun), 1))
+            }
+            (_, When::Later) => Some((call.begun.elapsed(), 1)),
+            (weight, When::InPass) => Some((call.begun.elapsed(), weight)),
+        };
+        self.statements.finish(call.statement, answered, timed);
         if let Some(trace) = call.trace {
             self.write_trace(&trace);
         }
@@ -338,7 +379,7 @@ impl Executor {
                 refusal.put(&call.envelope(), executor.state.node(), &mut out);
             }
             executor.replies.push(call.session.id, &out);
-            executor.finish(call);
+            executor.finish(call, Answered::of(&out), When::Later);
         });
     }
 }
@@ -367,7 +408,7 @@ impl Service for Rc<Executor> {
         out: &mut Vec<u8>,
     ) -> Outcome {
         session.requests.set(session.requests.get() + 1);
-        let ready = session.stage.get() == Stage::Ready;
+        let (ready, start) = (session.stage.get() == Stage::Ready, out.len());
         let flow = match request {
             Request::Query(query) if ready => self.query(self.call(session, header), query, out),
             Request::Prepare(prepare) if ready => {
@@ -385,7 +426,7 @@ impl Service for Rc<Executor> {
         match flow {
             Flow::Later => Outcome::Later,
             Flow::Answered(call) => {
-                self.finish(call);
+                self.finish(call, Answered::of(&out[start..]), When::InPass);
                 Outcome::Answered
             }
         }

@@ -34,6 +34,7 @@ mod seal;
 mod service;
 mod session;
 mod signals;
+mod statements;
 mod system;
 mod timeouts;
 mod turn;

@@ -130,6 +130,15 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Fingerprints that one core counts statements by.
+pub(crate) const STATEMENTS_MAX: usize = 256;
+/// So many of them, those used least, are forgotten when there are more.
+pub(crate) const STATEMENTS_FORGOTTEN: usize = STATEMENTS_MAX / 8;
+
+const _: () = assert!(STATEMENTS_FORGOTTEN > 0);
+const _: () = assert!(
+    (STATEMENTS_MAX * 2 * cql::limits::FINGERPRINT_BYTES_MAX) as u64 <= SHARD_MEMORY_BYTES_MIN / 50
+);
 const _: () = assert!(SPARE_FRAMES_MAX * SPARE_FRAME_BYTES_MAX <= RECORD_BYTES_KEPT);
 const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ANSWER_MEMORY_SHARE);
 // A row that may be stored can be read.

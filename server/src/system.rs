@@ -15,6 +15,7 @@ mod large;
 mod merges;
 mod node;
 mod schema_rows;
+mod statements;
 mod tables;
 mod value;
 mod wanted;
@@ -38,6 +39,7 @@ pub(crate) use value::{ALWAYS, Row, Value, put_row};
 pub(crate) use wanted::{Pages, Wanted};
 
 use crate::session::Session;
+use crate::statements::{StatementCounts, StatementName};
 
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");
@@ -102,6 +104,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) large: Vec<LargeData>,
     /// The merges of each core.
     pub(crate) merges: Vec<CoreMerges>,
+    /// What statements have cost on all cores.
+    pub(crate) statements: Vec<(StatementName, StatementCounts)>,
     /// The snapshots that are on disk, and when each was taken, in milliseconds since 1970.
     pub(crate) snapshots: Vec<(Snapshot, Option<i64>)>,
 }

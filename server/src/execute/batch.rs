@@ -28,17 +28,23 @@ impl Executor {
             trace.of("Execute batch of CQL3 queries", None, Some(&batch.parameters));
         }
         let keyspace = call.keyspace(batch.parameters.keyspace);
-        self.submit(call, self.bind_batch(batch, keyspace.as_deref()), out)
+        let bound = self.bind_batch(&mut call, batch, keyspace.as_deref());
+        self.submit(call, bound, out)
     }
 
     fn bind_batch(
         &self,
+        call: &mut Call,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         check_serial(&batch.parameters)?;
         let statements = self.statements_of(batch, keyspace)?;
         let kind = kind_of(batch.kind);
+        if let Some(first) = statements.first() {
+            let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];
+            self.count(call, place, || first.name_of_batch(kind));
+        }
         // Counter tables cannot be made yet, so every statement is of another kind.
         if kind == BatchKind::Counter && !statements.is_empty() {
             return Err(ExecuteError::invalid(

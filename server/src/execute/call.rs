@@ -4,12 +4,15 @@
 //! that has to wait keeps it.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::frame::Version;
+use cql::frame::header::Opcode;
 use cql::frame::response::Envelope;
 
 use super::trace::Trace;
 use crate::session::Session;
+use crate::statements::{Answered, StatementPlace};
 
 /// A request that is not answered yet.
 pub(super) struct Call {
@@ -21,6 +24,12 @@ pub(super) struct Call {
     pub(super) stream: i16,
     /// What the request went through, if the client asked for tracing.
     pub(super) trace: Option<Box<Trace>>,
+    /// What it is counted by; none before its statement is known.
+    pub(super) statement: StatementPlace,
+    /// When it began: by the clock of its pass, or exactly if it is timed.
+    pub(super) begun: Instant,
+    /// For how many executions it counts if it is answered at once; 0 if it is not timed.
+    pub(super) weight: u8,
 }
 
 /// Whether a call was answered, or waits for its answer.
@@ -30,6 +39,17 @@ pub(super) enum Flow {
     Answered(Call),
     /// The answer will come through `Replies`.
     Later,
+}
+
+impl Answered {
+    /// What the frame of an answer says, which is not compressed yet.
+    #[inline]
+    pub(super) fn of(frame: &[u8]) -> Answered {
+        /// Where the header of a frame says what the frame is.
+        const OPCODE: usize = 4;
+        let is_error = frame.get(OPCODE).is_some_and(|code| *code == Opcode::Error as u8);
+        Answered { bytes: frame.len(), is_error }
+    }
 }
 
 impl Call {

@@ -14,6 +14,7 @@ use super::Executor;
 use super::peers::{Answer, Ask};
 use super::statement::ServerStatement;
 use crate::prepared::StatementId;
+use crate::statements::AllStatements;
 use crate::system::{
     ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Row, VirtualTable, Wanted, put_row,
     virtual_table,
@@ -59,6 +60,7 @@ impl Executor {
                 answers
             }
             Needs::Merges => self.ask_all(|| Ask::Merges).await,
+            Needs::Statements => vec![self.statements_of_all().await],
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         };
         let yielder = self.shard.runtime().yielder(Group::Background);
@@ -67,6 +69,20 @@ impl Executor {
             yielder.turn().await;
         }
         Ok(record)
+    }
+
+    /// What statements have cost on all cores, those of one fingerprint added up.
+    async fn statements_of_all(&self) -> Answer {
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let mut all: AllStatements = AllStatements::new();
+        for answer in self.ask_all(|| Ask::Statements).await {
+            let Answer::Statements(of_core) = answer else { unreachable!("they were asked for") };
+            for (name, counts) in of_core {
+                all.entry(name).or_default().add(&counts);
+                yielder.turn().await;
+            }
+        }
+        Answer::Statements(all.into_iter().collect())
     }
 
     fn rows_of(
@@ -95,6 +111,7 @@ impl Executor {
             damaged: Vec::new(),
             large: Vec::new(),
             merges: Vec::new(),
+            statements: Vec::new(),
             snapshots: snapshots.into_iter().map(with_time).collect(),
         };
         for answer in answers {
@@ -107,6 +124,7 @@ impl Executor {
                     facts.damaged.extend(views.into_iter().map(|view| (shard, view)));
                 }
                 Answer::LargeData(of_core) => facts.large.push(of_core),
+                Answer::Statements(all) => facts.statements = all,
                 Answer::Merges(of_core) => facts.merges.push(*of_core),
                 Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
                     unreachable!("only facts are asked for")

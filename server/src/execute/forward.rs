@@ -26,9 +26,10 @@ use super::peers::{Answer, Ask};
 use super::read::{Destination, Pending, SelectRun};
 use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
-use super::{ExecuteError, Executor, Run};
+use super::{ExecuteError, Executor, Run, When};
 use crate::prepared::StatementId;
 use crate::session::ConnectionId;
+use crate::statements::Answered;
 
 /// A request that another core answers.
 pub(super) struct Forwarded {
@@ -71,8 +72,9 @@ impl Executor {
         }
         let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(number as usize);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
+        let answered = Answered::of(&frame);
         self.reply(call.session.id, frame);
-        self.finish(call);
+        self.finish(call, answered, When::Later);
     }
 
     /// Tells the owners of what a client reads that it is gone.

@@ -14,6 +14,7 @@ use shard::{Asker, Group, Protocol};
 use super::Executor;
 use super::parts::{PartAnswer, PartAsk};
 use crate::prepared::StatementId;
+use crate::statements::{StatementCounts, StatementName};
 use crate::system::{self, Client, CoreMerges, TableSize};
 
 /// A question of one core to another.
@@ -33,6 +34,8 @@ pub(crate) enum Ask {
     LargeData,
     /// What is merged, and what was?
     Merges,
+    /// What have statements cost?
+    Statements,
     /// Compile and keep this statement.
     Prepare {
         /// The keyspace of unqualified names.
@@ -80,6 +83,8 @@ pub(crate) enum Answer {
     LargeData(LargeData),
     /// The merges of this core.
     Merges(Box<CoreMerges>),
+    /// What statements have cost on this core.
+    Statements(Vec<(StatementName, StatementCounts)>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
     /// To `Select`: the frame that answers the client. To `Part`: the client's error.
@@ -151,6 +156,7 @@ impl Executor {
                     ended: engine.ended_merges(),
                 }))
             }
+            Ask::Statements => Answer::Statements(self.statements.all()),
             Ask::Stalls => {
                 let stalls = self.shard.runtime().stalls().all();
                 Answer::Stalls(self.shard.me().index() as i32, stalls)

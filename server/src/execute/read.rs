@@ -37,10 +37,11 @@ use super::peers::Answer;
 use super::statement::{ServerStatement, Target};
 use super::terms::Registered;
 use super::trace::Trace;
-use super::{ExecuteError, Executor, Run};
+use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
 use crate::ids::Ids;
 use crate::session::ConnectionId;
+use crate::statements::Answered;
 use crate::system;
 
 /// So much of a query's text is repeated in a warning, as in Cassandra.
@@ -105,6 +106,8 @@ pub(super) struct Given {
     pub(super) rows: u64,
     /// Tombstones that were passed.
     pub(super) tombstones: u64,
+    /// Blocks of sstables that were read.
+    pub(super) blocks: u64,
 }
 
 impl Executor {
@@ -226,8 +229,9 @@ impl Executor {
         let Finished { to, frame, lease } = finished;
         match to {
             Destination::Client(call) => {
+                let answered = Answered::of(&frame);
                 self.reply(call.session.id, frame);
-                self.finish(call);
+                self.finish(call, answered, When::Later);
             }
             Destination::Peer(asker) => {
                 self.shard.answer(asker, Answer::Frame(frame));
@@ -345,6 +349,7 @@ impl Executor {
             return Err(refused(Error::WouldBlock));
         }
         let rows = encoder.finish()?;
+        self.count_rows(run.statement, (rows, 0));
         open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
         if end.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(bound, &end);
@@ -352,6 +357,12 @@ impl Executor {
             add_warning(start, &text, out);
         }
         Ok(())
+    }
+
+    /// Counts what this core has given for a statement: rows, and the blocks that were read for them.
+    #[inline]
+    fn count_rows(&self, statement: &ServerStatement, (rows, blocks): (u32, u64)) {
+        self.statements.gave(&statement.place, || statement.name(), (rows.into(), blocks));
     }
 
     /// What the client sends for the next page, if there is one.
@@ -398,6 +409,7 @@ impl Executor {
             None => self.give_rows(select, &mut encoder, lease).await?,
         };
         let rows = encoder.finish()?;
+        self.count_rows(&statement, (rows, given.blocks));
         open.close(rows, self.paging_state(plan, &bound, &given.end)?.as_deref(), out);
         if given.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(&bound, &given.end);
@@ -438,6 +450,7 @@ impl Executor {
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
             given.end = sink.end(read).map_err(ExecuteError::NoSpace)?;
             given.tombstones += given.end.tombstones;
+            given.blocks += given.end.blocks;
             given.rows += given.end.rows;
             if !bound.reads_all || given.end.more.is_none() || encoder.is_full() {
                 return Ok(given);

@@ -1,13 +1,14 @@
 //! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
 //! protocol version, made when first asked for.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use cql::bind::Marker;
 use cql::frame::Version;
 use cql::frame::request::Execute;
 use cql::frame::response::result::{OpenRows, PreparedResult};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
+use cql::lang::ast::BatchKind;
 use cql::limits::PLAN_TOKEN_BYTES;
 use cql::plan::SelectPlan;
 use cql::prepare::{Prepared, Statement};
@@ -15,6 +16,7 @@ use model::schema::Schema;
 
 use super::consistency::Replication;
 use crate::prepared::StatementId;
+use crate::statements::{StatementName, StatementPlace};
 
 /// Bytes a statement takes beside its text, roughly: the plan and its metadata.
 const PLAN_BYTES: usize = 2048;
@@ -27,6 +29,12 @@ pub(crate) struct ServerStatement {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Prepared,
+    /// What it has in common with those that differ from it by values alone.
+    fingerprint: String,
+    /// Where its executions are counted.
+    pub(super) place: Cell<StatementPlace>,
+    /// The same of batches that begin with it, logged and others.
+    pub(super) batch_places: [Cell<StatementPlace>; 2],
     /// Of the keyspaces it reads or writes.
     pub(super) replication: Vec<Replication>,
     markers: PerVersion,
@@ -92,7 +100,10 @@ impl ServerStatement {
         keyspace: Option<&str>,
         schema: &Schema,
     ) -> cql::Result<ServerStatement> {
-        let compiled = cql::prepare::prepare(text, schema, keyspace)?;
+        let mut parsed = cql::lang::parse(text)?;
+        let fingerprint = std::mem::take(&mut parsed.fingerprint);
+        let compiled = cql::prepare::prepare_parsed(parsed, schema, keyspace)?;
+        let none = || Cell::new(StatementPlace::NONE);
         let keyspace = keyspace.filter(|_| !compiled.is_qualified);
         let mut statement = ServerStatement {
             id: ServerStatement::id_of(text, keyspace),
@@ -101,6 +112,9 @@ impl ServerStatement {
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
             compiled,
+            fingerprint,
+            place: none(),
+            batch_places: [none(), none()],
             markers: Default::default(),
             result: Default::default(),
         };
@@ -118,7 +132,20 @@ impl ServerStatement {
     /// The bytes that the statement takes in the cache.
     pub(super) fn bytes(&self) -> usize {
         let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);
-        self.text.len() + plan + 128 * self.markers().len()
+        self.text.len() + self.fingerprint.len() + plan + 128 * self.markers().len()
+    }
+
+    /// What its executions are counted by.
+    pub(super) fn name(&self) -> StatementName {
+        let keyspace = self.keyspace.as_deref().unwrap_or_default();
+        StatementName { fingerprint: self.fingerprint.as_str().into(), keyspace: keyspace.into() }
+    }
+
+    /// What BATCH messages are counted by that begin with it.
+    pub(super) fn name_of_batch(&self, kind: BatchKind) -> StatementName {
+        let kind = if kind == BatchKind::Logged { "" } else { "unlogged " };
+        let fingerprint = format!("begin {kind}batch {}; ...", self.fingerprint);
+        StatementName { fingerprint: fingerprint.into(), ..self.name() }
     }
 
     pub(super) fn markers(&self) -> &[Marker] {

@@ -19,6 +19,7 @@ use crate::manual::{ClientId, ManualConfig, ManualServer};
 mod long_reads;
 mod parts;
 mod snapshots;
+mod statements;
 
 const VERSION: Version = Version::V4;
 

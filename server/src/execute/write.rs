@@ -16,8 +16,9 @@ use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_write};
-use super::{ExecuteError, Executor, Run};
+use super::{ExecuteError, Executor, Run, When};
 use crate::limits::RECORD_BYTES_KEPT;
+use crate::statements::Answered;
 use crate::system;
 
 /// The writes of one core between their requests and their answers.
@@ -184,11 +185,14 @@ impl Executor {
                 continue;
             }
             let Some(call) = write.call.take() else { continue };
+            let mut answered = Answered { bytes: 0, is_error: true };
             self.replies.put(call.session.id, |out| {
+                let start = out.len();
                 let timed_out = ExecuteError::WriteTimedOut(write.kind);
                 timed_out.put(&call.envelope(), self.state.node(), out);
+                answered.bytes = out.len() - start;
             });
-            self.finish(call);
+            self.finish(call, answered, When::Later);
         }
     }
 
@@ -197,14 +201,21 @@ impl Executor {
         let WaitingWrite { call, kind, warnings, .. } = waiter;
         let Some(call) = call else { return };
         let envelope = Envelope { warnings: &warnings, ..call.envelope() };
-        self.replies.put(call.session.id, |out| match result {
-            Ok(()) => envelope.put_void(out),
-            Err(error) => ExecuteError::Write(error, kind).put(&envelope, self.state.node(), out),
+        let mut answered = Answered { bytes: 0, is_error: result.is_err() };
+        self.replies.put(call.session.id, |out| {
+            let start = out.len();
+            match result {
+                Ok(()) => envelope.put_void(out),
+                Err(error) => {
+                    ExecuteError::Write(error, kind).put(&envelope, self.state.node(), out);
+                }
+            }
+            answered.bytes = out.len() - start;
         });
         if let Some(trace) = &call.trace {
             trace.event(self.state.now_us(), "Written to commitlog and memtable");
         }
-        self.finish(call);
+        self.finish(call, answered, When::Later);
     }
 }
 

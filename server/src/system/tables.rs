@@ -26,6 +26,8 @@ pub(crate) enum Needs {
     LargeData,
     /// The merges of every core.
     Merges,
+    /// What statements have cost on every core.
+    Statements,
     /// The snapshots, which are on disk.
     Snapshots,
 }
@@ -50,7 +52,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 26] = [
+const TABLES: [VirtualTable; 27] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
     table("system", "large_cells", Needs::LargeData, |f| f.large_cells()),
@@ -74,6 +76,7 @@ const TABLES: [VirtualTable; 26] = [
     table("system_views", "snapshots", Needs::Snapshots, |f| f.snapshots()),
     table("system_views", "sstable_tasks", Needs::Merges, |f| f.sstable_tasks()),
     table("system_views", "stalls", Needs::Stalls, |f| f.stalls()),
+    table("system_views", "statements", Needs::Statements, |f| f.statements()),
     table("system_virtual_schema", "columns", Needs::Nothing, |f| schema_rows::virtual_columns(f.schema)),
     table("system_virtual_schema", "keyspaces", Needs::Nothing, |f| schema_rows::virtual_keyspaces(f.schema)),
     table("system_virtual_schema", "tables", Needs::Nothing, |f| schema_rows::virtual_tables(f.schema)),
