@@ -103,6 +103,12 @@ impl Error {
         }
     }
 
+    /// Whether the manifest may name what an edit was to add, when its commit has ended with this: a full disk changes
+    /// nothing, after any other error only the next start can say.
+    pub(crate) fn may_be_committed(&self) -> bool {
+        !matches!(self, Error::DiskFull { .. })
+    }
+
     /// Bytes that failed a check.
     #[cold]
     pub fn corrupt(file: &str, offset: u64, what: impl Into<Box<str>>) -> Error {

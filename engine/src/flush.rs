@@ -84,9 +84,8 @@ impl Engine {
             Err(error) => (Err(error), false),
             Ok(()) => {
                 let committed = self.commit_flush(&mut flushed).await;
-                // Committed, the views that are left are of tables that were emptied; refused by a full disk, none
-                // is named. After another error the manifest may name them.
-                let may_be_named = !matches!(committed, Ok(()) | Err(Error::DiskFull { .. }));
+                // Committed, the views that are left are of tables that were emptied.
+                let may_be_named = committed.as_ref().is_err_and(Error::may_be_committed);
                 (committed, may_be_named)
             }
         };

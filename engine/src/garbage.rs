@@ -2,12 +2,12 @@
 //! kept open for their readers; and memtables, until the job has given their memory back in pieces.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
-use crate::error::Error;
 use crate::manifest::ViewEntry;
 use crate::memtable::Memtable;
 use crate::table::SharedMemtable;
@@ -25,8 +25,9 @@ pub(crate) struct Garbage {
     tables: RefCell<Vec<GoneTable>>,
     /// Some of them may still be read.
     memtables: RefCell<Vec<SharedMemtable>>,
-    /// Files that nothing names, and that could not be kept open for those who read them still, with why.
-    unkept: RefCell<Vec<(ViewEntry, Error)>>,
+    /// Files that nothing names, and that could not be kept open for those who read them still. The first is tried
+    /// next.
+    unkept: RefCell<VecDeque<ViewEntry>>,
     backoff: Backoff,
 }
 
@@ -77,19 +78,19 @@ impl Garbage {
         assert!(tables.len() < before, "what is forgotten was known");
     }
 
-    /// Adds a file that has to stay for its readers.
-    pub(crate) fn add_unkept(&self, entry: ViewEntry, why: Error) {
-        self.unkept.borrow_mut().push((entry, why));
+    /// Adds a file that has to stay for its readers, behind the others.
+    pub(crate) fn add_unkept(&self, entry: ViewEntry) {
+        self.unkept.borrow_mut().push_back(entry);
     }
 
-    /// Takes the files that had to stay, to try them again.
-    pub(crate) fn take_unkept(&self) -> Vec<ViewEntry> {
-        self.unkept.take().into_iter().map(|(entry, _)| entry).collect()
+    /// The file that had to stay and is tried next.
+    pub(crate) fn first_unkept(&self) -> Option<ViewEntry> {
+        self.unkept.borrow().front().cloned()
     }
 
-    /// Why a file has to stay, if one has.
-    pub(crate) fn why_unkept(&self) -> Option<Error> {
-        self.unkept.borrow().last().map(|(_, why)| why.clone())
+    /// A file was tried that had to stay.
+    pub(crate) fn forget_unkept(&self, entry: &ViewEntry) {
+        self.unkept.borrow_mut().retain(|other| other != entry);
     }
 
     /// Notes how an attempt ended at this second.

@@ -178,17 +178,23 @@ impl Engine {
     }
 
     /// Deletes the files that could not be kept open for their readers, if that can be now, or there are no readers any
-    /// more. An error if one still has to stay.
+    /// more. An error at the first that still has to stay: the next attempt begins behind it. Each is known until it is
+    /// deleted, so that none is forgotten if this is dropped on the way.
     pub(crate) async fn delete_unkept(&self) -> Result<()> {
-        let mut result = Ok(());
-        for entry in self.garbage.take_unkept() {
-            result = result.and(self.delete_files(std::slice::from_ref(&entry)).await);
+        while let Some(entry) = self.garbage.first_unkept() {
+            let deleting = self.deleting.take().await;
+            let deleted = self.delete_file(&entry).await;
+            drop(deleting);
+            self.garbage.forget_unkept(&entry);
+            if let Some(why) = deleted? {
+                self.garbage.add_unkept(entry);
+                return Err(why);
+            }
             if self.table(TableId(entry.table)).is_err() {
-                let removed = self.remove_table_dir(&layout::table_dir(entry.table)).await;
-                result = result.and(removed);
+                self.remove_table_dir(&layout::table_dir(entry.table)).await?;
             }
         }
-        result.and(self.garbage.why_unkept().map_or(Ok(()), Err))
+        Ok(())
     }
 
     /// Removes the directory of a table that is gone, if no shard has a file there any more.
@@ -207,39 +213,49 @@ impl Engine {
         }
     }
 
-    /// Deletes the files of views that are gone, durably. One that another shard has stays until that gives it up, too;
-    /// so does one of which this shard has another part, until that goes.
+    /// Deletes the files of views that are gone, durably. One that cannot be kept open for those who still read it
+    /// stays, and a job tries again: who waited for a descriptor in vain does not wait for each of many files.
     pub(crate) async fn delete_files(&self, entries: &[ViewEntry]) -> Result<()> {
         let _deleting = self.deleting.take().await;
         let files: BTreeMap<Uuid, &ViewEntry> =
             entries.iter().map(|entry| (entry.sstable, entry)).collect();
+        let mut is_short = false;
         for (file, entry) in files {
-            // What another part of names it still is not given up, and need not be kept open.
-            if self.manifest.state().names(file) {
-                continue;
-            }
-            // Who still reads it goes on reading, whichever shard unlinks it. If that cannot be, it stays for its
-            // readers, and a job tries again.
-            if let Err(error) = self.cache.handles().keep(SstableId(file)).await {
-                self.garbage.add_unkept(entry.clone(), error);
-                continue;
-            }
-            let leaving = self.manifest.give_up_file(file);
-            if leaving.is_none() && !planted(Bug::DeleteAtFirstOwner) {
-                continue;
-            }
-            let unlinked = self.disk.unlink(&layout::sstable_path(entry.table, file)).await;
-            drop(leaving);
-            match unlinked {
-                Ok(()) => {
-                    self.counters.count(|s| s.shared_files_deleted += u64::from(entry.shared))
-                }
-                // A file that was lost has no name to take away; its views are damaged ones (`damage.rs`).
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+            let stays = is_short && self.cache.handles().must_open(SstableId(file));
+            if stays || self.delete_file(entry).await?.is_some() {
+                is_short = true;
+                self.garbage.add_unkept(entry.clone());
             }
         }
         Ok(())
+    }
+
+    /// Deletes the file of a view that is gone, durably; gives why it cannot be kept open for its readers, if it has to
+    /// stay for them. One that another shard has stays until that gives it up, too; so does one of which this shard has
+    /// another part, until that goes. `deleting` is held.
+    async fn delete_file(&self, entry: &ViewEntry) -> Result<Option<Error>> {
+        let file = entry.sstable;
+        // What another part of names it still is not given up, and need not be kept open.
+        if self.manifest.state().names(file) {
+            return Ok(None);
+        }
+        // Who still reads it goes on reading, whichever shard unlinks it.
+        if let Err(error) = self.cache.handles().keep(SstableId(file)).await {
+            return Ok(Some(error));
+        }
+        let leaving = self.manifest.give_up_file(file);
+        if leaving.is_none() && !planted(Bug::DeleteAtFirstOwner) {
+            return Ok(None);
+        }
+        let unlinked = self.disk.unlink(&layout::sstable_path(entry.table, file)).await;
+        drop(leaving);
+        match unlinked {
+            Ok(()) => self.counters.count(|s| s.shared_files_deleted += u64::from(entry.shared)),
+            // A file that was lost has no name to take away; its views are damaged ones (`damage.rs`).
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(None)
     }
 }
 

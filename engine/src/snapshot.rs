@@ -180,8 +180,8 @@ impl Engine {
         if let Err(error) =
             self.manifest.commit(&Edit { add: add.clone(), ..Edit::default() }).await
         {
-            let is_refused = matches!(error, Error::DiskFull { .. });
-            return (Err(error), !is_refused);
+            let may_be_named = error.may_be_committed();
+            return (Err(error), may_be_named);
         }
         if table.epoch() == epoch {
             table.replace_views(&[], linked);

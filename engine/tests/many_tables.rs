@@ -14,7 +14,7 @@ use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::{KeyspaceOptions, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::schema::{SchemaChange, Table, TableBuilder};
+use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder};
 use model::types::UserType;
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 use shard::{make, schema_of};
@@ -278,5 +278,12 @@ fn a_change_of_the_schema_that_would_take_half_of_the_memory_is_refused() {
         engine
             .admit_schema_change(&over, &SchemaChange::AlterTable(commented(1, 1000, 1)))
             .unwrap();
+        // A column that is dropped is remembered, in no more than it took. So is one that came back and goes again.
+        let mut table = commented(1, 1 << 20, 1);
+        for _ in 0..2 {
+            table.drop_column("c0", 1).unwrap();
+            engine.admit_schema_change(&over, &SchemaChange::AlterTable(table.clone())).unwrap();
+            table.add_column("c0", CqlType::Int, ColumnKind::Regular).unwrap();
+        }
     });
 }

@@ -12,7 +12,7 @@ use engine::commitlog;
 use engine::io::{Crash, Disk, Faults, Outcome, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Error, Reshard, Swept, sweep};
-use futures_lite::future::{yield_now, zip};
+use futures_lite::future::{or, yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::TableOptions;
@@ -423,6 +423,81 @@ fn a_file_that_cannot_be_kept_open_for_its_readers_goes_when_they_are_done() {
         };
         let (read, ()) = zip(read, work).await;
         assert!(read.len() > usize::from(KEYS) / 4, "the read went on: {read:?}");
+        let job = shard.next_job(100).unwrap();
+        shard.run(job, 100, async || yield_now().await).await.unwrap();
+        assert_eq!((files(&sim), shard.next_job(100)), (vec![], None));
+    });
+    assert!(given.is_some());
+}
+
+/// How often others had a turn until this was done.
+async fn turns_of<T>(work: impl Future<Output = T>) -> (T, u64) {
+    let (done, turns) = (Slot::new(false), Slot::new(0));
+    let work = async {
+        let given = work.await;
+        done.set(true);
+        given
+    };
+    let count = async {
+        while !done.get() {
+            turns.set(turns.get() + 1);
+            yield_now().await;
+        }
+    };
+    let (given, ()) = zip(work, count).await;
+    (given, turns.get())
+}
+
+/// Before: the job waited for a descriptor for each of the files, five seconds each, and forgot those that were left if
+/// it was ended on the way.
+#[test]
+fn while_there_is_no_descriptor_a_job_waits_for_one_file_and_forgets_none() {
+    let sim = disk_of_one(8);
+    sim.set_files_max(1);
+    let given = on_two(&sim, 10, async |sim, two| {
+        run_jobs(&two.shards[1], 1).await;
+        two.shards[1].truncate(TABLE).await.unwrap();
+        let (shard, gone, begun) = (&two.shards[0], Slot::new(false), Slot::new(false));
+        let is_own = |key: &u8| halves()[0].contains(Token::of_key(&[*key]));
+        for key in (0..KEYS).filter(is_own).take(4) {
+            write(shard, key).await;
+            flush(shard).await;
+        }
+        let read = keys(shard, async || {
+            begun.set(true);
+            while !gone.get() {
+                yield_now().await;
+            }
+        });
+        let work = async {
+            while !begun.get() {
+                yield_now().await;
+            }
+            sim.set_faults(Faults { no_descriptor_one_in: 1, ..Faults::default() });
+            let (truncated, of_all) = turns_of(shard.truncate(TABLE)).await;
+            truncated.unwrap();
+            let left = files(&sim).len();
+            assert!(left >= 4, "they have a reader: {left}");
+            let job = || shard.run(shard.next_job(1).unwrap(), 1, async || yield_now().await);
+            // It is ended while it waits for a descriptor.
+            let end = async {
+                for _ in 0..20 {
+                    yield_now().await;
+                }
+                Ok(())
+            };
+            or(job(), end).await.unwrap();
+            assert_eq!(files(&sim).len(), left);
+            let (tried, of_job) = turns_of(job()).await;
+            assert!(matches!(tried, Err(Error::Io { errno: libc::EMFILE, .. })), "{tried:?}");
+            // It is asked for 250 times for a file.
+            for turns in [of_all, of_job] {
+                assert!(turns < 500, "{turns} turns for {left} files");
+            }
+            sim.set_faults(Faults::default());
+            gone.set(true);
+        };
+        zip(read, work).await;
         let job = shard.next_job(100).unwrap();
         shard.run(job, 100, async || yield_now().await).await.unwrap();
         assert_eq!((files(&sim), shard.next_job(100)), (vec![], None));

@@ -53,14 +53,22 @@ pub(super) struct Handle {
 impl Handles {
     /// Sees to it that those who read a file can go on when its name is gone. After an error it must keep its name.
     pub(crate) async fn keep(&self, id: SstableId) -> Result<()> {
-        let of_file = (id, 0)..=(id, u32::MAX);
-        let found: Vec<Rc<Handle>> =
-            self.by_id.borrow().range(of_file).filter_map(|(_, handle)| handle.upgrade()).collect();
-        for handle in found {
+        for handle in self.of_file(id) {
             handle.is_kept.set(true);
             handle.file().await?;
         }
         Ok(())
+    }
+
+    /// Whether a file must be opened again to be kept.
+    pub(crate) fn must_open(&self, id: SstableId) -> bool {
+        self.of_file(id).iter().any(|handle| handle.opened().is_none())
+    }
+
+    fn of_file(&self, id: SstableId) -> Vec<Rc<Handle>> {
+        let by_id = self.by_id.borrow();
+        let all = by_id.range((id, 0)..=(id, u32::MAX));
+        all.filter_map(|(_, handle)| handle.upgrade()).collect()
     }
 
     /// How many files are open.
