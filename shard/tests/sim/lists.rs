@@ -67,6 +67,8 @@ pub(crate) struct Lists {
     before: List,
     /// What was sent since, in order, without what was refused.
     sent: Vec<Sent>,
+    /// A write could not be done, and no more answers were taken: others may have been refused, too.
+    has_failed: bool,
 }
 
 fn value(number: u64) -> Vec<u8> {
@@ -95,6 +97,10 @@ impl Sent {
             },
         }
         Answer::Done
+    }
+
+    fn reads(&self) -> bool {
+        !matches!(self.op, Op::Add { .. })
     }
 
     fn record(&self, table: TableId, column: ColumnId) -> Vec<u8> {
@@ -136,7 +142,7 @@ impl Lists {
     pub(crate) fn answered(&mut self, ticket: u64, result: Result<(), Error>) -> Lived<bool> {
         let place = self.sent.iter().position(|sent| TICKETS + sent.number == ticket);
         let place = place.expect("it was sent in this life");
-        let reads = !matches!(self.sent[place].op, Op::Add { .. });
+        let reads = self.sent[place].reads();
         let answer = match result {
             Ok(()) => Answer::Done,
             Err(Error::Invalid(text)) if text.contains("list") && reads => Answer::OutOfBounds,
@@ -144,21 +150,42 @@ impl Lists {
                 self.sent.remove(place);
                 return Ok(false);
             }
-            Err(error) => return Err(End::Failed(error)),
+            Err(error) => {
+                self.has_failed = true;
+                return Err(End::Failed(error));
+            }
         };
         self.sent[place].answer = Some(answer);
         Ok(reads && answer == Answer::Done)
     }
 
-    /// The list after the first `count` that were sent. What was answered has been answered rightly.
-    fn after(&self, count: usize) -> List {
+    /// The list after these that were sent. What was answered has been answered rightly.
+    fn after<'s>(&self, sent: impl IntoIterator<Item = &'s Sent>) -> List {
         let mut list = self.before.clone();
-        for sent in &self.sent[..count] {
+        for sent in sent {
             let answer = sent.run(&mut list);
             let told = sent.answer.unwrap_or(answer);
             assert_eq!(told, answer, "{sent:?} found {list:?}");
         }
         list
+    }
+
+    /// Whether the list may be this one after a crash: after some of the first, among them the first `sure`. Where a
+    /// write has failed, some that read first and were not answered may have met what cannot be read: nothing was done.
+    fn may_be(&self, found: &List, sure: usize) -> bool {
+        let is_doubtful = |sent: &&Sent| self.has_failed && sent.reads() && sent.answer.is_none();
+        let doubtful: Vec<u64> =
+            self.sent.iter().filter(is_doubtful).map(|sent| sent.number).take(12).collect();
+        (0..1_u32 << doubtful.len()).any(|refused| {
+            let is_refused = |sent: &&Sent| {
+                let at = doubtful.iter().position(|number| *number == sent.number);
+                at.is_some_and(|at| refused >> at & 1 == 1)
+            };
+            let firsts = (sure..=self.sent.len()).map(|count| &self.sent[..count]);
+            let mut lists =
+                firsts.map(|first| self.after(first.iter().filter(|sent| !is_refused(sent))));
+            lists.any(|list| list == *found)
+        })
     }
 }
 
@@ -204,9 +231,13 @@ pub(crate) async fn find_list(node: &Node, world: &Shared) -> Lived {
         }
     };
     let lists = &mut w.lists;
-    let may_be = (sure..=lists.sent.len()).any(|count| lists.after(count) == found);
-    assert!(may_be, "found {found:?} of {:?} and {sure} of {:?}", lists.before, lists.sent);
-    lists.before = found;
+    assert!(
+        lists.may_be(&found, sure),
+        "found {found:?} of {:?} and {sure} of {:?}",
+        lists.before,
+        lists.sent
+    );
+    (lists.before, lists.has_failed) = (found, false);
     lists.sent.clear();
     Ok(())
 }
@@ -215,6 +246,6 @@ pub(crate) async fn find_list(node: &Node, world: &Shared) -> Lived {
 pub(crate) async fn verify_list(node: &Node, world: &Shared) -> Lived {
     let found = read(node, world).await?;
     let lists = &world.borrow().lists;
-    assert_eq!(found, lists.after(lists.sent.len()), "{:?} and {:?}", lists.before, lists.sent);
+    assert_eq!(found, lists.after(&lists.sent), "{:?} and {:?}", lists.before, lists.sent);
     Ok(())
 }
