@@ -82,8 +82,6 @@ pub struct Engine {
     pub(crate) deferred: DeferredWrites,
     /// Writes that wait for others of their partitions.
     pub(crate) queues: PartitionQueues,
-    /// How many writes that read first have their turn.
-    pub(crate) reading_writes: Cell<usize>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -153,7 +151,6 @@ impl Engine {
             writes,
             deferred,
             queues,
-            reading_writes: Cell::new(0),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),

@@ -394,10 +394,10 @@ pub const QUEUED_MEMORY_SHARE: usize = 32;
 /// What a write that waits for others takes beside its bytes, and beside each of its keys.
 pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 
-/// How many writes that read first read at once; the others wait for their turn.
+/// How many writes that read first read at once, enough to keep a device busy; others wait for their turn.
 pub const READING_WRITES_MAX: usize = 64;
 
-/// Writes that waited for space are taken so many at once: about half a millisecond.
+/// Writes that waited, for space or for their turn, are taken so many at once: about half a millisecond.
 pub const DEFERRED_AT_ONCE_MAX: usize = 128;
 
 /// What the queue between log and memtables keeps when it is empty.

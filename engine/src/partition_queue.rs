@@ -6,8 +6,8 @@
 //!            └─► behind what is in one ─────────► first in all ─► log: leaves at once
 //! ```
 //!
-//! A write enters all its queues in one step, so of those that wait the one that came first is first in all of its own:
-//! no two wait for each other.
+//! A write enters all its queues in one step, in the order of its number, so the oldest is first in all of its own: no
+//! two wait for each other.
 //!
 //! Invariants
 //! 1. Between the read of a write that reads first and its own record in the memtables no other record of its
@@ -15,6 +15,7 @@
 //! 2. Writes to a partition that has a queue go to the log in the order in which they came.
 //! 3. A queue is there only while a write is in it, and all of them hold no more than their bound, except a write that
 //!    is alone.
+//! 4. The ticket of a write that reads first is no other write's, until it is done.
 //!
 //! Not here: what is read and written (`read_before_write.rs`), who looks for those that are first (the owner of the
 //! shard, by [`Engine::next_turn`](crate::Engine::next_turn)).
@@ -26,18 +27,18 @@ use std::task::{Context, Poll, Waker};
 use model::{MutationRef, TableId};
 
 use crate::error::{Error, Result};
-use crate::limits::QUEUED_WRITE_OVERHEAD_BYTES;
+use crate::limits::{QUEUED_WRITE_OVERHEAD_BYTES, READING_WRITES_MAX};
 
 /// A partition: its table and its serialised key.
 type Partition = (TableId, Box<[u8]>);
 
 /// The number of a write that waits for its turn, in the order in which they came.
-pub(crate) type Number = u64;
+pub(crate) type WriteNumber = u64;
 
-/// A write whose turn it is.
+/// A write that waits for its turn, or has it.
 #[derive(Debug)]
-pub(crate) struct First {
-    pub(crate) number: Number,
+pub(crate) struct QueuedWrite {
+    pub(crate) number: WriteNumber,
     /// What its writer calls it.
     pub(crate) ticket: u64,
     /// Its mutations, encoded.
@@ -50,22 +51,24 @@ pub(crate) struct First {
 #[derive(Debug)]
 pub(crate) struct PartitionQueues {
     inner: RefCell<Inner>,
-    /// How many writes are in the queues.
+    /// How many writes are in the queues: every write that is taken asks, and needs no borrow for it.
     len: Cell<usize>,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    queues: BTreeMap<Partition, VecDeque<Number>>,
-    members: BTreeMap<Number, Member>,
-    next: Number,
+    queues: BTreeMap<Partition, VecDeque<WriteNumber>>,
+    members: BTreeMap<WriteNumber, Member>,
+    next: WriteNumber,
     bytes: usize,
     /// Those that are first in all their queues and did not begin: plain writes, and those that read.
-    ready_plain: VecDeque<First>,
-    ready_reads: VecDeque<First>,
+    ready_plain: VecDeque<QueuedWrite>,
+    ready_reads: VecDeque<QueuedWrite>,
+    /// How many writes read now.
+    reading: usize,
     /// Writes that have read and are on their way to the memtables, by their tickets.
-    on_their_way: Vec<(u64, Number)>,
+    on_their_way: BTreeMap<u64, WriteNumber>,
     waker: Option<Waker>,
 }
 
@@ -75,7 +78,7 @@ struct Member {
     partitions: Vec<Partition>,
     bytes: usize,
     /// The write, until its turn comes.
-    waits: Option<First>,
+    waits: Option<QueuedWrite>,
 }
 
 impl PartitionQueues {
@@ -101,7 +104,7 @@ impl PartitionQueues {
     }
 
     /// Whether a partition of this record has a queue.
-    pub(crate) fn concern(&self, record: &[u8]) -> bool {
+    pub(crate) fn has_queue_for(&self, record: &[u8]) -> bool {
         let inner = self.inner.borrow();
         partitions_of(record).any(|partition| inner.queues.contains_key(&partition))
     }
@@ -125,21 +128,25 @@ impl PartitionQueues {
         for partition in &partitions {
             inner.queues.entry(partition.clone()).or_default().push_back(number);
         }
-        let waits = Some(First { number, ticket, record: record.into(), reads });
+        let waits = Some(QueuedWrite { number, ticket, record: record.into(), reads });
         inner.members.insert(number, Member { partitions, bytes, waits });
         self.len.set(inner.members.len());
-        inner.look(number);
+        inner.give_turn_if_first(number);
         Ok(())
     }
 
-    /// A plain write whose turn it is, and else, if one more may read, one that reads first.
-    pub(crate) fn poll_first(&self, may_read: bool, cx: &mut Context<'_>) -> Poll<First> {
+    /// A plain write whose turn it is; without one, and if one more may read, a write that reads first.
+    pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<QueuedWrite> {
         let inner = &mut *self.inner.borrow_mut();
         if let Some(plain) = inner.ready_plain.pop_front() {
             return Poll::Ready(plain);
         }
+        let may_read = inner.reading < READING_WRITES_MAX;
         match inner.ready_reads.pop_front_if(|_| may_read) {
-            Some(reads) => Poll::Ready(reads),
+            Some(reads) => {
+                inner.reading += 1;
+                Poll::Ready(reads)
+            }
             None => {
                 inner.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -147,14 +154,18 @@ impl PartitionQueues {
         }
     }
 
-    /// The record of a write that has read goes to the log as `ticket`: it leaves when that ticket is done.
-    pub(crate) fn leave_with(&self, number: Number, ticket: u64) {
-        self.inner.borrow_mut().on_their_way.push((ticket, number));
+    /// A write has read, and another may. Its record goes to the log as `ticket`: it leaves when that ticket is done.
+    pub(crate) fn has_read(&self, number: WriteNumber, ticket: u64) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.reading -= 1;
+        let other = inner.on_their_way.insert(ticket, number);
+        assert!(other.is_none(), "the ticket of a write that reads first is no other write's");
+        inner.wake();
     }
 
     /// A ticket is done: if a write of the queues was waited for, it leaves.
     #[inline]
-    pub(crate) fn done(&self, ticket: u64) {
+    pub(crate) fn ticket_done(&self, ticket: u64) {
         if !self.is_empty() {
             self.leave_by_ticket(ticket);
         }
@@ -162,10 +173,7 @@ impl PartitionQueues {
 
     #[cold]
     fn leave_by_ticket(&self, ticket: u64) {
-        let mut inner = self.inner.borrow_mut();
-        let index = inner.on_their_way.iter().position(|(of, _)| *of == ticket);
-        let number = index.map(|index| inner.on_their_way.swap_remove(index).1);
-        drop(inner);
+        let number = self.inner.borrow_mut().on_their_way.remove(&ticket);
         if let Some(number) = number {
             self.leave(number);
         }
@@ -174,11 +182,11 @@ impl PartitionQueues {
     /// The log has failed, and with it what was on its way: nothing waits for that any more.
     pub(crate) fn fail(&self) {
         let on_their_way = std::mem::take(&mut self.inner.borrow_mut().on_their_way);
-        on_their_way.into_iter().for_each(|(_, number)| self.leave(number));
+        on_their_way.into_values().for_each(|number| self.leave(number));
     }
 
     /// A write whose turn it was is through: the next of each of its partitions may have theirs.
-    pub(crate) fn leave(&self, number: Number) {
+    pub(crate) fn leave(&self, number: WriteNumber) {
         let inner = &mut *self.inner.borrow_mut();
         let member = inner.members.remove(&number).expect("what leaves is in the queues");
         assert!(member.waits.is_none(), "what leaves had its turn");
@@ -188,7 +196,7 @@ impl PartitionQueues {
             let first = queue.pop_front();
             assert_eq!(first, Some(number), "only the first has a turn");
             match queue.front().copied() {
-                Some(next) => inner.look(next),
+                Some(next) => inner.give_turn_if_first(next),
                 None => drop(inner.queues.remove(partition)),
             }
         }
@@ -197,8 +205,14 @@ impl PartitionQueues {
 }
 
 impl Inner {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
     /// Gives a write its turn if it is first in all its queues.
-    fn look(&mut self, number: Number) {
+    fn give_turn_if_first(&mut self, number: WriteNumber) {
         let member = self.members.get_mut(&number).expect("what waits is in the queues");
         let is_first =
             |partition| self.queues.get(partition).and_then(VecDeque::front) == Some(&number);
@@ -210,15 +224,70 @@ impl Inner {
             true => self.ready_reads.push_back(first),
             false => self.ready_plain.push_back(first),
         }
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        self.wake();
     }
 }
 
 /// The partitions of a record that was built here.
 fn partitions_of(record: &[u8]) -> impl Iterator<Item = Partition> {
-    MutationRef::of_trusted_record(record)
-        .flatten()
-        .map(|mutation| (mutation.table, mutation.key.into()))
+    MutationRef::of_trusted_record(record).map(|mutation| {
+        let mutation = mutation.expect("a record is checked when it is taken");
+        (mutation.table, mutation.key.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{MutationBuilder, Token};
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn record(keys: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for key in keys {
+            MutationBuilder::begin(&mut out, TableId(Uuid::nil()), Token(1), &[*key]).finish();
+        }
+        out
+    }
+
+    proptest! {
+        /// Whatever the order in which turns end, writes of one partition have theirs in the order in which they came,
+        /// no two at once, and nothing is left.
+        #[test]
+        fn turns_come_in_order_and_one_at_a_time(
+            writes in prop::collection::vec((prop::collection::vec(0..4u8, 1..4), any::<bool>()), 1..80),
+            ends in prop::collection::vec(any::<prop::sample::Index>(), 80)
+        ) {
+            let queues = PartitionQueues::new(1 << 20);
+            let mut cx = Context::from_waker(Waker::noop());
+            let (mut begun, mut open) = (vec![None; 4], Vec::new());
+            for (ticket, (keys, reads)) in writes.iter().enumerate() {
+                queues.push(&record(keys), ticket as u64, *reads).expect("there is space");
+            }
+            for end in ends {
+                while let Poll::Ready(write) = queues.poll_turn(&mut cx) {
+                    for key in &writes[write.ticket as usize].0 {
+                        let others = |number: &u64| writes[*number as usize].0.contains(key);
+                        prop_assert!(!open.iter().any(others), "one at a time");
+                        prop_assert!(begun[usize::from(*key)].is_none_or(|last| last <= write.ticket));
+                        begun[usize::from(*key)] = Some(write.ticket);
+                    }
+                    if write.reads {
+                        queues.has_read(write.number, write.ticket);
+                    }
+                    open.push(write.ticket);
+                }
+                if !open.is_empty() {
+                    let ticket = open.swap_remove(end.index(open.len()));
+                    match writes[ticket as usize].1 {
+                        true => queues.ticket_done(ticket),
+                        false => queues.leave(ticket),
+                    }
+                }
+            }
+            prop_assert_eq!((queues.len(), queues.bytes()), (0, 0));
+        }
+    }
 }

@@ -24,33 +24,24 @@ use model::mutation::MutationBuilder;
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::limits::{DEFERRED_AT_ONCE_MAX, READING_WRITES_MAX};
-use crate::partition_queue::First;
+use crate::limits::DEFERRED_AT_ONCE_MAX;
+use crate::partition_queue::QueuedWrite;
 use crate::planted::{Bug, planted};
 
-/// The turn of a write that reads first. Its owner runs it, in a task of its own.
+/// The turn of a write that reads first. Its owner [runs](Engine::run_turn) it to its end, in a task of its own: until
+/// then other writes of its partitions wait.
 #[derive(Debug)]
-pub struct Turn(First);
+#[must_use = "its partitions wait until it has been run"]
+pub struct Turn(QueuedWrite);
 
 impl Engine {
-    /// Takes a write into the queues of its partitions.
-    #[cold]
-    pub(crate) fn queue(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
-        self.admit_disk()?;
-        self.queues.push(record, ticket, reads)
-    }
-
     /// Waits for a write that reads first and whose turn it is; hands plain writes whose turn comes to the log. One
     /// task calls this, again and again, and [runs](Engine::run_turn) what it gives in tasks of their own.
     pub async fn next_turn(&self) -> Turn {
         poll_fn(|cx| {
             for _ in 0..DEFERRED_AT_ONCE_MAX {
-                let may_read = self.reading_writes.get() < READING_WRITES_MAX;
-                match self.queues.poll_first(may_read, cx) {
-                    Poll::Ready(first) if first.reads => {
-                        self.reading_writes.set(self.reading_writes.get() + 1);
-                        return Poll::Ready(Turn(first));
-                    }
+                match self.queues.poll_turn(cx) {
+                    Poll::Ready(write) if write.reads => return Poll::Ready(Turn(write)),
                     Poll::Ready(plain) => self.take_plain(plain),
                     Poll::Pending => return Poll::Pending,
                 }
@@ -62,7 +53,7 @@ impl Engine {
     }
 
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
-    fn take_plain(&self, first: First) {
+    fn take_plain(&self, first: QueuedWrite) {
         // The table may be gone by now, and its rows may have grown.
         let checked = self.check_record(&first.record);
         if let Err(error) = checked
@@ -75,19 +66,20 @@ impl Engine {
 
     /// Reads what a write has to know, and writes it. Its ticket tells how it went. `pause` is called while it reads.
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
-        let First { number, ticket, record, .. } = turn.0;
+        let QueuedWrite { number, ticket, record, .. } = turn.0;
         let resolved = self.resolve(&record, pause).await;
-        self.reading_writes.set(self.reading_writes.get() - 1);
-        self.queues.leave_with(number, ticket);
-        let taken = resolved.and_then(|record| {
-            if record.is_empty() {
+        self.queues.has_read(number, ticket);
+        let taken = match resolved {
+            Ok(record) if record.is_empty() => {
                 self.writes.complete_empty(ticket);
-                self.queues.done(ticket);
-                return Ok(());
+                return self.queues.ticket_done(ticket);
             }
-            let checked = self.check_record(&record)?;
-            self.take_or_defer(checked.range, &record, ticket)
-        });
+            // The table may be gone by now, and its rows may have grown.
+            Ok(record) => self
+                .check_record(&record)
+                .and_then(|checked| self.take_or_defer(checked.range, &record, ticket)),
+            Err(error) => Err(error),
+        };
         if let Err(error) = taken {
             self.refuse(ticket, &error);
         }
@@ -113,7 +105,8 @@ impl Engine {
         Ok(out)
     }
 
-    /// Waits until every write that came before is readable, or was refused.
+    /// Waits until every write that came before is readable, or was refused: of the whole shard, for neither the log
+    /// nor the writes that wait for space know where those of one partition are.
     async fn until_settled(&self) -> Result<()> {
         let came = self.deferred.count();
         self.writes.until(|| self.deferred.left() >= came).await?;

@@ -6,8 +6,8 @@
 //!        └ reads first, or behind one that does ─► queue of its partitions ─(its turn)─► admit
 //! ```
 //!
-//! 1. [`Engine::write`] checks, admits and appends. It neither waits nor allocates, unless there is no space: then the
-//!    record is kept, and taken or refused later.
+//! 1. [`Engine::write`] checks, admits and appends. It neither waits nor allocates, unless there is no space, or its
+//!    partition has a queue: then the record is kept, and taken or refused later.
 //! 2. [`Engine::drive_log`], one task, writes what was appended, applies what that made durable, and takes what waits
 //!    for space.
 //! 3. The caller asks for finished tickets, or is woken when there are some.
@@ -15,7 +15,8 @@
 //! Invariants
 //! 1. A memtable holds only what the log holds durably, so nothing undurable is ever read, and a failed log leaves
 //!    nothing to undo. (With periodic sync: what was appended, so that a writer reads what it was told is done.)
-//! 2. Records are appended in the order in which they came, and applied in that order.
+//! 2. Records of one partition are appended in the order in which they came; all records are applied in the order of
+//!    the log.
 //! 3. After a failed log write every waiting ticket fails and every later write is refused.
 //!
 //! Not here: what waits for space before the log (`deferred_writes.rs`), for others of its partition
@@ -43,8 +44,8 @@ impl Engine {
     /// comes back with `Overloaded` if the owner [gives it up](Engine::give_up_deferred).
     pub fn write(&self, record: &[u8], ticket: u64) -> Result<()> {
         let checked = self.check_record(record)?;
-        let waits = !self.queues.is_empty() && self.must_queue(record);
-        match checked.reads_first || waits {
+        let queues = checked.reads_first || (!self.queues.is_empty() && self.must_queue(record));
+        match queues {
             true => self.queue(record, ticket, checked.reads_first),
             false => self.take_or_defer(checked.range, record, ticket),
         }
@@ -53,7 +54,14 @@ impl Engine {
 
     #[cold]
     fn must_queue(&self, record: &[u8]) -> bool {
-        self.queues.concern(record) && !planted(Bug::PlainWritesPass)
+        self.queues.has_queue_for(record) && !planted(Bug::PlainWritesPass)
+    }
+
+    /// Takes a write into the queues of its partitions. On a full disk no write waits.
+    #[cold]
+    fn queue(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
+        self.admit_disk()?;
+        self.queues.push(record, ticket, reads)
     }
 
     /// Appends a checked record, or keeps it until there is space for it.
@@ -136,7 +144,7 @@ impl Engine {
     pub(crate) fn refuse(&self, ticket: u64, error: &Error) {
         self.counters.count(|s| s.writes_refused += 1);
         self.writes.complete_refused(ticket, error.clone());
-        self.queues.done(ticket);
+        self.queues.ticket_done(ticket);
         // Who waits until this write is settled looks again.
         self.writes.wake_waiters();
     }
@@ -279,7 +287,7 @@ impl Engine {
             self.apply(&record, entry);
             drop(record);
             self.writes.complete_first();
-            self.queues.done(entry.ticket);
+            self.queues.ticket_done(entry.ticket);
         }
     }
 
@@ -328,7 +336,7 @@ impl Engine {
         self.writes.has_completed()
     }
 
-    /// Records that are not answered yet.
+    /// Records that are not answered yet; one that has read counts twice.
     pub fn writes_in_flight(&self) -> usize {
         self.writes.len() + self.deferred.len() + self.queues.len()
     }

@@ -5,7 +5,7 @@
 mod shard;
 
 use engine::io::{Disk, SimExec};
-use engine::limits::{MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE};
+use engine::limits::{MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, READING_WRITES_MAX};
 use engine::{Config, Engine, Error};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -292,6 +292,24 @@ fn the_queues_are_bounded_and_empty_themselves() {
         answers(&engine, taken).await;
         assert_eq!((engine.stats().queued_bytes, engine.writes_in_flight()), (0, 0));
         write(&engine, &big).await.unwrap();
+    });
+}
+
+/// Before: the last of these waited until something else was written.
+#[test]
+fn more_writes_that_read_first_than_may_read_at_once_are_all_done() {
+    on_shard(75, config(75), async |engine, _, _| {
+        let count = 2 * READING_WRITES_MAX as u64 + 1;
+        for ticket in 0..count {
+            let (key, mut record) = (ticket.to_be_bytes(), Vec::new());
+            let token = Token::of_key(&key);
+            let mut m = MutationBuilder::begin(&mut record, TABLE, token, &key);
+            m.list_change(&change(Some(&[1]), 1, ListOp::Discard { value: b"x" }));
+            m.finish();
+            engine.write(&record, ticket).unwrap();
+        }
+        assert_eq!(answers(&engine, count as usize).await.len(), count as usize);
+        assert_eq!(engine.writes_in_flight(), 0);
     });
 }
 

@@ -38,7 +38,8 @@ pub struct ListWrite {
     pub op: ListOpPlan,
 }
 
-/// Appends the changes of the lists of one row; `None` is the static row. Gives how many bytes their values have.
+/// Appends the changes of the lists of one row; `None` is the static row. Gives about how many bytes they take. An error
+/// if one of them has no index, or if they take more than a mutation may.
 pub(super) fn put_list_changes(
     writes: &[ListWrite],
     clustering: Option<&[u8]>,

@@ -27,7 +27,7 @@ pub(super) struct Elements<'c> {
     /// In the order of their paths.
     all: Vec<Element<'c>>,
     alive: Alive,
-    /// Where a value stands or once stood, once somebody has asked.
+    /// The places of each value, made by the first discard. Some may be of values that are gone: each is looked at.
     places: Option<BTreeMap<&'c [u8], Vec<usize>>>,
 }
 
@@ -63,6 +63,7 @@ impl<'c> Elements<'c> {
             _ => None,
         });
         let mut all: Vec<Element<'c>> = there.chain(added).collect();
+        // Stable: of two of one path the one that is there stays.
         all.sort_by_key(|element| element.path);
         all.dedup_by_key(|element| element.path);
         let alive = Alive::of(all.iter().map(|element| element.before.is_some()));

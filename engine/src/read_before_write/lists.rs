@@ -24,7 +24,7 @@ type Place<'m> = Option<&'m [u8]>;
 /// The list changes of a mutation.
 pub(super) struct Lists<'m> {
     mutation: MutationRef<'m>,
-    /// In the order of their rows.
+    /// In the order of their rows, each row once for each of its lists.
     lists: Vec<List<'m>>,
     cells: BTreeMap<Place<'m>, BTreeMap<CellAt, NewCell>>,
     /// The first change that cannot be done, and why.
@@ -39,7 +39,7 @@ struct List<'m> {
     changes: Vec<(usize, ListChange<'m>)>,
 }
 
-/// A column and the path of an element; `None` is all of the list.
+/// A column and the path of an element; `None` is all of the list, which a row has before its elements.
 type CellAt = (ColumnId, Option<Vec<u8>>);
 
 /// What is written to an element.
@@ -134,6 +134,9 @@ impl<'m> Lists<'m> {
     fn resolve(&mut self, index: usize, cells: &[Cell<'_>]) {
         let List { place, column, .. } = self.lists[index];
         let changes = mem::take(&mut self.lists[index].changes);
+        if changes.is_empty() {
+            return;
+        }
         let mut elements = Elements::of(cells, &changes);
         for (number, change) in &changes {
             if let Err(refusal) = elements.change(change) {

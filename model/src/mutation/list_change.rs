@@ -36,7 +36,7 @@ pub struct ListChange<'a> {
     pub column: ColumnId,
     /// When it is written, in microseconds.
     pub timestamp: i64,
-    /// The second at which expiry is judged, and at which tombstones are made.
+    /// Seconds since 1970: what expires until then is dead, and tombstones are made then.
     pub now_s: u32,
     /// Which elements, and what becomes of them.
     pub op: ListOp<'a>,
@@ -47,7 +47,7 @@ pub struct ListChange<'a> {
 pub enum ListOp<'a> {
     /// `l[i] = v`: the element at the index is written anew; `None` deletes it.
     Set {
-        /// Index of the element; a client may send any.
+        /// Index among the elements that live, from 0; a client may send any.
         index: i32,
         /// The element in CQL wire form.
         value: Option<&'a [u8]>,
@@ -69,7 +69,7 @@ pub enum ListOp<'a> {
         /// The value in CQL wire form.
         value: &'a [u8],
     },
-    /// `l = l + [v]` beside other changes of the list, which count the element.
+    /// `l = l + [v]`, only in a statement that also changes the list by index or value: those changes see the element.
     Add {
         /// Where it stands among the others.
         path: &'a [u8],
@@ -78,7 +78,7 @@ pub enum ListOp<'a> {
         /// Until when the element lives.
         expiry: Option<Expiry>,
     },
-    /// `DELETE l` beside other changes of the list.
+    /// `DELETE l`, only in a statement that also changes the list by index or value: those changes see it empty.
     Clear,
 }
 

@@ -81,7 +81,7 @@ fn path(number: u64, in_front: bool) -> Vec<u8> {
 }
 
 impl Sent {
-    /// Does it to a list; whether there was such an element.
+    /// Applies the write to a list; gives the answer that it must get.
     fn run(&self, list: &mut List) -> Answer {
         let new = short(&value(self.number));
         match self.op {
@@ -127,7 +127,7 @@ impl Sent {
 }
 
 impl Lists {
-    /// How many of the writes that were sent read first.
+    /// Draws the next write; it is not sent yet.
     fn draw(&mut self, rng: &mut Rng) -> Sent {
         self.next += 1;
         let op = match rng.below(8) {
