@@ -60,10 +60,13 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
         TypeName::Vector(element, dimensions) => {
             // What is in a vector says itself whether it is frozen, wherever the vector stands.
             let element = resolve(element, Freeze::AsWritten, keyspace, schema)?;
-            if *dimensions == 0 {
-                return Err(Error::invalid("vectors may only have positive dimensions; given 0"));
-            }
-            CqlType::Vector { element: Arc::new(element), dimensions: *dimensions }
+            let positive = u32::try_from(*dimensions).ok().filter(|dimensions| *dimensions > 0);
+            let Some(dimensions) = positive else {
+                return Err(Error::invalid(format!(
+                    "vectors may only have positive dimensions; given {dimensions}"
+                )));
+            };
+            CqlType::Vector { element: Arc::new(element), dimensions }
         }
         TypeName::Frozen(part) => {
             let ty = resolve(part, Freeze::All, keyspace, schema)?;
@@ -79,11 +82,7 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
         TypeName::User(user) => {
             CqlType::Udt { definition: user_type(user, keyspace, schema)?, frozen: false }
         }
-        TypeName::Custom(class) => {
-            return Err(Error::invalid(format!(
-                "Custom types such as '{class}' are not supported"
-            )));
-        }
+        TypeName::Custom(class) => marshal::resolve_class(class)?,
     })
 }
 
@@ -122,3 +121,5 @@ fn inside(element: CqlType, whole: &TypeName) -> Result<CqlType> {
     }
     Ok(element)
 }
+
+mod marshal;

@@ -32,8 +32,9 @@ pub const TTL_S_MAX: i32 = 20 * 365 * 24 * 60 * 60;
 /// Largest block of a table's files before compression, in bytes: a larger one would hold up the shard while it is
 /// decompressed.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
-/// Largest vector dimension.
-pub const VECTOR_DIMENSIONS_MAX: u32 = 16_000;
+/// Largest vector dimension: what Cassandra's `int` can hold. Nothing is allocated for a dimension: what a value may
+/// take is bounded by [`CELL_BYTES_MAX`].
+pub const VECTOR_DIMENSIONS_MAX: u32 = i32::MAX as u32;
 
 const _: () =
     assert!(CELL_BYTES_MAX + KEY_BYTES_MAX < MUTATION_BYTES_MAX, "a cell fits a mutation");

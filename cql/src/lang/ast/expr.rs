@@ -112,7 +112,7 @@ pub enum TypeName {
     /// The type `tuple<a, b>`.
     Tuple(Vec<TypeName>),
     /// The type `vector<t, n>` of n elements.
-    Vector(Box<TypeName>, u32),
+    Vector(Box<TypeName>, i32),
     /// The type `frozen<t>`: stored as one cell.
     Frozen(Box<TypeName>),
     /// A user-defined type.

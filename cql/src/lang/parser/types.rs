@@ -64,11 +64,9 @@ impl Parser<'_> {
                 let element = inner(self)?;
                 self.expect(Kind::Comma)?;
                 let dimension = self.expect(Kind::Integer)?.text(self.text).to_owned();
-                let Ok(dimension) = dimension.parse::<u32>() else {
-                    // The exception's name is part of what Cassandra answers.
-                    let message =
-                        format!("NumberFormatException: For input string: \"{dimension}\"");
-                    return Err(SyntaxError::plain(message));
+                let Ok(dimension) = dimension.parse::<i32>() else {
+                    let problem = format!("For input string: \"{dimension}\"");
+                    return Err(SyntaxError::number(self.text, &problem));
                 };
                 TypeName::Vector(element, dimension)
             }
