@@ -13,6 +13,7 @@ mod arithmetic;
 mod blob;
 mod cast;
 mod collection;
+mod floor;
 mod json;
 mod mask;
 mod math;
@@ -187,6 +188,8 @@ pub enum Gives {
     ValueList,
     /// That of an operator's operands, the wider of two numbers.
     Wider,
+    /// That of the first argument, and a timestamp of a timeuuid.
+    FirstAsTime,
     /// That of what receives it, so it has none in a selection.
     Receiver,
 }

@@ -76,7 +76,8 @@ impl Overload {
         let arguments = arguments.into();
         let result = match &function.gives {
             Gives::This(ty) => ty.clone(),
-            Gives::First => arguments[0].clone(),
+            Gives::FirstAsTime if arguments[0] == Timeuuid => Timestamp,
+            Gives::First | Gives::FirstAsTime => arguments[0].clone(),
             Gives::Element | Gives::KeySet | Gives::ValueList => {
                 of_parts(&function.gives, &arguments[0])
             }

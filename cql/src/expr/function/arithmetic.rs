@@ -290,6 +290,11 @@ fn shift(op: BinaryOp, left: (&CqlType, &[u8]), by: &[u8], result: &CqlType) -> 
     }))
 }
 
+/// Milliseconds since 1970, so much later; `None` out of bounds.
+pub(super) fn moved(millis: i64, by: &Duration) -> Option<i64> {
+    shifted(BinaryOp::Add, millis, by)
+}
+
 /// Milliseconds since 1970, so much later or earlier; `None` out of bounds.
 fn shifted(op: BinaryOp, millis: i64, by: &Duration) -> Option<i64> {
     let sign = if op == BinaryOp::Subtract { -1 } else { 1 };

@@ -7,7 +7,7 @@ use model::CqlType::{self, *};
 
 use super::{
     Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
-    collection, json, mask, math, time, vector,
+    collection, floor, json, mask, math, time, vector,
 };
 use crate::error::Result;
 use crate::lang::ast::BinaryOp;
@@ -27,6 +27,15 @@ const TIMES_AND_TEXTS: &[&[CqlType]] = &[
     &[Ascii, Ascii],
     &[Text, Ascii],
     &[Ascii, Text],
+];
+const TIMES_AND_STARTS: &[&[CqlType]] = &[
+    &[Timeuuid, Duration],
+    &[Date, Duration, Date],
+    &[Date, Duration],
+    &[Time, Duration],
+    &[Timeuuid, Duration, Timestamp],
+    &[Timestamp, Duration, Timestamp],
+    &[Timestamp, Duration],
 ];
 const TIMES: &[&[CqlType]] = &[&[Timestamp, Duration], &[Date, Duration]];
 
@@ -103,6 +112,7 @@ static FUNCTIONS: &[Function] = &[
         Gives::This(Bigint),
         time::to_unix_timestamp,
     ),
+    pure(&["floor"], Takes::OneOf(TIMES_AND_STARTS), Gives::FirstAsTime, floor::floor),
     // Cassandra 5 has these two no more, ScyllaDB does.
     pure(&["dateof"], Takes::OneOf(OF_TIMEUUID), Gives::This(Timestamp), time::to_timestamp),
     pure(
