@@ -224,7 +224,16 @@ impl Executor {
         });
         let (version, stream) = (header.version, header.stream);
         let (statement, begun) = (StatementPlace::NONE, self.state.monotonic());
-        Call { session: session.clone(), version, stream, trace, statement, begun, weight: 0 }
+        Call {
+            session: session.clone(),
+            version,
+            stream,
+            trace,
+            statement,
+            begun,
+            weight: 0,
+            rows: 0,
+        }
     }
 
     fn query(self: &Rc<Self>, mut call: Call, query: &Query<'_>, out: &mut Vec<u8>) -> Flow {
@@ -348,6 +357,7 @@ impl Executor {
             (_, When::Later) => Some((call.begun.elapsed(), 1)),
             (weight, When::InPass) => Some((call.begun.elapsed(), weight)),
         };
+        let answered = Answered { rows: call.rows, ..answered };
         self.statements.finish(call.statement, answered, timed);
         if let Some(trace) = call.trace {
             self.write_trace(&trace);

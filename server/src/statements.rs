@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run ─► begin: the entry of its fingerprint ─► call ─► finish: one more, its bytes, how long it took
-//!                                     rows ─► given: rows and blocks, on the core that read them
+//!                    rows of other cores, and those of later ─► gave: rows and blocks, on the core that read them
 //! SELECT … FROM system_views.statements: the entries of all cores, those of one fingerprint added up
 //! ```
 //!
@@ -137,19 +137,23 @@ struct Entry {
     counts: StatementCounts,
     /// How often it was begun.
     begun: u64,
-    /// How often it was begun, or gave rows.
-    used: u64,
-    /// `used` when entries were forgotten last.
+    /// How often it gave rows to another core's clients, or later than in its pass.
+    gave: u64,
+    /// `begun + gave` when entries were forgotten last.
     used_before: u64,
     /// What it was used until then, halved each time.
     faded: u64,
 }
 
-/// How an answer went: its bytes, and whether it is an error.
+/// How an answer went.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
+    /// Bytes of its frame.
     pub(crate) bytes: usize,
+    /// Whether it is an error.
     pub(crate) is_error: bool,
+    /// The rows in it that are not counted yet.
+    pub(crate) rows: u32,
 }
 
 /// The entries of one core.
@@ -187,6 +191,7 @@ impl Statements {
         (rows, blocks): (u64, u64),
     ) {
         self.with(place, name, |entry| {
+            entry.gave += 1;
             entry.counts.rows += rows;
             entry.counts.blocks += blocks;
         });
@@ -210,6 +215,7 @@ impl Statements {
         counts.count += 1;
         counts.errors += u64::from(answered.is_error);
         counts.bytes += answered.bytes as u64;
+        counts.rows += u64::from(answered.rows);
         if let Some((took, weight)) = timed {
             counts.took(took, weight.into());
         }
@@ -228,9 +234,7 @@ impl Statements {
         if !is_known {
             place.set(self.find(&mut entries, name()));
         }
-        let entry = &mut entries[place.get().slot as usize];
-        entry.used += 1;
-        work(entry)
+        work(&mut entries[place.get().slot as usize])
     }
 
     /// The place of a name that is known, or is from now on.
@@ -260,7 +264,7 @@ impl Statements {
             generation,
             counts: StatementCounts::default(),
             begun: 0,
-            used: 0,
+            gave: 0,
             used_before: 0,
             faded: 0,
         };
@@ -291,8 +295,9 @@ impl Statements {
 fn least_used(entries: &mut [Entry]) -> Vec<usize> {
     let mut by_use: Vec<(u64, usize)> = Vec::with_capacity(entries.len());
     for (slot, entry) in entries.iter_mut().enumerate() {
-        entry.faded = entry.faded / 2 + (entry.used - entry.used_before);
-        entry.used_before = entry.used;
+        let used = entry.begun + entry.gave;
+        entry.faded = entry.faded / 2 + (used - entry.used_before);
+        entry.used_before = used;
         by_use.push((entry.faded, slot));
     }
     by_use.sort_unstable();
@@ -310,7 +315,7 @@ mod tests {
         StatementName { fingerprint: format!("select {n}").into(), keyspace: "ks".into() }
     }
 
-    const WELL: Answered = Answered { bytes: 10, is_error: false };
+    const WELL: Answered = Answered { bytes: 10, is_error: false, rows: 0 };
 
     fn execute(statements: &Statements, place: &Cell<StatementPlace>, n: usize, us: u64) {
         let weight = statements.begin(place, || name(n));
@@ -326,7 +331,7 @@ mod tests {
             statements.gave(&place, || name(1), (1, 0));
         }
         statements.gave(&place, || name(1), (7, 2));
-        let refused = Answered { bytes: 5, is_error: true };
+        let refused = Answered { bytes: 5, is_error: true, rows: 0 };
         statements.begin(&place, || name(1));
         statements.finish(place.get(), refused, Some((Duration::from_millis(3), 1)));
         let [(_, counts)] = &statements.all()[..] else { panic!("one fingerprint") };

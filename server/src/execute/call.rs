@@ -30,6 +30,8 @@ pub(super) struct Call {
     pub(super) begun: Instant,
     /// For how many executions it counts if it is answered at once; 0 if it is not timed.
     pub(super) weight: u8,
+    /// The rows of its answer that are not counted yet.
+    pub(super) rows: u32,
 }
 
 /// Whether a call was answered, or waits for its answer.
@@ -48,7 +50,7 @@ impl Answered {
         /// Where the header of a frame says what the frame is.
         const OPCODE: usize = 4;
         let is_error = frame.get(OPCODE).is_some_and(|code| *code == Opcode::Error as u8);
-        Answered { bytes: frame.len(), is_error }
+        Answered { bytes: frame.len(), is_error, rows: 0 }
     }
 }
 

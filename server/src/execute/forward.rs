@@ -23,7 +23,7 @@ use shard::{Asker, ShardId};
 
 use super::call::Call;
 use super::peers::{Answer, Ask};
-use super::read::{Destination, Pending, SelectRun};
+use super::read::{Destination, Pending, SelectRun, Selected};
 use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};
@@ -142,8 +142,13 @@ impl Executor {
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let select = SelectRun { run, plan, bindings: &bindings };
-        let bound = self.select_now(&select, envelope, None, out)?;
-        Ok(bound.map(|bound| self.pending(run, bound)))
+        match self.select_now(&select, envelope, None, out)? {
+            Selected::Now(rows) => {
+                self.count_rows(&statement, (rows, 0));
+                Ok(None)
+            }
+            Selected::Later(bound) => Ok(Some(self.pending(run, bound))),
+        }
     }
 
     /// The statement that a peer's request runs, and how the client asks for its result.

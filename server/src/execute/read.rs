@@ -97,6 +97,18 @@ pub(super) struct Pending {
     in_parts: Option<Box<InParts>>,
 }
 
+/// What came of a SELECT inside the pass.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and a box is an allocation"
+)]
+pub(super) enum Selected {
+    /// It was answered, with so many rows.
+    Now(u32),
+    /// The bound read, which goes on elsewhere.
+    Later(BoundRead),
+}
+
 /// What was read for an answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
@@ -157,8 +169,11 @@ impl Executor {
         let trace = call.trace.as_deref();
         let select = SelectRun { run, plan, bindings: &bindings };
         match self.select_now(&select, &call.envelope(), trace, out) {
-            Ok(None) => Flow::Answered(call),
-            Ok(Some(bound)) => self.suspend(call, run, bound, out),
+            Ok(Selected::Now(rows)) => {
+                call.rows = rows;
+                Flow::Answered(call)
+            }
+            Ok(Selected::Later(bound)) => self.suspend(call, run, bound, out),
             Err(refusal) => self.refuse(call, refusal, out),
         }
     }
@@ -294,7 +309,7 @@ impl Executor {
         Ok(bound)
     }
 
-    /// Answers from memory. If that does not suffice nothing was appended: the bound read.
+    /// Answers from memory. If that does not suffice nothing was appended.
     #[inline]
     pub(super) fn select_now(
         &self,
@@ -302,22 +317,25 @@ impl Executor {
         envelope: &Envelope<'_>,
         trace: Option<&Trace>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<BoundRead>, ExecuteError> {
+    ) -> Result<Selected, ExecuteError> {
         let bound = self.bind_read(select)?;
         let start = out.len();
         let answered = self.answer_from_memory(select, &bound, envelope, out);
-        if let Err(refusal) = answered {
-            out.truncate(start);
-            return match refusal {
-                ExecuteError::Read(Error::WouldBlock, _) => Ok(Some(bound)),
-                refusal => Err(refusal),
-            };
-        }
+        let rows = match answered {
+            Ok(rows) => rows,
+            Err(refusal) => {
+                out.truncate(start);
+                return match refusal {
+                    ExecuteError::Read(Error::WouldBlock, _) => Ok(Selected::Later(bound)),
+                    refusal => Err(refusal),
+                };
+            }
+        };
         if let Some(trace) = trace {
             trace_read(trace, self.state.now_us(), select.plan, &bound);
             trace.event(self.state.now_us(), "Read from the memory of this shard");
         }
-        Ok(None)
+        Ok(Selected::Now(rows))
     }
 
     #[inline]
@@ -327,7 +345,7 @@ impl Executor {
         bound: &BoundRead,
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), ExecuteError> {
+    ) -> Result<u32, ExecuteError> {
         let SelectRun { run, plan, bindings } = *select;
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let start = out.len();
@@ -349,19 +367,17 @@ impl Executor {
             return Err(refused(Error::WouldBlock));
         }
         let rows = encoder.finish()?;
-        self.count_rows(run.statement, (rows, 0));
         open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
         if end.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(bound, &end);
             let text = tombstone_warning(run.statement, (end.rows, end.tombstones), token);
             add_warning(start, &text, out);
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Counts what this core has given for a statement: rows, and the blocks that were read for them.
-    #[inline]
-    fn count_rows(&self, statement: &ServerStatement, (rows, blocks): (u32, u64)) {
+    pub(super) fn count_rows(&self, statement: &ServerStatement, (rows, blocks): (u32, u64)) {
         self.statements.gave(&statement.place, || statement.name(), (rows.into(), blocks));
     }
 

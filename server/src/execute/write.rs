@@ -185,7 +185,7 @@ impl Executor {
                 continue;
             }
             let Some(call) = write.call.take() else { continue };
-            let mut answered = Answered { bytes: 0, is_error: true };
+            let mut answered = Answered { bytes: 0, is_error: true, rows: 0 };
             self.replies.put(call.session.id, |out| {
                 let start = out.len();
                 let timed_out = ExecuteError::WriteTimedOut(write.kind);
@@ -201,7 +201,7 @@ impl Executor {
         let WaitingWrite { call, kind, warnings, .. } = waiter;
         let Some(call) = call else { return };
         let envelope = Envelope { warnings: &warnings, ..call.envelope() };
-        let mut answered = Answered { bytes: 0, is_error: result.is_err() };
+        let mut answered = Answered { bytes: 0, is_error: result.is_err(), rows: 0 };
         self.replies.put(call.session.id, |out| {
             let start = out.len();
             match result {
