@@ -32,18 +32,18 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
     Ok(match name {
         TypeName::Native(name) => CqlType::scalar(name).expect("the parser knows only scalars"),
         TypeName::List(element) => {
-            let element = inside(inner(element)?, name)?;
+            let element = inside(inner(element)?, || name.to_string())?;
             CqlType::List { element: Arc::new(element), frozen: false }
         }
         TypeName::Set(element) => {
-            let element = inside(inner(element)?, name)?;
+            let element = inside(inner(element)?, || name.to_string())?;
             no_duration(&element, || format!("inside sets: {name}"))?;
             CqlType::Set { element: Arc::new(element), frozen: false }
         }
         TypeName::Map(key, value) => {
-            let key = inside(inner(key)?, name)?;
+            let key = inside(inner(key)?, || name.to_string())?;
             no_duration(&key, || format!("as map keys: {name}"))?;
-            let value = inside(inner(value)?, name)?;
+            let value = inside(inner(value)?, || name.to_string())?;
             CqlType::Map { key: Arc::new(key), value: Arc::new(value), frozen: false }
         }
         TypeName::Tuple(parts) => {
@@ -106,17 +106,17 @@ fn user_type(user: &QualifiedName, keyspace: &str, schema: &Schema) -> Result<Ar
     definition.cloned().ok_or_else(|| Error::invalid(format!("Unknown type {at}.{}", user.name)))
 }
 
-/// Refuses what may not stand inside a collection.
-fn inside(element: CqlType, whole: &TypeName) -> Result<CqlType> {
+/// Refuses what may not stand inside a collection; the error shows `whole`.
+fn inside(element: CqlType, whole: impl FnOnce() -> String) -> Result<CqlType> {
     if element == CqlType::Counter {
-        return Err(Error::invalid(format!(
-            "Counters are not allowed inside collections: {whole}"
-        )));
+        let text = format!("Counters are not allowed inside collections: {}", whole());
+        return Err(Error::invalid(text));
     }
     if element.is_multi_cell() {
         let what = if element.is_collection() { "collections" } else { "UDTs" };
         return Err(Error::invalid(format!(
-            "Non-frozen {what} are not allowed inside collections: {whole}"
+            "Non-frozen {what} are not allowed inside collections: {}",
+            whole()
         )));
     }
     Ok(element)

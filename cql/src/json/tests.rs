@@ -162,3 +162,14 @@ fn rows_are_written_and_read_as_json() {
     let row = r#""{\"p\": 1, \"\\\"V\\\"\": null, \"l\": [3]}""#;
     assert_eq!(db.ok("SELECT JSON * FROM t"), row);
 }
+
+/// Before: `\u001f`, and what Unicode calls control characters behind it was escaped, too. As read from Apache
+/// Cassandra 5.0.9.
+#[test]
+fn control_characters_are_escaped_as_jackson_escapes_them() {
+    let text =
+        "\0\u{8}\t\n\u{b}\u{c}\r\u{1f}\"/<\\\u{7f}\u{80}\u{9f}\u{a0}\u{2028}\u{feff}\u{ffff}";
+    let json = json_text(&CqlType::Text, Some(text.as_bytes())).expect("it has a text");
+    let head = r#""\u0000\b\t\n\u000B\f\r\u001F\"/<\\"#;
+    assert_eq!(json, format!("{head}\u{7f}\u{80}\u{9f}\u{a0}\u{2028}\u{feff}\u{ffff}\""));
+}

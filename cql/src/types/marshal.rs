@@ -2,25 +2,35 @@
 //!
 //! ```text
 //! type       := blank class blank [ '(' parameters ')' ] blank       no class at all: BytesType
-//! parameters := type ( ',' type )*                                   of vectors: type ',' number
+//! parameters := comma ( type comma )*                                of vectors: type comma number
+//! comma      := blank [ ',' blank ]
 //! class      := name, with its package or without
 //! ```
 //!
-//! A class that is a type of CQL is that type, under whichever name. What has no such type (composites, UUIDs in
-//! lexical order) is refused, and so is a class that does not exist. Not here: the names that results carry
-//! (`frame/response/option.rs`).
+//! As in Cassandra a comma may be missing, and one may stand before the first and behind the last parameter; there a
+//! class must have a name.
+//!
+//! The text is one token of its statement, so its own length bounds what reading it takes, and its parts are no more
+//! than a type may have. A class that is a type of CQL is that type, under whichever name. What has no such type
+//! (composites, UUIDs in lexical order) is refused, and so is a class that does not exist. Not here: the names that
+//! results carry (`frame/response/option.rs`).
 
 use std::sync::Arc;
 
 use model::CqlType;
+use model::limits::{TYPE_BYTES_MAX, TYPE_PART_BYTES};
 
 use super::{inside, no_duration};
 use crate::error::{Error, Result};
 use crate::lang::ast::TypeName;
 use crate::limits::TYPE_NESTING_MAX;
+use crate::steps::step;
 
 /// Where classes are that are named without a package.
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// Bytes that an error shows of a text that is too long.
+const CLASS_SHOWN_BYTES: usize = 100;
 
 /// Classes of that package that are no type of CQL.
 const NO_CQL_TYPES: [&str; 8] = [
@@ -36,7 +46,15 @@ const NO_CQL_TYPES: [&str; 8] = [
 
 /// The type whose class `text` names.
 pub(super) fn resolve_class(text: &str) -> Result<CqlType> {
-    let mut reader = Reader { whole: text, rest: text };
+    if text.len() > TYPE_BYTES_MAX {
+        let begin = &text[..text.floor_char_boundary(CLASS_SHOWN_BYTES)];
+        let text = format!(
+            "Error setting type {begin}...: a type has no more than {TYPE_BYTES_MAX} bytes"
+        );
+        return Err(Error::Syntax(text));
+    }
+    let mut reader =
+        Reader { whole: text, rest: text, parts_left: TYPE_BYTES_MAX / TYPE_PART_BYTES };
     let ty = reader.class(TYPE_NESTING_MAX)?;
     reader.skip_blank();
     match reader.rest {
@@ -49,6 +67,8 @@ pub(super) fn resolve_class(text: &str) -> Result<CqlType> {
 struct Reader<'t> {
     whole: &'t str,
     rest: &'t str,
+    /// How many parts the type may still have.
+    parts_left: usize,
 }
 
 impl<'t> Reader<'t> {
@@ -56,6 +76,11 @@ impl<'t> Reader<'t> {
         let Some(levels_left) = levels_left.checked_sub(1) else {
             return Err(self.error(&format!("deeper than {TYPE_NESTING_MAX} levels")));
         };
+        let Some(parts_left) = self.parts_left.checked_sub(1) else {
+            let parts = TYPE_BYTES_MAX / TYPE_PART_BYTES;
+            return Err(self.error(&format!("more than {parts} parts")));
+        };
+        self.parts_left = parts_left;
         let name = self.word();
         let class = name.strip_prefix(PACKAGE).unwrap_or(name);
         match class {
@@ -85,7 +110,7 @@ impl<'t> Reader<'t> {
                     return Err(self.error(&text));
                 };
                 // Cassandra takes an empty list of parameters where there are none.
-                if self.takes('(') && !self.takes(')') {
+                if self.takes('(') && self.has_more() {
                     return Err(self.wrong_definition(class));
                 }
                 Ok(ty)
@@ -106,7 +131,12 @@ impl<'t> Reader<'t> {
 
     /// What stands in a collection or a tuple is frozen with it.
     fn element(&self, part: CqlType) -> Result<Arc<CqlType>> {
-        inside(part.frozen(), &TypeName::Custom(self.whole.to_owned())).map(Arc::new)
+        step(1);
+        let whole = || {
+            step(self.whole.len());
+            TypeName::Custom(self.whole.to_owned()).to_string()
+        };
+        inside(part.frozen(), whole).map(Arc::new)
     }
 
     fn vector(&mut self, levels_left: u8) -> Result<CqlType> {
@@ -114,8 +144,10 @@ impl<'t> Reader<'t> {
         if !self.takes('(') {
             return Err(self.wrong_definition(class));
         }
-        let element = Arc::new(self.class(levels_left)?);
-        let dimensions = match self.takes(',') {
+        let element = self.parameter(class, levels_left)?;
+        // Whatever is in a vector is frozen with it.
+        let element = Arc::new(element.frozen());
+        let dimensions = match self.has_more() {
             true => self.word().parse::<i32>().ok().and_then(|number| u32::try_from(number).ok()),
             false => None,
         };
@@ -135,11 +167,26 @@ impl<'t> Reader<'t> {
         if !self.takes('(') {
             return Err(self.wrong_definition(class));
         }
-        let mut types = vec![self.class(levels_left)?];
-        while self.takes(',') {
-            types.push(self.class(levels_left)?);
+        let mut types = Vec::new();
+        while self.has_more() {
+            types.push(self.parameter(class, levels_left)?);
         }
-        if self.takes(')') { Ok(types) } else { Err(self.wrong_definition(class)) }
+        if types.is_empty() { Err(self.wrong_definition(class)) } else { Ok(types) }
+    }
+
+    /// A type in the parentheses of `class`, which has a name.
+    fn parameter(&mut self, class: &str, levels_left: u8) -> Result<CqlType> {
+        self.skip_blank();
+        if !self.rest.starts_with(is_name_part) {
+            return Err(self.wrong_definition(class));
+        }
+        self.class(levels_left)
+    }
+
+    /// Steps over a comma, or the end of the parameters; whether another one follows.
+    fn has_more(&mut self) -> bool {
+        self.takes(',');
+        !self.takes(')')
     }
 
     fn skip_blank(&mut self) {
@@ -149,8 +196,7 @@ impl<'t> Reader<'t> {
     /// A name or a number; empty if none stands here.
     fn word(&mut self) -> &'t str {
         self.skip_blank();
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "+-_.&".contains(c);
-        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        let end = self.rest.find(|c| !is_name_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
         word
@@ -174,6 +220,10 @@ impl<'t> Reader<'t> {
     fn unsupported(&self) -> Error {
         Error::invalid(format!("Custom types such as '{}' are not supported", self.whole))
     }
+}
+
+fn is_name_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "+-_.&".contains(c)
 }
 
 /// The scalar type that a class is.
@@ -208,6 +258,7 @@ fn scalar(class: &str) -> Option<CqlType> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::steps_of;
 
     fn shown(text: &str) -> String {
         match resolve_class(text) {
@@ -229,6 +280,11 @@ mod tests {
             ("MapType( Int32Type , ListType(BytesType))", "map<int, frozen<list<blob>>>"),
             ("TupleType(Int32Type,SetType(TimeType))", "frozen<tuple<int, frozen<set<time>>>>"),
             ("VectorType(FloatType , 2147483647)", "vector<float, 2147483647>"),
+            ("VectorType(Int32Type 2)", "vector<int, 2>"),
+            ("ListType(,Int32Type)", "list<int>"),
+            ("ListType(Int32Type,)", "list<int>"),
+            ("MapType(Int32Type UTF8Type)", "map<int, text>"),
+            ("Int32Type( , )", "int"),
         ] {
             assert_eq!(shown(class), ty, "{class}");
         }
@@ -244,6 +300,9 @@ mod tests {
             ("TupleType(Int32Type", "Invalid definition for comparator"),
             ("VectorType(FloatType,-1)", "Invalid definition for comparator"),
             ("VectorType(FloatType,2147483648)", "Invalid definition for comparator"),
+            ("TupleType()", "Invalid definition for comparator"),
+            ("ListType((Int32Type))", "Invalid definition for comparator"),
+            ("VectorType(,2)", "Invalid definition for comparator"),
             ("Int32Type)", "unexpected ')' behind it"),
             ("CompositeType(Int32Type)", "Custom types such as 'CompositeType(Int32Type)'"),
             ("LexicalUUIDType", "Custom types such as 'LexicalUUIDType' are not supported"),
@@ -253,6 +312,42 @@ mod tests {
             let shown = shown(class);
             assert!(shown.contains(why), "{class}: {shown}");
         }
+    }
+
+    /// Before: the element kept its collection as it was, and `vector<list<int>, 2>` was shown.
+    #[test]
+    fn the_element_of_a_vector_class_is_frozen() {
+        for (class, ty) in [
+            ("VectorType(ListType(Int32Type), 2)", "vector<frozen<list<int>>, 2>"),
+            (
+                "VectorType(VectorType(SetType(UTF8Type),3), 2)",
+                "vector<vector<frozen<set<text>>, 3>, 2>",
+            ),
+        ] {
+            assert_eq!(shown(class), ty, "{class}");
+        }
+    }
+
+    /// Before: no class between two commas was a blob, where Cassandra refuses it.
+    #[test]
+    fn a_parameter_without_a_class_is_refused() {
+        for class in ["TupleType(,,)", "MapType(,)", "TupleType(Int32Type,,UTF8Type)", "ListType()"]
+        {
+            assert!(shown(class).contains("Invalid definition for comparator"), "{class}");
+        }
+    }
+
+    /// Before: the whole text was copied for each element, a minute for a text of 1 MiB.
+    #[test]
+    fn the_text_of_a_class_is_not_copied_for_each_element() {
+        let of = |parts: usize| format!("TupleType({})", "Int32Type,".repeat(parts));
+        let text = of(10_000);
+        let (steps, ty) = steps_of(|| resolve_class(&text));
+        assert!(ty.is_ok());
+        assert!(steps <= text.len(), "{steps} for {} bytes", text.len());
+        assert!(shown(&of(TYPE_BYTES_MAX / TYPE_PART_BYTES)).contains("more than 65536 parts"));
+        let long = shown(&of(TYPE_BYTES_MAX));
+        assert!(long.contains("no more than 1048576 bytes") && long.len() < 300, "{long}");
     }
 
     #[test]

@@ -206,7 +206,8 @@ fn put_string(text: &str, out: &mut Json) -> Result<()> {
             '\t' => out.push_str("\\t")?,
             '\u{8}' => out.push_str("\\b")?,
             '\u{c}' => out.push_str("\\f")?,
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32))?,
+            // As Jackson does: no other character is escaped, not even those that are control characters of Unicode.
+            '\0'..'\u{20}' => out.push_str(&format!("\\u{:04X}", c as u32))?,
             c => out.push(c)?,
         }
     }
