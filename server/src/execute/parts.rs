@@ -116,8 +116,6 @@ pub(crate) struct PartAnswer {
     rows: u64,
     /// Tombstones that were passed.
     tombstones: u64,
-    /// Blocks of sstables that were read.
-    blocks: u64,
 }
 
 /// One part to make.
@@ -162,7 +160,6 @@ impl Executor {
         let mut take = |encoder: &mut ResultEncoder<'_>, answer: PartAnswer| {
             given.rows += answer.rows;
             given.tombstones += answer.tombstones;
-            given.blocks += answer.blocks;
             encoder.take_part(answer.part)?;
             match lease.hold(encoder.held_bytes()) {
                 true => Ok(()),
@@ -245,8 +242,8 @@ impl Executor {
         let mut encoder = select.plan.encoder(select.bindings, select.bound, &mut rows)?;
         encoder.take_part(open.map(ResultPart::from).unwrap_or_default())?;
         let given = self.give_rows(select, &mut encoder, &mut lease).await?;
-        let Given { rows, tombstones, blocks, .. } = given;
-        Ok(PartAnswer { part: encoder.into_part()?, rows, tombstones, blocks })
+        let Given { rows, tombstones, .. } = given;
+        Ok(PartAnswer { part: encoder.into_part()?, rows, tombstones })
     }
 
     /// Makes a part for another core.

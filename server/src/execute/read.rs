@@ -118,8 +118,6 @@ pub(super) struct Given {
     pub(super) rows: u64,
     /// Tombstones that were passed.
     pub(super) tombstones: u64,
-    /// Blocks of sstables that were read.
-    pub(super) blocks: u64,
 }
 
 impl Executor {
@@ -219,7 +217,7 @@ impl Executor {
             let step_of = Work { group, name: "range read", table };
             self.shard.runtime().spawn(step_of, async move {
                 let finished = work.await;
-                executor.deliver(finished);
+                executor.deliver(finished, When::InTask);
             });
             return Flow::Later;
         }
@@ -236,17 +234,17 @@ impl Executor {
 
     /// Goes on with the suspended reads whose disk or peers have answered. Once a pass.
     pub(super) fn resume(&self) -> bool {
-        self.suspended.turn(|finished| self.deliver(finished))
+        self.suspended.turn(|finished| self.deliver(finished, When::Later))
     }
 
     /// Hands over the answer of a read that was suspended.
-    pub(super) fn deliver(&self, finished: Finished) {
+    pub(super) fn deliver(&self, finished: Finished, when: When) {
         let Finished { to, frame, lease } = finished;
         match to {
             Destination::Client(call) => {
                 let answered = Answered::of(&frame);
                 self.reply(call.session.id, frame);
-                self.finish(call, answered, When::Later);
+                self.finish(call, answered, when);
             }
             Destination::Peer(asker) => {
                 self.shard.answer(asker, Answer::Frame(frame));
@@ -376,7 +374,7 @@ impl Executor {
         Ok(rows)
     }
 
-    /// Counts what this core has given for a statement: rows, and the blocks that were read for them.
+    /// Counts what this core has given for a statement: rows, and the blocks that it read.
     pub(super) fn count_rows(&self, statement: &ServerStatement, (rows, blocks): (u32, u64)) {
         self.statements.gave(&statement.place, || statement.name(), (rows.into(), blocks));
     }
@@ -425,7 +423,7 @@ impl Executor {
             None => self.give_rows(select, &mut encoder, lease).await?,
         };
         let rows = encoder.finish()?;
-        self.count_rows(&statement, (rows, given.blocks));
+        self.count_rows(&statement, (rows, 0));
         open.close(rows, self.paging_state(plan, &bound, &given.end)?.as_deref(), out);
         if given.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(&bound, &given.end);
@@ -466,7 +464,8 @@ impl Executor {
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
             given.end = sink.end(read).map_err(ExecuteError::NoSpace)?;
             given.tombstones += given.end.tombstones;
-            given.blocks += given.end.blocks;
+            // Now: a read that fails, or takes too long, has cost what its pages cost.
+            self.count_rows(select.statement, (0, given.end.blocks));
             given.rows += given.end.rows;
             if !bound.reads_all || given.end.more.is_none() || encoder.is_full() {
                 return Ok(given);

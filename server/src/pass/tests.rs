@@ -18,7 +18,7 @@ use cql::frame::{Consistency, Reader, writer};
 use shard::idle::InFlight;
 
 use super::*;
-use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE};
+use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE, STALLED_TIMEOUT};
 use crate::os;
 use crate::replies::Replies;
 use crate::service::Outcome;
@@ -326,6 +326,26 @@ fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
     }
     assert_eq!(counts, [(1, true), (1, true), (1, false)], "what waits is counted");
     assert!(!server.pass.flush(Turn::over()) && server.pass.has_nothing_left());
+}
+
+/// Housekeeping took the answer's wait for its turn for a client that does not read: one that had been idle for half a
+/// minute was dropped.
+#[test]
+fn an_idle_client_whose_answer_waits_for_its_turn_is_not_dropped() {
+    let mut server = Server::start();
+    let mut clients: Vec<Client> =
+        (0..3).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
+    clients.iter_mut().for_each(|client| client.query(1, "later"));
+    server.run_until_idle();
+    for (to, frame) in server.pass.service.held.take() {
+        server.pass.service.replies.push(to, &frame);
+    }
+    assert!(server.pass.deliver() && server.pass.flush(Turn::over()));
+    let much_later = server.pass.clock.monotonic() + STALLED_TIMEOUT + Duration::from_secs(1);
+    server.pass.run_housekeeping(much_later);
+    server.run_until_idle();
+    let answers: Vec<_> = clients.iter_mut().flat_map(|client| client.answers()).collect();
+    assert_eq!(answers, ["1 later"; 3]);
 }
 
 #[test]
