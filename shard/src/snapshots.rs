@@ -212,7 +212,12 @@ impl<P: Protocol> Shard<P> {
             let views: Arc<[ViewEntry]> = manifest.views_of(table.id).cloned().collect();
             files.extend(views.iter().map(|view| view.sstable));
             let adopt = Upkeep::Adopt { tag: tag.into(), table: table.id, views };
-            self.upkeep(&adopt).await?;
+            self.upkeep(&adopt).await.map_err(|error| {
+                let Table { keyspace, name, .. } = table;
+                Error::invalid(format!(
+                    "{keyspace}.{name} may be back in part, and what came before it is back: {error}. Restore the snapshot again when that is mended: what is back stays as it is"
+                ))
+            })?;
         }
         Ok(files.len() as u64)
     }
