@@ -39,6 +39,7 @@ use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
 use crate::read::Scratch;
+use crate::read_before_write::HeldBytes;
 use crate::reserve;
 use crate::row_limits::RowLimits;
 use crate::space::SpaceLedger;
@@ -82,6 +83,9 @@ pub struct Engine {
     pub(crate) deferred: DeferredWrites,
     /// Writes that wait for others of their partitions.
     pub(crate) queues: PartitionQueues,
+    pub(crate) read_lists: HeldBytes,
+    /// How often a table was emptied.
+    pub(crate) truncations: Cell<u64>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -139,6 +143,7 @@ impl Engine {
         let writes = WriteQueue::new(positions.appended);
         let deferred = DeferredWrites::new(budget.deferred_max());
         let queues = PartitionQueues::new(budget.queued_max());
+        let read_lists = HeldBytes::new(budget.queued_max());
         let engine = Engine {
             disk,
             log,
@@ -151,6 +156,8 @@ impl Engine {
             writes,
             deferred,
             queues,
+            read_lists,
+            truncations: Cell::new(0),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),
@@ -189,6 +196,7 @@ impl Engine {
             memtable_bytes: self.budget.memtables() as u64,
             schema_bytes: self.budget.schema() as u64,
             writes_deferred: self.deferred.count(),
+            writes_queued: self.queues.count(),
             deferred_bytes: self.deferred.bytes() as u64,
             queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,

@@ -388,7 +388,8 @@ pub const DEFERRED_MEMORY_SHARE: usize = 16;
 /// What a write that waits for space takes beside its bytes.
 pub const DEFERRED_OVERHEAD_BYTES: usize = 64;
 
-/// The part of a shard's memory that writes may take which wait for others of their partitions; more are `Overloaded`.
+/// The part of a shard's memory that writes may take which wait for others of their partitions, and as much again that
+/// what they have read may take; more are `Overloaded`.
 pub const QUEUED_MEMORY_SHARE: usize = 32;
 
 /// What a write that waits for others takes beside its bytes, and beside each of its keys.
@@ -396,6 +397,22 @@ pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 
 /// How many writes that read first read at once, enough to keep a device busy; others wait for their turn.
 pub const READING_WRITES_MAX: usize = 64;
+
+/// How many writes that read first may wait for others of one partition; more are `Overloaded`. They are done one
+/// after the other, and a core that asks for them holds a place in the mailbox for each.
+pub const READING_WRITES_QUEUED_MAX: usize = 256;
+
+/// Changes of lists by index or by value in one mutation.
+pub const LIST_CHANGES_MAX: usize = 1 << 16;
+
+/// Elements of a list that can be changed by index or by value: all of them are read, in one step.
+pub const CHANGED_LIST_ELEMENTS_MAX: usize = 1 << 16;
+
+/// What a cell that a list change writes takes in memory beside its path and its value, in bytes.
+pub const NEW_CELL_OVERHEAD_BYTES: usize = 160;
+
+/// What the list changes of one mutation may write, in bytes, [`NEW_CELL_OVERHEAD_BYTES`] for each cell included.
+pub const CHANGED_LISTS_BYTES_MAX: usize = LOG_RECORD_BYTES_MAX;
 
 /// Writes that waited, for space or for their turn, are taken so many at once: about half a millisecond.
 pub const DEFERRED_AT_ONCE_MAX: usize = 128;

@@ -21,13 +21,13 @@
 //! shard, by [`Engine::next_turn`](crate::Engine::next_turn)).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
 
 use model::{MutationRef, TableId};
 
 use crate::error::{Error, Result};
-use crate::limits::{QUEUED_WRITE_OVERHEAD_BYTES, READING_WRITES_MAX};
+use crate::limits::{QUEUED_WRITE_OVERHEAD_BYTES, READING_WRITES_MAX, READING_WRITES_QUEUED_MAX};
 
 /// A partition: its table and its serialised key.
 type Partition = (TableId, Box<[u8]>);
@@ -58,7 +58,7 @@ pub(crate) struct PartitionQueues {
 
 #[derive(Debug, Default)]
 struct Inner {
-    queues: BTreeMap<Partition, VecDeque<WriteNumber>>,
+    queues: BTreeMap<Partition, Queue>,
     members: BTreeMap<WriteNumber, Member>,
     next: WriteNumber,
     bytes: usize,
@@ -72,11 +72,20 @@ struct Inner {
     waker: Option<Waker>,
 }
 
+/// The writes of one partition.
+#[derive(Debug, Default)]
+struct Queue {
+    writes: VecDeque<WriteNumber>,
+    /// How many of them read first.
+    reading: usize,
+}
+
 /// A write in its queues.
 #[derive(Debug)]
 struct Member {
     partitions: Vec<Partition>,
     bytes: usize,
+    reads: bool,
     /// The write, until its turn comes.
     waits: Option<QueuedWrite>,
 }
@@ -109,6 +118,11 @@ impl PartitionQueues {
         partitions_of(record).any(|partition| inner.queues.contains_key(&partition))
     }
 
+    /// How many writes ever came into the queues.
+    pub(crate) fn count(&self) -> u64 {
+        self.inner.borrow().next
+    }
+
     /// Takes a write into the queues of its partitions; `Overloaded` if there are too many.
     pub(crate) fn push(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
         let mut partitions: Vec<Partition> = partitions_of(record).collect();
@@ -122,14 +136,20 @@ impl PartitionQueues {
                 "memory of writes that wait for others of their partition",
             ));
         }
+        let is_long = |queue: &Queue| queue.reading >= READING_WRITES_QUEUED_MAX;
+        if reads && partitions.iter().filter_map(|one| inner.queues.get(one)).any(is_long) {
+            return Err(Error::Overloaded("writes that wait for others of one partition"));
+        }
         let number = inner.next;
         inner.next += 1;
         inner.bytes += bytes;
         for partition in &partitions {
-            inner.queues.entry(partition.clone()).or_default().push_back(number);
+            let queue = inner.queues.entry(partition.clone()).or_default();
+            queue.writes.push_back(number);
+            queue.reading += usize::from(reads);
         }
         let waits = Some(QueuedWrite { number, ticket, record: record.into(), reads });
-        inner.members.insert(number, Member { partitions, bytes, waits });
+        inner.members.insert(number, Member { partitions, bytes, reads, waits });
         self.len.set(inner.members.len());
         inner.give_turn_if_first(number);
         Ok(())
@@ -193,14 +213,39 @@ impl PartitionQueues {
         inner.bytes -= member.bytes;
         for partition in &member.partitions {
             let queue = inner.queues.get_mut(partition).expect("a member has its queues");
-            let first = queue.pop_front();
+            let first = queue.writes.pop_front();
             assert_eq!(first, Some(number), "only the first has a turn");
-            match queue.front().copied() {
-                Some(next) => inner.give_turn_if_first(next),
-                None => drop(inner.queues.remove(partition)),
-            }
+            queue.reading -= usize::from(member.reads);
+            inner.go_on(partition);
         }
         self.len.set(inner.members.len());
+    }
+
+    /// Takes out those of the first `until` writes that still wait for their turn; gives their tickets.
+    pub(crate) fn take_late(&self, until: u64) -> Vec<u64> {
+        let inner = &mut *self.inner.borrow_mut();
+        let waits = |(number, member): (&WriteNumber, &Member)| {
+            member.waits.as_ref().map(|write| (*number, write.ticket))
+        };
+        let late: Vec<_> = inner.members.range(..until).filter_map(waits).collect();
+        let mut partitions = BTreeSet::new();
+        for (number, _) in &late {
+            let member = inner.members.remove(number).expect("it was just found");
+            inner.bytes -= member.bytes;
+            for partition in member.partitions {
+                let queue = inner.queues.get_mut(&partition).expect("a member has its queues");
+                queue.reading -= usize::from(member.reads);
+                partitions.insert(partition);
+            }
+        }
+        let Inner { queues, members, .. } = inner;
+        for partition in &partitions {
+            let queue = queues.get_mut(partition).expect("a member has its queues");
+            queue.writes.retain(|number| members.contains_key(number));
+        }
+        partitions.iter().for_each(|partition| inner.go_on(partition));
+        self.len.set(inner.members.len());
+        late.into_iter().map(|(_, ticket)| ticket).collect()
     }
 }
 
@@ -211,14 +256,25 @@ impl Inner {
         }
     }
 
+    /// Who is first in this queue may have become the first; a queue without a write goes.
+    fn go_on(&mut self, partition: &Partition) {
+        match self.first(partition) {
+            Some(next) => self.give_turn_if_first(next),
+            None => drop(self.queues.remove(partition)),
+        }
+    }
+
+    fn first(&self, partition: &Partition) -> Option<WriteNumber> {
+        self.queues.get(partition)?.writes.front().copied()
+    }
+
     /// Gives a write its turn if it is first in all its queues.
     fn give_turn_if_first(&mut self, number: WriteNumber) {
-        let member = self.members.get_mut(&number).expect("what waits is in the queues");
-        let is_first =
-            |partition| self.queues.get(partition).and_then(VecDeque::front) == Some(&number);
-        if !member.partitions.iter().all(is_first) {
+        let member = self.members.get(&number).expect("what waits is in the queues");
+        if !member.partitions.iter().all(|partition| self.first(partition) == Some(number)) {
             return;
         }
+        let member = self.members.get_mut(&number).expect("what waits is in the queues");
         let Some(first) = member.waits.take() else { return };
         match first.reads {
             true => self.ready_reads.push_back(first),
@@ -278,6 +334,11 @@ mod tests {
                         queues.has_read(write.number, write.ticket);
                     }
                     open.push(write.ticket);
+                }
+                if end.index(7) == 0 {
+                    // What waits is given up up to here; it counts as if it had never come.
+                    let late = queues.take_late(end.index(writes.len()) as u64);
+                    prop_assert!(late.iter().all(|ticket| !open.contains(ticket)), "{:?}", late);
                 }
                 if !open.is_empty() {
                     let ticket = open.swap_remove(end.index(open.len()));

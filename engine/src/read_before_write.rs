@@ -13,11 +13,13 @@
 //! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/list_change.rs`).
 
 mod elements;
+mod held;
 mod lists;
 
 use std::future::poll_fn;
 use std::task::Poll;
 
+pub(crate) use held::HeldBytes;
 use lists::Lists;
 use model::MutationRef;
 use model::mutation::MutationBuilder;
@@ -67,7 +69,14 @@ impl Engine {
     /// Reads what a write has to know, and writes it. Its ticket tells how it went. `pause` is called while it reads.
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
         let QueuedWrite { number, ticket, record, .. } = turn.0;
-        let resolved = self.resolve(&record, pause).await;
+        let resolved = loop {
+            let truncations = self.truncations.get();
+            let resolved = self.resolve(&record, &pause).await;
+            // What was read may be gone since.
+            if self.truncations.get() == truncations {
+                break resolved;
+            }
+        };
         self.queues.has_read(number, ticket);
         let taken = match resolved {
             Ok(record) if record.is_empty() => {
@@ -86,21 +95,26 @@ impl Engine {
     }
 
     /// The record with cells in the place of its list changes; empty if there is nothing to write.
-    async fn resolve(&self, record: &[u8], pause: impl AsyncFn()) -> Result<Vec<u8>> {
+    async fn resolve(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<Vec<u8>> {
         if !planted(Bug::ReadBeforeApplied) {
             self.until_settled().await?;
         }
-        let mut out = Vec::with_capacity(record.len());
+        let (mut out, mut held) = (Vec::with_capacity(record.len()), self.read_lists.holder());
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
+            let before = out.len();
             put_plain(&mutation, &mut out);
             if mutation.reads_first() {
-                let mut lists = Lists::of(&mutation);
+                let mut lists = Lists::of(&mutation, self.read_lists.holder())?;
                 for command in lists.commands() {
-                    self.read(&command, &mut lists, &pause).await?;
+                    self.read(&command, &mut lists, pause).await?;
                 }
                 lists.put(&mut out)?;
+                // A read of little from memory does not pause, and a record may have very many of them.
+                pause().await;
             }
+            self.log.check_bytes(out.len())?;
+            held.add(out.len() - before)?;
         }
         Ok(out)
     }

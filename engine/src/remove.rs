@@ -66,6 +66,7 @@ impl Engine {
             false => dropped,
         };
         self.budget.memtables_shrank(table.clear(&dropped));
+        self.truncations.set(self.truncations.get() + 1);
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
         self.space.freed();
@@ -97,6 +98,7 @@ impl Engine {
         let dropped =
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
+        self.truncations.set(self.truncations.get() + 1);
         self.space.freed();
         drop(gone);
         self.delete_files(&entries).await

@@ -13,6 +13,8 @@ pub struct Stats {
     pub writes_refused: u64,
     /// Records that waited for space before they were taken or refused.
     pub writes_deferred: u64,
+    /// Records that ever came into the queue of a partition: what reads first, and what came behind that.
+    pub writes_queued: u64,
     /// Memory held by records that wait for space now.
     pub deferred_bytes: u64,
     /// Memory held by records that wait for others of their partitions now.

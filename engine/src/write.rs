@@ -158,6 +158,16 @@ impl Engine {
         }
     }
 
+    /// Refuses those of the first `until` writes that ever came into the queues of partitions which still wait there.
+    pub fn give_up_queued(&self, until: u64) {
+        for ticket in self.queues.take_late(until) {
+            self.refuse(
+                ticket,
+                &Error::Overloaded("others of its partition were not done in time"),
+            );
+        }
+    }
+
     /// On a full disk no write waits: each is refused by name.
     pub(crate) fn refuse_deferred_if_full(&self) {
         if let Err(full) = self.admit_disk() {

@@ -4,10 +4,15 @@
 
 mod shard;
 
+use std::cell::Cell as Flag;
+
 use engine::io::{Disk, SimExec};
-use engine::limits::{MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, READING_WRITES_MAX};
-use engine::{Config, Engine, Error};
-use futures_lite::future::yield_now;
+use engine::limits::{
+    CHANGED_LIST_ELEMENTS_MAX, LIST_CHANGES_MAX, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE,
+    READING_WRITES_MAX, READING_WRITES_QUEUED_MAX,
+};
+use engine::{Config, Engine, Error, Turn};
+use futures_lite::future::{poll_once, yield_now};
 use messina_engine as engine;
 use model::cell::Expiry;
 use model::mutation::{ListChange, ListOp, MutationBuilder};
@@ -339,5 +344,126 @@ fn deletions_of_the_same_statement_do_not_hide_what_is_read() {
         });
         write(&engine, &record).await.unwrap();
         assert_eq!(read(&engine).await, ["x"]);
+    });
+}
+
+/// Takes a record, and its turn, before the owner does.
+async fn begin(engine: &Engine, record: &[u8], ticket: u64) -> Turn {
+    engine.write(record, ticket).unwrap();
+    poll_once(engine.next_turn()).await.expect("nothing is before it")
+}
+
+/// As many elements, at paths from 0 on, of one value.
+fn long_list(c: u8, elements: usize) -> Vec<u8> {
+    mutation(|m| {
+        m.row(&[c], |out| {
+            let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+            for path in 0..elements as u32 {
+                let path = path.to_be_bytes();
+                row.cell(&Cell { path: Some(&path), ..Cell::live(LIST, 1, b"v") });
+            }
+        });
+    })
+}
+
+fn invalid(result: engine::Result<()>, words: &str) {
+    let Err(Error::Invalid(text)) = result else { panic!("not invalid: {result:?}") };
+    assert!(text.contains(words), "{text}");
+}
+
+/// Before: a batch of 65,535 changes of one short list ran for seconds without a pause.
+#[test]
+fn a_turn_pauses_after_each_mutation() {
+    on_shard(90, config(90), async |engine, _, _| {
+        write(&engine, &add(1, b"abcdef", 1)).await.unwrap();
+        let record = changes(1, 2, &[ListOp::Delete { index: 0 }]).repeat(500);
+        let (turn, pauses) = (begin(&engine, &record, 1).await, Flag::new(0));
+        engine.run_turn(turn, async || pauses.set(pauses.get() + 1)).await;
+        assert!(pauses.get() >= 500, "{}", pauses.get());
+        assert_eq!(answers(&engine, 1).await, [(1, Ok(()))]);
+    });
+}
+
+/// Before: what a statement took out of lists was made whole, however much, and the length of the mutation asserted.
+#[test]
+fn what_list_changes_may_read_and_write_is_bounded() {
+    let log = engine::commitlog::Config::new(91);
+    let large = Config { log, memory_bytes: 1 << 30, ..config(91) };
+    on_shard(91, large, async |engine, _, _| {
+        for c in 1..=3 {
+            write(&engine, &long_list(c, CHANGED_LIST_ELEMENTS_MAX)).await.unwrap();
+        }
+        let out = ListOp::Discard { value: b"v" };
+        let of_rows = |rows: &[u8]| {
+            mutation(|m| rows.iter().for_each(|c| m.list_change(&change(Some(&[*c]), 2, out))))
+        };
+        let refused = write(&engine, &of_rows(&[1, 2, 3])).await;
+        invalid(refused, "A statement changes more than 16777216 bytes of elements of lists");
+        write(&engine, &of_rows(&[1])).await.unwrap();
+        write(&engine, &add(2, b"x", 1)).await.unwrap();
+        let refused = write(&engine, &changes(2, 2, &[set(0, b"y")])).await;
+        invalid(refused, "List has more than 65536 elements");
+        let ops = vec![out; LIST_CHANGES_MAX];
+        write(&engine, &changes(9, 2, &ops)).await.unwrap();
+        let refused = write(&engine, &changes(9, 2, &[ops, vec![out]].concat())).await;
+        invalid(refused, "more than 65536 times");
+    });
+}
+
+/// Before: 2,048 of them held all places that a core has in the mailbox of the owner, for seconds.
+#[test]
+fn writes_that_read_first_are_bounded_in_one_partition_and_plain_ones_behind_them_are_not() {
+    on_shard(92, config(92), async |engine, _, _| {
+        let pop = changes(1, 2, &[ListOp::Discard { value: b"x" }]);
+        for ticket in 0..READING_WRITES_QUEUED_MAX as u64 {
+            engine.write(&pop, ticket).unwrap();
+        }
+        let full = Error::Overloaded("writes that wait for others of one partition");
+        assert_eq!(engine.write(&pop, 900), Err(full));
+        engine.write(&add(1, b"a", 3), 901).unwrap();
+        let done = answers(&engine, READING_WRITES_QUEUED_MAX + 1).await;
+        assert!(done.iter().all(|(_, result)| result.is_ok()), "{done:?}");
+        write(&engine, &pop).await.unwrap();
+    });
+}
+
+/// Before: writes waited in a queue for as long as it was, minutes after their clients had gone.
+#[test]
+fn what_has_waited_too_long_for_its_turn_is_given_up() {
+    on_shard(93, config(93), async |engine, _, _| {
+        write(&engine, &add(1, b"abc", 1)).await.unwrap();
+        let pop = changes(1, 2, &[ListOp::Delete { index: 0 }]);
+        let turn = begin(&engine, &pop, 1).await;
+        engine.write(&pop, 2).unwrap();
+        engine.write(&add(1, b"d", 3), 3).unwrap();
+        let until = engine.stats().writes_queued;
+        engine.write(&pop, 4).unwrap();
+        engine.give_up_queued(until);
+        let late = Error::Overloaded("others of its partition were not done in time");
+        let done = answers(&engine, 2).await;
+        assert_eq!(done, [(2, Err(late.clone())), (3, Err(late))]);
+        engine.run_turn(turn, yield_now).await;
+        assert_eq!(answers(&engine, 2).await, [(1, Ok(())), (4, Ok(()))]);
+        assert_eq!((engine.writes_in_flight(), engine.stats().queued_bytes), (0, 0));
+        assert_eq!(read(&engine).await, ["c"]);
+    });
+}
+
+/// Before: an element of a list that the truncation had taken came back.
+#[test]
+fn a_table_that_is_emptied_between_read_and_write_is_read_again() {
+    on_shard(94, config(94), async |engine, _, _| {
+        write(&engine, &add(1, b"ab", 1)).await.unwrap();
+        let turn = begin(&engine, &changes(1, 2, &[set(0, b"x")]), 1).await;
+        let emptied = Flag::new(false);
+        let empty = async || {
+            if !emptied.replace(true) {
+                engine.truncate(TABLE).await.unwrap();
+            }
+        };
+        engine.run_turn(turn, empty).await;
+        let (_, refused) = answers(&engine, 1).await.remove(0);
+        invalid(refused, "a list which is null");
+        assert_eq!(read(&engine).await, [""; 0]);
     });
 }

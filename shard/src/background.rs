@@ -152,17 +152,20 @@ impl Background {
     }
 
     async fn run_housekeeping(self: Rc<Self>) {
-        let (mut writes, mut patience) = (0, Patience::default());
+        let (mut writes, mut for_space, mut for_turns) =
+            (0, Patience::default(), Patience::default());
         loop {
-            let writes_now = self.engine.stats().writes;
-            if std::mem::replace(&mut writes, writes_now) == writes_now {
+            let (now, stats) = (Instant::now(), self.engine.stats());
+            if std::mem::replace(&mut writes, stats.writes) == stats.writes {
                 self.engine.claim_log();
             }
             if let Err(error) = self.engine.measure_space(self.reserve_bytes).await {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
-            let deferred = self.engine.stats().writes_deferred;
-            self.engine.give_up_deferred(patience.ended(Instant::now(), deferred, WRITE_WAIT_MAX));
+            let until = for_space.ended(now, stats.writes_deferred, WRITE_WAIT_MAX);
+            self.engine.give_up_deferred(until);
+            let until = for_turns.ended(now, stats.writes_queued, WRITE_WAIT_MAX);
+            self.engine.give_up_queued(until);
             self.tell_large();
             self.look.notify();
             self.runtime.sleep(HOUSEKEEPING_INTERVAL).await;

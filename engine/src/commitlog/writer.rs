@@ -137,15 +137,22 @@ impl Log {
         }
     }
 
+    /// Whether a record may have so many bytes.
+    pub(crate) fn check_bytes(&self, bytes: usize) -> Result<()> {
+        let most = self.config.record_bytes_max();
+        match bytes <= most {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "a mutation of {bytes} bytes, at most {most} are allowed"
+            ))),
+        }
+    }
+
     /// Takes a record; it is durable once `durable` has reached the place that is answered.
     pub fn append(&self, range: u32, sequence: u64, payload: &[u8]) -> Result<Position> {
         let mut state = self.state.borrow_mut();
         state.check_poison()?;
-        if payload.len() > self.config.record_bytes_max() {
-            let most = self.config.record_bytes_max();
-            let what = format!("a mutation of {} bytes, at most {most} are allowed", payload.len());
-            return Err(Error::invalid(what));
-        }
+        self.check_bytes(payload.len())?;
         let bytes = RECORD_HEADER_BYTES + payload.len();
         if state.pending_bytes + bytes > self.config.pending_bytes_max {
             return Err(Error::Overloaded("bytes waiting for the commit log"));

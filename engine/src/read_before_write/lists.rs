@@ -4,7 +4,8 @@
 //! changes, by row ─► commands: the rows ─► each row as it comes: paths of the elements ─► cells ─► one mutation
 //! ```
 //!
-//! Only what will be written is kept of a row: a statement may name many rows whose lists are long.
+//! Only what will be written is kept of a row: a statement may name many rows whose lists are long. How long a list may
+//! be, and what all that is written may take, is bounded before it is made.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,7 +17,11 @@ use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Flow, MutationRef, RowRef, RowSink};
 
 use super::elements::Elements;
+use super::held::Held;
 use crate::error::{Error, Result};
+use crate::limits::{
+    CHANGED_LIST_ELEMENTS_MAX, CHANGED_LISTS_BYTES_MAX, LIST_CHANGES_MAX, NEW_CELL_OVERHEAD_BYTES,
+};
 
 /// The row of a list; `None` is the static row, which comes first.
 type Place<'m> = Option<&'m [u8]>;
@@ -27,6 +32,8 @@ pub(super) struct Lists<'m> {
     /// In the order of their rows, each row once for each of its lists.
     lists: Vec<List<'m>>,
     cells: BTreeMap<Place<'m>, BTreeMap<CellAt, NewCell>>,
+    /// What the cells take in memory.
+    held: Held<'m>,
     /// The first change that cannot be done, and why.
     refused: Option<(usize, Error)>,
 }
@@ -50,8 +57,13 @@ struct NewCell {
 }
 
 impl<'m> Lists<'m> {
-    /// The changes of `mutation`, of which there is at least one.
-    pub(super) fn of(mutation: &MutationRef<'m>) -> Lists<'m> {
+    /// The changes of `mutation`, of which there is at least one; `Invalid` if there are too many.
+    pub(super) fn of(mutation: &MutationRef<'m>, held: Held<'m>) -> Result<Lists<'m>> {
+        if mutation.list_changes().nth(LIST_CHANGES_MAX).is_some() {
+            return Err(Error::invalid(format!(
+                "A statement changes elements of lists by index or by value more than {LIST_CHANGES_MAX} times in one partition: use several statements"
+            )));
+        }
         let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (number, change) in mutation.list_changes().enumerate() {
             let list = (change.clustering, change.column);
@@ -60,7 +72,7 @@ impl<'m> Lists<'m> {
         let lists = lists.into_iter();
         let lists = lists.map(|((place, column), changes)| List { place, column, changes });
         let (lists, cells) = (lists.collect(), BTreeMap::new());
-        Lists { mutation: *mutation, lists, cells, refused: None }
+        Ok(Lists { mutation: *mutation, lists, cells, held, refused: None })
     }
 
     /// Reads of the rows: of the static one, and of the others.
@@ -99,7 +111,7 @@ impl<'m> Lists<'m> {
         for index in 0..self.lists.len() {
             self.resolve(index, &[]);
         }
-        if let Some((_, refusal)) = self.refused {
+        if let Some((_, refusal)) = self.refused.take() {
             return Err(refusal);
         }
         self.cells.retain(|_, cells| !cells.is_empty());
@@ -125,7 +137,14 @@ impl<'m> Lists<'m> {
         for index in first..end {
             let column = self.lists[index].column;
             let of_list = |cell: &Cell<'_>| cell.column == column && cell.path.is_some();
-            let elements: Vec<Cell<'_>> = row.cells().filter(of_list).collect();
+            let elements = row.cells().filter(of_list).take(CHANGED_LIST_ELEMENTS_MAX + 1);
+            let elements: Vec<Cell<'_>> = elements.collect();
+            if elements.len() > CHANGED_LIST_ELEMENTS_MAX {
+                self.refuse_all(index, Error::invalid(format!(
+                    "List has more than {CHANGED_LIST_ELEMENTS_MAX} elements, and only shorter ones can be changed by index or by value"
+                )));
+                continue;
+            }
             self.resolve(index, &elements);
         }
     }
@@ -143,19 +162,40 @@ impl<'m> Lists<'m> {
                 return self.refuse(*number, refusal);
             }
         }
-        let row = self.cells.entry(place).or_default();
         let cleared = changes.iter().rfind(|(_, change)| change.op == ListOp::Clear);
         let covers = |timestamp| cleared.is_some_and(|(_, clear)| timestamp <= clear.timestamp);
         if let Some((_, clear)) = cleared {
             let life = Life::Dead { local_s: clear.now_s };
             let cell = NewCell { timestamp: clear.timestamp, life, value: Vec::new() };
-            row.insert((column, None), cell);
+            self.cells.entry(place).or_default().insert((column, None), cell);
         }
         for (path, (timestamp, life, value)) in elements.written() {
-            if !covers(timestamp) {
-                let value = value.to_vec();
-                row.insert((column, Some(path.to_vec())), NewCell { timestamp, life, value });
+            if covers(timestamp) {
+                continue;
             }
+            if let Err(refusal) = self.count(path.len() + value.len()) {
+                return self.refuse(changes[0].0, refusal);
+            }
+            let (at, value) = ((column, Some(path.to_vec())), value.to_vec());
+            self.cells.entry(place).or_default().insert(at, NewCell { timestamp, life, value });
+        }
+    }
+
+    /// Counts one more cell that will be written.
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        let more = bytes + NEW_CELL_OVERHEAD_BYTES;
+        if self.held.bytes() + more > CHANGED_LISTS_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "A statement changes more than {CHANGED_LISTS_BYTES_MAX} bytes of elements of lists in one partition, {NEW_CELL_OVERHEAD_BYTES} for each element included: use several statements"
+            )));
+        }
+        self.held.add(more)
+    }
+
+    /// Refuses all changes of a list.
+    fn refuse_all(&mut self, index: usize, refusal: Error) {
+        if let Some((number, _)) = mem::take(&mut self.lists[index].changes).first() {
+            self.refuse(*number, refusal);
         }
     }
 
