@@ -1,7 +1,7 @@
 //! The arrows between the crates, read from `cargo metadata`, and where two worlds may meet.
 //!
 //! ```text
-//!      bench ─► server              tools, ci ─► cql: the tops, nothing else depends on them; tools ─► engine
+//!      bench ─► server ─► functions  tools, ci ─► cql: the tops, nothing else depends on them; tools ─► engine
 //!            ╱      ╲
 //!          cql      shard           cql and shard do not know each other
 //!            ╲        │
@@ -22,12 +22,16 @@ use crate::step::Failure;
 use crate::tidy::names_crate;
 
 /// Which crates a crate may use.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("messina-model", &[]),
     ("messina-engine", &["messina-model"]),
     ("messina-shard", &["messina-engine", "messina-model"]),
     ("messina-cql", &["messina-model"]),
-    ("messina-server", &["messina-cql", "messina-shard", "messina-engine", "messina-model"]),
+    ("messina-functions", &["messina-cql", "messina-model"]),
+    (
+        "messina-server",
+        &["messina-cql", "messina-functions", "messina-shard", "messina-engine", "messina-model"],
+    ),
     ("messina-tools", &["messina-cql", "messina-engine", "messina-model"]),
     (
         "messina-bench",

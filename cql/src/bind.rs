@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use model::CqlType;
 
 use crate::error::{Error, Result};
+use crate::expr::function::UserFunctions;
 use crate::frame::Value;
 use crate::frame::request::Values;
 use crate::json::JsonSlot;
@@ -47,6 +48,8 @@ pub struct StatementTime<'a> {
     pub now_s: u32,
     /// Where `now()` and `uuid()` come from.
     pub ids: &'a dyn Ids,
+    /// What runs functions of users.
+    pub functions: &'a dyn UserFunctions,
 }
 
 /// How many values are kept without allocating.
@@ -140,6 +143,7 @@ fn invalid_value(error: &model::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expr::function::NoUserFunctions;
     use crate::frame::Version;
     use crate::frame::request::ValueList;
     use crate::steps::steps_of;
@@ -162,7 +166,13 @@ mod tests {
         }
         values.push_named("m7", Value::Null);
         let ids = CountingIds::default();
-        let time = StatementTime { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &ids };
+        let time = StatementTime {
+            timestamp_us: 0,
+            now_ms: 0,
+            now_s: 0,
+            ids: &ids,
+            functions: &NoUserFunctions,
+        };
         let values = values.as_values(Version::V4);
         let (steps, bindings) = steps_of(|| Bindings::new(&values, &markers, time));
         let bindings = bindings.expect("each has its value");

@@ -7,6 +7,7 @@
 //! Pure: ids and the time come with the [`DdlContext`]. The change is only right for the schema it was
 //! planned against; the caller that applies it checks that this is still the current one.
 
+mod functions;
 mod keyspace;
 mod options;
 mod table;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use model::schema::{Keyspace, Schema, SchemaChange, TableId};
 
 use crate::error::{Error, Result};
+use crate::expr::function::UserFunctions;
 use crate::lang::ast::{QualifiedName, SchemaStatement};
 
 /// The schema, names and time that a statement about the schema is planned with.
@@ -37,6 +39,8 @@ pub struct DdlContext<'g> {
     /// No older than any write so far, and older than every later one: when what a column holds ends that is dropped.
     /// In microseconds.
     pub timestamp_us: i64,
+    /// What runs functions of users.
+    pub functions: &'g dyn UserFunctions,
 }
 
 /// What happened to what, as clients are told.
@@ -59,6 +63,10 @@ pub enum Object {
     Table(String),
     /// The user type with this name changed.
     Type(String),
+    /// The function with this name and these types of arguments changed.
+    Function(String, Vec<String>),
+    /// The aggregate with this name and these types of arguments changed.
+    Aggregate(String, Vec<String>),
 }
 
 /// A planned statement.
@@ -108,6 +116,9 @@ pub fn plan(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl
         }
         SchemaStatement::AlterType(alter) => types::alter(context, alter),
         SchemaStatement::DropType { name, if_exists } => types::drop(context, name, *if_exists),
+        SchemaStatement::CreateFunction(create) => functions::create(context, create),
+        SchemaStatement::CreateAggregate(create) => functions::create_aggregate(context, create),
+        SchemaStatement::DropFunction(drop) => functions::drop(context, drop),
         SchemaStatement::DropUnsupported { what, name, if_exists } => {
             drop_unsupported(context, what, name, *if_exists)
         }

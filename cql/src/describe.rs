@@ -1,20 +1,23 @@
 //! DESCRIBE: what is asked for, looked up in the schema, as rows of names or of statements.
 //!
 //! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
-//! comes back as it is. What this server does not have (indexes, views, functions) is not found,
+//! comes back as it is. What this server does not have (indexes, views) is not found,
 //! in Cassandra's words.
 
+mod functions;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use std::sync::Arc;
 
+use functions::callables;
+pub use functions::{create_aggregate, create_function};
 use model::schema::{Keyspace, Schema, Table};
 use model::types::{CqlType, Name};
 pub use text::{create_keyspace, create_table, create_type};
 
-use crate::lang::ast::{Describe, DescribeTarget, QualifiedName};
+use crate::lang::ast::{Describe, DescribeTarget, FunctionKind, QualifiedName};
 
 /// The rows that answer a DESCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +53,8 @@ pub fn describe(
         ),
         DescribeTarget::Tables => look.list("table", |keyspace| keyspace.tables.keys())?,
         DescribeTarget::Types => look.list("type", |keyspace| keyspace.types.keys())?,
-        DescribeTarget::Functions | DescribeTarget::Aggregates => {
-            look.list("function", |_| std::iter::empty())?
-        }
+        DescribeTarget::Functions => look.list_callables(FunctionKind::Scalar)?,
+        DescribeTarget::Aggregates => look.list_callables(FunctionKind::Aggregate)?,
         DescribeTarget::Schema { full } => {
             let wanted = schema.keyspaces().filter(|keyspace| *full || !is_system(&keyspace.name));
             Described::Elements(wanted.flat_map(|keyspace| look.keyspace(keyspace)).collect())
@@ -81,8 +83,8 @@ pub fn describe(
         }
         DescribeTarget::Index(name) => return look.absent("Table for existing index", name),
         DescribeTarget::View(name) => return look.absent("Materialized view", name),
-        DescribeTarget::Function(name) => return look.absent("User defined function", name),
-        DescribeTarget::Aggregate(name) => return look.absent("User defined aggregate", name),
+        DescribeTarget::Function(name) => look.callables_named(FunctionKind::Scalar, name)?,
+        DescribeTarget::Aggregate(name) => look.callables_named(FunctionKind::Aggregate, name)?,
         DescribeTarget::Name(name) => Described::Elements(look.anything(name)?),
     })
 }
@@ -131,8 +133,42 @@ impl<'s> Look<'s> {
             vec![element(keyspace, "keyspace", &keyspace.name, create_keyspace(keyspace))];
         let types = types_in_order(keyspace);
         all.extend(types.map(|ty| element(keyspace, "type", &ty.name, create_type(ty))));
+        for kind in [FunctionKind::Scalar, FunctionKind::Aggregate] {
+            let callables = callables(keyspace, kind);
+            all.extend(callables.into_iter().map(|one| one.element(keyspace)));
+        }
         all.extend(keyspace.tables.values().map(|table| self.table(table)));
         all
+    }
+
+    /// The functions or aggregates of the current keyspace, or of all.
+    fn list_callables(&self, kind: FunctionKind) -> Result<Described, String> {
+        let current = self.current.map(|_| self.find_keyspace(None)).transpose()?;
+        let keyspaces = self.schema.keyspaces();
+        let wanted = keyspaces.filter(|keyspace| current.is_none_or(|c| c.name == keyspace.name));
+        let all = wanted.flat_map(|keyspace| {
+            let each = callables(keyspace, kind).into_iter();
+            each.map(|one| [Name(&keyspace.name).to_string(), one.kind.to_owned(), one.shown])
+        });
+        Ok(Described::Names(all.collect()))
+    }
+
+    /// All functions or aggregates of a name.
+    fn callables_named(
+        &self,
+        kind: FunctionKind,
+        name: &QualifiedName,
+    ) -> Result<Described, String> {
+        let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
+        let of_name = callables(keyspace, kind).into_iter().filter(|one| one.name == name.name);
+        let found: Vec<_> = of_name.map(|one| one.element(keyspace)).collect();
+        if !found.is_empty() {
+            return Ok(Described::Elements(found));
+        }
+        match kind {
+            FunctionKind::Scalar => self.absent("User defined function", name),
+            FunctionKind::Aggregate => self.absent("User defined aggregate", name),
+        }
     }
 
     fn table(&self, table: &Table) -> [String; 4] {

@@ -26,6 +26,7 @@ pub use name::{find_table, no_keyspace_in_use};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::expr::Compiler;
+use crate::expr::function::UserCallee;
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
@@ -64,6 +65,8 @@ pub struct Prepared {
     pub is_qualified: bool,
     /// How many tokens the text had, which bounds what the statement keeps.
     pub tokens: usize,
+    /// What users made and the statement calls.
+    pub users: Vec<UserCallee>,
 }
 
 /// Prepares `text` for a session that uses `keyspace`.
@@ -87,6 +90,7 @@ pub fn prepare_parsed(
         warnings: Vec::new(),
         is_qualified,
         tokens,
+        users: Vec::new(),
     };
     Ok(match parsed.statement {
         ast::Statement::Use(name) if schema.keyspace(&name).is_none() => {
@@ -107,34 +111,30 @@ pub fn prepare_parsed(
             let table = find_table(&select.table, schema, keyspace)?;
             let mut compiler = Compiler::new(schema, table, names);
             let (plan, warnings) = select::compile(&select, table, &mut compiler)?;
+            let users = compiler.take_users();
             let markers = compiler.into_markers()?;
             let key_indexes = key_indexes(&markers, &select_keys(&plan));
             let statement = Statement::Select(Box::new(plan));
-            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens }
+            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
             let mut compiler = Compiler::new(schema, table, names);
             let plan = write::compile(&modification, table, &mut compiler)?;
+            let users = compiler.take_users();
             let markers = compiler.into_markers()?;
             let key_indexes = key_indexes(&markers, &plan.keys);
             let (statement, warnings) = (Statement::Write(Box::new(plan)), Vec::new());
-            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens }
+            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
         }
         ast::Statement::Batch(batch) => {
-            let (plan, markers) = batch::compile_batch(&batch, names, schema, keyspace)?;
+            let (plan, markers, users) = batch::compile_batch(&batch, names, schema, keyspace)?;
             // The key of a batch is that of its first statement, if it can be found in its markers.
             let first = plan.writes.first();
             let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&markers, &write.keys));
             let warnings = batch::batch_warnings(&batch, &plan);
-            Prepared {
-                statement: Statement::Batch(plan),
-                markers,
-                key_indexes,
-                warnings,
-                is_qualified,
-                tokens,
-            }
+            let statement = Statement::Batch(plan);
+            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
         }
         ast::Statement::Unsupported(what) => {
             return Err(Error::invalid(format!("{what} is not supported")));

@@ -5,20 +5,22 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::cell::Deletion;
 use model::read::{Flow, PartitionRef, Partitions, Resume};
 use model::row::{self, RowHead};
-use model::schema::{ColumnDrops, Schema, SchemaEntry};
+use model::schema::{ColumnDrops, Schema, SchemaEntry, UserFunction};
 use model::{
     MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token, TokenRange,
 };
+use num_bigint::BigInt;
 use uuid::Uuid;
 
 use crate::bind::{Bindings, Ids, Marker, StatementTime};
 use crate::ddl;
-use crate::error::Result;
-use crate::expr::function::json_text;
+use crate::error::{Error, Result};
+use crate::expr::function::{UserFunctions, failure, json_text};
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
 use crate::plan::{BatchSize, BatchThresholds, BoundRead, Page, Parts, Scratch, SelectPlan};
@@ -175,7 +177,13 @@ impl Database {
 
     fn time<'a>(&self, ids: &'a CountingIds) -> StatementTime<'a> {
         let timestamp_us = self.timestamp_us;
-        StatementTime { timestamp_us, now_ms: i64::from(self.now_s) * 1000, now_s: self.now_s, ids }
+        StatementTime {
+            timestamp_us,
+            now_ms: i64::from(self.now_s) * 1000,
+            now_s: self.now_s,
+            ids,
+            functions: &Sums,
+        }
     }
 
     fn context(&self) -> ddl::DdlContext<'_> {
@@ -186,6 +194,7 @@ impl Database {
             data_center: "datacenter1",
             table_id: TableId(Uuid::from_u128(0x7AB1E << 64 | u128::from(self.schema.number))),
             timestamp_us: self.timestamp_us,
+            functions: &Sums,
         }
     }
 
@@ -492,4 +501,28 @@ fn show(plan: &SelectPlan, rows: u32, mut bytes: &[u8], shown: &mut String) {
         }
     }
     assert!(bytes.is_empty(), "bytes left behind the rows");
+}
+
+/// Runs functions of users in tests: whatever its body, one gives the sum of its arguments, which are integers.
+struct Sums;
+
+impl UserFunctions for Sums {
+    fn check(&self, function: &UserFunction) -> Result<()> {
+        if function.body == "wrong" { Err(Error::invalid("could not compile")) } else { Ok(()) }
+    }
+
+    fn call(
+        &self,
+        function: &Arc<UserFunction>,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>> {
+        if function.body == "fails" {
+            return Err(failure(function, "it fails"));
+        }
+        let values = arguments.iter().flatten();
+        let sum: BigInt = values.map(|value| BigInt::from_signed_bytes_be(value)).sum();
+        let bytes = function.result.fixed_bytes().expect("an integer");
+        let sum = i64::try_from(sum).expect("small").to_be_bytes();
+        Ok(Some(sum[8 - bytes..].to_vec()))
+    }
 }

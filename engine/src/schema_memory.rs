@@ -127,11 +127,25 @@ impl Engine {
                 after.definition_bytes -= old.map_or(0, |old| old.memory_bytes());
                 using.iter().for_each(|table| after.define(&tables, table));
             }
+            SchemaChange::PutFunction(function) => {
+                let keyspace = schema.keyspace(&function.keyspace);
+                let old = keyspace.and_then(|keyspace| keyspace.functions.get(&function.key()));
+                after.definition_bytes += function.memory_bytes();
+                after.definition_bytes -= old.map_or(0, |old| old.memory_bytes());
+            }
+            SchemaChange::PutAggregate(aggregate) => {
+                let keyspace = schema.keyspace(&aggregate.keyspace);
+                let old = keyspace.and_then(|keyspace| keyspace.aggregates.get(&aggregate.key()));
+                after.definition_bytes += aggregate.memory_bytes();
+                after.definition_bytes -= old.map_or(0, |old| old.memory_bytes());
+            }
             SchemaChange::CreateKeyspace { .. }
             | SchemaChange::AlterKeyspace { .. }
             | SchemaChange::DropKeyspace { .. }
             | SchemaChange::DropTable { .. }
             | SchemaChange::DropType { .. }
+            | SchemaChange::DropFunction { .. }
+            | SchemaChange::DropAggregate { .. }
             | SchemaChange::DroppedTables { .. } => return Ok(()),
         }
         let (before, after) = (before.taken_bytes(self.shards), after.taken_bytes(self.shards));

@@ -16,6 +16,7 @@
 mod change;
 mod dropped_tables;
 mod drops;
+mod function;
 mod log;
 mod memory;
 mod snapshot;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 pub use change::{SchemaChange, SchemaEntry};
 pub use dropped_tables::DroppedTables;
 pub use drops::ColumnDrops;
+pub use function::{FunctionKey, FunctionLanguage, UserAggregate, UserFunction};
 use hashbrown::HashMap;
 pub use log::{FORMAT, Unreadable, decode, encode};
 pub use table::{
@@ -38,7 +40,7 @@ use uuid::Uuid;
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 
-/// One keyspace: its options, its types and tables.
+/// One keyspace: its options, its types, functions and tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyspace {
     /// Its name, as stored.
@@ -49,6 +51,10 @@ pub struct Keyspace {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// User types by name.
     pub types: BTreeMap<String, Arc<UserType>>,
+    /// Functions of users.
+    pub functions: BTreeMap<FunctionKey, Arc<UserFunction>>,
+    /// Aggregates of users; none has the key of a function.
+    pub aggregates: BTreeMap<FunctionKey, Arc<UserAggregate>>,
 }
 
 /// All keyspaces at one version.

@@ -155,6 +155,19 @@ impl CqlType {
         ty
     }
 
+    /// This type as one that is not frozen, where it can be either.
+    pub fn unfrozen(&self) -> CqlType {
+        let mut ty = self.clone();
+        match &mut ty {
+            CqlType::List { frozen, .. }
+            | CqlType::Set { frozen, .. }
+            | CqlType::Map { frozen, .. }
+            | CqlType::Udt { frozen, .. } => *frozen = false,
+            _ => {}
+        }
+        ty
+    }
+
     /// The types this one is directly made of.
     pub fn parts(&self) -> Vec<&CqlType> {
         match self {
@@ -356,5 +369,5 @@ mod hex;
 mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
-pub use hex::hex;
+pub use hex::{hex, unhex};
 pub use vector::{current_form, put_vector_element, vector_elements};

@@ -20,6 +20,7 @@ use std::task::{Context, Waker};
 
 use cql::bind::{Bindings, Ids, StatementTime};
 use cql::ddl::{self, DdlContext};
+use cql::expr::function::NoUserFunctions;
 use cql::frame::request::ValueList;
 use cql::frame::{Value, Version};
 use cql::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
@@ -106,8 +107,13 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
     let mut rows = 0;
     for (number, part) in (1..).zip(parts) {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
-        let time =
-            StatementTime { timestamp_us: number, now_ms: 1_000_000, now_s: 1000, ids: &SameIds };
+        let time = StatementTime {
+            timestamp_us: number,
+            now_ms: 1_000_000,
+            now_s: 1000,
+            ids: &SameIds,
+            functions: &NoUserFunctions,
+        };
         if let Some(changed) = change(&prepared, &schema, number_of_input) {
             schema = changed;
             shard.engine.set_schema(&schema);
@@ -158,6 +164,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         data_center: "datacenter1",
         table_id: TableId(Uuid::from_u128(u128::from(input) << 64 | u128::from(number))),
         timestamp_us: number as i64,
+        functions: &NoUserFunctions,
     };
     let (change, _) = ddl::plan(statement, &context).ok()?.step?;
     let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };

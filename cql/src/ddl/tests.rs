@@ -35,6 +35,7 @@ fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
         data_center: "datacenter1",
         table_id: TableId(Uuid::from_u128(2)),
         timestamp_us: 5,
+        functions: &crate::expr::function::NoUserFunctions,
     };
     let parsed = crate::lang::parse(text)?;
     let crate::lang::ast::Statement::Schema(statement) = &parsed.statement else {

@@ -260,6 +260,18 @@ pub(super) fn drop(context: &DdlContext<'_>, name: &QualifiedName, if_exists: bo
             users.join(", ")
         ))),
     };
+    let functions = keyspace.functions.values().filter(|function| {
+        function.types().chain([&function.result]).any(|ty| ty.mentions(&name.name))
+    });
+    let functions: Vec<String> =
+        functions.map(|one| format!("{keyspace_name}.{}", one.name)).collect();
+    let aggregates = keyspace.aggregates.values().filter(|aggregate| {
+        let types = aggregate.arguments.iter().chain([&aggregate.state, &aggregate.result]);
+        types.into_iter().any(|ty| ty.mentions(&name.name))
+    });
+    let aggregates: Vec<String> =
+        aggregates.map(|one| format!("{keyspace_name}.{}", one.name)).collect();
+    used("functions", functions.iter().chain(&aggregates).map(String::as_str).collect())?;
     let of_type = |user: &&Arc<UserType>| user.fields.iter().any(|(_, ty)| ty.mentions(&name.name));
     let types = keyspace.types.values().filter(of_type);
     used("user types", types.map(|user| user.name.as_str()).collect())?;

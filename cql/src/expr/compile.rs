@@ -17,7 +17,9 @@ use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
 use super::draft::{Callee, Draft, Form, Pending, Style};
-use super::function::{self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
+use super::function::{
+    self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION, UserCallee,
+};
 use super::name::undefined;
 use super::resolve::resolve;
 use super::row::{InStatic, Source, StampKind, Wanted};
@@ -61,6 +63,8 @@ pub struct Compiler<'a> {
     pub table: &'a Table,
     names: &'a [Option<String>],
     markers: Vec<Option<Marker>>,
+    /// What users made and the statement calls.
+    users: Vec<UserCallee>,
     /// The selection being compiled; `None` among terms.
     pub(super) selection: Option<Selection>,
 }
@@ -79,7 +83,7 @@ impl<'a> Compiler<'a> {
         names: &'a [Option<String>],
         markers: Vec<Option<Marker>>,
     ) -> Self {
-        Compiler { schema, table, names, markers, selection: None }
+        Compiler { schema, table, names, markers, users: Vec::new(), selection: None }
     }
 
     /// The markers, all of which were met.
@@ -93,6 +97,16 @@ impl<'a> Compiler<'a> {
     /// The markers met so far, so that the next statement of a batch goes on with them.
     pub fn take_markers(&mut self) -> Vec<Option<Marker>> {
         std::mem::take(&mut self.markers)
+    }
+
+    /// Takes the functions and aggregates of users that were called so far.
+    pub fn take_users(&mut self) -> Vec<UserCallee> {
+        std::mem::take(&mut self.users)
+    }
+
+    /// Whether an unqualified call of this name was one of a user's function.
+    pub fn calls_user(&self, name: &str) -> bool {
+        self.users.iter().any(|user| user.name() == name)
     }
 
     /// Gives a marker its type. `named` is its name, unless it was written with one.
@@ -248,7 +262,8 @@ impl<'a> Compiler<'a> {
         arguments: &[&'e Expr],
     ) -> Result<Form<'e>> {
         let arguments = self.drafts(arguments.iter().copied())?;
-        self.call(Callee { function, name: function.names[0], style }, arguments)
+        let built_in = Some((function, function.names[0]));
+        self.call(Callee { built_in, users: Vec::new(), style }, arguments)
     }
 
     /// `CAST(inner AS name)`. In a selection a cast to the type it has is no cast.
@@ -268,8 +283,8 @@ impl<'a> Compiler<'a> {
             .iter()
             .find(gives)
             .ok_or_else(|| Error::invalid(format!("{inner} cannot be cast to {name}")))?;
-        let callee = Callee { function, name: function.names[0], style: Style::Cast };
-        self.call(callee, vec![argument])
+        let built_in = Some((function, function.names[0]));
+        self.call(Callee { built_in, users: Vec::new(), style: Style::Cast }, vec![argument])
     }
 
     /// Compiles a call by name: `f(a, b)`.
@@ -279,21 +294,23 @@ impl<'a> Compiler<'a> {
         {
             return self.stamp(kind, &name.name, arguments).map(Form::Typed);
         }
-        let style = match name.keyspace.as_deref() {
-            None => Style::Named,
-            Some("system") => Style::Qualified,
-            Some(_) => return Err(self.unknown(name)),
-        };
-        let Some((function, known)) = function::find(&name.name) else {
+        let style = if name.keyspace.is_some() { Style::Qualified } else { Style::Named };
+        let of_system = name.keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
+        let built_in = if of_system { function::find(&name.name) } else { None };
+        let keyspace = name.keyspace.as_deref().unwrap_or(&self.table.keyspace);
+        let keyspace = self.schema.keyspace(keyspace);
+        let users = keyspace.map_or_else(Vec::new, |it| UserCallee::all(&name.name, it));
+        if built_in.is_none() && users.is_empty() {
             return Err(self.unknown(name));
-        };
+        }
         // `count(1)` counts rows.
-        let counts = matches!(function.body, Body::Aggregate(Aggregate::Count));
+        let counts =
+            built_in.is_some_and(|(one, _)| matches!(one.body, Body::Aggregate(Aggregate::Count)));
         if self.selection.is_some() && counts && matches!(arguments, [Expr::Literal(_)]) {
             return self.operator(&COUNT_ROWS, style, &[]);
         }
         let arguments = self.drafts(arguments)?;
-        self.call(Callee { function, name: known, style }, arguments)
+        self.call(Callee { built_in, users, style }, arguments)
     }
 
     #[cold]
@@ -332,10 +349,12 @@ impl<'a> Compiler<'a> {
         signature: &Signature,
         arguments: Vec<Draft<'_>>,
     ) -> Result<Vec<Term>> {
+        self.users.extend(signature.user.clone());
         let mut terms = Vec::with_capacity(arguments.len());
         for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
             let index = terms.len();
-            let name = self.part_name(|| format!("arg{index}(system.{})", signature.name));
+            let name =
+                self.part_name(|| format!("arg{index}({})", signature.shown().to_lowercase()));
             terms.push(self.infer(argument, Some(&ExpectedType::new(name, ty.clone())))?);
         }
         Ok(terms)

@@ -8,7 +8,7 @@ use std::cell::{OnceCell, RefCell};
 
 use model::CqlType;
 
-use super::function::Function;
+use super::function::{Function, UserCallee};
 use super::{Signature, Term};
 use crate::lang::ast::{Expr, Literal};
 use crate::literal;
@@ -75,12 +75,12 @@ pub(super) struct Pending<'e> {
 }
 
 /// The function or operator of a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Callee {
-    /// The function that is called.
-    pub(super) function: &'static Function,
-    /// Which of its names was written.
-    pub(super) name: &'static str,
+    /// The built-in function of this name, and which of its names was written.
+    pub(super) built_in: Option<(&'static Function, &'static str)>,
+    /// What users made of this name, which is looked at first.
+    pub(super) users: Vec<UserCallee>,
     /// How the call was written: by name or as an operator.
     pub(super) style: Style,
 }

@@ -6,7 +6,7 @@
 //! Unless a row says otherwise a function of a null is null. Whatever needs the clock or a new id
 //! takes it from the [`StatementTime`] of the execution, and its row says that it is impure.
 //!
-//! Not here: which function a call means (`expr/resolve.rs`), user-defined functions (none yet).
+//! Functions of users are rows of no table (`user.rs`). Not here: which function a call means (`expr/resolve.rs`).
 
 mod aggregate;
 mod arithmetic;
@@ -20,6 +20,7 @@ mod math;
 mod real;
 mod table;
 mod time;
+mod user;
 mod vector;
 
 pub use aggregate::Accumulator;
@@ -31,6 +32,7 @@ pub use json::json_text;
 use model::CqlType;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
+pub use user::{AggregateFunctions, NoUserFunctions, UserCallee, UserFunctions, failure};
 
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;
@@ -223,7 +225,10 @@ pub enum Body {
 
 /// A function of the values of many rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the CQL function of the same name")]
+#[expect(
+    missing_docs,
+    reason = "each is the CQL function of the same name; `User` is one that a user made"
+)]
 pub enum Aggregate {
     CountRows,
     Count,
@@ -231,6 +236,7 @@ pub enum Aggregate {
     Max,
     Sum,
     Avg,
+    User,
 }
 
 /// Two rows are the same function if they are the same row.
@@ -245,8 +251,10 @@ impl PartialEq for Function {
 pub struct Signature {
     /// The function that is called.
     pub function: &'static Function,
-    /// The name it was called by, one of the function's.
+    /// The name it was called by, one of the function's; empty if a user made it.
     pub name: &'static str,
+    /// What a user made, which is called then.
+    pub user: Option<UserCallee>,
     /// The types of its arguments.
     pub arguments: Vec<CqlType>,
     /// The type of its result.
@@ -298,8 +306,16 @@ impl Signature {
         }
     }
 
+    /// Its name with its keyspace.
+    pub fn shown(&self) -> String {
+        self.user.as_ref().map_or_else(|| format!("system.{}", self.name), UserCallee::shown)
+    }
+
     /// Whether it is an aggregate of which the states of two parts of the rows become that of all.
     pub fn merges(&self) -> bool {
+        if let Some(UserCallee::Aggregate(functions)) = &self.user {
+            return functions.merges();
+        }
         let ty = self.arguments.first().unwrap_or(&CqlType::Bigint);
         self.aggregate().is_some_and(|aggregate| merges(aggregate, ty))
     }
@@ -314,7 +330,8 @@ impl Signature {
         for argument in arguments {
             match argument.eval(env)? {
                 Evaluated::Unset => {
-                    let name = self.name;
+                    let name =
+                        self.user.as_ref().map_or_else(|| self.name.to_owned(), UserCallee::shown);
                     return Err(Error::invalid(format!(
                         "Invalid unset value for argument in call to function {name}"
                     )));
@@ -332,6 +349,9 @@ impl Signature {
         values: &[Option<&[u8]>],
         time: &StatementTime<'_>,
     ) -> Result<Option<Vec<u8>>> {
+        if let Some(UserCallee::Function(function)) = &self.user {
+            return user::call(function, values, time);
+        }
         let Body::Scalar(body) = self.function.body else {
             unreachable!("the compiler puts aggregates into the selection, not into terms")
         };
@@ -347,7 +367,7 @@ impl std::fmt::Display for Signature {
     /// As Cassandra's errors list signatures.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let arguments: Vec<String> = self.arguments.iter().map(CqlType::to_string).collect();
-        write!(f, "system.{} : ({}) -> {}", self.name, arguments.join(", "), self.result)
+        write!(f, "{} : ({}) -> {}", self.shown(), arguments.join(", "), self.result)
     }
 }
 

@@ -13,6 +13,7 @@ use model::CqlType;
 
 use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
+use super::function::NoUserFunctions;
 use super::resolve::{fit, resolve};
 use super::{Build, Kind, Term};
 use crate::bind::{Bindings, Ids, StatementTime};
@@ -141,8 +142,11 @@ impl Compiler<'_> {
         }
         if type_fit(&signature.result, &to.ty) == Fit::No {
             return Err(Error::invalid(format!(
-                "Type error: cannot assign result of function system.{} (type {}) to {} (type {})",
-                signature.name, signature.result, to.name, to.ty
+                "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+                signature.shown(),
+                signature.result,
+                to.name,
+                to.ty
             )));
         }
         let arguments = self.arguments(&signature, call.arguments)?;
@@ -319,7 +323,13 @@ fn folded(term: Term) -> Term {
     if !pure {
         return term;
     }
-    let time = StatementTime { timestamp_us: 0, now_ms: 0, now_s: 0, ids: &NoIds };
+    let time = StatementTime {
+        timestamp_us: 0,
+        now_ms: 0,
+        now_s: 0,
+        ids: &NoIds,
+        functions: &NoUserFunctions,
+    };
     let bytes = match term.eval(&Bindings::none(time)) {
         Ok(value) => value.into_bytes(),
         Err(_) => return term,

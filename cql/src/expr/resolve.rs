@@ -9,7 +9,7 @@ use model::CqlType::{self, *};
 use model::schema::Table;
 
 use super::draft::{Callee, Draft, Fit, Form, Pending, Style, type_fit};
-use super::function::{Function, Gives, Parameter, Takes, TypeSource};
+use super::function::{Function, Gives, Parameter, Takes, TypeSource, UserCallee};
 use super::{Signature, function};
 use crate::error::{Error, Result};
 
@@ -67,12 +67,18 @@ static NUMBER_PAIRS: [[[CqlType; 2]; 9]; 9] = [
 
 /// One way to call a function.
 struct Overload {
+    function: &'static Function,
+    name: &'static str,
+    user: Option<UserCallee>,
     arguments: Cow<'static, [CqlType]>,
     result: CqlType,
 }
 
+/// A built-in function, and which of its names was written.
+type BuiltIn = (&'static Function, &'static str);
+
 impl Overload {
-    fn of(function: &Function, arguments: impl Into<Cow<'static, [CqlType]>>) -> Overload {
+    fn of((function, name): BuiltIn, arguments: impl Into<Cow<'static, [CqlType]>>) -> Overload {
         let arguments = arguments.into();
         let result = match &function.gives {
             Gives::This(ty) => ty.clone(),
@@ -84,12 +90,28 @@ impl Overload {
             Gives::Wider => wider(&arguments[0], &arguments[1]),
             Gives::Receiver => unreachable!("its receiver says it"),
         };
-        Overload { arguments, result }
+        Overload { function, name, user: None, arguments, result }
     }
 
-    fn signature(self, callee: &Callee) -> Signature {
-        let (function, name) = (callee.function, callee.name);
-        Signature { function, name, arguments: self.arguments.into_owned(), result: self.result }
+    fn of_user(user: &UserCallee) -> Overload {
+        let (arguments, result) = (user.arguments().into(), user.result());
+        Overload {
+            function: user.function(),
+            name: "",
+            user: Some(user.clone()),
+            arguments,
+            result,
+        }
+    }
+
+    fn signature(self) -> Signature {
+        let Overload { function, name, user, arguments, result } = self;
+        Signature { function, name, user, arguments: arguments.into_owned(), result }
+    }
+
+    /// Its name with its keyspace.
+    fn shown(&self) -> String {
+        self.user.as_ref().map_or_else(|| format!("system.{}", self.name), UserCallee::shown)
     }
 
     /// How well arguments fit.
@@ -130,8 +152,8 @@ pub(super) fn resolve(
 ) -> Result<Signature> {
     let overloads = overloads(callee, arguments, receiver, table)?;
     if let [only] = &overloads[..] {
-        check_only(only, callee, arguments, table)?;
-        return Ok(overloads.into_iter().next().expect("there is one").signature(callee));
+        check_only(only, arguments, table)?;
+        return Ok(overloads.into_iter().next().expect("there is one").signature());
     }
     let mut weak = Vec::new();
     for overload in overloads {
@@ -139,7 +161,7 @@ pub(super) fn resolve(
             continue;
         }
         match overload.fit(arguments, table) {
-            Fit::Exact => return Ok(overload.signature(callee)),
+            Fit::Exact => return Ok(overload.signature()),
             Fit::Weak => weak.push(overload),
             Fit::No => {}
         }
@@ -154,11 +176,11 @@ pub(super) fn resolve(
             overload.arguments.iter().all(|argument| Some(argument) == of_receiver)
         });
         return match wanted {
-            Some(index) => Ok(weak.swap_remove(index).signature(callee)),
+            Some(index) => Ok(weak.swap_remove(index).signature()),
             None => Err(ambiguous(callee, arguments, weak)),
         };
     }
-    Ok(weak.swap_remove(0).signature(callee))
+    Ok(weak.swap_remove(0).signature())
 }
 
 /// Every way to call a function.
@@ -168,9 +190,26 @@ fn overloads(
     receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Vec<Overload>> {
-    let function = callee.function;
-    let of = |arguments: &'static [CqlType]| Overload::of(function, arguments);
-    Ok(match &function.takes {
+    let mut overloads: Vec<Overload> = callee.users.iter().map(Overload::of_user).collect();
+    let Some(built_in) = callee.built_in else { return Ok(overloads) };
+    match overloads_of(built_in, arguments, receiver, table) {
+        Ok(more) => overloads.extend(more),
+        // What users made of this name may take these arguments.
+        Err(_) if !overloads.is_empty() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(overloads)
+}
+
+/// Every way to call a built-in function.
+fn overloads_of(
+    built_in: BuiltIn,
+    arguments: &[Draft<'_>],
+    receiver: Option<&CqlType>,
+    table: &Table,
+) -> Result<Vec<Overload>> {
+    let of = |arguments: &'static [CqlType]| Overload::of(built_in, arguments);
+    Ok(match &built_in.0.takes {
         Takes::OneOf(lists) => lists.iter().map(|types| of(types)).collect(),
         Takes::NumbersOr(pairs) => {
             let numbers = NUMBER_PAIRS.iter().flatten().map(|pair| of(pair));
@@ -181,26 +220,27 @@ fn overloads(
             types.map(|from| of(from)).collect()
         }
         Takes::Inferred(parameters) => {
-            vec![infer(callee, parameters, arguments, receiver, table)?]
+            vec![infer(built_in, parameters, arguments, receiver, table)?]
         }
         Takes::PartitionKey => {
             let key = table.partition_key().iter().map(|column| column.ty.clone());
-            vec![Overload::of(function, key.collect::<Vec<_>>())]
+            vec![Overload::of(built_in, key.collect::<Vec<_>>())]
         }
     })
 }
 
 /// The way to call a function whose types depend on its arguments.
 fn infer(
-    callee: &Callee,
+    built_in: BuiltIn,
     parameters: &[Parameter],
     arguments: &[Draft<'_>],
     receiver: Option<&CqlType>,
     table: &Table,
 ) -> Result<Overload> {
+    let (function, name) = built_in;
     let shown = || {
         let parameters: Vec<&str> = parameters.iter().map(|parameter| parameter.shown()).collect();
-        format!("system.{}({})", callee.name, parameters.join(", "))
+        format!("system.{name}({})", parameters.join(", "))
     };
     let optional = parameters.iter().filter(|one| one.is_optional()).count();
     if !(parameters.len() - optional..=parameters.len()).contains(&arguments.len()) {
@@ -226,8 +266,8 @@ fn infer(
         })?;
         if let Some(required) = parameter.refuses(&ty) {
             return Err(Error::invalid(format!(
-                "Function system.{} requires {required}, but found argument {} of type {ty}",
-                callee.name, argument.expr
+                "Function system.{name} requires {required}, but found argument {} of type {ty}",
+                argument.expr
             )));
         }
         types.push(match source {
@@ -241,17 +281,17 @@ fn infer(
     {
         return Err(Error::invalid("All arguments must have the same vector dimensions"));
     }
-    Ok(match (&callee.function.gives, receiver) {
+    Ok(match (&function.gives, receiver) {
         (Gives::Receiver, Some(result)) => {
-            Overload { arguments: types.into(), result: result.clone() }
+            let (arguments, result) = (types.into(), result.clone());
+            Overload { function, name, user: None, arguments, result }
         }
         (Gives::Receiver, None) => {
             return Err(Error::invalid(format!(
-                "{}() cannot be used in the selection clause of a SELECT statement",
-                callee.name
+                "{name}() cannot be used in the selection clause of a SELECT statement"
             )));
         }
-        _ => Overload::of(callee.function, types),
+        _ => Overload::of(built_in, types),
     })
 }
 
@@ -278,16 +318,11 @@ fn of_parts(gives: &Gives, collection: &CqlType) -> CqlType {
 }
 
 /// Refuses arguments that the only way to call a function does not take.
-fn check_only(
-    only: &Overload,
-    callee: &Callee,
-    arguments: &[Draft<'_>],
-    table: &Table,
-) -> Result<()> {
+fn check_only(only: &Overload, arguments: &[Draft<'_>], table: &Table) -> Result<()> {
     if only.arguments.len() != arguments.len() {
         return Err(Error::invalid(format!(
-            "Invalid number of arguments in call to function system.{}: {} required but {} provided",
-            callee.name,
+            "Invalid number of arguments in call to function {}: {} required but {} provided",
+            only.shown(),
             only.arguments.len(),
             arguments.len()
         )));
@@ -295,8 +330,10 @@ fn check_only(
     for (index, (argument, ty)) in arguments.iter().zip(only.arguments.iter()).enumerate() {
         if fit(argument, ty, table) == Fit::No {
             return Err(Error::invalid(format!(
-                "Type error: {} cannot be passed as argument {index} of function system.{} of type {ty}",
-                argument.expr, callee.name
+                "Type error: {} cannot be passed as argument {index} of function {} of type {}",
+                argument.expr,
+                only.shown(),
+                ty.unfrozen()
             )));
         }
     }
@@ -304,8 +341,8 @@ fn check_only(
 }
 
 /// Signatures as errors list them.
-fn shown(overloads: Vec<Overload>, callee: &Callee) -> String {
-    let each = overloads.into_iter().map(|overload| overload.signature(callee).to_string());
+fn shown(overloads: Vec<Overload>) -> String {
+    let each = overloads.into_iter().map(|overload| overload.signature().to_string());
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -321,7 +358,7 @@ fn no_match(callee: &Callee, arguments: &[Draft<'_>], table: &Table) -> Error {
         Ok(known) => Error::invalid(format!(
             "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
             callee.shown(),
-            shown(known, callee)
+            shown(known)
         )),
         Err(error) => error,
     }
@@ -338,7 +375,7 @@ fn ambiguous(callee: &Callee, arguments: &[Draft<'_>], weak: Vec<Overload>) -> E
         _ => format!(
             "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
             callee.shown(),
-            shown(weak, callee)
+            shown(weak)
         ),
     })
 }
@@ -348,11 +385,23 @@ impl Callee {
         matches!(self.style, Style::Operator(_))
     }
 
+    /// The name that was written, without a keyspace.
+    fn name(&self) -> &str {
+        match (self.built_in, self.users.first()) {
+            (Some((_, name)), _) => name,
+            (None, Some(user)) => user.name(),
+            (None, None) => unreachable!("a call is of something"),
+        }
+    }
+
     /// The function's name as an error shows it.
     fn shown(&self) -> String {
         match self.style {
-            Style::Named => self.name.to_owned(),
-            _ => format!("system.{}", self.name),
+            Style::Named => self.name().to_owned(),
+            _ => match &self.users[..] {
+                [] => format!("system.{}", self.name()),
+                [user, ..] => user.shown(),
+            },
         }
     }
 }

@@ -4,6 +4,7 @@ use function::json_text;
 
 use super::*;
 use crate::bind::{Bindings, StatementTime};
+use crate::expr::function::NoUserFunctions;
 use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::lang::ast::{Expr, Statement};
@@ -40,7 +41,13 @@ fn database() -> Database {
 /// The value of a term as JSON.
 fn shown(term: &Term, values: &ValueList) -> String {
     let ids = CountingIds::default();
-    let time = StatementTime { timestamp_us: 5, now_ms: 1_000_000, now_s: 1000, ids: &ids };
+    let time = StatementTime {
+        timestamp_us: 5,
+        now_ms: 1_000_000,
+        now_s: 1000,
+        ids: &ids,
+        functions: &NoUserFunctions,
+    };
     let values = values.as_values(Version::V4);
     let marker = |index: u16| crate::bind::Marker {
         keyspace: "ks".into(),

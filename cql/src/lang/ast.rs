@@ -16,8 +16,9 @@ pub use modify::{
     Modification, Update, Using,
 };
 pub use schema::{
-    AlterTable, AlterType, ColumnDefinition, CreateTable, Describe, DescribeTarget, Properties,
-    PropertyValue, SchemaStatement, TableChange, TypeChange,
+    AlterTable, AlterType, ColumnDefinition, CreateAggregate, CreateFunction, CreateTable,
+    Describe, DescribeTarget, DropFunction, Existing, FunctionKind, Properties, PropertyValue,
+    SchemaStatement, TableChange, TypeChange,
 };
 pub use select::{
     Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,

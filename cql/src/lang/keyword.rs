@@ -2,7 +2,7 @@
 //!
 //! A reserved word can never be a name without quotes; every other word can, wherever the grammar
 //! expects a name. The list and its classes are Apache Cassandra's, plus the few words ScyllaDB
-//! adds (`bypass`, `cache`, `logged`, `timeout`), all of them unreserved.
+//! adds (`bypass`, `cache`, `logged`, `reducefunc`, `timeout`), all of them unreserved.
 //!
 //! Not here: the grammar (`parser/`), which names of types mean what (`types.rs`).
 
@@ -144,6 +144,7 @@ keywords! {
     Permission "permission" Plain,
     Permissions "permissions" Plain,
     Primary "primary" Reserved,
+    Reducefunc "reducefunc" Plain,
     Rename "rename" Reserved,
     Replace "replace" Plain,
     Returns "returns" Plain,

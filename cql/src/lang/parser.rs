@@ -8,6 +8,7 @@ mod alter;
 mod create;
 mod describe;
 mod expr;
+mod function;
 mod modify;
 mod names;
 mod properties;
@@ -15,7 +16,7 @@ mod relation;
 mod select;
 mod types;
 
-use super::ast::{Parsed, QualifiedName, SchemaStatement, Statement, Using};
+use super::ast::{FunctionKind, Parsed, QualifiedName, SchemaStatement, Statement, Using};
 use super::fingerprint;
 use super::keyword::Keyword;
 use super::lexer;
@@ -141,6 +142,12 @@ impl Parser<'_> {
                 if_exists,
             }));
         }
+        if self.accept_word(Keyword::Function) {
+            return self.drop_function(FunctionKind::Scalar);
+        }
+        if self.accept_word(Keyword::Aggregate) {
+            return self.drop_function(FunctionKind::Aggregate);
+        }
         if self.accept_word(Keyword::Index) {
             return self.drop_unsupported("index");
         }
@@ -149,8 +156,6 @@ impl Parser<'_> {
             return self.drop_unsupported("materialized view");
         }
         for (word, what) in [
-            (Keyword::Function, "DROP FUNCTION"),
-            (Keyword::Aggregate, "DROP AGGREGATE"),
             (Keyword::Trigger, "DROP TRIGGER"),
             (Keyword::Role, "DROP ROLE"),
             (Keyword::User, "DROP USER"),

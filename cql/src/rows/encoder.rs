@@ -29,7 +29,7 @@ use super::view::{ClusteringValues, RowParts, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
-use crate::expr::{Env, Selection, check_result_bytes};
+use crate::expr::{Env, Evaluated, Selection, check_result_bytes};
 use crate::limits::RESULT_BYTES_MAX;
 
 /// By which clustering columns rows of several partitions are brought into one order.
@@ -354,8 +354,8 @@ impl<'a> ResultEncoder<'a> {
             empty = new_accumulators(self.selection);
             &empty
         };
-        let aggregates: Vec<Option<Vec<u8>>> =
-            accumulators.iter().map(Accumulator::result).collect();
+        let results = accumulators.iter().map(|one| one.finish(&self.time));
+        let aggregates: Vec<Option<Vec<u8>>> = results.collect::<Result<_>>()?;
         let nothing = vec![None; self.selection.firsts.len()];
         let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
         let (once, time) = (&self.once, &self.time);
@@ -487,6 +487,12 @@ impl Grouping {
         for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
         {
             match arguments.first() {
+                _ if accumulator.is_user() => {
+                    let values = arguments.iter().map(|argument| argument.eval(view));
+                    let values = values.collect::<Result<Vec<_>>>()?;
+                    let row: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
+                    accumulator.add_all(&row, view.time())?;
+                }
                 Some(argument) => accumulator.add(argument.eval(view)?.bytes())?,
                 None => accumulator.add(None)?,
             }

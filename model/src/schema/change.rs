@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::table::check_name;
-use super::{Keyspace, Schema, Table, TableId};
+use super::{FunctionKey, Keyspace, Schema, Table, TableId, UserAggregate, UserFunction};
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;
 use crate::{Error, Result};
@@ -62,6 +62,24 @@ pub enum SchemaChange {
         keyspace: String,
         /// Name of the object.
         name: String,
+    },
+    /// A function is made, or one of this key becomes this one.
+    PutFunction(Box<UserFunction>),
+    /// A function goes.
+    DropFunction {
+        /// Name of the keyspace.
+        keyspace: String,
+        /// Name of the object, and the types of its arguments.
+        key: FunctionKey,
+    },
+    /// An aggregate is made, or one of this key becomes this one.
+    PutAggregate(Box<UserAggregate>),
+    /// An aggregate goes.
+    DropAggregate {
+        /// Name of the keyspace.
+        keyspace: String,
+        /// Name of the object, and the types of its arguments.
+        key: FunctionKey,
     },
     /// These tables were dropped before, in this order: part of a snapshot, where nothing else is left of them.
     DroppedTables {
@@ -119,6 +137,8 @@ impl Schema {
                     options: options.clone(),
                     tables: BTreeMap::new(),
                     types: BTreeMap::new(),
+                    functions: BTreeMap::new(),
+                    aggregates: BTreeMap::new(),
                 };
                 next.keyspaces.insert(name.clone(), Arc::new(keyspace));
             }
@@ -148,12 +168,7 @@ impl Schema {
                 keyspace.types.insert(definition.name.clone(), Arc::new(definition.clone()));
             }
             SchemaChange::AlterType { definition, tables } => {
-                let keyspace = next.keyspace_mut(&definition.keyspace)?;
-                let shared = Arc::new(definition.clone());
-                for other in keyspace.types.values_mut() {
-                    *other = Arc::new(other.with_user_type(&shared));
-                }
-                keyspace.types.insert(definition.name.clone(), shared);
+                next.keyspace_mut(&definition.keyspace)?.replace_type(definition);
                 tables.iter().try_for_each(|table| next.put_table(table))?;
             }
             SchemaChange::DropType { keyspace, name } => {
@@ -161,12 +176,40 @@ impl Schema {
                     return Err(Error::invalid(format!("Type '{keyspace}.{name}' doesn't exist")));
                 }
             }
+            SchemaChange::PutFunction(_)
+            | SchemaChange::DropFunction { .. }
+            | SchemaChange::PutAggregate(_)
+            | SchemaChange::DropAggregate { .. } => next.change_functions(&entry.change)?,
             SchemaChange::DroppedTables { ids, has_forgotten } => {
                 ids.iter().for_each(|id| next.dropped.add(*id));
                 if *has_forgotten {
                     next.dropped.forget_some();
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Makes or drops a function or an aggregate.
+    fn change_functions(&mut self, change: &SchemaChange) -> Result<()> {
+        match change {
+            SchemaChange::PutFunction(function) => {
+                let keyspace = self.keyspace_mut(&function.keyspace)?;
+                keyspace.functions.insert(function.key(), Arc::new((**function).clone()));
+            }
+            SchemaChange::DropFunction { keyspace, key } => {
+                let gone = self.keyspace_mut(keyspace)?.functions.remove(key);
+                gone.ok_or_else(|| no_function("Function", keyspace, key))?;
+            }
+            SchemaChange::PutAggregate(aggregate) => {
+                let keyspace = self.keyspace_mut(&aggregate.keyspace)?;
+                keyspace.aggregates.insert(aggregate.key(), Arc::new((**aggregate).clone()));
+            }
+            SchemaChange::DropAggregate { keyspace, key } => {
+                let gone = self.keyspace_mut(keyspace)?.aggregates.remove(key);
+                gone.ok_or_else(|| no_function("Aggregate", keyspace, key))?;
+            }
+            _ => unreachable!("the caller has looked"),
         }
         Ok(())
     }
@@ -206,6 +249,23 @@ impl Schema {
     }
 }
 
+impl Keyspace {
+    /// Gives a type, and what is made of it, another definition; tables come with the change.
+    fn replace_type(&mut self, definition: &UserType) {
+        let shared = Arc::new(definition.clone());
+        for other in self.types.values_mut() {
+            *other = Arc::new(other.with_user_type(&shared));
+        }
+        for function in self.functions.values_mut() {
+            *function = Arc::new(function.with_user_type(&shared));
+        }
+        for aggregate in self.aggregates.values_mut() {
+            *aggregate = Arc::new(aggregate.with_user_type(&shared));
+        }
+        self.types.insert(definition.name.clone(), shared);
+    }
+}
+
 #[cold]
 fn no_keyspace(name: &str) -> Error {
     Error::invalid(format!("Keyspace '{name}' doesn't exist"))
@@ -214,6 +274,12 @@ fn no_keyspace(name: &str) -> Error {
 #[cold]
 fn no_table(keyspace: &str, name: &str) -> Error {
     Error::invalid(format!("Table '{keyspace}.{name}' doesn't exist"))
+}
+
+#[cold]
+fn no_function(what: &str, keyspace: &str, key: &FunctionKey) -> Error {
+    let arguments = key.arguments.join(", ");
+    Error::invalid(format!("{what} '{keyspace}.{}({arguments})' doesn't exist", key.name))
 }
 
 #[cfg(test)]

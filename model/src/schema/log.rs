@@ -11,6 +11,8 @@
 //! Not here: the file (`engine/src/layout`), what a change does (`change.rs`).
 
 mod form;
+mod function_form;
+mod type_form;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

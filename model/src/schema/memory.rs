@@ -1,4 +1,4 @@
-//! What the definitions of tables and types take in memory, so that a node can count them.
+//! What the definitions of tables, types and functions take in memory, so that a node can count them.
 //!
 //! What is on the heap is counted by lengths; nodes of maps and the allocator's rounding by what they are at most. A
 //! type counts in each column that has it, for a table that was read from the log has its own copy.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::{Column, Schema, Table};
+use super::{Column, Schema, Table, UserAggregate, UserFunction};
 use crate::types::{CqlType, UserType};
 
 /// What an allocation takes beside its bytes: counts of an `Arc`, and what an allocator rounds up.
@@ -56,11 +56,48 @@ impl UserType {
     }
 }
 
+impl UserFunction {
+    /// About how many bytes the definition takes, with its place in the map of its keyspace.
+    pub fn memory_bytes(&self) -> usize {
+        let argument = |(name, ty): &(String, CqlType)| {
+            // Its type as text is a part of the key.
+            3 * ALLOCATION_BYTES + name.len() + size_of::<(String, CqlType)>() + 2 * of_type(ty)
+        };
+        let arguments: usize = self.arguments.iter().map(argument).sum();
+        let names = self.keyspace.len() + 2 * self.name.len();
+        let own = size_of::<UserFunction>() + MAP_ENTRIES_BYTES + 6 * ALLOCATION_BYTES;
+        own + names + arguments + of_type(&self.result) + self.body.len()
+    }
+}
+
+impl UserAggregate {
+    /// About how many bytes the definition takes, with its place in the map of its keyspace.
+    pub fn memory_bytes(&self) -> usize {
+        let argument = |ty: &CqlType| 3 * ALLOCATION_BYTES + size_of::<CqlType>() + 2 * of_type(ty);
+        let arguments: usize = self.arguments.iter().map(argument).sum();
+        let functions = [
+            Some(&self.state_function),
+            self.final_function.as_ref(),
+            self.reduce_function.as_ref(),
+        ];
+        let functions: usize = functions.into_iter().flatten().map(String::len).sum();
+        let names = self.keyspace.len() + 2 * self.name.len() + functions;
+        let own = size_of::<UserAggregate>() + MAP_ENTRIES_BYTES + 8 * ALLOCATION_BYTES;
+        let types = of_type(&self.state) + of_type(&self.result);
+        own + names + arguments + types + self.initial.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Schema {
-    /// About how many bytes the definitions of all its user types take, apart from their copies in tables.
+    /// About how many bytes the definitions of its user types and functions take, apart from their copies in tables.
     pub fn types_bytes(&self) -> usize {
         let types = self.keyspaces().flat_map(|keyspace| keyspace.types.values());
-        types.map(|ty| ty.memory_bytes()).sum()
+        let types: usize = types.map(|ty| ty.memory_bytes()).sum();
+        let functions = self.keyspaces().flat_map(|keyspace| keyspace.functions.values());
+        let functions: usize = functions.map(|function| function.memory_bytes()).sum();
+        let aggregates = self.keyspaces().flat_map(|keyspace| keyspace.aggregates.values());
+        let aggregates: usize = aggregates.map(|aggregate| aggregate.memory_bytes()).sum();
+        types + functions + aggregates
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use cql::bind::StatementTime;
 use cql::frame::request::Parameters;
 use cql::plan::BatchThresholds;
+use functions::Functions;
 use hashbrown::HashMap;
 use shard::Shard;
 use shard::clock::Clock;
@@ -49,6 +50,7 @@ pub(crate) struct NodeState {
     seal: Seal,
     settings: Settings,
     ids: Ids,
+    functions: Functions,
     clock: Rc<Clock>,
     sessions: RefCell<Sessions>,
     prepared: RefCell<PreparedCache<ServerStatement>>,
@@ -65,6 +67,7 @@ impl NodeState {
             seal,
             settings,
             ids: Ids::new(clock.clone()),
+            functions: Functions::default(),
             clock,
             sessions: RefCell::default(),
             prepared,
@@ -90,6 +93,11 @@ impl NodeState {
     /// The ids that functions and traces of this core take.
     pub(super) fn ids(&self) -> &Ids {
         &self.ids
+    }
+
+    /// What runs functions of users on this core.
+    pub(super) fn functions(&self) -> &Functions {
+        &self.functions
     }
 
     /// The clients of this core.
@@ -142,7 +150,13 @@ impl NodeState {
             Some(now_s) => u32::try_from(now_s).unwrap_or(0),
             None => u32::try_from(now_us / 1_000_000).unwrap_or(u32::MAX),
         };
-        StatementTime { timestamp_us, now_ms: now_us / 1000, now_s, ids: &self.ids }
+        StatementTime {
+            timestamp_us,
+            now_ms: now_us / 1000,
+            now_s,
+            ids: &self.ids,
+            functions: &self.functions,
+        }
     }
 
     /// Compiles a statement against the schema that this core follows.

@@ -294,7 +294,13 @@ impl Executor {
             return Err(ExecuteError::invalid("the table was changed while it was read"));
         };
         let PartTime { timestamp_us, now_ms, now_s } = ask.time;
-        let time = StatementTime { timestamp_us, now_ms, now_s, ids: self.state.ids() };
+        let time = StatementTime {
+            timestamp_us,
+            now_ms,
+            now_s,
+            ids: self.state.ids(),
+            functions: self.state.functions(),
+        };
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let bound = self.bind_read(&SelectRun { run, plan, bindings: &bindings })?;

@@ -32,6 +32,7 @@ use shard::{Asker, Group, ShardId};
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_read};
 use super::metered::{InPass, Metered};
+use super::node_state::NodeState;
 use super::parts::InParts;
 use super::peers::Answer;
 use super::statement::{ServerStatement, Target};
@@ -39,7 +40,6 @@ use super::terms::Registered;
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
-use crate::ids::Ids;
 use crate::session::ConnectionId;
 use crate::statements::Answered;
 use crate::system;
@@ -406,7 +406,7 @@ impl Executor {
             trace_read(trace, self.state.now_us(), plan, &bound);
         }
         let values = parameters.values.as_values(envelope.version);
-        let time = parameters.time(self.state.ids());
+        let time = parameters.time(&self.state);
         let bindings = Bindings::new(&values, statement.markers(), time)?;
         let start = out.len();
         let open = statement.open_rows(envelope, target, out);
@@ -541,8 +541,9 @@ impl OwnedParameters {
         }
     }
 
-    fn time<'m>(&self, ids: &'m Ids) -> StatementTime<'m> {
+    fn time<'m>(&self, state: &'m NodeState) -> StatementTime<'m> {
         let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
-        StatementTime { timestamp_us, now_ms, now_s, ids }
+        let (ids, functions) = (state.ids(), state.functions());
+        StatementTime { timestamp_us, now_ms, now_s, ids, functions }
     }
 }

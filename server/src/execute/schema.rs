@@ -53,6 +53,7 @@ impl Executor {
                 data_center: &self.state.node().data_center,
                 table_id: TableId(Uuid::new_v4()),
                 timestamp_us: self.state.dividing_timestamp_us(),
+                functions: self.state.functions(),
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;
             let Some((change, event)) = step else {
@@ -147,6 +148,8 @@ pub(super) fn wire_event(event: &ddl::Event) -> SchemaEvent<'_> {
         Object::Keyspace => SchemaTarget::Keyspace,
         Object::Table(name) => SchemaTarget::Table(name),
         Object::Type(name) => SchemaTarget::Type(name),
+        Object::Function(name, arguments) => SchemaTarget::Function(name, arguments),
+        Object::Aggregate(name, arguments) => SchemaTarget::Aggregate(name, arguments),
     };
     SchemaEvent { change: event.change, keyspace: &event.keyspace, target }
 }

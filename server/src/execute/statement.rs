@@ -178,7 +178,12 @@ impl ServerStatement {
             // They name nothing that is looked up before they are executed.
             Statement::Use(_) | Statement::Schema(_) | Statement::Describe(_) => true,
         };
-        tables && self.replication == Replication::of_statement(&self.compiled.statement, schema)
+        let users = self.compiled.users.iter().all(|user| {
+            schema.keyspace(user.keyspace()).is_some_and(|keyspace| user.is_in(keyspace))
+        });
+        tables
+            && users
+            && self.replication == Replication::of_statement(&self.compiled.statement, schema)
     }
 
     fn marker_columns(&self, version: Version) -> &Columns {

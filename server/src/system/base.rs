@@ -3,6 +3,7 @@
 //! Table ids are made of the names, so they are the same on every node and after every start.
 
 use cql::ddl::{DdlContext, plan};
+use cql::expr::function::NoUserFunctions;
 use cql::lang::ast::{SchemaStatement, Statement};
 use model::options::{KeyspaceOptions, Replication};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
@@ -45,6 +46,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         data_center: "",
         table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
         timestamp_us: 0,
+        functions: &NoUserFunctions,
     };
     plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0
 }

@@ -6,9 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cql::literal::value_literal;
 use model::Token;
 use model::options::{self, TableOptions};
-use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Schema, Table};
+use model::schema::{
+    Column, ColumnKind, DroppedColumn, Keyspace, Schema, Table, UserAggregate, UserFunction,
+};
+use model::types::CqlType;
 
 use super::value::{Row, Value};
 use super::{NodeFacts, is_virtual};
@@ -169,6 +173,56 @@ pub(super) fn types(facts: &NodeFacts<'_>) -> Vec<Row> {
         ]
     };
     types.map(row).collect()
+}
+
+/// Rows of `system_schema.functions`.
+pub(super) fn functions(facts: &NodeFacts<'_>) -> Vec<Row> {
+    let functions = stored(facts.schema).flat_map(|keyspace| keyspace.functions.values());
+    let functions = functions.filter(|one| facts.wanted.object(&one.keyspace, &one.name));
+    let row = |function: &Arc<UserFunction>| {
+        let names = function.arguments.iter().map(|(name, _)| name.clone()).collect();
+        vec![
+            ("keyspace_name", Value::text(&function.keyspace)),
+            ("function_name", Value::text(&function.name)),
+            ("argument_types", Value::List(function.types().map(shown).collect())),
+            ("argument_names", Value::List(names)),
+            ("body", Value::text(&function.body)),
+            ("called_on_null_input", Value::Boolean(function.called_on_null)),
+            ("language", Value::text(function.language.name())),
+            ("return_type", Value::text(shown(&function.result))),
+        ]
+    };
+    functions.map(row).collect()
+}
+
+/// Rows of `system_schema.aggregates`.
+pub(super) fn aggregates(facts: &NodeFacts<'_>) -> Vec<Row> {
+    let aggregates = stored(facts.schema).flat_map(|keyspace| keyspace.aggregates.values());
+    let aggregates = aggregates.filter(|one| facts.wanted.object(&one.keyspace, &one.name));
+    let row = |aggregate: &Arc<UserAggregate>| {
+        let mut row = vec![
+            ("keyspace_name", Value::text(&aggregate.keyspace)),
+            ("aggregate_name", Value::text(&aggregate.name)),
+            ("argument_types", Value::List(aggregate.arguments.iter().map(shown).collect())),
+            ("return_type", Value::text(shown(&aggregate.result))),
+            ("state_func", Value::text(&aggregate.state_function)),
+            ("state_type", Value::text(shown(&aggregate.state))),
+        ];
+        if let Some(function) = &aggregate.final_function {
+            row.push(("final_func", Value::text(function)));
+        }
+        if let Some(initial) = &aggregate.initial {
+            let text = value_literal(&aggregate.state, Some(initial));
+            row.push(("initcond", Value::text(text)));
+        }
+        row
+    };
+    aggregates.map(row).collect()
+}
+
+/// The type of an argument or a result.
+fn shown(ty: &CqlType) -> String {
+    ty.unfrozen().to_string()
 }
 
 fn virtual_keyspaces_of(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {

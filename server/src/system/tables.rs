@@ -52,7 +52,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 27] = [
+const TABLES: [VirtualTable; 29] = [
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
     table("system", "large_cells", Needs::LargeData, |f| f.large_cells()),
@@ -63,8 +63,10 @@ const TABLES: [VirtualTable; 27] = [
     table("system", "size_estimates", Needs::Sizes, |f| f.size_estimates()),
     table("system", "table_estimates", Needs::Sizes, |f| f.table_estimates()),
     table("system", "versions", Needs::Nothing, |_| vec![Node::versions()]),
+    table("system_schema", "aggregates", Needs::Nothing, schema_rows::aggregates),
     table("system_schema", "columns", Needs::Nothing, schema_rows::columns),
     table("system_schema", "dropped_columns", Needs::Nothing, schema_rows::dropped_columns),
+    table("system_schema", "functions", Needs::Nothing, schema_rows::functions),
     table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
     table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),

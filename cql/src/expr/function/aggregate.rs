@@ -10,7 +10,9 @@ use model::CqlType;
 use num_bigint::{BigInt, Sign};
 
 use super::arithmetic::{decimal, wrapped};
-use super::{Aggregate, Signature};
+use super::user::UserState;
+use super::{Aggregate, Signature, UserCallee};
+use crate::bind::StatementTime;
 use crate::error::{Error, Result};
 use crate::limits::NUMBER_BYTES_MAX;
 use crate::literal::{Decimal, check_number_bytes};
@@ -28,13 +30,20 @@ pub struct Accumulator {
     integers: BigInt,
     floats: FloatSum,
     decimals: Decimal,
+    /// All there is of an aggregate that a user made.
+    user: Option<UserState>,
 }
 
 impl Accumulator {
     /// Before the first row.
     pub fn new(signature: &Signature) -> Accumulator {
         let aggregate = signature.aggregate().expect("scalars have no state");
-        Self::of(aggregate, signature.arguments.first().cloned().unwrap_or(CqlType::Bigint))
+        let ty = signature.arguments.first().cloned().unwrap_or(CqlType::Bigint);
+        let user = match &signature.user {
+            Some(UserCallee::Aggregate(functions)) => Some(UserState::new(functions)),
+            _ => None,
+        };
+        Accumulator { user, ..Self::of(aggregate, ty) }
     }
 
     /// Before the first value of a type.
@@ -48,7 +57,18 @@ impl Accumulator {
             integers: BigInt::ZERO,
             floats: FloatSum::default(),
             decimals: Decimal { unscaled: BigInt::ZERO, scale: 0 },
+            user: None,
         }
+    }
+
+    /// Whether a user made the aggregate: it takes as many values as that one has arguments.
+    pub fn is_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Takes one row's values, of an aggregate that a user made.
+    pub fn add_all(&mut self, row: &[Option<&[u8]>], time: &StatementTime<'_>) -> Result<()> {
+        self.user.as_mut().expect("the caller has asked").add(row, time)
     }
 
     /// Takes one row's value.
@@ -62,12 +82,16 @@ impl Accumulator {
             Aggregate::CountRows | Aggregate::Count => self.count += 1,
             Aggregate::Min | Aggregate::Max => self.compare(value),
             Aggregate::Sum | Aggregate::Avg => self.sum(value)?,
+            Aggregate::User => unreachable!("it takes all values of the row"),
         }
         Ok(())
     }
 
     /// Adds what another state knows of rows that come behind those of this one.
-    pub fn merge(&mut self, later: Accumulator) -> Result<()> {
+    pub fn merge(&mut self, later: Accumulator, time: &StatementTime<'_>) -> Result<()> {
+        if let (Some(known), Some(later)) = (&mut self.user, &later.user) {
+            return known.merge(later, time);
+        }
         let is_same = self.aggregate == later.aggregate && self.ty == later.ty;
         if !is_same || !merges(self.aggregate, &self.ty) {
             return Err(Error::invalid("these two states are not of one aggregate"));
@@ -87,7 +111,8 @@ impl Accumulator {
     /// How many bytes of values it keeps.
     pub fn bytes(&self) -> usize {
         let bits = self.integers.bits() + self.decimals.unscaled.bits();
-        self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize
+        let user = self.user.as_ref().map_or(0, UserState::bytes);
+        self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize + user
     }
 
     fn compare(&mut self, value: &[u8]) {
@@ -154,8 +179,17 @@ impl Accumulator {
     }
 
     /// The result over all rows so far, in wire form; `None` for null.
-    pub fn result(&self) -> Option<Vec<u8>> {
+    pub fn finish(&self, time: &StatementTime<'_>) -> Result<Option<Vec<u8>>> {
+        match &self.user {
+            Some(user) => user.result(time),
+            None => Ok(self.result()),
+        }
+    }
+
+    /// The same of a built-in aggregate.
+    pub(super) fn result(&self) -> Option<Vec<u8>> {
         match self.aggregate {
+            Aggregate::User => unreachable!("its functions give the result"),
             Aggregate::CountRows | Aggregate::Count => {
                 Some((self.count as i64).to_be_bytes().to_vec())
             }
@@ -184,6 +218,7 @@ pub(super) fn merges(aggregate: Aggregate, ty: &CqlType) -> bool {
         Aggregate::CountRows | Aggregate::Count | Aggregate::Min | Aggregate::Max => true,
         Aggregate::Sum => !matches!(ty, CqlType::Float | CqlType::Double),
         Aggregate::Avg => !matches!(ty, CqlType::Float | CqlType::Double | CqlType::Decimal),
+        Aggregate::User => false,
     }
 }
 

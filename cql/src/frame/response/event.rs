@@ -42,9 +42,9 @@ pub enum SchemaTarget<'a> {
     /// A user-defined type.
     Type(&'a str),
     /// A function, with the CQL names of its argument types.
-    Function(&'a str, &'a [&'a str]),
+    Function(&'a str, &'a [String]),
     /// An aggregate, with the CQL names of its argument types.
-    Aggregate(&'a str, &'a [&'a str]),
+    Aggregate(&'a str, &'a [String]),
 }
 
 impl Event<'_> {
@@ -91,7 +91,7 @@ impl SchemaEvent<'_> {
             writer::string(out, name);
         }
         if let Some(arguments) = arguments {
-            writer::string_list(out, arguments.iter().copied());
+            writer::string_list(out, arguments.iter().map(String::as_str));
         }
     }
 }

@@ -204,7 +204,7 @@ fn events_and_schema_changes_read_back() {
     let event = SchemaEvent {
         change: "CREATED",
         keyspace: "ks",
-        target: SchemaTarget::Function("f", &["int"]),
+        target: SchemaTarget::Function("f", &["int".to_owned()]),
     };
     let mut out = Vec::new();
     Envelope::new(Version::V4, 1).put_schema_change(&event, &mut out);

@@ -1,9 +1,9 @@
 //! Statements about the schema: tables, types, `DESCRIBE`.
 
-use super::{Order, QualifiedName, TypeName};
+use super::{Expr, Order, QualifiedName, TypeName};
 
 /// A statement that changes the schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SchemaStatement {
     /// `CREATE KEYSPACE ..`.
     CreateKeyspace {
@@ -59,6 +59,12 @@ pub enum SchemaStatement {
         /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
+    /// `CREATE FUNCTION ..`.
+    CreateFunction(Box<CreateFunction>),
+    /// `CREATE AGGREGATE ..`.
+    CreateAggregate(Box<CreateAggregate>),
+    /// `DROP FUNCTION ..`, `DROP AGGREGATE ..`.
+    DropFunction(DropFunction),
     /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
     DropUnsupported {
         /// What is dropped, in words: `index`.
@@ -159,6 +165,77 @@ pub enum TableChange {
     DropCompactStorage,
     /// `WITH ..`: other options.
     With(Properties),
+}
+
+/// What becomes of an object of the same name that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Existing {
+    /// `OR REPLACE`: the new one takes its place.
+    pub replaced: bool,
+    /// `IF NOT EXISTS`: it stays.
+    pub kept: bool,
+}
+
+/// `CREATE FUNCTION ..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateFunction {
+    /// Name of the object.
+    pub name: QualifiedName,
+    /// `OR REPLACE`, `IF NOT EXISTS`.
+    pub existing: Existing,
+    /// Names and types of the arguments.
+    pub arguments: Vec<(String, TypeName)>,
+    /// `CALLED ON NULL INPUT`, not `RETURNS NULL ON NULL INPUT`.
+    pub called_on_null: bool,
+    /// Type of the result.
+    pub result: TypeName,
+    /// The language of the body, in lower case.
+    pub language: String,
+    /// The text of the function.
+    pub body: String,
+}
+
+/// `CREATE AGGREGATE ..`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateAggregate {
+    /// Name of the object.
+    pub name: QualifiedName,
+    /// `OR REPLACE`, `IF NOT EXISTS`.
+    pub existing: Existing,
+    /// Types of the arguments.
+    pub arguments: Vec<TypeName>,
+    /// `SFUNC`: the function that gives the next state.
+    pub state_function: String,
+    /// `STYPE`: the type of the state.
+    pub state: TypeName,
+    /// `REDUCEFUNC`: the function that puts two states together.
+    pub reduce_function: Option<String>,
+    /// `FINALFUNC`: the function that makes the result of the last state.
+    pub final_function: Option<String>,
+    /// `INITCOND`: the first state.
+    pub initial: Option<Expr>,
+}
+
+/// Whether a function is one of rows, or of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// `FUNCTION`: of the values of one row.
+    Scalar,
+    /// `AGGREGATE`: of the values of many rows.
+    Aggregate,
+}
+
+/// `DROP FUNCTION ..`, `DROP AGGREGATE ..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropFunction {
+    /// Which of the two.
+    pub kind: FunctionKind,
+    /// Name of the object.
+    pub name: QualifiedName,
+    /// The types of its arguments, where they are written.
+    pub arguments: Option<Vec<TypeName>>,
+    /// Whether `IF EXISTS` was written: a missing object is no error.
+    pub if_exists: bool,
 }
 
 /// `ALTER TYPE ..`.

@@ -27,15 +27,20 @@ impl Parser<'_> {
         if self.accept_word(Keyword::Type) {
             return self.create_type();
         }
-        if self.accept_word(Keyword::Or) {
+        let replaced = self.accept_word(Keyword::Or);
+        if replaced {
             self.expect_word(Keyword::Replace)?;
+        }
+        if self.accept_word(Keyword::Function) {
+            return self.create_function(replaced);
+        }
+        if self.accept_word(Keyword::Aggregate) {
+            return self.create_aggregate(replaced);
         }
         for (word, what) in [
             (Keyword::Custom, "CREATE CUSTOM INDEX"),
             (Keyword::Index, "CREATE INDEX"),
             (Keyword::Materialized, "CREATE MATERIALIZED VIEW"),
-            (Keyword::Function, "CREATE FUNCTION"),
-            (Keyword::Aggregate, "CREATE AGGREGATE"),
             (Keyword::Trigger, "CREATE TRIGGER"),
             (Keyword::Role, "CREATE ROLE"),
             (Keyword::User, "CREATE USER"),

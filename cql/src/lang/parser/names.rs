@@ -27,7 +27,7 @@ impl Parser<'_> {
     }
 
     /// The content of a token that is a name.
-    fn take_name(&mut self) -> Result<String> {
+    pub(super) fn take_name(&mut self) -> Result<String> {
         let token = self.token();
         let content = token.content(self.text);
         if content.is_empty() {

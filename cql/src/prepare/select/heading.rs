@@ -1,62 +1,76 @@
 //! The headings of result columns without an alias, as Cassandra writes them: clients find columns
 //! by them.
 
-use crate::expr::Term;
+use crate::expr::{Compiler, Term};
 use crate::lang::ast::{Expr, TypeName};
 
-/// The heading of a selected expression that became `term`. User types are shown with `keyspace`.
-pub(super) fn heading(expr: &Expr, term: &Term, keyspace: &str) -> String {
+/// The heading of a selected expression that became `term`. User types and functions are shown with the table's
+/// keyspace.
+pub(super) fn heading(expr: &Expr, term: &Term, compiler: &Compiler<'_>) -> String {
+    let heading = Heading { compiler, keyspace: &compiler.table.keyspace };
     match expr {
         // A cast to the type it has anyway is no cast.
-        Expr::Cast(inner, _) if !term.is_cast() => written(inner, keyspace),
-        _ => written(expr, keyspace),
+        Expr::Cast(inner, _) if !term.is_cast() => heading.written(inner),
+        _ => heading.written(expr),
     }
 }
 
-fn written(expr: &Expr, keyspace: &str) -> String {
-    let all = |items: &[Expr]| {
-        let items: Vec<String> = items.iter().map(|item| written(item, keyspace)).collect();
-        items.join(", ")
-    };
-    match expr {
-        Expr::Column(name) => name.clone(),
-        Expr::CountRows => "count".into(),
-        Expr::Call(name, arguments) => match (&name.name[..], &arguments[..]) {
-            ("count", [Expr::Literal(_)]) | ("countrows", []) => "count".into(),
-            ("writetime" | "maxwritetime" | "ttl", _) if name.keyspace.is_none() => {
-                format!("{}({})", name.name, all(arguments))
+struct Heading<'c, 'a> {
+    compiler: &'c Compiler<'a>,
+    keyspace: &'c str,
+}
+
+impl Heading<'_, '_> {
+    fn written(&self, expr: &Expr) -> String {
+        let all = |items: &[Expr]| {
+            let items: Vec<String> = items.iter().map(|item| self.written(item)).collect();
+            items.join(", ")
+        };
+        match expr {
+            Expr::Column(name) => name.clone(),
+            Expr::CountRows => "count".into(),
+            Expr::Call(name, arguments) => match (&name.name[..], &arguments[..]) {
+                ("count", [Expr::Literal(_)]) | ("countrows", []) => "count".into(),
+                ("writetime" | "maxwritetime" | "ttl", _) if name.keyspace.is_none() => {
+                    format!("{}({})", name.name, all(arguments))
+                }
+                (plain, _) => {
+                    let keyspace = match &name.keyspace {
+                        Some(keyspace) => keyspace,
+                        None if self.compiler.calls_user(plain) => self.keyspace,
+                        None => "system",
+                    };
+                    format!("{keyspace}.{plain}({})", all(arguments))
+                }
+            },
+            Expr::Cast(inner, ty) => format!("cast({} as {ty})", self.written(inner)),
+            Expr::Part(inner, access) => format!("{}{access}", self.written(inner)),
+            Expr::Negate(inner) => format!("-{}", self.written(inner)),
+            Expr::Binary(op, left, right) => {
+                format!("{} {op} {}", self.written(left), self.written(right))
             }
-            (plain, _) => format!("system.{plain}({})", all(arguments)),
-        },
-        Expr::Cast(inner, ty) => format!("cast({} as {ty})", written(inner, keyspace)),
-        Expr::Part(inner, access) => format!("{}{access}", written(inner, keyspace)),
-        Expr::Negate(inner) => format!("-{}", written(inner, keyspace)),
-        Expr::Binary(op, left, right) => {
-            format!("{} {op} {}", written(left, keyspace), written(right, keyspace))
+            Expr::Tuple(items) => format!("({})", all(items)),
+            Expr::List(items) => format!("[{}]", all(items)),
+            Expr::Set(items) => format!("{{{}}}", all(items)),
+            Expr::Map(entries) => {
+                let entries: Vec<String> = entries
+                    .iter()
+                    .map(|(key, value)| format!("{}: {}", self.written(key), self.written(value)))
+                    .collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+            Expr::Udt(fields) => {
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {}", self.written(value)))
+                    .collect();
+                format!("{{{}}}", fields.join(", "))
+            }
+            Expr::TypeHint(ty, inner) => {
+                format!("({}){}", qualified(ty, self.keyspace), self.written(inner))
+            }
+            Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::OfJson(_) => expr.to_string(),
         }
-        Expr::Tuple(items) => format!("({})", all(items)),
-        Expr::List(items) => format!("[{}]", all(items)),
-        Expr::Set(items) => format!("{{{}}}", all(items)),
-        Expr::Map(entries) => {
-            let entries: Vec<String> = entries
-                .iter()
-                .map(|(key, value)| {
-                    format!("{}: {}", written(key, keyspace), written(value, keyspace))
-                })
-                .collect();
-            format!("{{{}}}", entries.join(", "))
-        }
-        Expr::Udt(fields) => {
-            let fields: Vec<String> = fields
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", written(value, keyspace)))
-                .collect();
-            format!("{{{}}}", fields.join(", "))
-        }
-        Expr::TypeHint(ty, inner) => {
-            format!("({}){}", qualified(ty, keyspace), written(inner, keyspace))
-        }
-        Expr::Literal(_) | Expr::Null | Expr::Bind(_) | Expr::OfJson(_) => expr.to_string(),
     }
 }
 

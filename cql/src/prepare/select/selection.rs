@@ -45,7 +45,7 @@ pub(super) fn compile(items: &[SelectItem], compiler: &mut Compiler<'_>) -> Resu
         let named = items.iter().zip(outputs).map(|(item, term)| {
             let name = match &item.alias {
                 Some(alias) => alias.clone(),
-                None => heading(&item.expr, term, &table.keyspace),
+                None => heading(&item.expr, term, compiler),
             };
             ResultColumn { name, ty: term.ty.clone() }
         });

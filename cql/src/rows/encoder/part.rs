@@ -10,6 +10,7 @@
 //! which).
 
 use super::{Grouping, ResultEncoder};
+use crate::bind::StatementTime;
 use crate::error::Result;
 use crate::expr::check_result_bytes;
 use crate::expr::function::Accumulator;
@@ -46,9 +47,9 @@ impl OpenGroup {
     }
 
     /// Adds the rows of a later part.
-    fn merge(&mut self, later: OpenGroup) -> Result<()> {
+    fn merge(&mut self, later: OpenGroup, time: &StatementTime<'_>) -> Result<()> {
         let mut pairs = self.accumulators.iter_mut().zip(later.accumulators);
-        pairs.try_for_each(|(known, later)| known.merge(later))
+        pairs.try_for_each(|(known, later)| known.merge(later, time))
     }
 }
 
@@ -87,7 +88,7 @@ impl ResultEncoder<'_> {
         let grouping = self.grouping.as_mut().expect("only aggregates are made in parts");
         let open = match grouping.take_open() {
             Some(mut open) => {
-                open.merge(later)?;
+                open.merge(later, &self.time)?;
                 open
             }
             None => later,

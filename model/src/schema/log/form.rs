@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -18,12 +17,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use super::FORMAT;
+use super::function_form::{AggregateForm, FunctionForm};
+use super::type_form::{TypeForm, UserTypeForm};
 use crate::options::{Given, KeyspaceOptions, TableOptions, Value};
 use crate::schema::{
-    Column, ColumnId, ColumnKind, DroppedColumn, SchemaChange, SchemaEntry, Table, TableId,
-    TableParts,
+    Column, ColumnId, ColumnKind, DroppedColumn, FunctionKey, SchemaChange, SchemaEntry, Table,
+    TableId, TableParts,
 };
-use crate::types::{CqlType, UserType, hex};
+use crate::types::hex;
 
 type Texts = BTreeMap<String, String>;
 type Result<T> = std::result::Result<T, String>;
@@ -74,6 +75,19 @@ enum ChangeForm {
         ids: Vec<Uuid>,
         has_forgotten: bool,
     },
+    /// From format 4 on, as the three below.
+    PutFunction(FunctionForm),
+    DropFunction {
+        keyspace: String,
+        name: String,
+        arguments: Vec<String>,
+    },
+    PutAggregate(AggregateForm),
+    DropAggregate {
+        keyspace: String,
+        name: String,
+        arguments: Vec<String>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,48 +131,6 @@ enum KindForm {
     Clustering,
     Static,
     Regular,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UserTypeForm {
-    keyspace: String,
-    name: String,
-    fields: Vec<(String, TypeForm)>,
-    /// Absent in format 1, and then false.
-    #[serde(default)]
-    ended: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-enum TypeForm {
-    Ascii,
-    Bigint,
-    Blob,
-    Boolean,
-    Counter,
-    Date,
-    Decimal,
-    Double,
-    Duration,
-    Float,
-    Inet,
-    Int,
-    Smallint,
-    Text,
-    Time,
-    Timestamp,
-    Timeuuid,
-    Tinyint,
-    Uuid,
-    Varint,
-    List { element: Box<TypeForm>, frozen: bool },
-    Set { element: Box<TypeForm>, frozen: bool },
-    Map { key: Box<TypeForm>, value: Box<TypeForm>, frozen: bool },
-    Tuple(Vec<TypeForm>),
-    Udt { definition: Box<UserTypeForm>, frozen: bool },
-    Vector { element: Box<TypeForm>, dimensions: u32 },
 }
 
 /// An option's value. Bytes are `0x..` texts; format 1 has arrays of numbers.
@@ -283,6 +255,18 @@ impl ChangeForm {
                 let ids = ids.into_iter().map(|id| id.0).collect();
                 ChangeForm::DroppedTables { ids, has_forgotten }
             }
+            SchemaChange::PutFunction(function) => {
+                ChangeForm::PutFunction(FunctionForm::of(&function))
+            }
+            SchemaChange::DropFunction { keyspace, key: FunctionKey { name, arguments } } => {
+                ChangeForm::DropFunction { keyspace, name, arguments }
+            }
+            SchemaChange::PutAggregate(aggregate) => {
+                ChangeForm::PutAggregate(AggregateForm::of(&aggregate))
+            }
+            SchemaChange::DropAggregate { keyspace, key: FunctionKey { name, arguments } } => {
+                ChangeForm::DropAggregate { keyspace, name, arguments }
+            }
         }
     }
 
@@ -314,6 +298,16 @@ impl ChangeForm {
             ChangeForm::DroppedTables { ids, has_forgotten } => {
                 let ids = ids.into_iter().map(TableId).collect();
                 SchemaChange::DroppedTables { ids, has_forgotten }
+            }
+            ChangeForm::PutFunction(form) => SchemaChange::PutFunction(Box::new(form.function()?)),
+            ChangeForm::DropFunction { keyspace, name, arguments } => {
+                SchemaChange::DropFunction { keyspace, key: FunctionKey { name, arguments } }
+            }
+            ChangeForm::PutAggregate(form) => {
+                SchemaChange::PutAggregate(Box::new(form.aggregate()?))
+            }
+            ChangeForm::DropAggregate { keyspace, name, arguments } => {
+                SchemaChange::DropAggregate { keyspace, key: FunctionKey { name, arguments } }
             }
         })
     }
@@ -419,117 +413,6 @@ impl ColumnForm {
             kind,
             position: self.position,
             descending: self.descending,
-        }
-    }
-}
-
-impl UserTypeForm {
-    fn of(ty: &UserType) -> UserTypeForm {
-        let field = |(name, ty): &(String, CqlType)| (name.clone(), TypeForm::of(ty));
-        UserTypeForm {
-            keyspace: ty.keyspace.clone(),
-            name: ty.name.clone(),
-            fields: ty.fields.iter().map(field).collect(),
-            ended: ty.ended,
-        }
-    }
-
-    fn checked(self) -> Result<UserType> {
-        let ty = self.user_type();
-        let limits = ty.fields.iter().try_for_each(|(_, field)| field.check_limits());
-        limits.map_err(|error| format!("type {}.{}: {error}", ty.keyspace, ty.name))?;
-        Ok(ty)
-    }
-
-    fn user_type(self) -> UserType {
-        let fields = self.fields.into_iter().map(|(name, form)| (name, form.ty()));
-        let (fields, ended) = (fields.collect(), self.ended);
-        UserType { keyspace: self.keyspace, name: self.name, fields, ended }
-    }
-}
-
-impl TypeForm {
-    fn of(ty: &CqlType) -> TypeForm {
-        let boxed = |ty: &CqlType| Box::new(TypeForm::of(ty));
-        match ty {
-            CqlType::Ascii => TypeForm::Ascii,
-            CqlType::Bigint => TypeForm::Bigint,
-            CqlType::Blob => TypeForm::Blob,
-            CqlType::Boolean => TypeForm::Boolean,
-            CqlType::Counter => TypeForm::Counter,
-            CqlType::Date => TypeForm::Date,
-            CqlType::Decimal => TypeForm::Decimal,
-            CqlType::Double => TypeForm::Double,
-            CqlType::Duration => TypeForm::Duration,
-            CqlType::Float => TypeForm::Float,
-            CqlType::Inet => TypeForm::Inet,
-            CqlType::Int => TypeForm::Int,
-            CqlType::Smallint => TypeForm::Smallint,
-            CqlType::Text => TypeForm::Text,
-            CqlType::Time => TypeForm::Time,
-            CqlType::Timestamp => TypeForm::Timestamp,
-            CqlType::Timeuuid => TypeForm::Timeuuid,
-            CqlType::Tinyint => TypeForm::Tinyint,
-            CqlType::Uuid => TypeForm::Uuid,
-            CqlType::Varint => TypeForm::Varint,
-            CqlType::List { element, frozen } => {
-                TypeForm::List { element: boxed(element), frozen: *frozen }
-            }
-            CqlType::Set { element, frozen } => {
-                TypeForm::Set { element: boxed(element), frozen: *frozen }
-            }
-            CqlType::Map { key, value, frozen } => {
-                TypeForm::Map { key: boxed(key), value: boxed(value), frozen: *frozen }
-            }
-            CqlType::Tuple(parts) => TypeForm::Tuple(parts.iter().map(TypeForm::of).collect()),
-            CqlType::Udt { definition, frozen } => {
-                let definition = Box::new(UserTypeForm::of(definition));
-                TypeForm::Udt { definition, frozen: *frozen }
-            }
-            CqlType::Vector { element, dimensions } => {
-                TypeForm::Vector { element: boxed(element), dimensions: *dimensions }
-            }
-        }
-    }
-
-    fn ty(self) -> CqlType {
-        match self {
-            TypeForm::Ascii => CqlType::Ascii,
-            TypeForm::Bigint => CqlType::Bigint,
-            TypeForm::Blob => CqlType::Blob,
-            TypeForm::Boolean => CqlType::Boolean,
-            TypeForm::Counter => CqlType::Counter,
-            TypeForm::Date => CqlType::Date,
-            TypeForm::Decimal => CqlType::Decimal,
-            TypeForm::Double => CqlType::Double,
-            TypeForm::Duration => CqlType::Duration,
-            TypeForm::Float => CqlType::Float,
-            TypeForm::Inet => CqlType::Inet,
-            TypeForm::Int => CqlType::Int,
-            TypeForm::Smallint => CqlType::Smallint,
-            TypeForm::Text => CqlType::Text,
-            TypeForm::Time => CqlType::Time,
-            TypeForm::Timestamp => CqlType::Timestamp,
-            TypeForm::Timeuuid => CqlType::Timeuuid,
-            TypeForm::Tinyint => CqlType::Tinyint,
-            TypeForm::Uuid => CqlType::Uuid,
-            TypeForm::Varint => CqlType::Varint,
-            TypeForm::List { element, frozen } => {
-                CqlType::List { element: Arc::new(element.ty()), frozen }
-            }
-            TypeForm::Set { element, frozen } => {
-                CqlType::Set { element: Arc::new(element.ty()), frozen }
-            }
-            TypeForm::Map { key, value, frozen } => {
-                CqlType::Map { key: Arc::new(key.ty()), value: Arc::new(value.ty()), frozen }
-            }
-            TypeForm::Tuple(parts) => CqlType::Tuple(parts.into_iter().map(TypeForm::ty).collect()),
-            TypeForm::Udt { definition, frozen } => {
-                CqlType::Udt { definition: Arc::new(definition.user_type()), frozen }
-            }
-            TypeForm::Vector { element, dimensions } => {
-                CqlType::Vector { element: Arc::new(element.ty()), dimensions }
-            }
         }
     }
 }

@@ -7,7 +7,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication};
-use crate::schema::{ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use crate::schema::{
+    ColumnKind, FunctionLanguage, SchemaChange, Table, TableBuilder, TableId, UserAggregate,
+    UserFunction,
+};
 use crate::types::{CqlType, UserType};
 
 /// A small table, as ALTER TABLE leaves it.
@@ -45,6 +48,34 @@ fn user_type() -> UserType {
     UserType::new("ks", "u", fields)
 }
 
+fn function() -> UserFunction {
+    let list = CqlType::List { element: Arc::new(CqlType::Text), frozen: false };
+    UserFunction {
+        keyspace: "ks".to_owned(),
+        name: "f".to_owned(),
+        arguments: vec![("s".to_owned(), CqlType::Blob), ("a".to_owned(), list)],
+        result: CqlType::Blob,
+        called_on_null: true,
+        language: FunctionLanguage::Lua,
+        body: "return '\u{e9}\n' .. s".to_owned(),
+    }
+}
+
+fn aggregate() -> UserAggregate {
+    let CqlType::List { element, .. } = function().arguments[1].1.clone() else { unreachable!() };
+    UserAggregate {
+        keyspace: "ks".to_owned(),
+        name: "a".to_owned(),
+        arguments: vec![CqlType::List { element, frozen: false }],
+        state_function: "f".to_owned(),
+        state: CqlType::Blob,
+        final_function: Some("g".to_owned()),
+        reduce_function: None,
+        initial: Some(vec![0, 0xFF]),
+        result: CqlType::Text,
+    }
+}
+
 /// A change of every kind.
 fn changes() -> Vec<SchemaChange> {
     let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
@@ -65,6 +96,10 @@ fn changes() -> Vec<SchemaChange> {
         SchemaChange::DropType { keyspace: keyspace.clone(), name },
         SchemaChange::DropKeyspace { name: keyspace },
         SchemaChange::DroppedTables { ids: vec![table().id], has_forgotten: true },
+        SchemaChange::PutFunction(Box::new(function())),
+        SchemaChange::DropFunction { keyspace: "ks".to_owned(), key: function().key() },
+        SchemaChange::PutAggregate(Box::new(aggregate())),
+        SchemaChange::DropAggregate { keyspace: "ks".to_owned(), key: aggregate().key() },
     ]
 }
 
@@ -132,8 +167,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_newer_format_is_refused_by_number() {
-    let newer = r#"{"format":4,"anything":["at all"]}"#;
-    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(4)));
+    let newer = r#"{"format":5,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(5)));
 }
 
 /// What the shape of a struct decided before: an option or a field that an old log lacks.

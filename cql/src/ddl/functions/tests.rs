@@ -1,0 +1,207 @@
+//! Functions and aggregates of users: what may be made and dropped, which one a call means, and what a call comes to.
+//!
+//! The texts of errors are Cassandra 5.0.9's, whose functions are in Java. What a function gives is a sum, whatever its
+//! body (`testing.rs`).
+
+use crate::describe::{Described, describe};
+use crate::lang::ast::Statement;
+use crate::testing::Database;
+
+const F: &str =
+    "CREATE FUNCTION f (a int, b int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''";
+
+fn database() -> Database {
+    let mut db = Database::with("k int PRIMARY KEY, v int, w text");
+    db.ok("CREATE TYPE u (x int)");
+    db.ok(F);
+    db.ok("CREATE FUNCTION f (s text) RETURNS NULL ON NULL INPUT RETURNS text LANGUAGE lua AS ''");
+    db.ok("CREATE FUNCTION h (a int) RETURNS NULL ON NULL INPUT RETURNS bigint LANGUAGE lua AS ''");
+    db.ok("CREATE FUNCTION \"G\" (u u) RETURNS NULL ON NULL INPUT RETURNS u LANGUAGE lua AS ''");
+    db.ok("CREATE AGGREGATE a (int) SFUNC f STYPE int INITCOND 5");
+    db.ok("CREATE AGGREGATE b (int) SFUNC f STYPE int FINALFUNC h");
+    db.ok("CREATE AGGREGATE p (int) SFUNC f STYPE int REDUCEFUNC f INITCOND 0");
+    for (k, v) in [("1", "10"), ("2", "20"), ("3", "null")] {
+        db.ok(&format!("INSERT INTO t (k, v, w) VALUES ({k}, {v}, 'w')"));
+    }
+    db
+}
+
+#[test]
+fn what_cannot_be_made_or_dropped_is_refused_in_the_words_of_cassandra() {
+    let mut db = database();
+    let create = |rest: &str| format!("CREATE FUNCTION {rest}");
+    let int = "CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''";
+    for (text, error) in [
+        (F.to_owned(), "Function 'f' already exists"),
+        (
+            "CREATE OR REPLACE FUNCTION f (a int, b int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS ''".into(),
+            "Function 'f' must have RETURNS NULL ON NULL INPUT directive",
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION f (a int, b int) CALLED ON NULL INPUT RETURNS text LANGUAGE lua AS ''".into(),
+            "Cannot replace function 'f', the new return type text is not compatible with the return type int of existing function",
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION IF NOT EXISTS f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''".into(),
+            "Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives",
+        ),
+        (create(&format!("x (a int, a int) {int}")), "Duplicate argument names for given function x with argument names [a, a]"),
+        (create(&format!("x (a frozen<list<int>>) {int}")), "Argument 'frozen<list<int>>' cannot be frozen; remove frozen<> modifier from 'frozen<list<int>>'"),
+        (create("x (a int) CALLED ON NULL INPUT RETURNS frozen<list<int>> LANGUAGE lua AS ''"), "Return type 'frozen<list<int>>' cannot be frozen; remove frozen<> modifier from 'frozen<list<int>>'"),
+        (create(&format!("x (a nosuch) {int}")), "Unknown type ks.nosuch"),
+        (create(&format!("nosuch.x (a int) {int}")), "Keyspace 'nosuch' doesn't exist"),
+        (create(&format!("system.x (a int) {int}")), "System keyspace 'system' is not user-modifiable"),
+        (create(&format!("a (a int) {int}")), "Function 'a' cannot replace an aggregate"),
+        (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS ''"), "Language 'java' is not supported"),
+        (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE javascript AS ''"), "Language 'javascript' is not supported"),
+        (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'wrong'"), "could not compile"),
+        (create(&format!("{} (a int) {int}", "x".repeat(193))), "Function name must be 1 to 192 characters long (got 193)"),
+        ("CREATE AGGREGATE c (int) SFUNC f STYPE int FINALFUNC nosuch".into(), "Final function ks.nosuch(int) doesn't exist"),
+        ("CREATE AGGREGATE c (int) SFUNC f STYPE int REDUCEFUNC h".into(), "Reduce function ks.h(int, int) doesn't exist"),
+        ("CREATE AGGREGATE c (text) SFUNC f STYPE text".into(), "State function ks.f(text, text) doesn't exist"),
+        ("CREATE AGGREGATE c () SFUNC h STYPE int INITCOND 1".into(), "State function ks.h(int) return type must be the same as the first argument type - check STYPE, argument and return types"),
+        ("CREATE AGGREGATE c (frozen<list<int>>) SFUNC f STYPE int".into(), "Argument 'frozen<list<int>>' cannot be frozen; remove frozen<> modifier from 'frozen<list<int>>'"),
+        ("CREATE AGGREGATE c (int) SFUNC f STYPE int INITCOND 'x'".into(), "Invalid STRING constant (x) for \"(dummy)\" of type int"),
+        ("CREATE AGGREGATE c (int) SFUNC f STYPE int INITCOND f(1, 2)".into(), "INITCOND must be a constant"),
+        ("CREATE AGGREGATE a (int) SFUNC f STYPE int".into(), "Aggregate 'a' already exists"),
+        ("CREATE AGGREGATE h (int) SFUNC f STYPE int".into(), "Aggregate 'h' cannot replace a function"),
+        ("DROP FUNCTION f".into(), "'DROP FUNCTION f' matches multiple function definitions; specify the argument types by issuing a statement like 'DROP FUNCTION f (type, type, ...)'. You can use cqlsh 'DESCRIBE FUNCTION f' command to find all overloads"),
+        ("DROP FUNCTION f(int)".into(), "Function 'ks.f(int)' doesn't exist"),
+        ("DROP FUNCTION f(nosuch)".into(), "Unknown type ks.nosuch"),
+        ("DROP FUNCTION nosuch.f".into(), "Function 'nosuch.f' doesn't exist"),
+        ("DROP FUNCTION a".into(), "Function 'ks.a' doesn't exist"),
+        ("DROP FUNCTION f(int, int)".into(), "Function 'ks.f(int, int)' is still referenced by aggregates ks.a, ks.b, ks.p"),
+        ("DROP FUNCTION h".into(), "Function 'ks.h' is still referenced by aggregates ks.b"),
+        ("DROP AGGREGATE h".into(), "Aggregate 'ks.h' doesn't exist"),
+        ("DROP AGGREGATE a(text)".into(), "Aggregate 'ks.a(text)' doesn't exist"),
+        ("DROP TYPE u".into(), "Cannot drop user type 'ks.u' as it is still used by functions ks.G"),
+    ] {
+        let found = db.err(&text);
+        assert!(found.starts_with(error), "{text}: {found}");
+    }
+    for text in [
+        "CREATE FUNCTION IF NOT EXISTS f (a int, b int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''",
+        "CREATE AGGREGATE IF NOT EXISTS a (int) SFUNC f STYPE int",
+        "CREATE OR REPLACE AGGREGATE a (int) SFUNC f STYPE int INITCOND null",
+        "DROP FUNCTION IF EXISTS f(int)",
+        "DROP AGGREGATE IF EXISTS nosuch.a",
+        "DROP AGGREGATE a(int)",
+        "DROP AGGREGATE b",
+        "DROP AGGREGATE p",
+        "DROP FUNCTION f(int, int)",
+        "DROP FUNCTION f",
+        "DROP FUNCTION \"G\"",
+        "DROP TYPE u",
+    ] {
+        db.ok(text);
+    }
+}
+
+#[test]
+fn a_call_means_what_its_arguments_fit() {
+    let mut db = database();
+    db.ok("CREATE FUNCTION abs (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''");
+    db.ok("CREATE FUNCTION fails (a int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS 'fails'");
+    for (text, rows) in [
+        ("SELECT f(v, k) FROM t WHERE k = 1", "11"),
+        ("SELECT ks.f(v, 2), f(k, k) FROM t WHERE k = 1", "12, 2"),
+        ("SELECT h(v) FROM t WHERE k = 3", "null"),
+        ("SELECT f(v, 1) FROM t WHERE k = 3", "1"),
+        ("SELECT fails(v) FROM t WHERE k = 3", "null"),
+        ("SELECT abs(v), system.abs(-1) FROM t WHERE k = 1", "10, 1"),
+        ("SELECT f(f(k, 1), f(1, 1)) FROM t WHERE k = f(0, 1)", "4"),
+        ("SELECT a(v), b(v), p(v), sum(v) FROM t", "35, 30, 30, 30"),
+        ("SELECT a(v), b(v) FROM t WHERE k = 9", "5, null"),
+        ("SELECT f(a(v), 1), a(f(v, 1)) FROM t", "36, 38"),
+        ("SELECT k, a(v) FROM t WHERE k = 2 GROUP BY k", "2, 25"),
+    ] {
+        assert_eq!(db.ok(text), rows, "{text}");
+    }
+    db.ok("INSERT INTO t (k, v) VALUES (f(2, 2), f(1, 1))");
+    db.ok("UPDATE t SET v = f(3, 3) WHERE k = f(2, 2)");
+    assert_eq!(db.ok("SELECT v FROM t WHERE k = 4"), "6");
+    let known = "none of its type signatures match (known type signatures: ks.f : (int, int) -> int, ks.f : (text) -> text)";
+    for (text, error) in [
+        ("SELECT f(1) FROM t", format!("Invalid call to function f, {known}")),
+        ("SELECT f(v, w) FROM t", format!("Invalid call to function f, {known}")),
+        (
+            "SELECT h(w) FROM t",
+            "Type error: w cannot be passed as argument 0 of function ks.h of type int".into(),
+        ),
+        (
+            "SELECT h() FROM t",
+            "Invalid number of arguments in call to function ks.h: 1 required but 0 provided"
+                .into(),
+        ),
+        (
+            "SELECT * FROM t WHERE k = h(1)",
+            "Type error: cannot assign result of function ks.h (type bigint) to k (type int)"
+                .into(),
+        ),
+        (
+            "SELECT * FROM t WHERE k = a(1)",
+            "Aggregation function are not supported in the where clause".into(),
+        ),
+        (
+            "SELECT a(sum(v)) FROM t",
+            "aggregate functions cannot be used as arguments of aggregate functions".into(),
+        ),
+        ("SELECT system.f(v, v) FROM t", "Unknown function 'system.f'".into()),
+        ("SELECT nosuch.f(v, v) FROM t", "Unknown function 'nosuch.f'".into()),
+        ("SELECT fails(v) FROM t WHERE k = 1", "it fails".into()),
+    ] {
+        assert_eq!(db.err(text), error, "{text}");
+    }
+}
+
+/// As `DescribeStatement` of Cassandra 5.0.9 answered, and each of them makes the same again.
+#[test]
+fn functions_are_described_as_statements_that_make_them_again() {
+    let mut db = database();
+    db.ok("CREATE FUNCTION \"token\" (\"A\" tuple<int, int>) CALLED ON NULL INPUT RETURNS tuple<int, text> LANGUAGE lua AS 'return $$'");
+    let describe = |db: &Database, text: &str| {
+        let Statement::Describe(one) = crate::lang::parse(text).expect(text).statement else {
+            panic!("{text}")
+        };
+        match describe(&one, &db.schema, Some("ks"), |_| false) {
+            Ok(Described::Names(names)) => names.iter().map(|row| row.join(" ")).collect(),
+            Ok(Described::Elements(rows)) => rows.iter().map(|row| row.join(" | ")).collect(),
+            other => vec![format!("{other:?}")],
+        }
+    };
+    assert_eq!(
+        describe(&db, "DESCRIBE FUNCTIONS"),
+        [
+            "ks function f(int, int)",
+            "ks function f(text)",
+            "ks function \"G\"(u)",
+            "ks function h(int)",
+            "ks function \"token\"(tuple<int, int>)"
+        ]
+    );
+    assert_eq!(
+        describe(&db, "DESCRIBE FUNCTION \"token\""),
+        [
+            "ks | function | \"token\"(tuple<int, int>) | CREATE FUNCTION ks.\"token\"(\"A\" tuple<int, int>)\n    CALLED ON NULL INPUT\n    RETURNS tuple<int, text>\n    LANGUAGE lua\n    AS 'return $$';"
+        ]
+    );
+    assert_eq!(
+        describe(&db, "DESCRIBE AGGREGATE b"),
+        [
+            "ks | aggregate | b(int) | CREATE AGGREGATE ks.b(int)\n    SFUNC f\n    STYPE int\n    FINALFUNC h;"
+        ]
+    );
+    assert_eq!(
+        describe(&db, "DESCRIBE FUNCTION nosuch"),
+        ["Err(\"User defined function 'nosuch' not found in 'ks'\")"]
+    );
+    let before = db.schema.keyspace("ks").expect("it is there").clone();
+    let statements = describe(&db, "DESCRIBE KEYSPACE ks");
+    db.ok("DROP KEYSPACE ks");
+    for row in statements {
+        let statement = row.rsplit(" | ").next().expect("a row").to_owned();
+        db.ok(&statement);
+    }
+    let after = db.schema.keyspace("ks").expect("it is there");
+    assert_eq!((&after.functions, &after.aggregates), (&before.functions, &before.aggregates));
+}

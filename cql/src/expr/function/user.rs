@@ -1,0 +1,288 @@
+//! Functions and aggregates of users, as calls see them, and the seam to what runs them.
+//!
+//! ```text
+//! call ─► UserCallee: a function, or an aggregate with its functions ─► UserFunctions::call ─► wire bytes
+//! ```
+//!
+//! 1. A callee belongs to the schema it was found in: a statement that has one is compiled again when the schema's
+//!    function is another.
+//! 2. A function that does not take nulls is not called with one: its result is null, and as the state function of an
+//!    aggregate it leaves the state as it is.
+//! 3. Nothing is folded: a body may fail, and takes time.
+//!
+//! Not here: which one a call means (`resolve.rs`), the languages and their limits (`functions`).
+
+use std::sync::Arc;
+
+use model::CqlType;
+use model::schema::{FunctionKey, Keyspace, UserAggregate, UserFunction};
+
+use super::{Aggregate, Body, Function, Gives, Nulls, Purity, Takes};
+use crate::bind::StatementTime;
+use crate::error::{Error, Result};
+
+/// Runs the functions that users wrote.
+pub trait UserFunctions {
+    /// Refuses a function whose body cannot be compiled.
+    fn check(&self, function: &UserFunction) -> Result<()>;
+
+    /// The result of a call in wire form, which is a value of the function's type; `None` is null, of an argument, too.
+    fn call(
+        &self,
+        function: &Arc<UserFunction>,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>>;
+}
+
+/// Where no function of a user runs.
+#[derive(Clone, Copy, Debug)]
+pub struct NoUserFunctions;
+
+impl UserFunctions for NoUserFunctions {
+    fn check(&self, _: &UserFunction) -> Result<()> {
+        Ok(())
+    }
+
+    fn call(&self, function: &Arc<UserFunction>, _: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
+        Err(failure(function, "nothing runs functions here"))
+    }
+}
+
+/// The error of a function that failed on its arguments.
+pub fn failure(function: &UserFunction, text: impl Into<String>) -> Error {
+    Error::Function {
+        keyspace: function.keyspace.clone(),
+        function: function.name.clone(),
+        arguments: function.types().map(ToString::to_string).collect(),
+        text: text.into(),
+    }
+}
+
+/// A row of no table: what a function of a user has in common with the built-in ones.
+pub(in crate::expr) static USER_FUNCTION: Function = Function {
+    names: &[""],
+    takes: Takes::OneOf(&[]),
+    gives: Gives::Receiver,
+    purity: Purity::Impure,
+    nulls: Nulls::Taken,
+    body: Body::Scalar(|_| unreachable!("its callee is called")),
+};
+
+/// The same of an aggregate of a user.
+pub(in crate::expr) static USER_AGGREGATE: Function = Function {
+    names: &[""],
+    takes: Takes::OneOf(&[]),
+    gives: Gives::Receiver,
+    purity: Purity::Impure,
+    nulls: Nulls::Taken,
+    body: Body::Aggregate(Aggregate::User),
+};
+
+/// A function or an aggregate of a user.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserCallee {
+    /// A function of the values of one row.
+    Function(Arc<UserFunction>),
+    /// An aggregate with its functions.
+    Aggregate(Arc<AggregateFunctions>),
+}
+
+/// An aggregate, and the functions it is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateFunctions {
+    /// What was created.
+    pub aggregate: Arc<UserAggregate>,
+    state: Arc<UserFunction>,
+    last: Option<Arc<UserFunction>>,
+    reduce: Option<Arc<UserFunction>>,
+}
+
+impl AggregateFunctions {
+    /// An aggregate of a keyspace with its functions; `None` if one of them is not there.
+    pub fn of(aggregate: &Arc<UserAggregate>, keyspace: &Keyspace) -> Option<AggregateFunctions> {
+        let found = |key: Option<FunctionKey>| match key {
+            Some(key) => Some(Some(keyspace.functions.get(&key)?.clone())),
+            None => Some(None),
+        };
+        Some(AggregateFunctions {
+            state: keyspace.functions.get(&aggregate.state_key())?.clone(),
+            last: found(aggregate.final_key())?,
+            reduce: found(aggregate.reduce_key())?,
+            aggregate: aggregate.clone(),
+        })
+    }
+
+    /// Whether the states of two parts of the rows can be put together.
+    pub(super) fn merges(&self) -> bool {
+        self.reduce.is_some()
+    }
+}
+
+impl UserCallee {
+    /// All callees of a name in a keyspace.
+    pub(in crate::expr) fn all(name: &str, keyspace: &Keyspace) -> Vec<UserCallee> {
+        let from = FunctionKey { name: name.to_owned(), arguments: Vec::new() };
+        let functions = keyspace.functions.range(&from..).take_while(|(key, _)| key.name == name);
+        let functions = functions.map(|(_, function)| UserCallee::Function(function.clone()));
+        let aggregates = keyspace.aggregates.range(&from..).take_while(|(key, _)| key.name == name);
+        let aggregates = aggregates.filter_map(|(_, aggregate)| {
+            let functions = AggregateFunctions::of(aggregate, keyspace)?;
+            Some(UserCallee::Aggregate(Arc::new(functions)))
+        });
+        functions.chain(aggregates).collect()
+    }
+
+    /// What it has in common with built-in functions.
+    pub(in crate::expr) fn function(&self) -> &'static Function {
+        match self {
+            UserCallee::Function(_) => &USER_FUNCTION,
+            UserCallee::Aggregate(_) => &USER_AGGREGATE,
+        }
+    }
+
+    /// Its name with its keyspace, as errors show it.
+    pub(in crate::expr) fn shown(&self) -> String {
+        match self {
+            UserCallee::Function(function) => format!("{}.{}", function.keyspace, function.name),
+            UserCallee::Aggregate(functions) => {
+                format!("{}.{}", functions.aggregate.keyspace, functions.aggregate.name)
+            }
+        }
+    }
+
+    /// Its name without its keyspace.
+    pub(in crate::expr) fn name(&self) -> &str {
+        match self {
+            UserCallee::Function(function) => &function.name,
+            UserCallee::Aggregate(functions) => &functions.aggregate.name,
+        }
+    }
+
+    /// The types of its arguments.
+    pub(in crate::expr) fn arguments(&self) -> Vec<CqlType> {
+        match self {
+            UserCallee::Function(function) => function.types().cloned().collect(),
+            UserCallee::Aggregate(functions) => functions.aggregate.arguments.clone(),
+        }
+    }
+
+    /// The type of its result.
+    pub(in crate::expr) fn result(&self) -> CqlType {
+        match self {
+            UserCallee::Function(function) => function.result.clone(),
+            UserCallee::Aggregate(functions) => functions.aggregate.result.clone(),
+        }
+    }
+
+    /// Whether it is what a keyspace has now.
+    pub fn is_in(&self, keyspace: &Keyspace) -> bool {
+        let same = |function: &Arc<UserFunction>| {
+            let now = keyspace.functions.get(&function.key());
+            now.is_some_and(|now| Arc::ptr_eq(now, function))
+        };
+        match self {
+            UserCallee::Function(function) => same(function),
+            UserCallee::Aggregate(functions) => {
+                let now = keyspace.aggregates.get(&functions.aggregate.key());
+                now.is_some_and(|now| Arc::ptr_eq(now, &functions.aggregate))
+                    && same(&functions.state)
+                    && functions.last.iter().chain(&functions.reduce).all(same)
+            }
+        }
+    }
+
+    /// Name of its keyspace.
+    pub fn keyspace(&self) -> &str {
+        match self {
+            UserCallee::Function(function) => &function.keyspace,
+            UserCallee::Aggregate(functions) => &functions.aggregate.keyspace,
+        }
+    }
+}
+
+/// What calling a function comes to.
+enum Called {
+    Value(Option<Vec<u8>>),
+    /// It does not take the null among its arguments.
+    Not,
+}
+
+fn call_with_nulls(
+    function: &Arc<UserFunction>,
+    arguments: &[Option<&[u8]>],
+    time: &StatementTime<'_>,
+) -> Result<Called> {
+    if !function.called_on_null && arguments.iter().any(Option::is_none) {
+        return Ok(Called::Not);
+    }
+    time.functions.call(function, arguments).map(Called::Value)
+}
+
+/// The result of a function of a user.
+pub(super) fn call(
+    function: &Arc<UserFunction>,
+    arguments: &[Option<&[u8]>],
+    time: &StatementTime<'_>,
+) -> Result<Option<Vec<u8>>> {
+    match call_with_nulls(function, arguments, time)? {
+        Called::Value(value) => Ok(value),
+        Called::Not => Ok(None),
+    }
+}
+
+/// The state of an aggregate of a user over the rows so far.
+#[derive(Clone, Debug)]
+pub(super) struct UserState {
+    functions: Arc<AggregateFunctions>,
+    state: Option<Vec<u8>>,
+}
+
+impl UserState {
+    /// Before the first row.
+    pub(super) fn new(functions: &Arc<AggregateFunctions>) -> UserState {
+        UserState { state: functions.aggregate.initial.clone(), functions: functions.clone() }
+    }
+
+    fn step(
+        &mut self,
+        function: &Arc<UserFunction>,
+        with: &[Option<&[u8]>],
+        time: &StatementTime<'_>,
+    ) -> Result<()> {
+        let mut arguments = Vec::with_capacity(1 + with.len());
+        arguments.push(self.state.as_deref());
+        arguments.extend_from_slice(with);
+        if let Called::Value(state) = call_with_nulls(function, &arguments, time)? {
+            self.state = state;
+        }
+        Ok(())
+    }
+
+    /// Takes one row's values.
+    pub(super) fn add(&mut self, row: &[Option<&[u8]>], time: &StatementTime<'_>) -> Result<()> {
+        let function = self.functions.state.clone();
+        self.step(&function, row, time)
+    }
+
+    /// Adds the state of rows that come behind.
+    pub(super) fn merge(&mut self, later: &UserState, time: &StatementTime<'_>) -> Result<()> {
+        let functions = self.functions.clone();
+        let Some(reduce) = &functions.reduce else {
+            return Err(Error::invalid("these two states are not of one aggregate"));
+        };
+        self.step(reduce, &[later.state.as_deref()], time)
+    }
+
+    /// The result over all rows so far.
+    pub(super) fn result(&self, time: &StatementTime<'_>) -> Result<Option<Vec<u8>>> {
+        match &self.functions.last {
+            Some(last) => call(last, &[self.state.as_deref()], time),
+            None => Ok(self.state.clone()),
+        }
+    }
+
+    /// How many bytes of values it keeps.
+    pub(super) fn bytes(&self) -> usize {
+        self.state.as_ref().map_or(0, Vec::len)
+    }
+}

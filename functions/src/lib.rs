@@ -1,0 +1,133 @@
+//! Runs the functions of users, each language in a sandbox of a library: on each core by itself.
+//!
+//! ```text
+//! UserFunctions::call ─► the instance of the function, made at its first call ─► values in, a value out
+//! ```
+//!
+//! 1. A function sees its arguments and nothing else: no files, no clock, no random numbers, nothing of earlier calls.
+//! 2. A call ends within its limits (`limits.rs`), whatever the body does: in instructions, in memory, in time. A core does
+//!    nothing else meanwhile, so they are small.
+//! 3. What comes back is checked: it is a value of the function's type.
+//! 4. An instance whose call failed is thrown away. Those that were used last are kept, within a bound in bytes.
+//!
+//! Not here: which function a call means, nulls of functions that take none (`cql`).
+
+mod budget;
+mod limits;
+mod lua;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use cql::expr::function::{UserFunctions, failure};
+use model::schema::{FunctionLanguage, UserFunction};
+
+use crate::limits::{ERROR_BYTES_MAX, INSTANCES_BYTES_MAX, INSTANCES_MAX};
+use crate::lua::LuaInstance;
+
+/// Why a function gives no value: a text for its user.
+type Failed = String;
+
+/// One function, ready to be called on this core.
+enum Instance {
+    Lua(LuaInstance),
+}
+
+impl Instance {
+    fn new(function: &UserFunction) -> Result<Instance, Failed> {
+        match function.language {
+            FunctionLanguage::Lua => LuaInstance::new(function).map(Instance::Lua),
+            FunctionLanguage::Wasm => Err("functions in wasm are not supported yet".to_owned()),
+        }
+    }
+
+    fn call(
+        &self,
+        function: &UserFunction,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        match self {
+            Instance::Lua(instance) => instance.call(function, arguments),
+        }
+    }
+
+    /// Memory that it takes, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Instance::Lua(instance) => instance.bytes(),
+        }
+    }
+}
+
+/// The functions of one core.
+#[derive(Default)]
+pub struct Functions {
+    /// Those used last stand last.
+    instances: RefCell<Vec<(Arc<UserFunction>, Instance)>>,
+}
+
+impl Functions {
+    /// Takes the instance of a function out; it may not be called twice at once.
+    fn take(&self, function: &Arc<UserFunction>) -> Result<Instance, Failed> {
+        let mut instances = self.instances.borrow_mut();
+        let known = instances.iter().rposition(|(known, _)| Arc::ptr_eq(known, function));
+        match known {
+            Some(index) => Ok(instances.remove(index).1),
+            None => Instance::new(function),
+        }
+    }
+
+    /// Keeps an instance, and what fits beside it.
+    fn keep(&self, function: &Arc<UserFunction>, instance: Instance) {
+        let mut instances = self.instances.borrow_mut();
+        instances.push((function.clone(), instance));
+        let (mut bytes, mut keep) = (0, 0);
+        for (_, instance) in instances.iter().rev() {
+            bytes += instance.bytes();
+            if keep == INSTANCES_MAX || bytes > INSTANCES_BYTES_MAX {
+                break;
+            }
+            keep += 1;
+        }
+        let gone = instances.len() - keep;
+        instances.drain(..gone);
+    }
+
+    fn run(
+        &self,
+        function: &Arc<UserFunction>,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        let instance = self.take(function)?;
+        let value = instance.call(function, arguments)?;
+        if let Some(value) = &value {
+            let checked = function.result.validate(value);
+            checked.map_err(|error| format!("the result is no {}: {error}", function.result))?;
+        }
+        self.keep(function, instance);
+        Ok(value)
+    }
+}
+
+impl UserFunctions for Functions {
+    fn check(&self, function: &UserFunction) -> cql::Result<()> {
+        Instance::new(function).map(drop).map_err(|error| cql::Error::invalid(shortened(error)))
+    }
+
+    fn call(
+        &self,
+        function: &Arc<UserFunction>,
+        arguments: &[Option<&[u8]>],
+    ) -> cql::Result<Option<Vec<u8>>> {
+        self.run(function, arguments).map_err(|error| failure(function, shortened(error)))
+    }
+}
+
+/// A text that a function may have made, no longer than an answer should be.
+fn shortened(mut text: String) -> String {
+    let end = (0..=ERROR_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+    text
+}

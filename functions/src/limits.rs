@@ -1,0 +1,30 @@
+//! Every bound of a function of a user, by name: of one call, and of what a core keeps.
+//!
+//! What a call may take is bounded because a core does nothing else meanwhile. The body's length and the number of
+//! functions are bounded where they are created (`cql/src/limits.rs`).
+
+/// Instructions of Lua between two looks at what a call has taken.
+pub(crate) const LUA_INSTRUCTIONS_PER_LOOK: u32 = 100;
+/// Most instructions of Lua of one call: about 5 ms. ScyllaDB has 10 ms (`user_defined_function_time_limit_ms`).
+pub(crate) const LUA_INSTRUCTIONS_MAX: u64 = 500_000;
+/// Longest time of one call in Lua, in ms. Instructions that copy long texts take more time than others.
+pub(crate) const LUA_CALL_MS_MAX: u64 = 20;
+/// Memory of the Lua state of one function, in bytes, beside its code. ScyllaDB's is the same
+/// (`user_defined_function_allocation_limit_bytes`).
+pub(crate) const LUA_MEMORY_BYTES_MAX: usize = 1 << 20;
+/// Most steps of matching patterns in one call: a pattern may take time that is exponential in its length.
+pub(crate) const PATTERN_STEPS_MAX: u64 = 500_000;
+/// Deepest recursion of matching a pattern, as in Lua's own matcher.
+pub(crate) const PATTERN_DEPTH_MAX: u32 = 200;
+/// Longest text that is taken for a number, in bytes: reading one takes time with the square of its length.
+pub(crate) const NUMBER_TEXT_BYTES_MAX: usize = 1 << 10;
+/// Longest varint or decimal that is computed with, in bytes.
+pub(crate) const LUA_NUMBER_BYTES_MAX: usize = 1 << 10;
+/// Most instances of functions that a core keeps.
+pub(crate) const INSTANCES_MAX: usize = 64;
+/// Most memory of the instances that a core keeps, in bytes: those used last stay.
+pub(crate) const INSTANCES_BYTES_MAX: usize = 16 << 20;
+/// Longest text of a function's own error that is sent to a client, in bytes.
+pub(crate) const ERROR_BYTES_MAX: usize = 1 << 10;
+
+const _: () = assert!(LUA_MEMORY_BYTES_MAX * 2 < INSTANCES_BYTES_MAX, "one in use always fits");

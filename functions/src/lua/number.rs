@@ -1,0 +1,168 @@
+//! Varints and decimals in Lua: a value that can be added, subtracted, compared and shown, as in ScyllaDB.
+//!
+//! Any number, and any text that is one, may stand beside it. With a float the result is one.
+
+use std::cmp::Ordering;
+
+use cql::literal::Decimal;
+use mlua::{Error, Lua, MetaMethod, Result, UserData, UserDataMethods, Value};
+use num_bigint::BigInt;
+
+use crate::limits::{LUA_NUMBER_BYTES_MAX, NUMBER_TEXT_BYTES_MAX};
+
+/// A whole number or a decimal of any length.
+#[derive(Clone, Debug)]
+pub(super) struct LongNumber(pub(super) Decimal);
+
+/// What a value of Lua is as a number.
+#[derive(Clone, Debug)]
+pub(super) enum Number {
+    /// One of these digits.
+    Exact(Decimal),
+    /// A float that is no whole number of 64 bits.
+    Float(f64),
+}
+
+/// Makes the methods known to a state, before its memory is bounded.
+pub(super) fn register(lua: &Lua) -> Result<()> {
+    lua.create_userdata(LongNumber(of_integer(0.into()))).map(drop)
+}
+
+pub(super) fn of_integer(unscaled: BigInt) -> Decimal {
+    Decimal { unscaled, scale: 0 }
+}
+
+/// What a value is as a number, if it is one or a text of one.
+pub(super) fn number(value: &Value) -> Option<Number> {
+    let exact = |integer: i64| Number::Exact(of_integer(integer.into()));
+    let float = |float: f64| {
+        let whole = float as i64;
+        if whole as f64 == float && whole != i64::MAX { exact(whole) } else { Number::Float(float) }
+    };
+    match value {
+        Value::Integer(integer) => Some(exact(*integer)),
+        Value::Number(number) => Some(float(*number)),
+        Value::UserData(data) => {
+            let number = data.borrow::<LongNumber>().ok()?;
+            Some(Number::Exact(number.0.clone()))
+        }
+        Value::String(text) if text.as_bytes().len() <= NUMBER_TEXT_BYTES_MAX => {
+            let text = text.to_str().ok()?;
+            let text = text.trim();
+            match Decimal::parse(text) {
+                Some(decimal) => Some(Number::Exact(decimal)),
+                None => hexadecimal(text).map(exact),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// `0x1f`, as Lua reads it.
+fn hexadecimal(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    u64::from_str_radix(digits, 16).ok().map(|bits| bits as i64)
+}
+
+/// The whole number that a decimal is, if it is one.
+pub(super) fn whole(decimal: &Decimal) -> Option<BigInt> {
+    let ten = |power: u32| BigInt::from(10).pow(power);
+    let digits = (8 * LUA_NUMBER_BYTES_MAX) as i64;
+    match i64::from(decimal.scale) {
+        0 => Some(decimal.unscaled.clone()),
+        scale if scale < 0 && -scale <= digits => Some(&decimal.unscaled * ten(-scale as u32)),
+        scale if (1..=digits).contains(&scale) => {
+            let by = ten(scale as u32);
+            let (quotient, rest) = (&decimal.unscaled / &by, &decimal.unscaled % &by);
+            (rest == BigInt::ZERO).then_some(quotient)
+        }
+        _ if decimal.unscaled == BigInt::ZERO => Some(BigInt::ZERO),
+        _ => None,
+    }
+}
+
+/// The float nearest to a decimal.
+pub(super) fn float(decimal: &Decimal) -> f64 {
+    decimal.to_string().parse().unwrap_or(f64::NAN)
+}
+
+impl UserData for LongNumber {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_meta_function(MetaMethod::Add, |lua, (a, b): (Value, Value)| {
+            operate(lua, &a, &b, |a, b| a + b, |a, b| a + b)
+        });
+        methods.add_meta_function(MetaMethod::Sub, |lua, (a, b): (Value, Value)| {
+            operate(lua, &a, &b, |a, b| a - b, |a, b| a - b)
+        });
+        methods.add_meta_function(MetaMethod::Eq, |_, (a, b): (Value, Value)| {
+            Ok(compare(&a, &b)? == Some(Ordering::Equal))
+        });
+        methods.add_meta_function(MetaMethod::Lt, |_, (a, b): (Value, Value)| {
+            Ok(compare(&a, &b)? == Some(Ordering::Less))
+        });
+        methods.add_meta_function(MetaMethod::Le, |_, (a, b): (Value, Value)| {
+            Ok(matches!(compare(&a, &b)?, Some(Ordering::Less | Ordering::Equal)))
+        });
+        methods.add_meta_method(MetaMethod::ToString, |_, number, ()| {
+            check_length(&number.0)?;
+            Ok(number.0.to_string())
+        });
+    }
+}
+
+fn check_length(decimal: &Decimal) -> Result<()> {
+    let bits = decimal.unscaled.bits();
+    if bits > 8 * LUA_NUMBER_BYTES_MAX as u64
+        || decimal.scale.unsigned_abs() > 8 * LUA_NUMBER_BYTES_MAX as u32
+    {
+        let text =
+            format!("a number of more than {LUA_NUMBER_BYTES_MAX} bytes is not computed with");
+        return Err(Error::runtime(text));
+    }
+    Ok(())
+}
+
+fn operand(value: &Value) -> Result<Number> {
+    let number = number(value).ok_or_else(|| Error::runtime("value is not a number"))?;
+    if let Number::Exact(decimal) = &number {
+        check_length(decimal)?;
+    }
+    Ok(number)
+}
+
+fn operate(
+    lua: &Lua,
+    a: &Value,
+    b: &Value,
+    exactly: impl Fn(BigInt, BigInt) -> BigInt,
+    in_floats: impl Fn(f64, f64) -> f64,
+) -> Result<Value> {
+    let as_float = |number: &Number| match number {
+        Number::Exact(decimal) => float(decimal),
+        Number::Float(float) => *float,
+    };
+    let (a, b) = (operand(a)?, operand(b)?);
+    if let (Number::Exact(a), Number::Exact(b)) = (&a, &b) {
+        let (a, b, scale) = aligned(a, b)?;
+        let sum = LongNumber(Decimal { unscaled: exactly(a, b), scale });
+        return lua.create_userdata(sum).map(Value::UserData);
+    }
+    Ok(Value::Number(in_floats(as_float(&a), as_float(&b))))
+}
+
+fn aligned(a: &Decimal, b: &Decimal) -> Result<(BigInt, BigInt, i32)> {
+    a.aligned(b).ok_or_else(|| Error::runtime("the scales of these decimals are too far apart"))
+}
+
+fn compare(a: &Value, b: &Value) -> Result<Option<Ordering>> {
+    let (a, b) = (operand(a)?, operand(b)?);
+    Ok(match (&a, &b) {
+        (Number::Exact(a), Number::Exact(b)) => {
+            let (a, b, _) = aligned(a, b)?;
+            Some(a.cmp(&b))
+        }
+        (Number::Exact(a), Number::Float(b)) => float(a).partial_cmp(b),
+        (Number::Float(a), Number::Exact(b)) => a.partial_cmp(&float(b)),
+        (Number::Float(a), Number::Float(b)) => a.partial_cmp(b),
+    })
+}

@@ -1,0 +1,337 @@
+//! Functions of users: values in and out, and what hostile bodies come to.
+
+use std::sync::Arc;
+
+use cql::expr::function::UserFunctions;
+use cql::literal::{from_text, value_literal};
+use model::CqlType;
+use model::schema::{FunctionLanguage, UserFunction};
+use model::types::UserType;
+
+use crate::Functions;
+
+fn lua(arguments: &[(&str, CqlType)], result: CqlType, body: &str) -> Arc<UserFunction> {
+    Arc::new(UserFunction {
+        keyspace: "ks".to_owned(),
+        name: "f".to_owned(),
+        arguments: arguments.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect(),
+        result,
+        called_on_null: true,
+        language: FunctionLanguage::Lua,
+        body: body.to_owned(),
+    })
+}
+
+fn list(element: CqlType) -> CqlType {
+    CqlType::List { element: element.into(), frozen: true }
+}
+
+/// The bytes of a small CQL literal of a scalar type.
+fn bytes(ty: &CqlType, text: &str) -> Vec<u8> {
+    from_text(text, ty).expect(text)
+}
+
+/// What a body without arguments gives, as CQL.
+fn given(result: &CqlType, body: &str) -> String {
+    let function = lua(&[], result.clone(), body);
+    match Functions::default().call(&function, &[]) {
+        Ok(value) => value_literal(result, value.as_deref()),
+        Err(error) => format!("! {error}"),
+    }
+}
+
+/// What a body gives for one argument `a` of a type that is its result's, too.
+fn through(ty: &CqlType, text: &str, body: &str) -> String {
+    let function = lua(&[("a", ty.clone())], ty.clone(), body);
+    let value = bytes(ty, text);
+    match Functions::default().call(&function, &[Some(&value)]) {
+        Ok(value) => value_literal(ty, value.as_deref()),
+        Err(error) => format!("! {error}"),
+    }
+}
+
+#[test]
+fn every_scalar_goes_there_and_back() {
+    use CqlType::*;
+    for (ty, text) in [
+        (Ascii, "a"),
+        (Text, "d\u{e9}j\u{e0}"),
+        (Blob, "0x00ff"),
+        (Boolean, "true"),
+        (Boolean, "false"),
+        (Tinyint, "-128"),
+        (Smallint, "-32768"),
+        (Int, "-2147483648"),
+        (Bigint, "-9223372036854775808"),
+        (Bigint, "9223372036854775807"),
+        (Varint, "123456789012345678901234567890"),
+        (Decimal, "-12345678901234567890.12345"),
+        (Float, "1.5"),
+        (Double, "-0.1"),
+        (Date, "2026-11-23"),
+        (Time, "12:34:56.789"),
+        (Timestamp, "2026-11-23T12:34:56.789Z"),
+        (Duration, "1mo2d3h"),
+        (Inet, "::1"),
+        (Inet, "127.0.0.1"),
+        (Uuid, "00112233-4455-6677-8899-aabbccddeeff"),
+        (Timeuuid, "00112233-4455-1677-8899-aabbccddeeff"),
+    ] {
+        let value = bytes(&ty, text);
+        assert_eq!(through(&ty, text, "return a"), value_literal(&ty, Some(&value)), "{ty}");
+    }
+}
+
+#[test]
+fn parts_go_there_and_back() {
+    let fields = vec![("x".to_owned(), CqlType::Int), ("y".to_owned(), list(CqlType::Text))];
+    let definition = Arc::new(UserType::new("ks", "u", fields));
+    let udt = CqlType::Udt { definition, frozen: true };
+    let map = CqlType::Map { key: CqlType::Text.into(), value: CqlType::Int.into(), frozen: true };
+    let set = CqlType::Set { element: CqlType::Int.into(), frozen: true };
+    let vector = CqlType::Vector { element: CqlType::Float.into(), dimensions: 2 };
+    let tuple = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
+    for (ty, body, shown) in [
+        (&udt, "return {x = 1, y = {'a', 'b'}}", "{x: 1, y: ['a', 'b']}"),
+        (&udt, "return {y = {}}", "{x: null, y: []}"),
+        (&udt, "return {z = 1}", "! invalid UDT field 'z'"),
+        (&map, "return {b = 2, a = 1}", "{'a': 1, 'b': 2}"),
+        (&set, "return {[3] = true, [1] = true}", "{1, 3}"),
+        (&set, "return {[3] = false}", "! sets are represented with tables with true values"),
+        (&vector, "return {1, 2.5}", "0x3f80000040200000"),
+        (&vector, "return {1}", "! a sequence of 1 values is no vector<float, 2>"),
+        (&tuple, "return {1}", "(1, null)"),
+        (&tuple, "return {1, 'a', 2}", "! key 3 is not valid for a sequence of size 2"),
+        (&list(CqlType::Int), "return {1, [3] = 2}", "! table is not a sequence"),
+        (&list(CqlType::Int), "return 1", "! value is not a table"),
+    ] {
+        assert_eq!(given(ty, body), shown, "{body}");
+        let function = lua(&[], ty.clone(), body);
+        let functions = Functions::default();
+        let Ok(Some(value)) = functions.call(&function, &[]) else { continue };
+        let same = lua(&[("a", ty.clone())], ty.clone(), "return a");
+        assert_eq!(functions.call(&same, &[Some(&value)]), Ok(Some(value)), "{body}");
+    }
+}
+
+#[test]
+fn numbers_and_texts_are_taken_for_each_other() {
+    for (ty, body, shown) in [
+        (CqlType::Bigint, "return 42.0", "42"),
+        (CqlType::Bigint, "return '42'", "42"),
+        (CqlType::Bigint, "return '0x10'", "16"),
+        (CqlType::Bigint, "return '4.20e1'", "42"),
+        (CqlType::Bigint, "return 1.5", "! value is not an integer"),
+        (CqlType::Bigint, "return {}", "! value is not a number"),
+        (CqlType::Tinyint, "return 257", "1"),
+        (CqlType::Int, "return -2147483649", "2147483647"),
+        (CqlType::Text, "return 42", "'42'"),
+        (CqlType::Text, "return '\\xff'", "! the result is no text"),
+        (CqlType::Ascii, "return '\\xc3\\xa9'", "! the result is no ascii"),
+        (CqlType::Text, "return true", "! unexpected value"),
+        (CqlType::Int, "", "! 0 values returned, expected 1"),
+        (CqlType::Int, "return 1, 2", "! 2 values returned, expected 1"),
+        (CqlType::Int, "return nil", "null"),
+        (CqlType::Date, "return {year = 2026, month = 11, day = 23}", "'2026-11-23'"),
+        (CqlType::Date, "return '2026-11-23'", "'2026-11-23'"),
+        (
+            CqlType::Date,
+            "return {year = 2026, month = 13, day = 1}",
+            "! date table has no such day",
+        ),
+        (CqlType::Time, "return 'x'", "! "),
+        (CqlType::Duration, "return {months = 1, days = 2, nanoseconds = 3}", "1mo2d3ns"),
+        (CqlType::Duration, "return {months = 1 << 40}", "! 1099511627776 months doesn't fit"),
+        (CqlType::Decimal, "return 1.5", "! value is not a decimal"),
+        (CqlType::Varint, "return 1e300", "! value is not an integer"),
+    ] {
+        let found = given(&ty, body);
+        assert!(found.starts_with(shown), "{body}: {found}, not {shown}");
+    }
+    let long = "123456789012345678901234567890";
+    assert_eq!(through(&CqlType::Varint, long, "return a + 1"), "123456789012345678901234567891");
+    assert_eq!(through(&CqlType::Varint, long, "return a - '1'"), "123456789012345678901234567889");
+    assert_eq!(through(&CqlType::Decimal, "1.5", "return 1 - a"), "-0.5");
+    assert_eq!(through(&CqlType::Double, "1.5", "return 1 - a"), "-0.5");
+}
+
+#[test]
+fn a_call_sees_nothing_of_the_calls_before_it() {
+    let functions = Functions::default();
+    for body in [
+        "n = (n or 0) + 1 return n",
+        "string.n = (string.n or 0) + 1 return string.n",
+        "_G.n = (_G.n or 0) + 1 return _G.n",
+        "local m = getmetatable('') return m == false and 1 or 2",
+        "local s = ('x').upper and 1 return s",
+    ] {
+        let function = lua(&[], CqlType::Int, body);
+        for _ in 0..3 {
+            let one = Ok(Some(vec![0, 0, 0, 1]));
+            assert_eq!(functions.call(&function, &[]), one, "{body}");
+        }
+    }
+}
+
+/// Each would run for ever, or take all memory, or reach out of the sandbox: an error of its own call.
+#[test]
+fn hostile_bodies_end_in_an_error_of_the_function() {
+    let spent = "lua execution failed: ";
+    for body in [
+        "while true do end",
+        "local function f() return f() end return f()",
+        "local function f() return 1 + f() end return f()",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
+        "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) return t[1]",
+        "return #string.rep('x', 1 << 31)",
+        "return #string.rep('x', 1e9, 'y')",
+        "local s = 'x' while true do s = s .. s end",
+        "local t = {} for i = 1, 1e9 do t[i] = i end",
+        "while true do local s = string.rep('x', 100000) end",
+        "return string.rep('', 1e18) .. table.move({}, 1, 1e15, 1, {})",
+        "table.move({}, 1, 1 << 62, 2, setmetatable({}, {__newindex = rawequal}))",
+        "table.insert(setmetatable({}, {__len = function() return 1 << 60 end}), 1, 1)",
+        "table.remove(setmetatable({}, {__len = function() return 1 << 60 end}), 1)",
+        "table.sort(setmetatable({}, {__len = function() return 1 << 60 end, __index = rawlen}))",
+        "return table.concat(setmetatable({}, {__index = type}), '', 1, 1 << 60)",
+        "return table.unpack({}, 1, 1e8)",
+        "return select('#', table.unpack({}, 1, 1 << 62))",
+        "return string.find(string.rep('a', 30), string.rep('a*', 30) .. 'b')",
+        "return string.find(string.rep('a', 100000), '.-.-.-.-.-.-b')",
+        "return string.gsub(string.rep('a', 100000), '(a*)(a*)(a*)b', '')",
+        "return string.gsub(string.rep('a', 100000), 'a', string.rep('b', 1000))",
+        "return string.match(string.rep('(', 1000), string.rep('(', 1000))",
+        "return string.find('a', '[')",
+        "return string.find('a', '%')",
+        "return string.format('%1000000d', 1)",
+        "setmetatable({}, {__gc = function() while true do end end})",
+        "error({})",
+        "error(nil)",
+        "error(setmetatable({}, {__tostring = function() while true do end end}))",
+        "error(string.rep('x', 100000))",
+        "for i = 1, 1e9 do ('x'):rep(1000):upper():find('y', 1, true) end",
+        "local s = string.rep('x', 400000) while true do local u = s:upper() end",
+        "local s = string.rep('x', 400000) while true do local u = s < s .. 'y' end",
+        "local t = {} for i = 1, 20000 do t[i] = -i end while true do table.sort(t) end",
+        "for _ in string.gmatch(string.rep('a', 400000), 'a') do end while true do end",
+        "return io.open('/etc/passwd')",
+        "return os.exit(1)",
+        "return load('return 1')",
+        "return require('x')",
+        "return dofile('/etc/passwd')",
+        "return pcall(error)",
+        "return debug.sethook()",
+        "return coroutine.create(print)",
+        "return collectgarbage('stop')",
+        "return math.random()",
+        "return string.dump(function() end)",
+        "print('x')",
+    ] {
+        let found = given(&CqlType::Int, body);
+        assert!(found.starts_with(&format!("! {spent}")), "{body}: {found}");
+        assert!(found.len() < 2000, "{body}");
+    }
+}
+
+/// A node that has met all of them serves the next call.
+#[test]
+fn a_function_that_failed_is_called_again() {
+    let functions = Functions::default();
+    let body = "if a == 1 then while true do end end return a";
+    let function = lua(&[("a", CqlType::Int)], CqlType::Int, body);
+    for (value, works) in [(0, true), (1, false), (2, true)] {
+        let value = i32::to_be_bytes(value);
+        assert_eq!(functions.call(&function, &[Some(&value)]).is_ok(), works);
+    }
+}
+
+#[test]
+fn bodies_that_are_no_lua_are_refused_where_they_are_created() {
+    let functions = Functions::default();
+    let refused = |body: &str, argument: &str| {
+        let function = lua(&[(argument, CqlType::Int)], CqlType::Int, body);
+        functions.check(&function).unwrap_err().to_string()
+    };
+    let error = refused("\nreturn (", "a");
+    assert!(error.starts_with("could not compile: ks.f:2:"), "{error}");
+    // Bytecode could do anything.
+    assert!(refused("\u{1b}Lua", "a").starts_with("could not compile:"));
+    assert!(refused("return 1", "a b").contains("cannot be named a b"));
+    assert!(refused("return 1", "end").starts_with("could not compile:"));
+}
+
+#[test]
+fn patterns_match_as_those_of_lua() {
+    for (body, shown) in [
+        ("return ('hello world'):find('o w')", "5 7"),
+        ("return ('hello'):find('l+')", "3 4"),
+        ("return ('hello'):find('xyz')", "nil"),
+        ("return ('hello'):find('', 10)", "nil"),
+        ("return ('hello'):find('', 6)", "6 5"),
+        ("return ('hello'):find('l', -2)", "4 4"),
+        ("return ('a.b'):find('.', 2, true)", "2 2"),
+        ("return ('key = value'):match('^(%w+)%s*=%s*(%w+)$')", "key value"),
+        ("return ('  x '):match('^%s*(.-)%s*$')", "x"),
+        ("return ('f(a(b)c)d'):match('%b()')", "(a(b)c)"),
+        ("return ('THE (quick) fox'):find('%((%a+)%)')", "5 11 quick"),
+        ("return ('hello hello'):match('(%w+) %1')", "hello"),
+        ("return ('abc'):match('()b()')", "2 3"),
+        ("return ('THE (quick) fox'):gsub('%f[%a]%a+', 'w')", "w (w) w 3"),
+        ("return ('hello world'):gsub('o', '0', 1)", "hell0 world 1"),
+        ("return ('hello'):gsub('', '-')", "-h-e-l-l-o- 6"),
+        ("return ('hello'):gsub('l*', 'x')", "xhxexox 4"),
+        ("return ('abc'):gsub('%w', '%0%0')", "aabbcc 3"),
+        ("return ('abc def'):gsub('(%w+) (%w+)', '%2 %1')", "def abc 1"),
+        ("return ('$x $y'):gsub('%$(%w)', {x = 1})", "1 $y 2"),
+        ("return ('abc'):gsub('b', function(c) return c:upper() end)", "aBc 1"),
+        ("return ('a]b'):match('[]]')", "]"),
+        ("return ('a-b'):match('[a%-]+')", "a-"),
+        ("return ('x^y'):match('[%^x]+')", "x^"),
+        ("return ('aXb'):match('[^a-z]')", "X"),
+        (
+            "local s = '' for k, v in ('a=1, b=2'):gmatch('(%w)=(%w)') do s = s .. k .. v end return s",
+            "a1b2",
+        ),
+        ("local n = 0 for _ in ('abc'):gmatch('') do n = n + 1 end return n", "4"),
+    ] {
+        let body = format!(
+            "local out = {{}} for i, v in ipairs({{(function(...) local t = {{}} for i = 1, \
+             select('#', ...) do t[i] = tostring((select(i, ...))) end return table.unpack(t) end)\
+             ((function() {body} end)())}}) do out[i] = v end return table.concat(out, ' ')"
+        );
+        assert_eq!(given(&CqlType::Text, &body), format!("'{shown}'"), "{body}");
+    }
+}
+
+#[test]
+fn tables_are_changed_as_by_the_library_of_lua() {
+    let shown = "local function s(t) return table.concat(t, ',') end ";
+    for (body, expected) in [
+        ("local t = {1, 2} table.insert(t, 3) table.insert(t, 1, 0) return s(t)", "0,1,2,3"),
+        ("local t = {1, 2, 3} return table.remove(t, 1) .. table.remove(t) .. s(t)", "132"),
+        ("return s(table.move({1, 2, 3}, 1, 3, 2))", "1,1,2,3"),
+        ("return s(table.move({1, 2, 3}, 2, 3, 1))", "2,3,3"),
+        ("local t = {3, 1, 2, 5, 4} table.sort(t) return s(t)", "1,2,3,4,5"),
+        ("local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return s(t)", "3,2,1"),
+        ("return table.concat({1, 2, 3}, '-', 2, 3)", "2-3"),
+        ("return select(2, table.unpack({1, 2, 3})) .. ''", "2"),
+        ("return s(table.pack(1, 2))", "1,2"),
+        ("return ('ab'):rep(2, '-')", "ab-ab"),
+        ("return math.floor(1.5) .. utf8.char(233)", "1\u{e9}"),
+    ] {
+        assert_eq!(given(&CqlType::Text, &format!("{shown}{body}")), format!("'{expected}'"));
+    }
+}
+
+/// Instances are kept up to a number and a size, those used last.
+#[test]
+fn what_a_core_keeps_is_bounded() {
+    let functions = Functions::default();
+    let made: Vec<_> = (0..100).map(|n| lua(&[], CqlType::Int, &format!("return {n}"))).collect();
+    for function in &made {
+        functions.call(function, &[]).unwrap();
+    }
+    let kept = functions.instances.borrow();
+    assert_eq!(kept.len(), crate::limits::INSTANCES_MAX);
+    assert!(Arc::ptr_eq(&kept.last().unwrap().0, made.last().unwrap()));
+}

@@ -1,0 +1,162 @@
+//! The forms of types in the schema log, user types among them: the way there and back.
+//!
+//! Invariants: what was written reads back equal; a user type that is larger than types may be is an error.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{CqlType, UserType};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserTypeForm {
+    keyspace: String,
+    name: String,
+    fields: Vec<(String, TypeForm)>,
+    /// Absent in format 1, and then false.
+    #[serde(default)]
+    ended: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) enum TypeForm {
+    Ascii,
+    Bigint,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    Float,
+    Inet,
+    Int,
+    Smallint,
+    Text,
+    Time,
+    Timestamp,
+    Timeuuid,
+    Tinyint,
+    Uuid,
+    Varint,
+    List { element: Box<TypeForm>, frozen: bool },
+    Set { element: Box<TypeForm>, frozen: bool },
+    Map { key: Box<TypeForm>, value: Box<TypeForm>, frozen: bool },
+    Tuple(Vec<TypeForm>),
+    Udt { definition: Box<UserTypeForm>, frozen: bool },
+    Vector { element: Box<TypeForm>, dimensions: u32 },
+}
+
+impl UserTypeForm {
+    pub(super) fn of(ty: &UserType) -> UserTypeForm {
+        let field = |(name, ty): &(String, CqlType)| (name.clone(), TypeForm::of(ty));
+        UserTypeForm {
+            keyspace: ty.keyspace.clone(),
+            name: ty.name.clone(),
+            fields: ty.fields.iter().map(field).collect(),
+            ended: ty.ended,
+        }
+    }
+
+    pub(super) fn checked(self) -> Result<UserType, String> {
+        let ty = self.user_type();
+        let limits = ty.fields.iter().try_for_each(|(_, field)| field.check_limits());
+        limits.map_err(|error| format!("type {}.{}: {error}", ty.keyspace, ty.name))?;
+        Ok(ty)
+    }
+
+    fn user_type(self) -> UserType {
+        let fields = self.fields.into_iter().map(|(name, form)| (name, form.ty()));
+        let (fields, ended) = (fields.collect(), self.ended);
+        UserType { keyspace: self.keyspace, name: self.name, fields, ended }
+    }
+}
+
+impl TypeForm {
+    pub(super) fn of(ty: &CqlType) -> TypeForm {
+        let boxed = |ty: &CqlType| Box::new(TypeForm::of(ty));
+        match ty {
+            CqlType::Ascii => TypeForm::Ascii,
+            CqlType::Bigint => TypeForm::Bigint,
+            CqlType::Blob => TypeForm::Blob,
+            CqlType::Boolean => TypeForm::Boolean,
+            CqlType::Counter => TypeForm::Counter,
+            CqlType::Date => TypeForm::Date,
+            CqlType::Decimal => TypeForm::Decimal,
+            CqlType::Double => TypeForm::Double,
+            CqlType::Duration => TypeForm::Duration,
+            CqlType::Float => TypeForm::Float,
+            CqlType::Inet => TypeForm::Inet,
+            CqlType::Int => TypeForm::Int,
+            CqlType::Smallint => TypeForm::Smallint,
+            CqlType::Text => TypeForm::Text,
+            CqlType::Time => TypeForm::Time,
+            CqlType::Timestamp => TypeForm::Timestamp,
+            CqlType::Timeuuid => TypeForm::Timeuuid,
+            CqlType::Tinyint => TypeForm::Tinyint,
+            CqlType::Uuid => TypeForm::Uuid,
+            CqlType::Varint => TypeForm::Varint,
+            CqlType::List { element, frozen } => {
+                TypeForm::List { element: boxed(element), frozen: *frozen }
+            }
+            CqlType::Set { element, frozen } => {
+                TypeForm::Set { element: boxed(element), frozen: *frozen }
+            }
+            CqlType::Map { key, value, frozen } => {
+                TypeForm::Map { key: boxed(key), value: boxed(value), frozen: *frozen }
+            }
+            CqlType::Tuple(parts) => TypeForm::Tuple(parts.iter().map(TypeForm::of).collect()),
+            CqlType::Udt { definition, frozen } => {
+                let definition = Box::new(UserTypeForm::of(definition));
+                TypeForm::Udt { definition, frozen: *frozen }
+            }
+            CqlType::Vector { element, dimensions } => {
+                TypeForm::Vector { element: boxed(element), dimensions: *dimensions }
+            }
+        }
+    }
+
+    pub(super) fn ty(self) -> CqlType {
+        match self {
+            TypeForm::Ascii => CqlType::Ascii,
+            TypeForm::Bigint => CqlType::Bigint,
+            TypeForm::Blob => CqlType::Blob,
+            TypeForm::Boolean => CqlType::Boolean,
+            TypeForm::Counter => CqlType::Counter,
+            TypeForm::Date => CqlType::Date,
+            TypeForm::Decimal => CqlType::Decimal,
+            TypeForm::Double => CqlType::Double,
+            TypeForm::Duration => CqlType::Duration,
+            TypeForm::Float => CqlType::Float,
+            TypeForm::Inet => CqlType::Inet,
+            TypeForm::Int => CqlType::Int,
+            TypeForm::Smallint => CqlType::Smallint,
+            TypeForm::Text => CqlType::Text,
+            TypeForm::Time => CqlType::Time,
+            TypeForm::Timestamp => CqlType::Timestamp,
+            TypeForm::Timeuuid => CqlType::Timeuuid,
+            TypeForm::Tinyint => CqlType::Tinyint,
+            TypeForm::Uuid => CqlType::Uuid,
+            TypeForm::Varint => CqlType::Varint,
+            TypeForm::List { element, frozen } => {
+                CqlType::List { element: Arc::new(element.ty()), frozen }
+            }
+            TypeForm::Set { element, frozen } => {
+                CqlType::Set { element: Arc::new(element.ty()), frozen }
+            }
+            TypeForm::Map { key, value, frozen } => {
+                CqlType::Map { key: Arc::new(key.ty()), value: Arc::new(value.ty()), frozen }
+            }
+            TypeForm::Tuple(parts) => CqlType::Tuple(parts.into_iter().map(TypeForm::ty).collect()),
+            TypeForm::Udt { definition, frozen } => {
+                CqlType::Udt { definition: Arc::new(definition.user_type()), frozen }
+            }
+            TypeForm::Vector { element, dimensions } => {
+                CqlType::Vector { element: Arc::new(element.ty()), dimensions }
+            }
+        }
+    }
+}
