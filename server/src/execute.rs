@@ -58,6 +58,7 @@ pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
 use read::Finished;
+use schema::SchemaTurn;
 use shard::idle::InFlight;
 use shard::stalls::Work;
 use shard::suspended::Suspended;
@@ -99,6 +100,8 @@ pub(crate) struct Executor {
     key: RefCell<Vec<u8>>,
     /// How many parts of aggregates other cores were asked for.
     parts_asked: Cell<u32>,
+    /// Of the changes of the schema that clients of this core ask for.
+    schema_turn: SchemaTurn,
     /// How many aggregates wait for their parts.
     in_parts: Rc<Cell<usize>>,
 }
@@ -139,7 +142,7 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
-        let (parts_asked, in_parts, deadlines, statements) = Default::default();
+        let (parts_asked, schema_turn, in_parts, deadlines, statements) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -155,6 +158,7 @@ impl Executor {
             frames,
             key,
             parts_asked,
+            schema_turn,
             in_parts,
         })
     }

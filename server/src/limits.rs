@@ -118,6 +118,11 @@ pub(crate) const TOMBSTONE_WARN_THRESHOLD: u64 = 1000;
 /// `tombstone_failure_threshold`.
 pub(crate) const TOMBSTONE_FAILURE_THRESHOLD: u64 = 100_000;
 
+/// How long a change of the schema waits for the changes of other clients; then it is refused.
+pub(crate) const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a change of the schema looks whether those before it are made.
+pub(crate) const SCHEMA_TURN_INTERVAL: Duration = Duration::from_millis(1);
+
 /// The shortest time-out that can be configured, as in Cassandra.
 pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 

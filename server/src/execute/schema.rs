@@ -1,9 +1,11 @@
 //! Changes of the schema: planned here, ordered by the first shard, followed by every core before
 //! the client hears of it.
 //!
-//! If somebody else was faster, the statement is planned again on the schema that came of it.
+//! A core has one under way. If another core was faster, the statement is planned again on the schema that came of it.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
@@ -22,10 +24,29 @@ use super::peers::Ask;
 use super::snapshots;
 use super::write::check_writable;
 use super::{ExecuteError, Executor};
+use crate::limits::{SCHEMA_CHANGE_TIMEOUT, SCHEMA_TURN_INTERVAL};
 use crate::system;
 
-/// How often a statement is planned again when others change the schema at the same time.
-const ATTEMPTS_MAX: usize = 64;
+/// The changes of the schema of one core, planned and made one at a time: what waits plans against the schema that it
+/// will change, and only those of other cores can come in between.
+#[derive(Debug, Default)]
+pub(super) struct SchemaTurn(Cell<bool>);
+
+impl SchemaTurn {
+    /// Takes the turn; `None` while another change has it.
+    fn take(&self) -> Option<Turn<'_>> {
+        (!self.0.replace(true)).then_some(Turn(&self.0))
+    }
+}
+
+/// The turn of one change, which ends with it.
+struct Turn<'t>(&'t Cell<bool>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
 
 impl Executor {
     /// Runs CREATE, ALTER or DROP.
@@ -44,7 +65,17 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
         let current = call.session.keyspace.borrow().clone();
-        for _ in 0..ATTEMPTS_MAX {
+        let begun = Instant::now();
+        let _turn = loop {
+            match self.schema_turn.take() {
+                Some(turn) => break turn,
+                None if begun.elapsed() > SCHEMA_CHANGE_TIMEOUT => {
+                    return Err(ExecuteError::Schema(AlterError::Conflict));
+                }
+                None => self.shard.runtime().sleep(SCHEMA_TURN_INTERVAL).await,
+            }
+        };
+        loop {
             let schema = self.shard.schema();
             let context = DdlContext {
                 schema: &schema,
@@ -70,11 +101,11 @@ impl Executor {
                     envelope.put_schema_change(&wire_event(&event), out);
                     return Ok(());
                 }
-                Err(AlterError::Conflict) => {}
+                // Another core was first: planned again, on what it has made.
+                Err(AlterError::Conflict) if begun.elapsed() < SCHEMA_CHANGE_TIMEOUT => {}
                 Err(error) => return Err(ExecuteError::Schema(error)),
             }
         }
-        Err(ExecuteError::Schema(AlterError::Conflict))
     }
 
     /// Changes the schema; a DROP behind a snapshot. What the client is to be warned of.
