@@ -6,6 +6,7 @@
 //! simulator: 100000 power cuts, 9000 kills, seeds from 1      shard/tests/sim
 //! AckBeforeSync: caught by seed Some(4)                 engine/tests/planted.rs and shard/tests/sim
 //! stat::number_of_executed_units: 120000                libFuzzer
+//! 1000203 operations, 480110 of them reads, ..., 0 mismatches    ci/differential
 //! ```
 //!
 //! Invariant: a line that is not there counts nothing, so that a test that was renamed, or a program that ends at once
@@ -81,6 +82,19 @@ pub(crate) fn fuzzed_requests(output: &str, requests: u64) -> Result<u64, String
     }
 }
 
+/// The number of statements whose answers were compared with a model's; an error if they are fewer than were asked for.
+pub(crate) fn operations(output: &str, operations: u64) -> Result<u64, String> {
+    let compared = output.lines().find_map(|line| {
+        let (compared, rest) = line.split_once(" operations, ")?;
+        rest.ends_with(", 0 mismatches").then(|| compared.parse::<u64>().ok())?
+    });
+    match compared {
+        Some(compared) if compared >= operations => Ok(compared),
+        Some(compared) => Err(format!("{compared} operations, and not {operations}")),
+        None => Err("it does not say `N operations, ..., 0 mismatches`".to_owned()),
+    }
+}
+
 /// The number of planted bugs that were caught, by stories of the files (`story`) and by whole
 /// shards (`seed`) together; an error if either caught fewer than its least.
 pub(crate) fn planted(output: &str, by_stories: u64, by_shards: u64) -> Result<u64, String> {
@@ -139,6 +153,15 @@ mod tests {
         assert!(fuzzed_requests(drawn, 10_001).is_err());
         assert!(fuzzed_requests("10000 requests, 1 deaths", 1).is_err());
         assert!(lives("simulator: many power cuts, 1 kills, seeds from 7\n", 1, 0).is_err());
+    }
+
+    #[test]
+    fn a_comparison_of_less_than_asked_fails() {
+        let said = "worlds from seed 1\n1000 operations, 480 of them reads, in 2 worlds, 1.0 s, 0 mismatches\n";
+        assert_eq!(operations(said, 1000), Ok(1000));
+        assert!(operations(said, 1001).is_err(), "too few");
+        assert!(operations("1000 operations, in 2 worlds, 1 mismatch\n", 1000).is_err());
+        assert!(operations("worlds from seed 1\n", 0).is_err(), "it did nothing");
     }
 
     #[test]

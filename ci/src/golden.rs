@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use cql::frame::Version;
 use pass::{Answers, Plan, agrees};
-pub(crate) use planted::planted;
+pub(crate) use planted::{build as build_planted, planted};
 use suite::{Case, Topic};
 
 use crate::load;

@@ -22,7 +22,7 @@ use crate::step::Failure;
 use crate::tidy::names_crate;
 
 /// Which crates a crate may use.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("messina-model", &[]),
     ("messina-engine", &["messina-model"]),
     ("messina-shard", &["messina-engine", "messina-model"]),
@@ -38,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["messina-server", "messina-cql", "messina-shard", "messina-engine", "messina-model"],
     ),
     ("messina-ci", &["messina-cql"]),
+    ("messina-differential", &["messina-cql"]),
     ("messina-fuzz", &["messina-cql", "messina-engine", "messina-model"]),
     ("messina-miri", &[]),
 ];

@@ -13,6 +13,7 @@
 
 mod client;
 mod conformance;
+mod differential;
 mod documents;
 mod drivers;
 mod evidence;
@@ -134,6 +135,21 @@ enum Task {
         /// Plant bugs in merge, paging and prepare, one by one: the suite must notice each.
         #[arg(long, conflicts_with_all = ["topics", "record", "programs", "port"])]
         planted: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Random statements, answered as a model of them says.
+    Differential {
+        /// The first world of random statements; with --operations 1 only this one.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many statements at least.
+        #[arg(long, default_value_t = differential::OPERATIONS)]
+        operations: u64,
+        /// Plant bugs in merge, filter, paging, statics and order, one by one: each must be noticed.
+        #[arg(long, conflicts_with_all = ["seed", "operations", "port"])]
+        planted: bool,
+        /// An Apache Cassandra instead of a fresh server.
         #[command(flatten)]
         target: Target,
     },
@@ -262,6 +278,14 @@ fn run(task: Task, repository: &mut Repository, report: &mut Report) {
             report.step("golden", "cargo ci golden", |log| {
                 golden::run(repository, &choice, address, log)
             });
+        }
+        Task::Differential { planted, seed, operations, target } => {
+            tier::build_release(repository, report);
+            if planted {
+                return tier::differential_planted(repository, report);
+            }
+            let choice = differential::Choice { seed, operations, against: target.address() };
+            tier::differential(repository, report, &choice);
         }
         Task::Conformance { suite, area, again, write, target } => {
             let choice = conformance::Choice { suite, areas: area, again, write };

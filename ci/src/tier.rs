@@ -12,8 +12,8 @@ use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
-    documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit, large_data,
-    layers, many_tables, read_costs, shards, tidy,
+    differential, documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit,
+    large_data, layers, many_tables, read_costs, shards, tidy,
 };
 
 /// Kills in `full`.
@@ -27,7 +27,8 @@ const CAN_BE_PLANTED: &str = "messina-engine/planted,messina-shard/planted";
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
 const KILLS_A_POWER_CUT_MIN: u64 = 10;
 /// What is run from a release build.
-const PROGRAMS: [&str; 4] = ["messina", "messina-admin", "messina-load", "messina-sst"];
+const PROGRAMS: [&str; 5] =
+    ["messina", "messina-admin", "messina-load", "messina-sst", "messina-differential"];
 /// Seconds of each fuzz target in `full`.
 pub(crate) const FUZZ_SECONDS: u64 = 5;
 
@@ -40,6 +41,7 @@ struct Effort {
     kill_cycles: u64,
     crash_points: u64,
     fuzz_seconds: u64,
+    operations: u64,
 }
 
 const FULL: Effort = Effort {
@@ -47,9 +49,15 @@ const FULL: Effort = Effort {
     kill_cycles: KILL_CYCLES,
     crash_points: 300_000,
     fuzz_seconds: FUZZ_SECONDS,
+    operations: differential::OPERATIONS,
 };
-const NIGHT: Effort =
-    Effort { clients: Choice::All, kill_cycles: 200, crash_points: 10_000_000, fuzz_seconds: 600 };
+const NIGHT: Effort = Effort {
+    clients: Choice::All,
+    kill_cycles: 200,
+    crash_points: 10_000_000,
+    fuzz_seconds: 600,
+    operations: differential::OPERATIONS_OF_NIGHT,
+};
 
 /// Under two minutes when warm.
 pub(crate) fn fast(repository: &Repository, report: &mut Report) {
@@ -68,6 +76,9 @@ pub(crate) fn full(repository: &Repository, report: &mut Report) {
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
     everything(repository, report, &NIGHT);
+    report.step("differential, Cassandra", "cargo ci differential --port 9142", |log| {
+        differential::against_cassandra(repository, log)
+    });
     attacks(repository, report);
     node_fuzz(repository, report, FUZZED_REQUESTS_OF_NIGHT);
     full_disk(repository, report, None);
@@ -118,7 +129,10 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         golden_planted(repository, report);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
+        differential_planted(repository, report);
         beside.join().expect("what cannot be built makes no panic");
+        let choice = differential::Choice { operations: effort.operations, ..Default::default() };
+        differential(repository, report, &choice);
         drivers::run(repository, report, &effort.clients, None);
         documents(repository, report);
         fuzz(repository, report, effort.fuzz_seconds);
@@ -194,6 +208,23 @@ fn golden(repository: &Repository, report: &mut Report) {
 pub(crate) fn golden_planted(repository: &Repository, report: &mut Report) {
     report.step("golden, planted bugs", "cargo ci golden --planted", |log| {
         statements::planted(repository, log)
+    });
+}
+
+/// Random statements, each answered as a model of them says.
+pub(crate) fn differential(
+    repository: &Repository,
+    report: &mut Report,
+    choice: &differential::Choice,
+) {
+    let rerun = format!("cargo ci differential --operations {}", choice.operations);
+    report.step("differential", &rerun, |log| differential::run(repository, choice, log));
+}
+
+/// The model notices each bug that is planted in merge, filter, paging, statics and order.
+pub(crate) fn differential_planted(repository: &Repository, report: &mut Report) {
+    report.step("differential, planted bugs", "cargo ci differential --planted", |log| {
+        differential::planted(repository, log)
     });
 }
 

@@ -1,4 +1,4 @@
-//! Bugs on purpose, to prove that the golden suite would catch them. Without the feature `planted`
+//! Bugs on purpose, to prove that the golden suite and the differential test would catch them. Without the feature `planted`
 //! none exists.
 //!
 //! A server plants one for the thread of each core; the places named below then misbehave. Storage
@@ -11,11 +11,32 @@ pub enum Bug {
     LimitRestarts,
     /// Prepare: every bind marker of a statement stands for the value of its first.
     FirstMarkerForAll,
+    /// Filter: of several conditions the last is not asked.
+    FilterForgetsLast,
+    /// Filter: `<` is also true of the bound itself.
+    FilterTakesBound,
+    /// Statics: a partition that has nothing but static columns is not shown.
+    StaticsNeverAlone,
+    /// Statics: a partition without rows is shown by its static columns, though rows were chosen.
+    StaticsAlwaysAlone,
+    /// Order: rows of several partitions stay partition by partition.
+    OrderOfPartitions,
+    /// Groups: rows of two partitions with the same clustering are one group.
+    GroupSpansPartitions,
 }
 
 impl Bug {
     /// Every bug of this crate.
-    pub const ALL: [Bug; 2] = [Bug::LimitRestarts, Bug::FirstMarkerForAll];
+    pub const ALL: [Bug; 8] = [
+        Bug::LimitRestarts,
+        Bug::FirstMarkerForAll,
+        Bug::FilterForgetsLast,
+        Bug::FilterTakesBound,
+        Bug::StaticsNeverAlone,
+        Bug::StaticsAlwaysAlone,
+        Bug::OrderOfPartitions,
+        Bug::GroupSpansPartitions,
+    ];
 }
 
 /// Whether this bug is planted on this thread.

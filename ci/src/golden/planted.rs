@@ -53,7 +53,7 @@ pub(crate) fn planted(repository: &Repository, log: &Log) -> Outcome {
 }
 
 /// The folder of the planted server, below the root.
-fn build(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
+pub(crate) fn build(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
     let mut command = repository.cargo(&["build", "--bin", "messina"]);
     log.run(command.args(["--features", "messina-server/planted"]), COMMAND_LIMIT)?;
     let built = repository.root().join("target/debug/messina");

@@ -139,13 +139,21 @@ impl SelectPlan {
         if slices.is_empty() {
             return Ok(nothing);
         }
-        let filters = self.filter.filters.iter().map(|filter| filter.eval(bindings));
+        let mut filters = &self.filter.filters[..];
+        if planted(Bug::FilterForgetsLast) && filters.len() > 1 {
+            filters = &filters[..filters.len() - 1];
+        }
+        let filters = filters.iter().map(|filter| filter.eval(bindings));
+        let static_alone = match self.static_alone {
+            true => !planted(Bug::StaticsNeverAlone),
+            false => planted(Bug::StaticsAlwaysAlone),
+        };
         let command = ReadCommand {
             table: self.table.id,
             partitions,
             slices,
             reversed: self.reversed,
-            static_alone: self.static_alone,
+            static_alone,
             distinct: self.distinct,
             filters: filters.collect::<Result<_>>()?,
             limits,

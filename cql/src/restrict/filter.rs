@@ -8,6 +8,7 @@ use super::{ValueSet, Values};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
+use crate::planted::{Bug, planted};
 
 /// A filter whose values are bound later.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +100,8 @@ pub(super) fn add(single: &ColumnRestriction, filters: &mut Vec<FilterTemplate>)
                 push(operator, one(bound));
             }
             if let Some(bound) = upper {
-                let operator = if bound.inclusive { Operator::LessOrEqual } else { Operator::Less };
+                let is_within = bound.inclusive || planted(Bug::FilterTakesBound);
+                let operator = if is_within { Operator::LessOrEqual } else { Operator::Less };
                 push(operator, one(bound));
             }
         }

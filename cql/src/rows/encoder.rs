@@ -16,6 +16,7 @@
 
 mod part;
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use model::key;
@@ -31,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
 use crate::expr::{Env, Evaluated, Selection, check_result_bytes};
 use crate::limits::RESULT_BYTES_MAX;
+use crate::planted::{Bug, planted};
 
 /// By which clustering columns rows of several partitions are brought into one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,7 +377,10 @@ impl<'a> ResultEncoder<'a> {
     /// Brings the rows into order and drops those behind the limit.
     fn sort(&mut self, mut ordered: Ordered) {
         ordered.rows.sort_by(|a, b| {
-            let order = a.0.cmp(&b.0);
+            let order = match planted(Bug::OrderOfPartitions) {
+                true => Ordering::Equal,
+                false => a.0.cmp(&b.0),
+            };
             if ordered.order.reversed { order.reverse() } else { order }
         });
         let keep = usize::try_from(self.limit).unwrap_or(usize::MAX);
@@ -449,7 +454,8 @@ fn group_key(
     let clustering = clustering.unwrap_or_default();
     let length = prefix_length(table, clustering, columns)?;
     let length = if columns == 0 { 0 } else { length };
-    Ok([partition.key, &clustering[..length]].concat())
+    let partition = if planted(Bug::GroupSpansPartitions) { &[] } else { partition.key };
+    Ok([partition, &clustering[..length]].concat())
 }
 
 fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {

@@ -1,0 +1,138 @@
+//! A connection with many requests under way: frames out by stream, answers back in any order.
+//!
+//! The protocol's client side is the `cql` crate's. Blocking: what is queued is sent before an answer is waited for.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use cql::frame::client::{Answer, Reply};
+use cql::frame::compress::Compression;
+use cql::frame::frame_reader::{Arrival, FrameReader};
+use cql::frame::frame_writer::FrameWriter;
+use cql::frame::header::Direction;
+use cql::frame::request::{Parameters, Query, Request, Startup, ValueList};
+use cql::frame::{Consistency, Flags, Reader, Value, Version, writer};
+
+use crate::text::Text;
+
+/// A server that takes longer for an answer hangs; Cassandra takes seconds for many schema changes at once.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// No answer comes near.
+const ANSWER_BYTES_MAX: u32 = 16 << 20;
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// A connection after STARTUP.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    version: Version,
+    reader: FrameReader,
+    writer: FrameWriter,
+    input: Vec<u8>,
+    /// How much of `input` is read.
+    used: usize,
+    /// Where bytes from the socket come first.
+    part: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to `host:port`.
+    pub(crate) fn open(address: &str, version: Version) -> Result<Connection, String> {
+        let stream = TcpStream::connect(address).map_err(|error| format!("{address}: {error}"))?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)))
+            .map_err(|error| format!("{address}: {error}"))?;
+        let mut connection = Connection {
+            stream,
+            version,
+            reader: FrameReader::new(Direction::Response, ANSWER_BYTES_MAX),
+            writer: FrameWriter::new(),
+            input: Vec::new(),
+            used: 0,
+            part: vec![0; READ_BYTES],
+        };
+        let mut options = Vec::new();
+        writer::string_map(&mut options, [("CQL_VERSION", "3.0.0")].into_iter());
+        let options = Reader::new(&options).string_map().map_err(|error| format!("{error:?}"))?;
+        connection.send(&Request::Startup(Startup { options }), 0);
+        let is_ready = connection.next(|_, reply| matches!(reply, Reply::Ready))?;
+        if !is_ready {
+            return Err(format!("{address}: wants more than STARTUP"));
+        }
+        connection.reader.establish(version, Compression::None);
+        connection.writer.establish(version, Compression::None);
+        Ok(connection)
+    }
+
+    /// Runs a statement that must succeed, alone.
+    pub(crate) fn must(&mut self, cql: &str) -> Result<(), String> {
+        self.query(&Text::plain(cql), None, None, 0);
+        self.next(|_, reply| match reply {
+            Reply::Error { text, .. } => Err(format!("{cql}: {text}")),
+            _ => Ok(()),
+        })?
+    }
+
+    /// Queues a statement.
+    pub(crate) fn query(
+        &mut self,
+        text: &Text,
+        page_rows: Option<u32>,
+        state: Option<&[u8]>,
+        stream: i16,
+    ) {
+        let mut values = ValueList::new();
+        for value in &text.values {
+            values.push(value.as_ref().map_or(Value::Null, |bytes| Value::Bytes(bytes)));
+        }
+        let parameters = Parameters {
+            values: values.as_values(self.version),
+            page_rows,
+            paging_state: state,
+            ..Parameters::plain(Consistency::LocalOne, self.version)
+        };
+        self.send(&Request::Query(Query { text: &text.cql, parameters }), stream);
+    }
+
+    fn send(&mut self, request: &Request<'_>, stream: i16) {
+        let version = self.version;
+        self.writer.frame(|out| request.put(version, stream, Flags::default(), out));
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.writer.seal();
+        let bytes = self.writer.unsent();
+        let count = bytes.len();
+        self.stream.write_all(bytes).map_err(|error| format!("sending: {error}"))?;
+        self.writer.sent(count);
+        Ok(())
+    }
+
+    /// Waits for the next answer, and hands it on with its stream.
+    pub(crate) fn next<R>(&mut self, read: impl FnOnce(i16, &Reply<'_>) -> R) -> Result<R, String> {
+        loop {
+            let step = self.reader.next(&self.input[self.used..]);
+            let step = step.map_err(|error| format!("an answer that cannot be read: {error:?}"))?;
+            self.used += step.used;
+            match step.arrival {
+                Arrival::Frame(header, body) => {
+                    let answer = Answer::decode(&header, body);
+                    let answer = answer
+                        .map_err(|error| format!("an answer that cannot be read: {error}"))?;
+                    return Ok(read(header.stream, &answer.reply));
+                }
+                Arrival::Starved => {}
+                other => return Err(format!("an answer that cannot be read: {other:?}")),
+            }
+            self.input.drain(..self.used);
+            self.used = 0;
+            self.flush()?;
+            match self.stream.read(&mut self.part).map_err(|error| format!("no answer: {error}"))? {
+                0 => return Err("the server closed the connection".to_owned()),
+                count => self.input.extend_from_slice(&self.part[..count]),
+            }
+        }
+    }
+}

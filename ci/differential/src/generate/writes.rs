@@ -1,0 +1,229 @@
+//! Writes: whole rows, cells, parts of collections, deletions of every extent, batches.
+
+use super::Generator;
+use crate::schema::{Role, Schema};
+use crate::statement::{Change, Form, Mutation, Operation, Target};
+use crate::text::parts;
+use crate::value::{FIELDS, Type, Value};
+
+/// Statements of a batch at most.
+const BATCH_MAX: usize = 4;
+/// What lies between the times to live of two writes: more than the seconds that a run takes.
+const TTL_APART_S: i32 = 40_000;
+/// So many writes of a world have a time to live at most: it ends after twenty years.
+const TTLS_MAX: i32 = 12_000;
+
+impl Generator {
+    pub(super) fn writes(&mut self, schema: &Schema) -> Operation {
+        if !self.draw.percent(12) {
+            let mutation = self.mutation(schema, false);
+            return Operation::Write(vec![mutation]);
+        }
+        let count = 2 + self.draw.below(BATCH_MAX - 1);
+        let mut batch: Vec<Mutation> = (0..count).map(|_| self.mutation(schema, true)).collect();
+        if self.draw.percent(50) {
+            let timestamp = batch[0].timestamp;
+            batch.iter_mut().for_each(|mutation| mutation.timestamp = timestamp);
+        }
+        Operation::Write(batch)
+    }
+
+    fn mutation(&mut self, schema: &Schema, is_in_batch: bool) -> Mutation {
+        let keys = (0..schema.partition).map(|at| vec![self.key(schema, at)]).collect();
+        let mut mutation = Mutation {
+            form: Form::Insert,
+            timestamp: self.timestamp(),
+            ttl_s: None,
+            keys,
+            rows: Target::Partition,
+            changes: Vec::new(),
+        };
+        match self.draw.below(100) {
+            0..35 => self.insert(schema, &mut mutation),
+            35..65 => self.update(schema, &mut mutation, is_in_batch),
+            _ => self.delete(schema, &mut mutation, is_in_batch),
+        }
+        if mutation.form != Form::Delete && self.draw.percent(8) && self.expiring < TTLS_MAX {
+            self.expiring += 1;
+            // Not in the order of the writes.
+            let number = (self.expiring * 7919) % TTLS_MAX;
+            mutation.ttl_s = Some(100_000 + number * TTL_APART_S);
+        }
+        mutation
+    }
+
+    fn insert(&mut self, schema: &Schema, mutation: &mut Mutation) {
+        let is_static = !schema.with_role(Role::Static).is_empty() && self.draw.percent(15);
+        let columns = match is_static {
+            true => schema.with_role(Role::Static),
+            false => {
+                mutation.rows = self.one_row(schema);
+                schema.cells()
+            }
+        };
+        for column in columns {
+            if self.draw.percent(60) {
+                let value = self.value_or_null(schema, column);
+                mutation.changes.push((column, Change::Set(value)));
+            }
+        }
+        if is_static && mutation.changes.is_empty() {
+            mutation.rows = self.one_row(schema);
+        }
+    }
+
+    fn update(&mut self, schema: &Schema, mutation: &mut Mutation, is_in_batch: bool) {
+        let statics = schema.with_role(Role::Static);
+        let is_static = !statics.is_empty() && self.draw.percent(20);
+        let columns = if is_static { statics } else { schema.with_role(Role::Regular) };
+        if columns.is_empty() {
+            return self.insert(schema, mutation);
+        }
+        mutation.form = Form::Update;
+        if !is_static {
+            mutation.rows = self.rows(schema);
+        }
+        self.several_keys(schema, mutation);
+        let has_one_row = has_one_row(mutation);
+        let first = *self.draw.pick(&columns);
+        for column in columns {
+            if column == first || self.draw.percent(25) {
+                let change = self.change(schema, column, has_one_row && !is_in_batch);
+                mutation.changes.push((column, change));
+            }
+        }
+    }
+
+    fn delete(&mut self, schema: &Schema, mutation: &mut Mutation, is_in_batch: bool) {
+        mutation.form = Form::Delete;
+        self.several_keys(schema, mutation);
+        match self.draw.below(10) {
+            // A partition; rarely, or tables stay empty.
+            0 if self.draw.percent(40) => {}
+            0..3 if schema.clustering > 0 => mutation.rows = self.slice(schema),
+            3..6 => mutation.rows = self.rows(schema),
+            _ => {
+                let statics = schema.with_role(Role::Static);
+                let is_static = !statics.is_empty() && self.draw.percent(25);
+                let columns = if is_static { statics } else { schema.with_role(Role::Regular) };
+                if !is_static {
+                    mutation.rows = self.rows(schema);
+                }
+                let has_one_row = has_one_row(mutation);
+                for column in columns {
+                    if self.draw.percent(40) {
+                        let change = self.discard(schema, column, has_one_row && !is_in_batch);
+                        mutation.changes.push((column, change));
+                    }
+                }
+                if is_static && mutation.changes.is_empty() {
+                    mutation.rows = self.rows(schema);
+                }
+            }
+        }
+    }
+
+    /// Now and then an IN on the last column of the partition key.
+    fn several_keys(&mut self, schema: &Schema, mutation: &mut Mutation) {
+        if self.draw.percent(8) {
+            let last = schema.partition - 1;
+            let count = 2 + self.draw.below(2);
+            mutation.keys[last] = self.some_keys(schema, last, count);
+        }
+    }
+
+    fn one_row(&mut self, schema: &Schema) -> Target {
+        Target::Rows(schema.clusterings().map(|at| vec![self.key(schema, at)]).collect())
+    }
+
+    fn rows(&mut self, schema: &Schema) -> Target {
+        let Target::Rows(mut rows) = self.one_row(schema) else { unreachable!("rows are named") };
+        if schema.clustering > 0 && self.draw.percent(10) {
+            let last = schema.key_columns() - 1;
+            rows[schema.clustering - 1] = self.some_keys(schema, last, 2);
+        }
+        Target::Rows(rows)
+    }
+
+    fn slice(&mut self, schema: &Schema) -> Target {
+        let columns: Vec<usize> = schema.clusterings().collect();
+        let depth = self.draw.below(schema.clustering);
+        let prefix = columns[..depth].iter().map(|&at| self.key(schema, at)).collect();
+        let mut bound = |share| {
+            let is_there = self.draw.percent(share);
+            is_there.then(|| (self.key(schema, columns[depth]), self.draw.percent(50)))
+        };
+        // Without any bound it were the partition.
+        let (lower, upper) = (bound(if depth == 0 { 100 } else { 70 }), bound(70));
+        Target::Slice { prefix, lower, upper }
+    }
+
+    fn value_or_null(&mut self, schema: &Schema, column: usize) -> Option<Value> {
+        let of = &schema.columns[column].of;
+        (!self.draw.percent(15)).then(|| of.draw(&mut self.draw))
+    }
+
+    fn change(&mut self, schema: &Schema, column: usize, may_read: bool) -> Change {
+        let of = schema.columns[column].of.clone();
+        if !schema.columns[column].is_multi_cell() || self.draw.percent(30) {
+            return Change::Set(self.value_or_null(schema, column));
+        }
+        let value = of.draw(&mut self.draw);
+        match (&of, value) {
+            (Type::List(_), value) if !may_read => match self.draw.percent(60) {
+                true => Change::Add(value),
+                false => Change::Prepend(value),
+            },
+            (Type::List(item), value) => match self.draw.below(5) {
+                0 => Change::Add(value),
+                1 => Change::Prepend(value),
+                2 => Change::Remove(value),
+                _ => {
+                    let item = item.draw(&mut self.draw);
+                    let item = (!self.draw.percent(20)).then_some(item);
+                    Change::Put(Value::Int(self.draw.below(3) as i32), item)
+                }
+            },
+            (Type::Set(_), value) if self.draw.percent(60) => Change::Add(value),
+            (Type::Set(_), value) => Change::Remove(value),
+            (Type::Map(key, item), value) => match self.draw.below(4) {
+                0 => Change::Add(value),
+                1 => Change::Remove(Value::Set((0..2).map(|_| key.draw(&mut self.draw)).collect())),
+                _ => {
+                    let item = item.draw(&mut self.draw);
+                    let item = (!self.draw.percent(20)).then_some(item);
+                    Change::Put(key.draw(&mut self.draw), item)
+                }
+            },
+            _ => {
+                let field = self.draw.below(FIELDS.len());
+                let value = FIELDS[field].1.draw(&mut self.draw);
+                Change::Field(field, (!self.draw.percent(25)).then_some(value))
+            }
+        }
+    }
+
+    fn discard(&mut self, schema: &Schema, column: usize, may_read: bool) -> Change {
+        let of = schema.columns[column].of.clone();
+        if !schema.columns[column].is_multi_cell() || self.draw.percent(40) {
+            return Change::Delete;
+        }
+        match &of {
+            Type::List(_) if may_read => Change::Discard(Value::Int(self.draw.below(3) as i32)),
+            Type::List(_) => Change::Delete,
+            Type::Set(_) | Type::Map(..) => Change::Discard(parts(&of).0.draw(&mut self.draw)),
+            _ => Change::DiscardField(self.draw.below(FIELDS.len())),
+        }
+    }
+}
+
+/// Whether a write is about one row of one partition.
+fn has_one_row(mutation: &Mutation) -> bool {
+    let is_one = |values: &[Vec<Value>]| values.iter().all(|values| values.len() == 1);
+    is_one(&mutation.keys)
+        && match &mutation.rows {
+            Target::Partition => true,
+            Target::Rows(rows) => is_one(rows),
+            Target::Slice { .. } => false,
+        }
+}

@@ -1,0 +1,336 @@
+//! One table's life: its steps one after the other, each answer compared with the model's.
+//!
+//! ```text
+//! generator or script ─► step ─► model ─► what must be answered
+//!                          └───► request ─► answer, page by page ─► the same?
+//! ```
+//!
+//! Invariant: one request of a world is under way at a time, so that a seed means the same steps, the same answers.
+
+use std::collections::VecDeque;
+
+use cql::frame::client::Reply;
+
+use crate::generate::{Abilities, Generator};
+use crate::query::{Answer, answer, types};
+use crate::schema::{Role, Schema};
+use crate::statement::{Operation, Step};
+use crate::table::Table;
+use crate::text::{Text, text};
+use crate::value::Type;
+
+/// More pages than any answer has rows: the server goes round in circles.
+const PAGES_MAX: usize = 5_000;
+
+const READ_FAILURE: u32 = 0x1300;
+const PROTOCOL_ERROR: u32 = 0x000a;
+const INVALID: u32 = 0x2200;
+
+/// Where the steps come from.
+enum Source {
+    Drawn(Box<Generator>),
+    Script(VecDeque<Step>),
+}
+
+/// An answer that is not the model's.
+#[derive(Clone, Debug)]
+pub(crate) struct Mismatch {
+    /// What was asked.
+    pub(crate) statement: String,
+    /// What the model says.
+    pub(crate) expected: String,
+    /// What the server said.
+    pub(crate) got: String,
+}
+
+/// What a world wants next.
+pub(crate) enum Wish {
+    /// A statement, or the next page of the one before.
+    Request,
+    /// A line for the admin socket.
+    Admin(String),
+    /// Nothing: its life is over.
+    Nothing,
+}
+
+/// The request that is under way.
+struct Asked {
+    step: Step,
+    text: Text,
+    page_rows: Option<u32>,
+    state: Option<Vec<u8>>,
+    /// The rows of the pages so far.
+    rows: Vec<Answer>,
+    pages: usize,
+    must: Must,
+}
+
+/// What the answer must be.
+enum Must {
+    Succeed,
+    BeRefused,
+    Show(Vec<Answer>, Vec<Type>),
+}
+
+/// A table, its model and what is asked of it.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    /// The name of the table.
+    pub(crate) name: String,
+    /// The schema that it began with.
+    pub(crate) begin: Schema,
+    pub(crate) history: Vec<Step>,
+    table: Table,
+    source: Source,
+    asked: Option<Asked>,
+    /// The server is an Apache Cassandra: its own defects are passed over.
+    forgives: bool,
+    /// How many were.
+    pub(crate) forgiven: u64,
+}
+
+impl World {
+    /// The world of a seed.
+    pub(crate) fn drawn(seed: u64, name: String, abilities: Abilities) -> World {
+        let (generator, schema) = Generator::new(seed, abilities);
+        World {
+            seed,
+            name,
+            begin: schema.clone(),
+            history: Vec::new(),
+            table: Table::new(schema),
+            source: Source::Drawn(Box::new(generator)),
+            asked: None,
+            forgives: abilities.is_cassandra,
+            forgiven: 0,
+        }
+    }
+
+    /// A world whose steps are given.
+    pub(crate) fn scripted(
+        seed: u64,
+        name: String,
+        abilities: Abilities,
+        begin: &Schema,
+        steps: &[Step],
+    ) -> World {
+        World {
+            seed,
+            name,
+            begin: begin.clone(),
+            history: Vec::new(),
+            table: Table::new(begin.clone()),
+            source: Source::Script(steps.iter().cloned().collect()),
+            asked: None,
+            forgives: abilities.is_cassandra,
+            forgiven: 0,
+        }
+    }
+
+    /// How many statements are still to come.
+    pub(crate) fn left(&self) -> usize {
+        match &self.source {
+            Source::Drawn(generator) => generator.left(),
+            Source::Script(steps) => steps.len(),
+        }
+    }
+
+    /// How many reads its life has had.
+    pub(crate) fn reads(&self) -> u64 {
+        let is_read = |step: &&Step| matches!(step.operation, Operation::Select(_));
+        self.history.iter().filter(is_read).count() as u64
+    }
+
+    /// Takes the next step, if the last one is answered as a whole.
+    pub(crate) fn advance(&mut self) -> Wish {
+        if self.asked.is_some() {
+            return Wish::Request;
+        }
+        loop {
+            let Some(step) = self.next() else { return Wish::Nothing };
+            if !self.table.accepts(&step.operation) {
+                continue;
+            }
+            self.history.push(step.clone());
+            let verb = match step.operation {
+                Operation::Flush => "flush",
+                Operation::Compact => "compact",
+                _ => {
+                    self.ask(step);
+                    return Wish::Request;
+                }
+            };
+            return Wish::Admin(format!("{verb} {} {}\n", crate::KEYSPACE, self.name));
+        }
+    }
+
+    fn next(&mut self) -> Option<Step> {
+        let plain = |operation| Some(Step { operation, is_bound: false });
+        match self.history.last().map(|step| &step.operation) {
+            None => return plain(Operation::Create),
+            Some(Operation::Leave) => return None,
+            Some(_) => {}
+        }
+        let step = match &mut self.source {
+            Source::Drawn(generator) => generator.step(&self.table),
+            Source::Script(steps) => steps.pop_front(),
+        };
+        step.or_else(|| plain(Operation::Leave))
+    }
+
+    fn ask(&mut self, step: Step) {
+        let text =
+            text(&self.table.schema, &self.name, &step).expect("storage is not asked by CQL");
+        let mut page_rows = None;
+        let must = match &step.operation {
+            Operation::Select(select) => {
+                page_rows = select.page_rows;
+                Must::Show(answer(&self.table, select), types(&self.table, select))
+            }
+            operation => match self.table.apply(operation) {
+                Ok(()) => Must::Succeed,
+                Err(_) => Must::BeRefused,
+            },
+        };
+        self.asked =
+            Some(Asked { step, text, page_rows, state: None, rows: Vec::new(), pages: 0, must });
+    }
+
+    /// The text of the request that is under way, the rows of its pages, and the paging state.
+    pub(crate) fn request(&self) -> (&Text, Option<u32>, Option<&[u8]>) {
+        let asked = self.asked.as_ref().expect("a request is under way");
+        (&asked.text, asked.page_rows, asked.state.as_deref())
+    }
+
+    /// Compares an answer, or keeps it until its last page has come.
+    pub(crate) fn answered(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
+        let mut asked = self.asked.take().expect("a request is under way");
+        match (&asked.must, reply) {
+            (Must::Show(expected, types), Reply::Rows(rows)) => {
+                let columns = rows.metadata.column_count;
+                if columns != types.len() {
+                    return Err(asked.differs(format!("rows of {columns} columns")));
+                }
+                let is_too_long =
+                    asked.page_rows.is_some_and(|page| rows.row_count > page as usize);
+                if is_too_long && !self.forgives && !is_grouped(&asked.step) {
+                    return Err(asked.differs(format!("{} rows in a page", rows.row_count)));
+                }
+                let mut cells = rows.cells();
+                for _ in 0..rows.row_count {
+                    let row = (0..columns).map(|_| cells.next().and_then(Result::ok));
+                    let row: Option<Answer> =
+                        row.map(|cell| Some(cell?.map(<[u8]>::to_vec))).collect();
+                    let Some(row) = row else { return Err(asked.differs("cells that end early")) };
+                    asked.rows.push(row);
+                }
+                asked.pages += 1;
+                if let Some(state) = rows.metadata.paging_state {
+                    if asked.pages > PAGES_MAX {
+                        return Err(asked.differs("pages without end"));
+                    }
+                    asked.state = Some(state.to_vec());
+                    self.asked = Some(asked);
+                    return Ok(());
+                }
+                if asked.rows == *expected {
+                    return Ok(());
+                }
+                if self.forgives && counts_too_much(&self.table.schema, &asked.step) {
+                    self.forgiven += 1;
+                    return Ok(());
+                }
+                let got = show_rows(&asked.rows, types);
+                Err(asked.differs(got))
+            }
+            (Must::Succeed, Reply::Void | Reply::SchemaChange(..)) => Ok(()),
+            (Must::BeRefused, Reply::Error { code: INVALID, .. }) => Ok(()),
+            (_, Reply::Error { code, text, .. }) => {
+                if self.forgives && is_defect(&asked.step, *code) {
+                    self.forgiven += 1;
+                    return Ok(());
+                }
+                let got = format!("error 0x{code:04x} {text}");
+                Err(asked.differs(got))
+            }
+            (_, other) => Err(asked.differs(format!("{other:?}"))),
+        }
+    }
+
+    /// The steps so far as statements, the last ones of them at most so many.
+    pub(crate) fn told(&self, count: usize) -> Vec<String> {
+        let mut table = Table::new(self.begin.clone());
+        let mut lines = Vec::new();
+        for step in &self.history {
+            lines.push(line(&table.schema, &self.name, step));
+            // What is refused changes nothing.
+            let _ = table.apply(&step.operation);
+        }
+        lines.split_off(lines.len().saturating_sub(count))
+    }
+}
+
+/// Whether an error is one of those that Apache Cassandra 5.0.9 has where none should be: reads that fail inside
+/// (columns that were dropped while rows lie in memory, ranges that were deleted under GROUP BY), and paging states of
+/// GROUP BY that it does not take back.
+fn is_defect(step: &Step, code: u32) -> bool {
+    code == READ_FAILURE || is_grouped(step) && code == PROTOCOL_ERROR
+}
+
+fn is_grouped(step: &Step) -> bool {
+    matches!(&step.operation, Operation::Select(select) if select.group_by > 0)
+}
+
+/// Whether Apache Cassandra 5.0.9 counts rows that it does not show: those of partitions that a condition on a static
+/// column leaves out count towards LIMIT, PER PARTITION LIMIT and the page.
+fn counts_too_much(schema: &Schema, step: &Step) -> bool {
+    let Operation::Select(select) = &step.operation else { return false };
+    let is_static = |column: &usize| schema.columns[*column].role == Role::Static;
+    let mut columns = select.relations.iter().flat_map(|relation| relation.columns());
+    let is_counted = select.limit.or(select.per_partition).is_some() || select.page_rows.is_some();
+    is_counted && columns.any(is_static)
+}
+
+/// A step as a person would type it.
+fn line(schema: &Schema, name: &str, step: &Step) -> String {
+    let plain = Step { is_bound: false, ..step.clone() };
+    let Some(text) = text(schema, name, &plain) else {
+        return format!("-- {:?}", step.operation);
+    };
+    let page = match &step.operation {
+        Operation::Select(select) => select.page_rows.map(|rows| format!(" -- in pages of {rows}")),
+        _ => None,
+    };
+    let bound = if step.is_bound { " -- with bind markers" } else { "" };
+    format!("{};{}{bound}", text.cql, page.unwrap_or_default())
+}
+
+impl Asked {
+    fn differs(&self, got: impl Into<String>) -> Box<Mismatch> {
+        let expected = match &self.must {
+            Must::Succeed => "success".to_owned(),
+            Must::BeRefused => "an error 0x2200".to_owned(),
+            Must::Show(rows, types) => show_rows(rows, types),
+        };
+        let values: Vec<String> =
+            self.text.values.iter().map(|value| Type::Blob.show(value.as_deref())).collect();
+        let mut statement = self.text.cql.clone();
+        if !values.is_empty() {
+            statement.push_str(&format!(" -- with {}", values.join(", ")));
+        }
+        if let (Operation::Select(_), Some(rows)) = (&self.step.operation, self.page_rows) {
+            statement.push_str(&format!(" -- in pages of {rows}"));
+        }
+        Box::new(Mismatch { statement, expected, got: got.into() })
+    }
+}
+
+fn show_rows(rows: &[Answer], types: &[Type]) -> String {
+    let show = |row: &Answer| {
+        let cells = row.iter().zip(types).map(|(cell, of)| of.show(cell.as_deref()));
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    let mut lines: Vec<String> = rows.iter().map(show).collect();
+    lines.push(format!("({} rows)", rows.len()));
+    lines.join("\n")
+}
