@@ -42,6 +42,8 @@ use crate::step::{Done, Failure, Log, Outcome};
 
 /// The suite's folder.
 const FOLDER: &str = "ci/golden";
+/// What the servers are told beside, as the Apache Cassandra was that answered.
+const SETTINGS: &str = "messina.yaml";
 /// Shards of the servers.
 const SHARDS: [u32; 2] = [1, 3];
 /// A flush or a compaction of what the suite writes takes seconds.
@@ -219,6 +221,7 @@ impl Node<'_> {
             let setup = Setup {
                 programs: self.programs.clone(),
                 plant: self.plant.as_deref(),
+                config: Some(self.repository.root().join(FOLDER).join(SETTINGS)),
                 ..Setup::new(self.repository, &self.data, self.shards)
             };
             let mut server = Server::start_as(&setup, self.log)?;

@@ -50,13 +50,15 @@ pub(crate) struct Setup<'a> {
     pub(crate) memory_mb: u32,
     /// The bug that a `planted` build runs with.
     pub(crate) plant: Option<&'a str>,
+    /// Its file of settings.
+    pub(crate) config: Option<PathBuf>,
 }
 
 impl<'a> Setup<'a> {
     /// The programs under test, with the least memory.
     pub(crate) fn new(repository: &'a Repository, data: &'a Path, shards: u32) -> Self {
         let (programs, memory_mb) = (repository.programs(), SHARD_MEMORY_MB * shards);
-        Self { repository, programs, data, shards, memory_mb, plant: None }
+        Self { repository, programs, data, shards, memory_mb, plant: None, config: None }
     }
 }
 
@@ -97,6 +99,9 @@ impl Server {
             .args(["--shard-aware-port", &shard_aware_port.to_string()])
             .stdout(out)
             .stderr(err);
+        if let Some(config) = &setup.config {
+            command.arg("--config").arg(config);
+        }
         if let Some(bug) = setup.plant {
             command.env("MESSINA_PLANT", bug);
         }

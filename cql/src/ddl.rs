@@ -7,6 +7,7 @@
 //! Pure: ids and the time come with the [`DdlContext`]. The change is only right for the schema it was
 //! planned against; the caller that applies it checks that this is still the current one.
 
+mod compact;
 mod functions;
 mod keyspace;
 mod options;
@@ -41,6 +42,24 @@ pub struct DdlContext<'g> {
     pub timestamp_us: i64,
     /// What runs functions of users.
     pub functions: &'g dyn UserFunctions,
+    /// What may be done about COMPACT STORAGE.
+    pub compact_storage: CompactStorage,
+}
+
+/// Which statements about COMPACT STORAGE are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactStorage {
+    /// Whether tables are made with it (`compact_tables_enabled`).
+    pub create: bool,
+    /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed (`drop_compact_storage_enabled`).
+    pub drop: bool,
+}
+
+impl Default for CompactStorage {
+    /// As Cassandra's file has them.
+    fn default() -> Self {
+        CompactStorage { create: true, drop: false }
+    }
 }
 
 /// What happened to what, as clients are told.

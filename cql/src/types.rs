@@ -79,9 +79,12 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
             }
             ty.frozen()
         }
-        TypeName::User(user) => {
-            CqlType::Udt { definition: user_type(user, keyspace, schema)?, frozen: false }
-        }
+        TypeName::User(user) => match user_type(user, keyspace, schema) {
+            Ok(definition) => CqlType::Udt { definition, frozen: false },
+            // As DESCRIBE shows the type of a value column that a compact table did not declare.
+            Err(_) if user.keyspace.is_none() && user.name == "empty" => CqlType::Empty,
+            Err(error) => return Err(error),
+        },
         TypeName::Custom(class) => marshal::resolve_class(class)?,
     })
 }

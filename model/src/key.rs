@@ -114,13 +114,13 @@ pub fn after(prefix: &mut Vec<u8>) {
     prefix.push(AFTER);
 }
 
-/// Appends the wire form of clustering column `index` to `out`.
+/// Appends the wire form of clustering column `index` to `out`; false if the row has no value of it.
 pub fn clustering_value(
     table: &Table,
     clustering: &[u8],
     index: usize,
     out: &mut Vec<u8>,
-) -> Result<()> {
+) -> Result<bool> {
     let mut reader = Reader::new(clustering);
     for column in &table.clustering()[..index] {
         let start = out.len();

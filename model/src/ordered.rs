@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! component := EMPTY | VALUE body          (every byte inverted if the column is DESC)
+//!            | NULL                         of a clustering column, never inverted
 //! body      := fixed width: big-endian with the sign folded in
 //!            | text, ascii, blob, inet: bytes, 00 → 00 FF, ended by 00 01
 //!            | varint: u16 (0x8000 + bytes, or 0x7FFF - bytes below zero), two's complement
@@ -34,7 +35,7 @@ use crate::{Error, Result};
 
 /// Ends a collection; below every component.
 const END: u8 = 0x00;
-/// A null field of a tuple.
+/// A null field of a tuple, and a clustering column that a row of a compact table leaves out.
 const NULL: u8 = 0x10;
 /// The empty value of a fixed-width type.
 const EMPTY: u8 = 0x20;
@@ -51,9 +52,12 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     }
     out.push(VALUE);
     match ty {
-        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
-            put_escaped(value, out);
-        }
+        CqlType::Ascii
+        | CqlType::Text
+        | CqlType::Blob
+        | CqlType::Inet
+        | CqlType::Duration
+        | CqlType::Empty => put_escaped(value, out),
         CqlType::Boolean => put_fixed(ty, &[u8::from(value != [0])], 0, out)?,
         CqlType::Date => put_fixed(ty, value, 0, out)?,
         CqlType::Tinyint
@@ -91,6 +95,11 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Appends the component of a clustering column without a value: it stands first, whichever way rows descend.
+pub fn put_null(out: &mut Vec<u8>) {
+    out.push(NULL);
 }
 
 /// Appends `value` as one component, inverted if `descending`.

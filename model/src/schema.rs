@@ -14,6 +14,7 @@
 //! Not here: who may change the schema and in which order (`server`), its files (`engine`).
 
 mod change;
+mod compact;
 mod dropped_tables;
 mod drops;
 mod function;

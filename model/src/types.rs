@@ -29,6 +29,8 @@ pub enum CqlType {
     Decimal,
     Double,
     Duration,
+    /// What only the empty value is of: the value column of a compact table that declares none.
+    Empty,
     Float,
     Inet,
     Int,
@@ -309,6 +311,7 @@ impl fmt::Display for CqlType {
             CqlType::Decimal => "decimal",
             CqlType::Double => "double",
             CqlType::Duration => "duration",
+            CqlType::Empty => "empty",
             CqlType::Float => "float",
             CqlType::Inet => "inet",
             CqlType::Int => "int",

@@ -7,6 +7,7 @@
 //! Nothing here can be changed later, and nothing is global: `main` hands it on.
 
 mod batch;
+mod compact_storage;
 mod file;
 mod flags;
 mod machine;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use batch::BatchThresholds;
 use clap::Parser;
+use compact_storage::CompactStorage;
 use flags::Flags;
 pub(crate) use flags::SyncMode;
 use quantity::Bytes;
@@ -56,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// Which statements about COMPACT STORAGE are allowed.
+    pub(crate) compact_storage: CompactStorage,
     /// How many tombstones a read may pass.
     pub(crate) tombstones: TombstoneThresholds,
 }
@@ -84,6 +88,8 @@ struct Choices {
     range_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     auto_snapshot: Option<bool>,
+    compact_tables: Option<bool>,
+    drop_compact_storage: Option<bool>,
     tombstone_warn: Option<usize>,
     tombstone_failure: Option<usize>,
 }
@@ -153,6 +159,7 @@ fn with_defaults(
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
     let batch = batch::thresholds(&choices);
+    let compact_storage = compact_storage::allowed(&choices);
     let (default, default_tombstones) = (Timeouts::default(), TombstoneThresholds::default());
     let tombstones = TombstoneThresholds {
         warn: choices.tombstone_warn.map_or(default_tombstones.warn, |n| n as u64),
@@ -181,6 +188,7 @@ fn with_defaults(
         batch,
         timeouts,
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
+        compact_storage,
         tombstones,
     };
     config.validate(machine)?;
@@ -288,9 +296,11 @@ impl Display for Config {
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
         let sync = if self.commitlog_sync == SyncMode::Batch { "batch" } else { "periodic" };
         writeln!(f, "commitlog_sync: {sync}")?;
+        writeln!(f, "compact_tables_enabled: {}", self.compact_storage.create)?;
         writeln!(f, "compaction_throughput: {}B/s", self.compaction_throughput_bytes)?;
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
+        writeln!(f, "drop_compact_storage_enabled: {}", self.compact_storage.drop)?;
         writeln!(f, "memory: {}B", self.memory_bytes)?;
         let aware = self.shard_aware_port.unwrap_or(0);
         writeln!(f, "native_shard_aware_transport_port: {aware}")?;

@@ -16,7 +16,7 @@ use model::options::TableOptions;
 use model::schema::{Column, ColumnKind, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
 
-use super::{Ddl, DdlContext, Object, is_word, options};
+use super::{Ddl, DdlContext, Object, compact, is_word, options};
 use crate::error::{Error, Result};
 use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
@@ -24,11 +24,14 @@ use crate::lang::ast::{
 };
 use crate::types::resolve_type;
 
-type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
+pub(super) type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
 pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<Ddl> {
     let keyspace_name = context.keyspace_of(&create.name)?;
     let name = &create.name.name;
+    if create.compact_storage {
+        compact::check_enabled(context)?;
+    }
     let keyspace = context.existing(keyspace_name)?;
     if keyspace.tables.contains_key(name) {
         if create.if_not_exists {
@@ -43,11 +46,6 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
         });
     }
     check_table_name(keyspace_name, name)?;
-    if create.compact_storage {
-        return Err(Error::invalid(
-            "COMPACT STORAGE tables are not allowed: use CLUSTERING columns",
-        ));
-    }
     let mut warnings = Vec::new();
     let (id, properties) = take_id(context, &create.properties)?;
     let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
@@ -55,7 +53,26 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     let (partition, clustering) = primary_key(keyspace_name, name, create)?;
     check_key(name, &columns, partition, clustering)?;
     let descending = directions(clustering, &create.clustering_order)?;
-    let mut table = TableBuilder::new(keyspace_name, name, id).options(options);
+    let table = TableBuilder::new(keyspace_name, name, id).options(options);
+    let table = with_columns(table, create, &columns, (partition, clustering), &descending)?;
+    check_counters(&table)?;
+    let object = Object::Table(name.clone());
+    let change = SchemaChange::CreateTable(Box::new(table));
+    Ok(Ddl::step(change, "CREATED", keyspace_name, object, warnings))
+}
+
+/// The table of these columns, keys first.
+fn with_columns(
+    mut table: TableBuilder,
+    create: &CreateTable,
+    columns: &Resolved<'_>,
+    (partition, clustering): (&[String], &[String]),
+    descending: &[bool],
+) -> Result<Table> {
+    let key: HashSet<&str> = partition.iter().chain(clustering).map(String::as_str).collect();
+    if create.compact_storage {
+        compact::check_new(columns, |name| key.contains(name), clustering.len())?;
+    }
     let types: HashMap<&str, &CqlType> =
         columns.iter().map(|(column, ty)| (column.name.as_str(), ty)).collect();
     let ty = |wanted: &str| types[wanted].clone();
@@ -63,21 +80,21 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
         table = table.partition_key(column, ty(column))?;
     }
     for (column, descending) in clustering.iter().zip(descending) {
-        table = table.clustering(column, ty(column), descending)?;
+        table = table.clustering(column, ty(column), *descending)?;
     }
-    for (column, ty) in &columns {
-        let is_key = partition.contains(&column.name) || clustering.contains(&column.name);
-        table = match (is_key, column.is_static) {
-            (true, _) => table,
-            (false, true) => table.stat(&column.name, ty.clone())?,
-            (false, false) => table.regular(&column.name, ty.clone())?,
+    for (column, ty) in columns.iter().filter(|(column, _)| !key.contains(&*column.name)) {
+        table = match column.is_static {
+            _ if create.compact_storage => {
+                compact::add_value(table, &column.name, ty, clustering.len())?
+            }
+            true => table.stat(&column.name, ty.clone())?,
+            false => table.regular(&column.name, ty.clone())?,
         };
     }
-    let table = table.build()?;
-    check_counters(&table)?;
-    let object = Object::Table(name.clone());
-    let change = SchemaChange::CreateTable(Box::new(table));
-    Ok(Ddl::step(change, "CREATED", keyspace_name, object, warnings))
+    if create.compact_storage {
+        table = table.compact()?;
+    }
+    Ok(table.build()?)
 }
 
 fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
@@ -308,11 +325,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         TableChange::Mask(_) => {
             return Err(Error::invalid("Dynamic data masking is not available"));
         }
-        TableChange::DropCompactStorage => {
-            return Err(Error::invalid(
-                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
-            ));
-        }
+        TableChange::DropCompactStorage => compact::drop_storage(context, &mut table)?,
     }
     if table == **old && warnings.is_empty() {
         return Ok(Ddl::nothing());
@@ -330,9 +343,14 @@ fn add(
 ) -> Result<()> {
     let resolved = resolve_columns(context, &table.keyspace, &table.name, columns)?;
     for (column, ty) in resolved {
-        if if_not_exists && table.column(&column.name).is_some() {
+        if if_not_exists && table.has_name(&column.name) {
             continue;
         }
+        if table.has_name(&column.name) {
+            let text = format!("Column with name '{}' already exists", column.name);
+            return Err(Error::Invalid(text));
+        }
+        compact::check_added(table)?;
         if ty == CqlType::Counter {
             return Err(Error::Config(format!(
                 "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
@@ -375,15 +393,13 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
 }
 
 fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Result<()> {
+    compact::check_dropped(table, column)?;
     match table.column(column) {
         None if if_exists => Ok(()),
         None => Err(Error::invalid(format!(
             "Column {column} was not found in table '{}.{}'",
             table.keyspace, table.name
         ))),
-        Some(found) if found.kind <= ColumnKind::Clustering => {
-            Err(Error::invalid(format!("Cannot drop PRIMARY KEY column {column}")))
-        }
         // As in Cassandra: the cells of its fields are more than the dropped column says.
         Some(Column { ty: ty @ CqlType::Udt { frozen: false, .. }, .. }) => {
             Err(Error::invalid(format!("Cannot drop non-frozen column {column} of user type {ty}")))
@@ -403,7 +419,7 @@ fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()
         Some(column) if column.kind > ColumnKind::Clustering => {
             return Err(Error::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
         }
-        Some(_) if table.column(to).is_some() => {
+        Some(_) if table.has_name(to) => {
             return Err(Error::invalid(format!(
                 "Cannot rename column {from} to {to} in table '{place}'; another column with that name already exists"
             )));

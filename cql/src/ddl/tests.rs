@@ -28,6 +28,10 @@ fn schema() -> Schema {
 }
 
 fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
+    planned_with(text, schema, CompactStorage { create: true, drop: true })
+}
+
+fn planned_with(text: &str, schema: &Schema, compact_storage: CompactStorage) -> Result<Ddl> {
     let context = DdlContext {
         schema,
         keyspace: None,
@@ -36,12 +40,31 @@ fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
         table_id: TableId(Uuid::from_u128(2)),
         timestamp_us: 5,
         functions: &crate::expr::function::NoUserFunctions,
+        compact_storage,
     };
     let parsed = crate::lang::parse(text)?;
     let crate::lang::ast::Statement::Schema(statement) = &parsed.statement else {
         panic!("no statement about the schema: {text}")
     };
     plan(statement, &context)
+}
+
+#[test]
+fn compact_tables_are_made_and_end_where_that_is_switched_on() {
+    let refused = |text: &str, create, drop| {
+        let planned = planned_with(text, &schema(), CompactStorage { create, drop });
+        planned.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    let create = "create table ee.n (a int primary key, v int) with compact storage";
+    assert_eq!(refused(create, true, false), "");
+    assert_eq!(
+        refused(create, false, true),
+        "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed (compact_tables_enabled)"
+    );
+    let alter = "alter table ee.t drop compact storage";
+    let disabled = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.";
+    assert!(refused(alter, true, false).starts_with(disabled));
+    assert!(refused(alter, true, true).starts_with("Cannot DROP COMPACT STORAGE on table"));
 }
 
 /// The answer of every recorded statement, word for word.

@@ -149,3 +149,34 @@ fn names_that_need_quotes_have_them() {
     assert_eq!(names, ["ks", "\"a type; or not\"", "\"B\"", "t", "u"]);
     assert!(rows[4][3].contains("l list<frozen<\"a type; or not\">>"), "{}", rows[4][3]);
 }
+
+/// As Apache Cassandra 5.0.9 shows them, but for the options.
+#[test]
+fn compact_tables_are_told_in_a_comment() {
+    let mut db = crate::testing::Database::new();
+    db.ok("CREATE TABLE d (k int, c int, PRIMARY KEY (k, c)) WITH COMPACT STORAGE");
+    db.ok("CREATE TABLE s (k int PRIMARY KEY, v int, w text) WITH COMPACT STORAGE");
+    db.ok("ALTER TABLE s DROP v");
+    let told = |name: &str, internals| {
+        let text = create_table(db.schema.table("ks", name).expect("it is there"), internals);
+        let options = |line: &&str| line.starts_with("    AND ") && !line.contains("CLUSTERING");
+        let lines: Vec<&str> = text.lines().filter(|line| !options(line)).collect();
+        lines.join("\n")
+    };
+    let comment = |name: &str, rest: &str| {
+        format!(
+            "/*\nWarning: Table ks.{name} omitted because it has constructs not compatible with CQL (was created via legacy API).\nApproximate structure, for reference:\n(this should not be used to reproduce this schema)\n\nCREATE TABLE ks.{name} (\n{rest}\n*/"
+        )
+    };
+    let dense = "    k int,\n    c int,\n    PRIMARY KEY (k, c)\n) WITH COMPACT STORAGE\n    AND CLUSTERING ORDER BY (c ASC)";
+    assert_eq!(told("d", false), comment("d", dense));
+    let columns =
+        "    k int,\n    w text,\n    v int static,\n    PRIMARY KEY (k)\n) WITH COMPACT STORAGE";
+    let rest =
+        "\n    AND CLUSTERING ORDER BY (column1 ASC)\nALTER TABLE ks.s DROP v USING TIMESTAMP";
+    let whole = told("s", true);
+    assert!(
+        whole.starts_with(comment("s", &format!("{columns}{rest}")).trim_end_matches("\n*/")),
+        "{whole}"
+    );
+}

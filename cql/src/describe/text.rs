@@ -38,8 +38,21 @@ pub fn create_type(ty: &UserType) -> String {
     format!("CREATE TYPE {}.{} (\n{}\n);", Name(&ty.keyspace), Name(&ty.name), fields.join(",\n"))
 }
 
-/// CREATE TABLE; with internals, its id and the columns it once had.
+/// CREATE TABLE; with internals, its id and the columns it once had. Of a compact table it is a comment, as in
+/// Cassandra: what it hides is not in it.
 pub fn create_table(table: &Table, internals: bool) -> String {
+    let statement = create_statement(table, internals);
+    if !table.is_compact() {
+        return statement;
+    }
+    let name = format!("{}.{}", Name(&table.keyspace), Name(&table.name));
+    let why = "it has constructs not compatible with CQL (was created via legacy API)";
+    let hint =
+        "Approximate structure, for reference:\n(this should not be used to reproduce this schema)";
+    format!("/*\nWarning: Table {name} omitted because {why}.\n{hint}\n\n{statement}\n*/")
+}
+
+fn create_statement(table: &Table, internals: bool) -> String {
     let name = format!("{}.{}", Name(&table.keyspace), Name(&table.name));
     let dropped = if internals { last_dropped(table) } else { Vec::new() };
     // One that came back is first made as it was, then dropped, then added as it is.
@@ -53,10 +66,13 @@ pub fn create_table(table: &Table, internals: bool) -> String {
     }
     let mut out = format!("CREATE TABLE {name} (\n{}\n) WITH ", lines.join(",\n"));
     let mut options = Vec::new();
+    if table.is_compact() {
+        options.push("COMPACT STORAGE".to_owned());
+    }
     if internals {
         options.push(format!("ID = {}", table.id));
     }
-    if !table.clustering().is_empty() {
+    if !table.clustering().is_empty() || table.is_compact() {
         options.push(format!("CLUSTERING ORDER BY ({})", clustering_order(table)));
     }
     options.extend(option_texts(table));
@@ -84,12 +100,14 @@ fn last_dropped(table: &Table) -> Vec<&DroppedColumn> {
 
 /// Whether the key is one column and nothing else, and so stands beside it.
 fn has_short_key(table: &Table) -> bool {
-    table.partition_key().len() == 1 && table.clustering().is_empty()
+    table.partition_key().len() == 1 && table.clustering().is_empty() && !table.is_compact()
 }
 
 /// A column as it stands in CREATE and in ADD.
 fn definition(table: &Table, column: &Column) -> String {
     let suffix = match column.kind {
+        // What a static compact table has is declared without the word.
+        ColumnKind::Static if table.is_compact() && table.column(&column.name).is_some() => "",
         ColumnKind::Static => " static",
         ColumnKind::PartitionKey if has_short_key(table) => " PRIMARY KEY",
         _ => "",
@@ -118,7 +136,8 @@ fn clustering_order(table: &Table) -> String {
         let direction = if column.descending { "DESC" } else { "ASC" };
         format!("{} {direction}", Name(&column.name))
     };
-    table.clustering().iter().map(order).collect::<Vec<_>>().join(", ")
+    let hidden = table.hidden().iter().filter(|column| column.kind == ColumnKind::Clustering);
+    table.clustering().iter().chain(hidden).map(order).collect::<Vec<_>>().join(", ")
 }
 
 fn option_texts(table: &Table) -> impl Iterator<Item = String> {

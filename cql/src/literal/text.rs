@@ -46,6 +46,7 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
             let millis = i64::from_be_bytes(array(value).ok_or_else(broken)?);
             timestamp_text(millis, 'T')
         }
+        CqlType::Empty => String::new(),
         CqlType::Duration => Duration::from_bytes(value).ok_or_else(broken)?.to_string(),
         _ if value.is_empty() => return Err(broken()),
         _ => BigInt::from_signed_bytes_be(value).to_string(),

@@ -253,6 +253,9 @@ impl WritePlan {
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<usize> {
+        if self.table.is_dense() {
+            check_not_empty(&self.table, key)?;
+        }
         let mut head = RowHead::bare(stamp.timestamp);
         match self.change {
             RowChange::Insert => head.marker = Some(stamp.life()),
@@ -296,6 +299,19 @@ impl WritePlan {
                 self.table.keyspace, self.table.name
             ))
         })
+    }
+}
+
+/// Refuses a row of a dense table whose only clustering value is empty, as Cassandra does: there is no such name of a
+/// column in its old storage.
+#[cold]
+fn check_not_empty(table: &Table, key: &RowKey) -> Result<()> {
+    match table.clustering() {
+        [column] if key.is_empty() => {
+            let text = format!("Invalid empty or null value for column {}", column.name);
+            Err(Error::Invalid(text))
+        }
+        _ => Ok(()),
     }
 }
 

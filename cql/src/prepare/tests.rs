@@ -3,6 +3,7 @@
 mod batches;
 mod binding;
 mod collections;
+mod compact;
 mod reading;
 mod refusals;
 mod writing;

@@ -8,6 +8,8 @@
 //! 4. `USING`: of a part that stands there twice the last counts, but all of its markers have a type.
 //! 5. Last, as in Cassandra: what is right but not supported (`IF`).
 //!
+//! Of compact tables rows have no markers: what an INSERT writes of them is cells.
+//!
 //! Invariants: the cells of a plan ascend by column, as storage has them; every marker has a type when a
 //! statement is compiled. Not here: batches (`batch.rs`), binding (`plan/write.rs`), which restrictions name rows
 //! (`restrict`).
@@ -143,13 +145,18 @@ fn compile_insert(
             cells.push(column, CellOp::Set(compiler.term(value, &to)?));
         }
     }
-    let filter = Where::of_insert(&keys, compiler)?;
+    let mut filter = Where::of_insert(&keys, compiler)?;
     let statics_only = cells.rows.is_empty() && !cells.statics.is_empty();
     let no_clustering = !keys.iter().any(|(column, _)| column.kind == ColumnKind::Clustering);
-    let change = if statics_only && no_clustering && !table.clustering().is_empty() {
+    let has_rows = !table.clustering().is_empty() || table.is_static_compact();
+    let change = if statics_only && no_clustering && has_rows {
         RowChange::StaticOnly
+    } else if table.is_compact() {
+        require_rows(&mut filter, table)?;
+        cells.set_compact_value(table)?;
+        RowChange::Cells
     } else {
-        require_rows(&filter, table)?;
+        require_rows(&mut filter, table)?;
         RowChange::Insert
     };
     let plan = finish(filter, cells, change, table);
@@ -186,11 +193,16 @@ fn json_insert(
     }
 }
 
-/// Refuses to write rows that are not named whole.
-fn require_rows(filter: &Where, table: &Table) -> Result<()> {
+/// Refuses to write rows that are not named whole. Those of a compact table may leave out all columns but the first.
+fn require_rows(filter: &mut Where, table: &Table) -> Result<()> {
     let named = filter.rows.by_value();
+    if table.is_dense() && named > 0 {
+        filter.rows.leave_out_rest(table);
+        return Ok(());
+    }
+    let hidden = table.hidden().iter().filter(|column| column.kind == ColumnKind::Clustering);
     let missing: Vec<&str> =
-        table.clustering()[named..].iter().map(|column| column.name.as_str()).collect();
+        table.clustering()[named..].iter().chain(hidden).map(|column| &*column.name).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -262,15 +274,15 @@ fn compile_update(
         }
         cells.assign(column, cell_op(column, assignment, compiler)?)?;
     }
-    let filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
-    let change = change_of_cells(&cells, &filter, "UPDATE", table)?;
+    let mut filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
+    let change = change_of_cells(&cells, &mut filter, "UPDATE", table)?;
     Ok(WritePlan { timestamp, ttl, timeout, ..finish(filter, cells, change, table) })
 }
 
 /// What a write of cells changes: rows, or the static row alone.
 fn change_of_cells(
     cells: &Cells,
-    filter: &Where,
+    filter: &mut Where,
     statement: &str,
     table: &Table,
 ) -> Result<RowChange> {
@@ -306,13 +318,14 @@ fn compile_delete(
     let timeout = timeout(&delete.using, compiler)?;
     let timestamp = timestamp(&delete.using, compiler)?;
     let of_columns = !delete.deletions.is_empty();
-    let filter = Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
+    let mut filter =
+        Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
     let change = if of_columns {
         let ranged = !cells.rows.is_empty() && !filter.rows.is_rows(table);
         if ranged {
             return Err(Error::invalid("Range deletions are not supported for specific columns"));
         }
-        change_of_cells(&cells, &filter, "DELETE", table)?
+        change_of_cells(&cells, &mut filter, "DELETE", table)?
     } else if filter.rows.is_all() {
         RowChange::DeletePartition
     } else if filter.rows.is_rows(table) {
@@ -353,6 +366,21 @@ impl Cells {
             ty: column.ty.clone(),
             ops: vec![op],
         });
+    }
+
+    /// The value of a row of a dense table that says nothing but its key: empty if the table declares none.
+    fn set_compact_value(&mut self, table: &Table) -> Result<()> {
+        let Some(column) = table.compact_value().filter(|_| self.rows.is_empty()) else {
+            return Ok(());
+        };
+        if column.ty != CqlType::Empty {
+            return Err(Error::invalid(format!(
+                "Column {} is mandatory for this COMPACT STORAGE table",
+                column.name
+            )));
+        }
+        self.push(column, CellOp::Set(Term::constant([], CqlType::Empty)));
+        Ok(())
     }
 
     /// Adds an operation. Those of elements are done together; a whole value stands alone.

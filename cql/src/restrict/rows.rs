@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 use model::limits::KEY_BYTES_MAX;
-use model::ordered::{AFTER, encode_component};
+use model::ordered::{AFTER, encode_component, put_null};
 use model::read::Slice;
 use model::row::Written;
 use model::schema::{Column, ColumnKind, Table};
@@ -74,6 +74,8 @@ pub struct RowChoice {
     /// The restrictions of the clustering columns, in their order.
     pub parts: Vec<RowPart>,
     null_bound: NullBound,
+    /// How many of the last columns a row that is written leaves out: of compact tables alone.
+    left_out: usize,
 }
 
 /// Takes the restrictions of clustering columns out of `gathered`.
@@ -183,6 +185,11 @@ impl RowChoice {
         self.parts.is_empty()
     }
 
+    /// Says that a write to a compact table leaves out the columns behind those that it names.
+    pub fn leave_out_rest(&mut self, table: &Table) {
+        self.left_out = table.clustering().len() - self.by_value();
+    }
+
     /// How many leading columns are restricted by value.
     pub fn by_value(&self) -> usize {
         self.parts
@@ -228,6 +235,7 @@ impl RowChoice {
                 key.put(column, value.required(&column.name)?)?;
             }
         }
+        key.put_nulls(self.left_out);
         Ok(true)
     }
 
@@ -284,6 +292,7 @@ impl RowChoice {
             }
             prefixes = longer;
         }
+        prefixes.iter_mut().for_each(|key| key.put_nulls(self.left_out));
         prefixes.sort_by(|a, b| a.clustering.cmp(&b.clustering));
         prefixes.dedup_by(|b, a| a.clustering == b.clustering);
         Ok(prefixes)
@@ -362,6 +371,16 @@ impl RowKey {
         self.bytes += value.len();
         Written::put(column, value, &mut self.written);
         Ok(encode_component(&column.ty, column.descending, value, &mut self.clustering)?)
+    }
+
+    /// Leaves out the next columns.
+    fn put_nulls(&mut self, count: usize) {
+        (0..count).for_each(|_| put_null(&mut self.clustering));
+    }
+
+    /// Whether no column has a value of any length.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 
     /// Refuses a key that is too long to be a row's.

@@ -67,7 +67,8 @@ type Span = (usize, usize);
 #[derive(Debug, Default)]
 pub(super) struct ClusteringValues {
     bytes: Vec<u8>,
-    spans: Vec<Span>,
+    /// None of a column that the row leaves out.
+    spans: Vec<Option<Span>>,
 }
 
 impl ClusteringValues {
@@ -84,14 +85,14 @@ impl ClusteringValues {
         let mut reader = ClusteringReader::new(key, written);
         for column in columns {
             let start = self.bytes.len();
-            reader.next(column, &mut self.bytes)?;
-            self.spans.push((start, self.bytes.len()));
+            let has_value = reader.next(column, &mut self.bytes)?;
+            self.spans.push(has_value.then_some((start, self.bytes.len())));
         }
         Ok(())
     }
 
     fn get(&self, index: usize) -> Option<&[u8]> {
-        let (start, end) = *self.spans.get(index)?;
+        let (start, end) = (*self.spans.get(index)?)?;
         Some(&self.bytes[start..end])
     }
 }
@@ -141,7 +142,7 @@ impl<'r> RowView<'r> {
         self.parts.partition.token.0
     }
 
-    /// A value of the clustering key; `None` if only the static row answers.
+    /// A value of the clustering key; `None` if only the static row answers, or the row leaves it out.
     pub fn clustering_value(&self, index: usize) -> Option<&'r [u8]> {
         self.parts.clustering.get(index)
     }

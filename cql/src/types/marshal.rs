@@ -33,11 +33,10 @@ const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 const CLASS_SHOWN_BYTES: usize = 100;
 
 /// Classes of that package that are no type of CQL.
-const NO_CQL_TYPES: [&str; 8] = [
+const NO_CQL_TYPES: [&str; 7] = [
     "ColumnToCollectionType",
     "CompositeType",
     "DynamicCompositeType",
-    "EmptyType",
     "LegacyTimeUUIDType",
     "LexicalUUIDType",
     "PartitionerDefinedOrder",
@@ -238,6 +237,7 @@ fn scalar(class: &str) -> Option<CqlType> {
         "DecimalType" => CqlType::Decimal,
         "DoubleType" => CqlType::Double,
         "DurationType" => CqlType::Duration,
+        "EmptyType" => CqlType::Empty,
         "FloatType" => CqlType::Float,
         "InetAddressType" => CqlType::Inet,
         "Int32Type" => CqlType::Int,

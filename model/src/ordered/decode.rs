@@ -41,10 +41,15 @@ impl<'a> Reader<'a> {
         self.rest.first().map(|b| b ^ self.flip)
     }
 
-    /// Appends the wire form of the next component to `out`.
-    pub fn component(&mut self, ty: &CqlType, descending: bool, out: &mut Vec<u8>) -> Result<()> {
+    /// Appends the wire form of the next component to `out`; false if it is none: the column has no value.
+    #[inline]
+    pub fn component(&mut self, ty: &CqlType, descending: bool, out: &mut Vec<u8>) -> Result<bool> {
+        if let Some((&NULL, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            return Ok(false);
+        }
         self.flip = if descending { 0xFF } else { 0 };
-        decode(ty, self, out)
+        decode(ty, self, out).map(|()| true)
     }
 }
 
@@ -56,9 +61,12 @@ pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<
         _ => return Err(Error::Malformed("ordered marker")),
     }
     match ty {
-        CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {
-            get_escaped(from, out)
-        }
+        CqlType::Ascii
+        | CqlType::Text
+        | CqlType::Blob
+        | CqlType::Inet
+        | CqlType::Duration
+        | CqlType::Empty => get_escaped(from, out),
         CqlType::Boolean => get_fixed::<1>(from, 0, out),
         CqlType::Tinyint => get_fixed::<1>(from, 0x80, out),
         CqlType::Smallint => get_fixed::<2>(from, 0x80, out),

@@ -269,7 +269,7 @@ fn vectors_of_variable_elements_order_element_by_element() {
 fn forged_decimals_are_malformed() {
     let read = |bytes: &[u8]| {
         let mut out = Vec::new();
-        Reader::new(bytes).component(&CqlType::Decimal, false, &mut out).map(|()| out)
+        Reader::new(bytes).component(&CqlType::Decimal, false, &mut out).map(|_| out)
     };
     let mut exponent = encoded(&CqlType::Decimal, false, &decimal(1, 0));
     let at = exponent.iter().position(|byte| *byte == 0x80).expect("the exponent's sign");

@@ -72,7 +72,9 @@ impl Filter {
             FilterTarget::Clustering(index) => {
                 let Some(clustering) = clustering else { return Ok(false) };
                 let mut value = Vec::new();
-                key::clustering_value(table, clustering, index.into(), &mut value)?;
+                if !key::clustering_value(table, clustering, index.into(), &mut value)? {
+                    return Ok(false);
+                }
                 Ok(self.accepts(&table.clustering()[usize::from(index)].ty, &value))
             }
             FilterTarget::Value(id) => {

@@ -52,16 +52,18 @@ impl<'a> ClusteringReader<'a> {
         ClusteringReader { key: Reader::new(key), written }
     }
 
-    /// Appends the wire form of the next column's value.
-    pub fn next(&mut self, column: &Column, out: &mut Vec<u8>) -> Result<()> {
+    /// Appends the wire form of the next column's value; false if the row has none.
+    pub fn next(&mut self, column: &Column, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
-        self.key.component(&column.ty, column.descending, out)?;
+        if !self.key.component(&column.ty, column.descending, out)? {
+            return Ok(false);
+        }
         if let Some(written) = &mut self.written
             && column.ty.has_scale()
         {
             out.truncate(start);
             out.extend_from_slice(written.bytes()?);
         }
-        Ok(())
+        Ok(true)
     }
 }

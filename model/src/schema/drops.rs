@@ -38,7 +38,7 @@ impl ColumnDrops {
             return ColumnDrops::default();
         }
         let mut by_id = vec![Drop::FOR_GOOD; usize::from(table.next_column)];
-        for column in &table.columns {
+        for column in table.columns.iter().chain(table.hidden()) {
             by_id[usize::from(column.id.0)] = Drop::NEVER;
         }
         for dropped in &table.dropped {

@@ -25,7 +25,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

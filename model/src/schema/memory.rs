@@ -27,7 +27,8 @@ impl Table {
     pub fn memory_bytes(&self) -> usize {
         let options = &self.options;
         let dropped = self.dropped.iter().map(|dropped| of_column(&dropped.column));
-        let columns: usize = self.columns.iter().map(of_column).chain(dropped).sum();
+        let own = self.columns.iter().chain(self.hidden());
+        let columns: usize = own.map(of_column).chain(dropped).sum();
         let extension = |(name, value): (&String, &Vec<u8>)| name.len() + value.len();
         let extensions: usize = options.extensions.iter().map(extension).sum();
         let extension_nodes = nodes_bytes(options.extensions.len());

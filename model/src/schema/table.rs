@@ -9,7 +9,8 @@
 //! 1. Columns stand in SELECT * order: partition key, clustering, static, regular; the last two by name.
 //! 2. A column's id is its own for ever: cells on disk name it. One that was dropped and comes back as what
 //!    it was gets its id back, and no other column ever does.
-//! 3. There is a partition key, and no id or name is there twice.
+//! 3. There is a partition key, and no id or name is there twice, among the columns that a compact table hides
+//!    (`compact.rs`), too.
 //!
 //! Not here: which statements may do what (`cql/src/ddl/table.rs`), how a table is written down
 //! (`log/form.rs`).
@@ -98,6 +99,8 @@ pub struct Table {
     partition_key_count: usize,
     clustering_count: usize,
     pub(super) next_column: u16,
+    /// Of a compact table the columns that it has and does not show.
+    pub(super) compact: Option<Vec<Column>>,
 }
 
 /// What a table is made of, as the schema log holds it.
@@ -112,13 +115,17 @@ pub struct TableParts {
     pub columns: Vec<Column>,
     /// The id that the next column will have.
     pub next_column: u16,
+    /// Of a compact table the columns that it does not show.
+    pub compact: Option<Vec<Column>>,
 }
 
 impl Table {
     /// The table of these parts; `Invalid` says what of them no table has.
     pub fn of_parts(parts: TableParts) -> Result<Table> {
-        let TableParts { id, keyspace, name, options, dropped, columns, next_column } = parts;
-        let all = || columns.iter().chain(dropped.iter().map(|dropped| &dropped.column));
+        let TableParts { id, keyspace, name, options, dropped, columns, next_column, compact } =
+            parts;
+        let own = || columns.iter().chain(compact.iter().flatten());
+        let all = || own().chain(dropped.iter().map(|dropped| &dropped.column));
         for column in all() {
             check_name("Column", &column.name)?;
             column.ty.check_limits()?;
@@ -128,11 +135,12 @@ impl Table {
         }
         // A column that came back is among the dropped ones too.
         let was: Vec<&Column> = dropped.iter().map(|dropped| &dropped.column).collect();
-        if repeats(&columns.iter().collect::<Vec<_>>()) || repeats(&was) {
+        if repeats(&own().collect::<Vec<_>>()) || repeats(&was) {
             return Err(Error::invalid("two columns have one id or one name"));
         }
         let mut table = TableBuilder::new(&keyspace, &name, id).options(options).table;
         (table.dropped, table.columns, table.next_column) = (dropped, columns, next_column);
+        table.compact = compact;
         table.sort();
         let in_order = |columns: &[Column]| {
             columns.iter().zip(0..).all(|(column, at): (_, u16)| column.position == at)
@@ -188,9 +196,9 @@ impl Table {
         self.find(name).ok().map(|at| &self.columns[usize::from(self.by_name[at])])
     }
 
-    /// The column of that id, unless it was dropped.
+    /// The column of that id, shown or not, unless it was dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().find(|column| column.id == id)
+        self.columns.iter().chain(self.hidden()).find(|column| column.id == id)
     }
 
     /// Whether this is a table of counters.
@@ -240,7 +248,7 @@ impl Table {
     /// Renames a primary key column.
     pub fn rename_column(&mut self, from: &str, to: &str) -> Result<()> {
         check_name("Column", to)?;
-        if self.column(to).is_some() {
+        if self.has_name(to) {
             return Err(Error::invalid(format!(
                 "Cannot rename column {from} to {to} in table {}.{}; another column of that name already exist",
                 self.keyspace, self.name
@@ -280,7 +288,7 @@ impl Table {
         any
     }
 
-    fn new_column(
+    pub(super) fn new_column(
         &mut self,
         name: &str,
         ty: CqlType,
@@ -289,7 +297,7 @@ impl Table {
     ) -> Result<Column> {
         check_name("Column", name)?;
         ty.check_limits()?;
-        if self.column(name).is_some() {
+        if self.has_name(name) {
             return Err(Error::invalid(format!("Column with name '{name}' already exists")));
         }
         if usize::from(self.next_column) >= COLUMNS_MAX {
@@ -328,7 +336,7 @@ impl Table {
         self.by_name.sort_unstable_by_key(|place| columns[usize::from(*place)].name.as_str());
     }
 
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.columns.sort_by(|a, b| {
             step(1);
             order(a).cmp(&order(b))
@@ -385,6 +393,7 @@ impl TableBuilder {
                 partition_key_count: 0,
                 clustering_count: 0,
                 next_column: 0,
+                compact: None,
             },
         }
     }
@@ -429,6 +438,12 @@ impl TableBuilder {
         Ok(self)
     }
 
+    /// Makes it a compact table, once it has all of its columns.
+    pub fn compact(mut self) -> Result<Self> {
+        self.table.hide_columns()?;
+        Ok(self)
+    }
+
     /// The table, if it has a partition key.
     pub fn build(mut self) -> Result<Table> {
         check_name("Table", &self.table.name)?;
@@ -436,7 +451,8 @@ impl TableBuilder {
         if self.table.partition_key_count == 0 {
             return Err(Error::invalid("No PRIMARY KEY specified (exactly one required)"));
         }
-        if self.table.has_statics() && self.table.clustering_count == 0 {
+        if self.table.has_statics() && self.table.clustering_count == 0 && !self.table.is_compact()
+        {
             return Err(Error::invalid(
                 "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
             ));

@@ -44,6 +44,7 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
         }
         CqlType::Decimal if matches!(count, 1..=4) => wrong("Expected 0 or at least 5 bytes"),
         CqlType::Duration => validate_duration(value),
+        CqlType::Empty if count > 0 => wrong("EmptyType only accept empty values"),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             collection_elements(value)?.try_for_each(|item| validate(element, item?))
         }

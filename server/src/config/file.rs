@@ -48,12 +48,16 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
     ("commitlog_sync", |v, c| put(&mut c.commitlog_sync, sync(v))),
+    ("compact_tables_enabled", |v, c| put(&mut c.compact_tables, truth(v))),
     ("compaction_throughput", |v, c| put(&mut c.compaction_throughput_bytes, rate(v))),
     ("compaction_throughput_mb_per_sec", |v, c| {
         put(&mut c.compaction_throughput_bytes, size(v, MIB))
     }),
     ("data_center", |v, c| put(&mut c.data_center, text(v))),
     ("data_file_directories", |v, c| put(&mut c.data_dir, directory(v))),
+    ("drop_compact_storage_enabled", |v, c| put(&mut c.drop_compact_storage, truth(v))),
+    ("enable_create_table_with_compact_storage", |v, c| put(&mut c.compact_tables, truth(v))),
+    ("enable_drop_compact_storage", |v, c| put(&mut c.drop_compact_storage, truth(v))),
     ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
     ("native_shard_aware_transport_port", |v, c| put(&mut c.shard_aware_port, port(v))),
     ("native_transport_max_concurrent_connections", |v, c| put(&mut c.connections_max, count(v))),

@@ -112,3 +112,19 @@ fn refusals_name_the_fix() {
     assert!(refusal(&["--shard-aware-port", "9042"]).contains("taken by --port"));
     assert!(from(&["--shards", "5"], "").unwrap().1[0].contains("share 4 processors"));
 }
+
+#[test]
+fn compact_storage_is_switched_by_the_names_of_both_rivals() {
+    let of = |file: &str| {
+        let CompactStorage { create, drop } = from(&[], file).unwrap().0.compact_storage;
+        (create, drop)
+    };
+    assert_eq!(of(""), (true, false));
+    assert_eq!(
+        of("compact_tables_enabled: false\ndrop_compact_storage_enabled: true\n"),
+        (false, true)
+    );
+    let older =
+        "enable_create_table_with_compact_storage: false\nenable_drop_compact_storage: true\n";
+    assert_eq!(of(older), (false, true));
+}

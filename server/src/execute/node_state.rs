@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use cql::bind::StatementTime;
+use cql::ddl::CompactStorage;
 use cql::frame::request::Parameters;
 use cql::plan::BatchThresholds;
 use functions::Functions;
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// Which statements about COMPACT STORAGE are allowed.
+    pub(crate) compact_storage: CompactStorage,
     /// From when on reads are warned of, and end, for the tombstones that they pass.
     pub(crate) tombstones: TombstoneThresholds,
     /// Names and values for `system_views.settings`.

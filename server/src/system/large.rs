@@ -80,7 +80,7 @@ fn clustering_key(table: &Table, large: &Large) -> (&'static str, Value) {
         let shown = columns.map(|(index, column)| {
             let mut value = Vec::new();
             let read = clustering_value(table, clustering, index, &mut value);
-            value_literal(&column.ty, read.ok().map(|()| value.as_slice()))
+            value_literal(&column.ty, read.ok().filter(|has| *has).map(|_| value.as_slice()))
         });
         shown.collect::<Vec<String>>().join(", ")
     };

@@ -43,8 +43,11 @@ pub(super) fn tables(facts: &NodeFacts<'_>) -> Vec<Row> {
 }
 
 fn table(table: &Table) -> Row {
-    let flags = if table.is_counter() { vec!["compound", "counter"] } else { vec!["compound"] };
-    let flags = flags.into_iter().map(str::to_owned).collect();
+    let is_compound = !table.is_compact() || table.clustering().len() > 1;
+    let flags =
+        [(is_compound, "compound"), (table.is_counter(), "counter"), (table.is_dense(), "dense")];
+    let flags = flags.into_iter().filter(|(has, _)| *has).map(|(_, flag)| flag.to_owned());
+    let flags = flags.collect();
     let mut row = vec![
         ("keyspace_name", Value::text(&table.keyspace)),
         ("table_name", Value::text(&table.name)),
@@ -108,7 +111,9 @@ fn option(value: options::Value<'_>) -> Value {
 
 /// Rows of `system_schema.columns`.
 pub(super) fn columns(facts: &NodeFacts<'_>) -> Vec<Row> {
-    facts.of_tables(|of, rows| rows.extend(of.columns().iter().map(|c| column(of, c))))
+    facts.of_tables(|of, rows| {
+        rows.extend(of.columns().iter().chain(of.hidden()).map(|c| column(of, c)));
+    })
 }
 
 fn kind(kind: ColumnKind) -> Value {

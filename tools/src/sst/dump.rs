@@ -167,8 +167,9 @@ fn clustering_form(table: Option<&Table>, clustering: &[u8]) -> Value {
     let columns = table.map_or(0, |table| table.clustering().len());
     let value = |index: usize| {
         let (table, mut out) = (table?, Vec::new());
-        clustering_value(table, clustering, index, &mut out).ok()?;
-        Some(value_form(&table.clustering()[index].ty, &out))
+        let has_value = clustering_value(table, clustering, index, &mut out).ok()?;
+        let form = || value_form(&table.clustering()[index].ty, &out);
+        Some(if has_value { form() } else { Value::Null })
     };
     // A bound has a prefix of the columns.
     let values: Vec<Value> = (0..columns).map_while(value).collect();

@@ -120,7 +120,7 @@ fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
 fn default_of(ty: &CqlType) -> Result<Vec<u8>> {
     Ok(match ty {
         CqlType::Ascii | CqlType::Text => b"****".to_vec(),
-        CqlType::Blob => Vec::new(),
+        CqlType::Blob | CqlType::Empty => Vec::new(),
         CqlType::Boolean | CqlType::Tinyint | CqlType::Varint => vec![0],
         CqlType::Smallint => vec![0; 2],
         CqlType::Int | CqlType::Float | CqlType::Inet => vec![0; 4],

@@ -77,7 +77,7 @@ fn number(version: Version, ty: &CqlType) -> Option<u16> {
         CqlType::Set { .. } => (0x22, Version::V3),
         CqlType::Udt { .. } => (0x30, Version::V3),
         CqlType::Tuple(_) => (0x31, Version::V3),
-        CqlType::Vector { .. } => return None,
+        CqlType::Empty | CqlType::Vector { .. } => return None,
     };
     (version >= since).then_some(number)
 }
@@ -144,6 +144,7 @@ fn class(ty: &CqlType) -> &'static str {
         CqlType::Decimal => "DecimalType",
         CqlType::Double => "DoubleType",
         CqlType::Duration => "DurationType",
+        CqlType::Empty => "EmptyType",
         CqlType::Float => "FloatType",
         CqlType::Inet => "InetAddressType",
         CqlType::Int => "Int32Type",

@@ -100,6 +100,9 @@ struct TableForm {
     dropped: Vec<DroppedForm>,
     columns: Vec<ColumnForm>,
     next_column: u16,
+    /// From format 5 on, and of compact tables alone: the columns that they do not show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compact: Option<Vec<ColumnForm>>,
     // Format 1 has two counts that follow from the columns.
     #[serde(default, rename = "partition_key_count", skip_serializing)]
     _partition_key_count: u64,
@@ -347,6 +350,9 @@ impl TableForm {
             dropped: table.dropped.iter().map(dropped).collect(),
             columns: table.columns().iter().map(ColumnForm::of).collect(),
             next_column: table.next_column(),
+            compact: table
+                .is_compact()
+                .then(|| table.hidden().iter().map(ColumnForm::of).collect()),
             _partition_key_count: 0,
             _clustering_count: 0,
         }
@@ -376,6 +382,9 @@ impl TableForm {
             dropped: dropped.collect(),
             columns: self.columns.into_iter().map(ColumnForm::column).collect(),
             next_column: self.next_column,
+            compact: self
+                .compact
+                .map(|hidden| hidden.into_iter().map(ColumnForm::column).collect()),
         })
         .map_err(|error| format!("table {name}: {error}"))
     }

@@ -76,6 +76,16 @@ fn aggregate() -> UserAggregate {
     }
 }
 
+/// A table that hides its only value.
+fn compact_table() -> Table {
+    TableBuilder::new("ks", "d", TableId(Uuid::from_u128(8)))
+        .partition_key("p", CqlType::Int)
+        .and_then(|t| t.clustering("c", CqlType::Int, false))
+        .and_then(TableBuilder::compact)
+        .and_then(TableBuilder::build)
+        .unwrap()
+}
+
 /// A change of every kind.
 fn changes() -> Vec<SchemaChange> {
     let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
@@ -90,6 +100,7 @@ fn changes() -> Vec<SchemaChange> {
         SchemaChange::AlterKeyspace { name: keyspace.clone(), options: networked },
         SchemaChange::CreateTable(Box::new(table())),
         SchemaChange::AlterTable(Box::new(table())),
+        SchemaChange::CreateTable(Box::new(compact_table())),
         SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() },
         SchemaChange::CreateType(user_type()),
         SchemaChange::AlterType { definition: user_type(), tables: vec![table()] },
@@ -167,8 +178,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_newer_format_is_refused_by_number() {
-    let newer = r#"{"format":5,"anything":["at all"]}"#;
-    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(5)));
+    let newer = r#"{"format":6,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(6)));
 }
 
 /// What the shape of a struct decided before: an option or a field that an old log lacks.

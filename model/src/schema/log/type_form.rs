@@ -31,6 +31,8 @@ pub(super) enum TypeForm {
     Decimal,
     Double,
     Duration,
+    /// From format 5 on.
+    Empty,
     Float,
     Inet,
     Int,
@@ -42,12 +44,28 @@ pub(super) enum TypeForm {
     Tinyint,
     Uuid,
     Varint,
-    List { element: Box<TypeForm>, frozen: bool },
-    Set { element: Box<TypeForm>, frozen: bool },
-    Map { key: Box<TypeForm>, value: Box<TypeForm>, frozen: bool },
+    List {
+        element: Box<TypeForm>,
+        frozen: bool,
+    },
+    Set {
+        element: Box<TypeForm>,
+        frozen: bool,
+    },
+    Map {
+        key: Box<TypeForm>,
+        value: Box<TypeForm>,
+        frozen: bool,
+    },
     Tuple(Vec<TypeForm>),
-    Udt { definition: Box<UserTypeForm>, frozen: bool },
-    Vector { element: Box<TypeForm>, dimensions: u32 },
+    Udt {
+        definition: Box<UserTypeForm>,
+        frozen: bool,
+    },
+    Vector {
+        element: Box<TypeForm>,
+        dimensions: u32,
+    },
 }
 
 impl UserTypeForm {
@@ -88,6 +106,7 @@ impl TypeForm {
             CqlType::Decimal => TypeForm::Decimal,
             CqlType::Double => TypeForm::Double,
             CqlType::Duration => TypeForm::Duration,
+            CqlType::Empty => TypeForm::Empty,
             CqlType::Float => TypeForm::Float,
             CqlType::Inet => TypeForm::Inet,
             CqlType::Int => TypeForm::Int,
@@ -130,6 +149,7 @@ impl TypeForm {
             TypeForm::Decimal => CqlType::Decimal,
             TypeForm::Double => CqlType::Double,
             TypeForm::Duration => CqlType::Duration,
+            TypeForm::Empty => CqlType::Empty,
             TypeForm::Float => CqlType::Float,
             TypeForm::Inet => CqlType::Inet,
             TypeForm::Int => CqlType::Int,
