@@ -102,7 +102,7 @@ pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;
 const _: () = assert!(TYPE_DEPTH_MAX < 64, "twice as many levels are counted in a byte");
 
 /// Longest body of a function of a user, in bytes: each core compiles it within a request.
-pub const FUNCTION_BODY_BYTES_MAX: usize = 128 << 10;
+pub const FUNCTION_BODY_BYTES_MAX: usize = 256 << 10;
 /// Most arguments of a function of a user.
 pub const FUNCTION_ARGUMENTS_MAX: usize = 64;
 /// Most functions and aggregates of users of a node, overloads of one name apart.

@@ -17,15 +17,18 @@ mod limits;
 mod lua;
 #[cfg(test)]
 mod tests;
+mod wasm;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use cql::expr::function::{UserFunctions, failure};
 use model::schema::{FunctionLanguage, UserFunction};
+use wasmi::Engine;
 
 use crate::limits::{ERROR_BYTES_MAX, INSTANCES_BYTES_MAX, INSTANCES_MAX};
 use crate::lua::LuaInstance;
+use crate::wasm::WasmInstance;
 
 /// Why a function gives no value: a text for its user.
 type Failed = String;
@@ -33,13 +36,14 @@ type Failed = String;
 /// One function, ready to be called on this core.
 enum Instance {
     Lua(LuaInstance),
+    Wasm(WasmInstance),
 }
 
 impl Instance {
-    fn new(function: &UserFunction) -> Result<Instance, Failed> {
+    fn new(engine: &Engine, function: &UserFunction) -> Result<Instance, Failed> {
         match function.language {
             FunctionLanguage::Lua => LuaInstance::new(function).map(Instance::Lua),
-            FunctionLanguage::Wasm => Err("functions in wasm are not supported yet".to_owned()),
+            FunctionLanguage::Wasm => WasmInstance::new(engine, function).map(Instance::Wasm),
         }
     }
 
@@ -50,6 +54,7 @@ impl Instance {
     ) -> Result<Option<Vec<u8>>, Failed> {
         match self {
             Instance::Lua(instance) => instance.call(function, arguments),
+            Instance::Wasm(instance) => instance.call(function, arguments),
         }
     }
 
@@ -57,15 +62,22 @@ impl Instance {
     fn bytes(&self) -> usize {
         match self {
             Instance::Lua(instance) => instance.bytes(),
+            Instance::Wasm(instance) => instance.bytes(),
         }
     }
 }
 
 /// The functions of one core.
-#[derive(Default)]
 pub struct Functions {
+    engine: Engine,
     /// Those used last stand last.
     instances: RefCell<Vec<(Arc<UserFunction>, Instance)>>,
+}
+
+impl Default for Functions {
+    fn default() -> Functions {
+        Functions { engine: wasm::engine(), instances: RefCell::default() }
+    }
 }
 
 impl Functions {
@@ -75,7 +87,7 @@ impl Functions {
         let known = instances.iter().rposition(|(known, _)| Arc::ptr_eq(known, function));
         match known {
             Some(index) => Ok(instances.remove(index).1),
-            None => Instance::new(function),
+            None => Instance::new(&self.engine, function),
         }
     }
 
@@ -113,7 +125,9 @@ impl Functions {
 
 impl UserFunctions for Functions {
     fn check(&self, function: &UserFunction) -> cql::Result<()> {
-        Instance::new(function).map(drop).map_err(|error| cql::Error::invalid(shortened(error)))
+        Instance::new(&self.engine, function)
+            .map(drop)
+            .map_err(|error| cql::Error::invalid(shortened(error)))
     }
 
     fn call(

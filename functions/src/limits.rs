@@ -20,6 +20,14 @@ pub(crate) const PATTERN_DEPTH_MAX: u32 = 200;
 pub(crate) const NUMBER_TEXT_BYTES_MAX: usize = 1 << 10;
 /// Longest varint or decimal that is computed with, in bytes.
 pub(crate) const LUA_NUMBER_BYTES_MAX: usize = 1 << 10;
+/// Most fuel of one call in WebAssembly, of which most instructions take one: 2 ms, or 12 ms of what is slowest.
+pub(crate) const WASM_FUEL_MAX: u64 = 5_000_000;
+/// Memory of a module while it is called, in bytes. ScyllaDB's is the same (`wasm_udf_memory_limit`).
+pub(crate) const WASM_MEMORY_BYTES_MAX: usize = 2 << 20;
+/// Most elements of a table of a module.
+pub(crate) const WASM_TABLE_ELEMENTS_MAX: usize = 10_000;
+/// Deepest stack of a call in WebAssembly, in bytes.
+pub(crate) const WASM_STACK_BYTES_MAX: usize = 512 << 10;
 /// Most instances of functions that a core keeps.
 pub(crate) const INSTANCES_MAX: usize = 64;
 /// Most memory of the instances that a core keeps, in bytes: those used last stay.

@@ -335,3 +335,185 @@ fn what_a_core_keeps_is_bounded() {
     assert_eq!(kept.len(), crate::limits::INSTANCES_MAX);
     assert!(Arc::ptr_eq(&kept.last().unwrap().0, made.last().unwrap()));
 }
+
+fn wasm(
+    arguments: &[CqlType],
+    result: CqlType,
+    called_on_null: bool,
+    body: &str,
+) -> Arc<UserFunction> {
+    let arguments = arguments.iter().enumerate();
+    Arc::new(UserFunction {
+        keyspace: "ks".to_owned(),
+        name: "f".to_owned(),
+        arguments: arguments.map(|(n, ty)| (format!("a{n}"), ty.clone())).collect(),
+        result,
+        called_on_null,
+        language: FunctionLanguage::Wasm,
+        body: body.to_owned(),
+    })
+}
+
+/// Gives its only argument back, whatever it is: of the first version of the conventions, of the second, and natively.
+fn same(version: u8, kind: &str) -> String {
+    let malloc = match version {
+        2 => {
+            "(func (export \"_scylla_malloc\") (param i32) (result i32) (i32.const 4096))
+              (func (export \"_scylla_free\") (param i32))"
+        }
+        _ => "",
+    };
+    format!(
+        "(module (memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 1024))
+         (data (i32.const 1024) \"\\0{version}\") {malloc}
+         (func (export \"f\") (param {kind}) (result {kind}) (local.get 0)))"
+    )
+}
+
+#[test]
+fn every_value_goes_through_webassembly() {
+    use CqlType::*;
+    let functions = Functions::default();
+    for (ty, text, kind) in [
+        (Tinyint, "-1", "i32"),
+        (Smallint, "-300", "i32"),
+        (Int, "2147483647", "i32"),
+        (Bigint, "-9223372036854775808", "i64"),
+        (Boolean, "true", "i32"),
+        (Float, "-1.5", "f32"),
+        (Double, "0.1", "f64"),
+        (Text, "d\u{e9}j\u{e0}", "i64"),
+        (Varint, "123456789012345678901234567890", "i64"),
+        (Timestamp, "2026-11-23T12:34:56.789Z", "i64"),
+        (Duration, "1mo2d3h", "i64"),
+    ] {
+        let value = bytes(&ty, text);
+        for version in [1, 2] {
+            let native = wasm(std::slice::from_ref(&ty), ty.clone(), false, &same(version, kind));
+            let found = functions.call(&native, &[Some(&value)]);
+            assert_eq!(found, Ok(Some(value.clone())), "{ty} {version}");
+            let serialized =
+                wasm(std::slice::from_ref(&ty), ty.clone(), true, &same(version, "i64"));
+            let found = functions.call(&serialized, &[Some(&value)]);
+            assert_eq!(found, Ok(Some(value.clone())), "{ty} {version} with nulls");
+            assert_eq!(functions.call(&serialized, &[None]), Ok(None), "{ty} {version}");
+        }
+    }
+    let parts = lua(&[], list(Text), "return {'a', 'b'}");
+    let value = functions.call(&parts, &[]).unwrap();
+    let through = wasm(&[list(Text)], list(Text), false, &same(2, "i64"));
+    assert_eq!(functions.call(&through, &[value.as_deref()]), Ok(value));
+}
+
+/// The example of ScyllaDB's documents.
+#[test]
+fn a_recursive_function_runs_and_ends_when_its_fuel_is_spent() {
+    let body = "(module (func $fib (export \"f\") (param $n i64) (result i64)
+        (if (i64.lt_s (local.get $n) (i64.const 2)) (then (return (local.get $n))))
+        (i64.add (call $fib (i64.sub (local.get $n) (i64.const 1)))
+                 (call $fib (i64.sub (local.get $n) (i64.const 2))))))";
+    let function = wasm(&[CqlType::Bigint], CqlType::Bigint, false, body);
+    let functions = Functions::default();
+    let fib = |n: i64| functions.call(&function, &[Some(&n.to_be_bytes())]);
+    assert_eq!(fib(14), Ok(Some(377_i64.to_be_bytes().to_vec())));
+    assert!(
+        fib(997)
+            .unwrap_err()
+            .to_string()
+            .contains("wasm: Calling wasm function failed: all fuel consumed")
+    );
+    assert_eq!(fib(5), Ok(Some(5_i64.to_be_bytes().to_vec())));
+}
+
+#[test]
+fn hostile_modules_end_in_an_error_of_the_function() {
+    let functions = Functions::default();
+    for (body, error) in [
+        ("(func (export \"f\") (result i32) (loop (br 0)) (i32.const 1))", "all fuel consumed"),
+        ("(func $g (export \"f\") (result i32) (i32.add (i32.const 1) (call $g)))", "stack"),
+        ("(func $s (loop (br 0))) (start $s) (func (export \"f\") (result i32) (i32.const 1))", "all fuel consumed"),
+        ("(memory 65536) (func (export \"f\") (result i32) (i32.const 1))", ""),
+        ("(table 1000000 funcref) (func (export \"f\") (result i32) (i32.const 1))", ""),
+        (
+            "(memory 1) (func (export \"f\") (result i32) (loop (drop (memory.grow (i32.const 1))) (br 0)) (i32.const 1))",
+            "all fuel consumed",
+        ),
+        (
+            "(memory 30) (func (export \"f\") (result i32) (loop (memory.fill (i32.const 0) (i32.const 7) (i32.const 1900000)) (br 0)) (i32.const 1))",
+            "all fuel consumed",
+        ),
+        (
+            "(import \"wasi_snapshot_preview1\" \"fd_write\" (func $w (param i32 i32 i32 i32) (result i32)))
+             (func (export \"f\") (result i32) (call $w (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)))",
+            "fd_write is called, and nothing outside",
+        ),
+        ("(import \"a\" \"b\" (memory 1)) (func (export \"f\") (result i32) (i32.const 1))", "only functions may be"),
+        ("(func (export \"f\") (result i32) (unreachable))", "unreachable"),
+        ("(func (export \"f\") (result i32) (i32.div_s (i32.const 1) (i32.const 0)))", "zero"),
+        ("(func (export \"f\") (result f32) (f32.const 1))", "Expected i32, got f32"),
+        ("(func (export \"f\") (param i32) (result i32) (i32.const 1))", "number of wasm arguments"),
+        ("(func (export \"f\"))", "gives 0 values, expected 1"),
+    ] {
+        let function = wasm(&[], CqlType::Int, false, &format!("(module {body})"));
+        let found = functions.call(&function, &[]).unwrap_err().to_string();
+        assert!(found.starts_with("wasm: ") && found.contains(error), "{body}: {found}");
+    }
+}
+
+#[test]
+fn what_a_module_gives_back_is_checked() {
+    let functions = Functions::default();
+    let memory =
+        "(memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 0))
+        (data (i32.const 0) \"\\01\")";
+    for (body, error) in [
+        (
+            "(func (export \"f\") (result i64) (i64.const 0x7fffffff00000000))",
+            "are not in the memory",
+        ),
+        (
+            "(func (export \"f\") (result i64) (i64.const 0x00000001ffffffff))",
+            "are not in the memory",
+        ),
+        (
+            "(func (export \"f\") (result i64) (i64.const 0xfffffff000000000))",
+            "are not in the memory",
+        ),
+        (
+            "(data (i32.const 8) \"\\ff\") (func (export \"f\") (result i64) (i64.const 0x0000000100000008))",
+            "the result is no text",
+        ),
+    ] {
+        let function = wasm(&[], CqlType::Text, false, &format!("(module {memory} {body})"));
+        let found = functions.call(&function, &[]).unwrap_err().to_string();
+        assert!(found.contains(error), "{body}: {found}");
+    }
+    let malloc = same(2, "i64").replace("(i32.const 4096)", "(i32.const -1)");
+    let text = CqlType::Text;
+    let function = wasm(std::slice::from_ref(&text), text.clone(), false, &malloc);
+    assert!(functions.call(&function, &[Some(b"x")]).is_err());
+    let unknown = same(1, "i64").replace("\\01", "\\07");
+    let function = wasm(std::slice::from_ref(&text), text.clone(), false, &unknown);
+    assert!(
+        functions.call(&function, &[Some(b"x")]).unwrap_err().to_string().contains("ABI version 7")
+    );
+}
+
+#[test]
+fn bodies_that_are_no_modules_are_refused_where_they_are_created() {
+    let functions = Functions::default();
+    let large = format!("(func (export \"f\") {} (unreachable))", "(block ".repeat(2000));
+    for (body, error) in [
+        ("nonsense", "Compilation failed"),
+        ("(module (func (export \"g\")))", "Function f was not found in given wasm source code"),
+        ("(module (memory (export \"f\") 1))", "Exported object f is not a function"),
+        ("(module (func (export \"f\") (result i32) (i64.const 1)))", "Compilation failed"),
+        (&format!("(module {large})")[..], "Compilation failed"),
+        (&"(".repeat(100_000)[..], "Compilation failed"),
+        (&format!("(module {})", "(func)".repeat(20_000))[..], "Compilation failed"),
+    ] {
+        let function = wasm(&[], CqlType::Int, false, body);
+        let found = functions.check(&function).unwrap_err().to_string();
+        assert!(found.contains(error), "{}: {found}", &body[..body.len().min(80)]);
+    }
+}
