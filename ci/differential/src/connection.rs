@@ -11,10 +11,10 @@ use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::Direction;
-use cql::frame::request::{Parameters, Query, Request, Startup, ValueList};
+use cql::frame::request::{Execute, Parameters, Prepare, Query, Request, Startup, ValueList};
 use cql::frame::{Consistency, Flags, Reader, Value, Version, writer};
 
-use crate::text::Text;
+use crate::text::{Sent, Text};
 
 /// A server that takes longer for an answer hangs; Cassandra takes seconds for many schema changes at once.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -22,6 +22,26 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_BYTES_MAX: u32 = 16 << 20;
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
+
+/// By which message a statement is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'a> {
+    Query,
+    Prepare,
+    /// The id of the statement, and that of its result metadata.
+    Execute(&'a [u8], &'a [u8]),
+}
+
+/// A request that is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) text: &'a Text,
+    /// Rows of a page.
+    pub(crate) page_rows: Option<u32>,
+    /// Where the page before ended.
+    pub(crate) state: Option<&'a [u8]>,
+    pub(crate) by: By<'a>,
+}
 
 /// A connection after STARTUP.
 pub(crate) struct Connection {
@@ -68,24 +88,28 @@ impl Connection {
 
     /// Runs a statement that must succeed, alone.
     pub(crate) fn must(&mut self, cql: &str) -> Result<(), String> {
-        self.query(&Text::plain(cql), None, None, 0);
+        let text = Text::plain(cql);
+        self.ask(&Ask { text: &text, page_rows: None, state: None, by: By::Query }, 0);
         self.next(|_, reply| match reply {
             Reply::Error { text, .. } => Err(format!("{cql}: {text}")),
             _ => Ok(()),
         })?
     }
 
-    /// Queues a statement.
-    pub(crate) fn query(
-        &mut self,
-        text: &Text,
-        page_rows: Option<u32>,
-        state: Option<&[u8]>,
-        stream: i16,
-    ) {
+    /// Queues a statement, or its preparation.
+    pub(crate) fn ask(&mut self, request: &Ask<'_>, stream: i16) {
+        let Ask { text, page_rows, state, by } = *request;
+        if let By::Prepare = by {
+            let prepare = Prepare { text: &text.cql, keyspace: None };
+            return self.send(&Request::Prepare(prepare), stream);
+        }
         let mut values = ValueList::new();
         for value in &text.values {
-            values.push(value.as_ref().map_or(Value::Null, |bytes| Value::Bytes(bytes)));
+            values.push(match value {
+                Sent::Bytes(bytes) => Value::Bytes(bytes),
+                Sent::Null => Value::Null,
+                Sent::Unset => Value::Unset,
+            });
         }
         let parameters = Parameters {
             values: values.as_values(self.version),
@@ -93,7 +117,13 @@ impl Connection {
             paging_state: state,
             ..Parameters::plain(Consistency::LocalOne, self.version)
         };
-        self.send(&Request::Query(Query { text: &text.cql, parameters }), stream);
+        let request = match by {
+            By::Execute(id, result_id) => {
+                Request::Execute(Execute { id, result_metadata_id: Some(result_id), parameters })
+            }
+            By::Query | By::Prepare => Request::Query(Query { text: &text.cql, parameters }),
+        };
+        self.send(&request, stream);
     }
 
     fn send(&mut self, request: &Request<'_>, stream: i16) {

@@ -148,9 +148,8 @@ impl Run<'_> {
             };
             match world.advance() {
                 Wish::Request => {
-                    let (text, page_rows, state) = world.request();
                     let stream = i16::try_from(stream).map_err(|error| error.to_string())?;
-                    connection.query(text, page_rows, state, stream);
+                    connection.ask(&world.request(), stream);
                     return Ok(());
                 }
                 Wish::Admin(line) => {

@@ -10,7 +10,7 @@ mod writes;
 
 use crate::draw::Draw;
 use crate::schema::Schema;
-use crate::statement::{Operation, Step};
+use crate::statement::{Operation, Sending, Step};
 use crate::table::Table;
 use crate::value::{Type, Value};
 
@@ -38,10 +38,14 @@ pub(crate) struct Generator {
     abilities: Abilities,
     /// Of each column of the primary key its values.
     keys: Vec<Vec<Value>>,
+    /// How the next step is sent.
+    sending: Sending,
     /// How many steps are left.
     left: usize,
     /// The middle of the timestamps.
     clock_us: i64,
+    /// The timestamp of the last drop of a column.
+    dropped_us: i64,
     /// How many writes have had a time to live: each has one of its own.
     expiring: i32,
     /// Of a thousand steps how many are writes.
@@ -70,8 +74,10 @@ impl Generator {
             draw,
             abilities,
             keys,
+            sending: Sending::Plain,
             left,
             clock_us: 100,
+            dropped_us: 0,
             expiring: 0,
             writes_share,
             flushes_share,
@@ -87,8 +93,16 @@ impl Generator {
     /// The next step; `None` behind the last one.
     pub(crate) fn step(&mut self, table: &Table) -> Option<Step> {
         self.left = self.left.checked_sub(1)?;
+        self.sending = *self.draw.pick(&[
+            Sending::Plain,
+            Sending::Plain,
+            Sending::Plain,
+            Sending::Bound,
+            Sending::Bound,
+            Sending::Prepared,
+        ]);
         let operation = self.operation(table);
-        Some(Step { operation, is_bound: self.draw.percent(40) })
+        Some(Step { operation, sending: self.sending })
     }
 
     fn operation(&mut self, table: &Table) -> Operation {
@@ -120,7 +134,11 @@ impl Generator {
         Some(match schema.columns[column].is_there {
             // A dropped column is kept with the type's parts, so that it cannot be added with the type again.
             true if schema.columns[column].of == Type::Pair => return None,
-            true => Operation::Drop(column, self.timestamp()),
+            true => {
+                // Never before an earlier drop: whether that brought cells back would hang on where they lie.
+                self.dropped_us = self.dropped_us.max(self.timestamp());
+                Operation::Drop(column, self.dropped_us)
+            }
             false => Operation::Add(column),
         })
     }

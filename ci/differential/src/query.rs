@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use crate::schema::Role;
 use crate::statement::{Item, Relation, Select};
 use crate::table::{Place, Read, Table, key_token};
-use crate::value::{Type, Value};
+use crate::text::parts;
+use crate::value::{FIELDS, Type, Value};
 
 /// A row of an answer: the bytes of each column, `None` is null.
 pub(crate) type Answer = Vec<Option<Vec<u8>>>;
@@ -66,9 +67,13 @@ fn shown(table: &Table, select: &Select) -> Vec<Item> {
 /// The types of the columns of an answer, to show it.
 pub(crate) fn types(table: &Table, select: &Select) -> Vec<Type> {
     let of = |item: &Item| match item {
-        Item::Column(column) | Item::Min(column) | Item::Max(column) | Item::Sum(column) => {
-            table.schema.columns[*column].of.clone()
-        }
+        Item::Column(column)
+        | Item::Min(column)
+        | Item::Max(column)
+        | Item::Sum(column)
+        | Item::Average(column) => table.schema.columns[*column].of.clone(),
+        Item::Element(column, _) => parts(&table.schema.columns[*column].of).1,
+        Item::Field(_, field) => FIELDS[*field].1.clone(),
         Item::Count | Item::CountOf(_) | Item::WriteTime(_) => Type::Bigint,
     };
     shown(table, select).iter().map(of).collect()
@@ -217,6 +222,15 @@ fn one(items: &[Item], row: &Found) -> Answer {
         Item::WriteTime(column) => {
             row.values[*column].as_ref().map(|(_, timestamp)| timestamp.to_be_bytes().to_vec())
         }
+        Item::Element(column, key) => match row.values[*column].as_ref().map(|(value, _)| value) {
+            Some(Value::Map(entries)) => entries.get(key).map(Value::bytes),
+            Some(Value::Set(values)) => values.get(key).map(Value::bytes),
+            _ => None,
+        },
+        Item::Field(column, field) => match row.values[*column].as_ref().map(|(value, _)| value) {
+            Some(Value::Tuple(fields)) => fields[*field].as_ref().map(Value::bytes),
+            _ => None,
+        },
         other => unreachable!("{other:?} adds rows up"),
     };
     items.iter().map(shown).collect()
@@ -228,19 +242,23 @@ fn aggregate(items: &[Item], rows: &[&Found]) -> Answer {
         rows.iter().filter_map(move |row| row.values[column].as_ref().map(|(value, _)| value))
     };
     let shown = |item: &Item| match item {
-        Item::Column(_) | Item::WriteTime(_) => {
+        Item::Column(_) | Item::WriteTime(_) | Item::Element(..) | Item::Field(..) => {
             rows.first().and_then(|row| one(std::slice::from_ref(item), row).remove(0))
         }
         Item::Count => Some((rows.len() as i64).to_be_bytes().to_vec()),
         Item::CountOf(column) => Some((of(*column).count() as i64).to_be_bytes().to_vec()),
         Item::Min(column) => of(*column).min().map(Value::bytes),
         Item::Max(column) => of(*column).max().map(Value::bytes),
-        Item::Sum(column) => {
+        Item::Sum(column) | Item::Average(column) => {
             let sum = of(*column).fold(0i32, |sum, value| match value {
-                Value::Int(value) => sum.wrapping_add(*value),
+                Value::Int(value) => sum + value,
                 other => unreachable!("{other:?} is not added up"),
             });
-            Some(sum.to_be_bytes().to_vec())
+            let count = match item {
+                Item::Average(_) => of(*column).count().max(1) as i32,
+                _ => 1,
+            };
+            Some((sum / count).to_be_bytes().to_vec())
         }
     };
     items.iter().map(shown).collect()

@@ -115,8 +115,7 @@ impl Shrinking<'_> {
                 Wish::Nothing => return Ok(None),
                 Wish::Admin(line) => admin(self.plan.admin.as_deref(), &line)?,
                 Wish::Request => {
-                    let (text, page_rows, state) = world.request();
-                    self.connection.query(text, page_rows, state, 0);
+                    self.connection.ask(&world.request(), 0);
                     mismatch =
                         self.connection.next(|_, reply: &Reply<'_>| world.answered(reply).err())?;
                 }

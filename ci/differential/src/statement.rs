@@ -8,8 +8,18 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) operation: Operation,
-    /// Values go beside the text, for bind markers.
-    pub(crate) is_bound: bool,
+    pub(crate) sending: Sending,
+}
+
+/// How a statement is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// With its values as literals.
+    Plain,
+    /// With values beside the text, for bind markers.
+    Bound,
+    /// The same by PREPARE and EXECUTE.
+    Prepared,
 }
 
 /// What is done.
@@ -66,6 +76,8 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Set(Option<Value>),
+    /// A bind marker that is left unset: nothing happens.
+    Unset,
     Delete,
     /// `c = c + value`.
     Add(Value),
@@ -93,6 +105,12 @@ pub(crate) enum Item {
     Min(usize),
     Max(usize),
     Sum(usize),
+    /// `avg(c)` of an int, which is an int.
+    Average(usize),
+    /// `c[key]` of a map or of a set.
+    Element(usize, Value),
+    /// `c.field` of a user type.
+    Field(usize, usize),
     /// `writetime(c)` in microseconds.
     WriteTime(usize),
 }
@@ -107,13 +125,20 @@ impl Item {
             | Item::Min(column)
             | Item::Max(column)
             | Item::Sum(column)
+            | Item::Average(column)
+            | Item::Element(column, _)
+            | Item::Field(column, _)
             | Item::WriteTime(column) => Some(*column),
         }
     }
 
     /// Whether it adds rows up.
     pub(crate) fn is_aggregate(&self) -> bool {
-        !matches!(self, Item::Column(_) | Item::WriteTime(_))
+        let is_of_row = matches!(
+            self,
+            Item::Column(_) | Item::WriteTime(_) | Item::Element(..) | Item::Field(..)
+        );
+        !is_of_row
     }
 }
 

@@ -313,6 +313,9 @@ impl Table {
         change: &Change,
         mutation: &Mutation,
     ) -> Result<(), Refused> {
+        if matches!(change, Change::Unset) {
+            return Ok(());
+        }
         let of = self.schema.columns[column].of.clone();
         let is_multi_cell = self.schema.columns[column].is_multi_cell();
         let changed = match is_multi_cell {
@@ -362,6 +365,7 @@ impl Table {
                 cells.deletes_before = Some(1);
                 cells.parts = value.iter().flat_map(|value| self.parts(value, 1)).collect();
             }
+            Change::Unset => {}
             Change::Delete => cells.deletes_before = Some(0),
             Change::Add(value) => cells.parts = self.parts(value, 1),
             Change::Prepend(value) => cells.parts = self.parts(value, -1),

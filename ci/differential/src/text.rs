@@ -1,22 +1,32 @@
 //! The text of statements, and the values of their bind markers.
 
 use crate::schema::Schema;
-use crate::statement::{Change, Form, Item, Mutation, Operation, Relation, Select, Step, Target};
+use crate::statement::{
+    Change, Form, Item, Mutation, Operation, Relation, Select, Sending, Step, Target,
+};
 use crate::value::{FIELDS, Type, Value};
 
 /// A statement as it is sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     pub(crate) cql: String,
-    /// The values of its markers in their order; `None` is null.
-    pub(crate) values: Vec<Option<Vec<u8>>>,
+    /// The values of its markers in their order.
+    pub(crate) values: Vec<Sent>,
     /// Whether values go beside the text.
     is_bound: bool,
 }
 
+/// The value of a bind marker.
+#[derive(Clone, Debug)]
+pub(crate) enum Sent {
+    Bytes(Vec<u8>),
+    Null,
+    Unset,
+}
+
 /// The statement of a step on this table; `None` for what CQL has no statement for.
 pub(crate) fn text(schema: &Schema, table: &str, step: &Step) -> Option<Text> {
-    let mut text = Text { is_bound: step.is_bound, ..Text::default() };
+    let mut text = Text { is_bound: step.sending != Sending::Plain, ..Text::default() };
     match &step.operation {
         Operation::Create => text.add(&schema.create(table)),
         Operation::Write(mutations) => text.writes(schema, table, mutations),
@@ -47,12 +57,24 @@ impl Text {
         match self.is_bound {
             true => {
                 self.add("?");
-                self.values.push(value.map(Value::bytes));
+                let bytes = value.map(Value::bytes);
+                self.values.push(bytes.map_or(Sent::Null, Sent::Bytes));
             }
             false => {
                 let literal = value.map_or("null".to_owned(), |value| value.literal(of));
                 self.add(&literal);
             }
+        }
+    }
+
+    /// A value that is not given: people read it as such.
+    fn unset(&mut self) {
+        match self.is_bound {
+            true => {
+                self.add("?");
+                self.values.push(Sent::Unset);
+            }
+            false => self.add("unset"),
         }
     }
 
@@ -108,24 +130,28 @@ impl Text {
     }
 
     fn insert(&mut self, schema: &Schema, table: &str, mutation: &Mutation, is_timed: bool) {
-        let mut columns: Vec<(usize, Option<&Value>)> = Vec::new();
+        let mut columns: Vec<(usize, Option<Option<&Value>>)> = Vec::new();
         for (at, values) in mutation.keys.iter().enumerate() {
-            columns.push((at, values.first()));
+            columns.push((at, Some(values.first())));
         }
         if let Target::Rows(rows) = &mutation.rows {
             for (at, values) in schema.clusterings().zip(rows) {
-                columns.push((at, values.first()));
+                columns.push((at, Some(values.first())));
             }
         }
         for (column, change) in &mutation.changes {
-            let Change::Set(value) = change else { unreachable!("INSERT sets") };
-            columns.push((*column, value.as_ref()));
+            columns.push(match change {
+                Change::Set(value) => (*column, Some(value.as_ref())),
+                Change::Unset => (*column, None),
+                other => unreachable!("INSERT does no {other:?}"),
+            });
         }
         self.add(&format!("INSERT INTO {table} ("));
         self.list(&columns, ", ", |text, (column, _)| text.add(&schema.columns[*column].name));
         self.add(") VALUES (");
-        self.list(&columns, ", ", |text, (column, value)| {
-            text.value(*value, &schema.columns[*column].of);
+        self.list(&columns, ", ", |text, (column, value)| match value {
+            Some(value) => text.value(*value, &schema.columns[*column].of),
+            None => text.unset(),
         });
         self.add(")");
         self.using(mutation, is_timed);
@@ -148,6 +174,10 @@ impl Text {
 
     fn assignment(&mut self, schema: &Schema, column: usize, change: &Change) {
         let (name, of) = (&schema.columns[column].name, &schema.columns[column].of);
+        if matches!(change, Change::Unset) {
+            self.add(&format!("{name} = "));
+            return self.unset();
+        }
         let mut plain = |before: String, value: Option<&Value>, of: &Type, after: String| {
             self.add(&before);
             self.value(value, of);
@@ -177,7 +207,7 @@ impl Text {
                 let (field, of) = &FIELDS[*field];
                 plain(format!("{name}.{field} = "), value.as_ref(), of, none());
             }
-            (Change::Delete | Change::Discard(_) | Change::DiscardField(_), _) => {
+            (Change::Unset | Change::Delete | Change::Discard(_) | Change::DiscardField(_), _) => {
                 unreachable!("UPDATE sets")
             }
         }
@@ -252,17 +282,7 @@ impl Text {
         let name = |column: usize| schema.columns[column].name.as_str();
         match select.items.is_empty() {
             true => self.add("*"),
-            false => self.list(&select.items, ", ", |text, item| {
-                text.add(&match item {
-                    Item::Column(column) => name(*column).to_owned(),
-                    Item::Count => "count(*)".to_owned(),
-                    Item::CountOf(column) => format!("count({})", name(*column)),
-                    Item::Min(column) => format!("min({})", name(*column)),
-                    Item::Max(column) => format!("max({})", name(*column)),
-                    Item::Sum(column) => format!("sum({})", name(*column)),
-                    Item::WriteTime(column) => format!("writetime({})", name(*column)),
-                });
-            }),
+            false => self.list(&select.items, ", ", |text, item| text.item(schema, item)),
         }
         self.add(&format!(" FROM {table}"));
         if !select.relations.is_empty() {
@@ -290,6 +310,27 @@ impl Text {
         if select.is_filtering {
             self.add(" ALLOW FILTERING");
         }
+    }
+
+    fn item(&mut self, schema: &Schema, item: &Item) {
+        let name = |column: usize| schema.columns[column].name.as_str();
+        let shown = match item {
+            Item::Column(column) => name(*column).to_owned(),
+            Item::Count => "count(*)".to_owned(),
+            Item::CountOf(column) => format!("count({})", name(*column)),
+            Item::Min(column) => format!("min({})", name(*column)),
+            Item::Max(column) => format!("max({})", name(*column)),
+            Item::Sum(column) => format!("sum({})", name(*column)),
+            Item::Average(column) => format!("avg({})", name(*column)),
+            Item::WriteTime(column) => format!("writetime({})", name(*column)),
+            Item::Field(column, field) => format!("{}.{}", name(*column), FIELDS[*field].0),
+            Item::Element(column, key) => {
+                self.add(&format!("{}[", name(*column)));
+                self.value(Some(key), &parts(&schema.columns[*column].of).0);
+                "]".to_owned()
+            }
+        };
+        self.add(&shown);
     }
 
     fn relation(&mut self, schema: &Schema, relation: &Relation) {

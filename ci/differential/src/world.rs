@@ -7,16 +7,17 @@
 //!
 //! Invariant: one request of a world is under way at a time, so that a seed means the same steps, the same answers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use cql::frame::client::Reply;
 
+use crate::connection::{Ask, By};
 use crate::generate::{Abilities, Generator};
 use crate::query::{Answer, answer, types};
 use crate::schema::{Role, Schema};
-use crate::statement::{Operation, Step};
+use crate::statement::{Operation, Sending, Step};
 use crate::table::Table;
-use crate::text::{Text, text};
+use crate::text::{Sent, Text, text};
 use crate::value::Type;
 
 /// More pages than any answer has rows: the server goes round in circles.
@@ -25,6 +26,9 @@ const PAGES_MAX: usize = 5_000;
 const READ_FAILURE: u32 = 0x1300;
 const PROTOCOL_ERROR: u32 = 0x000a;
 const INVALID: u32 = 0x2200;
+const UNPREPARED: u32 = 0x2500;
+/// A statement is prepared again when the schema has changed.
+const FORGOTTEN_MAX: usize = 3;
 
 /// Where the steps come from.
 enum Source {
@@ -62,6 +66,8 @@ struct Asked {
     /// The rows of the pages so far.
     rows: Vec<Answer>,
     pages: usize,
+    /// How often the server did not know the prepared statement.
+    forgotten: usize,
     must: Must,
 }
 
@@ -83,6 +89,8 @@ pub(crate) struct World {
     table: Table,
     source: Source,
     asked: Option<Asked>,
+    /// By their texts: the ids of prepared statements, and of their result metadata.
+    prepared: BTreeMap<String, (Vec<u8>, Vec<u8>)>,
     /// The server is an Apache Cassandra: its own defects are passed over.
     forgives: bool,
     /// How many were.
@@ -101,6 +109,7 @@ impl World {
             table: Table::new(schema),
             source: Source::Drawn(Box::new(generator)),
             asked: None,
+            prepared: BTreeMap::new(),
             forgives: abilities.is_cassandra,
             forgiven: 0,
         }
@@ -122,6 +131,7 @@ impl World {
             table: Table::new(begin.clone()),
             source: Source::Script(steps.iter().cloned().collect()),
             asked: None,
+            prepared: BTreeMap::new(),
             forgives: abilities.is_cassandra,
             forgiven: 0,
         }
@@ -165,7 +175,7 @@ impl World {
     }
 
     fn next(&mut self) -> Option<Step> {
-        let plain = |operation| Some(Step { operation, is_bound: false });
+        let plain = |operation| Some(Step { operation, sending: Sending::Plain });
         match self.history.last().map(|step| &step.operation) {
             None => return plain(Operation::Create),
             Some(Operation::Leave) => return None,
@@ -192,19 +202,60 @@ impl World {
                 Err(_) => Must::BeRefused,
             },
         };
-        self.asked =
-            Some(Asked { step, text, page_rows, state: None, rows: Vec::new(), pages: 0, must });
+        self.asked = Some(Asked {
+            step,
+            text,
+            page_rows,
+            state: None,
+            rows: Vec::new(),
+            pages: 0,
+            forgotten: 0,
+            must,
+        });
     }
 
-    /// The text of the request that is under way, the rows of its pages, and the paging state.
-    pub(crate) fn request(&self) -> (&Text, Option<u32>, Option<&[u8]>) {
+    /// The request that is under way.
+    pub(crate) fn request(&self) -> Ask<'_> {
         let asked = self.asked.as_ref().expect("a request is under way");
-        (&asked.text, asked.page_rows, asked.state.as_deref())
+        let Asked { text, page_rows, state, .. } = asked;
+        let by = match (asked.step.sending, self.prepared.get(&text.cql)) {
+            (Sending::Prepared, None) => By::Prepare,
+            (Sending::Prepared, Some((id, result_id))) => By::Execute(id, result_id),
+            (Sending::Plain | Sending::Bound, _) => By::Query,
+        };
+        Ask { text, page_rows: *page_rows, state: state.as_deref(), by }
+    }
+
+    /// Remembers what was prepared, and forgets what the server has forgotten. False if the answer is another one.
+    fn is_prepared(&mut self, asked: &mut Asked, reply: &Reply<'_>) -> bool {
+        match reply {
+            Reply::Prepared(prepared) => {
+                let result_id = prepared.result_metadata_id.unwrap_or_default();
+                let ids = (prepared.id.to_vec(), result_id.to_vec());
+                self.prepared.insert(asked.text.cql.clone(), ids);
+                true
+            }
+            Reply::Error { code: UNPREPARED, .. } if asked.forgotten < FORGOTTEN_MAX => {
+                asked.forgotten += 1;
+                self.prepared.remove(&asked.text.cql);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Compares an answer, or keeps it until its last page has come.
     pub(crate) fn answered(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
         let mut asked = self.asked.take().expect("a request is under way");
+        if self.is_prepared(&mut asked, reply) {
+            self.asked = Some(asked);
+            return Ok(());
+        }
+        if let (Reply::Rows(rows), Some(ids)) = (reply, self.prepared.get_mut(&asked.text.cql))
+            && let Some(id) = rows.metadata.new_id
+        {
+            ids.1 = id.to_vec();
+        }
         match (&asked.must, reply) {
             (Must::Show(expected, types), Reply::Rows(rows)) => {
                 let columns = rows.metadata.column_count;
@@ -293,7 +344,7 @@ fn counts_too_much(schema: &Schema, step: &Step) -> bool {
 
 /// A step as a person would type it.
 fn line(schema: &Schema, name: &str, step: &Step) -> String {
-    let plain = Step { is_bound: false, ..step.clone() };
+    let plain = Step { sending: Sending::Plain, ..step.clone() };
     let Some(text) = text(schema, name, &plain) else {
         return format!("-- {:?}", step.operation);
     };
@@ -301,7 +352,11 @@ fn line(schema: &Schema, name: &str, step: &Step) -> String {
         Operation::Select(select) => select.page_rows.map(|rows| format!(" -- in pages of {rows}")),
         _ => None,
     };
-    let bound = if step.is_bound { " -- with bind markers" } else { "" };
+    let bound = match step.sending {
+        Sending::Plain => "",
+        Sending::Bound => " -- with bind markers",
+        Sending::Prepared => " -- prepared",
+    };
     format!("{};{}{bound}", text.cql, page.unwrap_or_default())
 }
 
@@ -312,8 +367,12 @@ impl Asked {
             Must::BeRefused => "an error 0x2200".to_owned(),
             Must::Show(rows, types) => show_rows(rows, types),
         };
-        let values: Vec<String> =
-            self.text.values.iter().map(|value| Type::Blob.show(value.as_deref())).collect();
+        let show = |value: &Sent| match value {
+            Sent::Bytes(bytes) => Type::Blob.show(Some(bytes)),
+            Sent::Null => "null".to_owned(),
+            Sent::Unset => "unset".to_owned(),
+        };
+        let values: Vec<String> = self.text.values.iter().map(show).collect();
         let mut statement = self.text.cql.clone();
         if !values.is_empty() {
             statement.push_str(&format!(" -- with {}", values.join(", ")));

@@ -6,7 +6,7 @@ use crate::schema::{Role, Schema};
 use crate::statement::{Comparison, Item, Operation, Relation, Select};
 use crate::table::Table;
 use crate::text::parts;
-use crate::value::Type;
+use crate::value::{FIELDS, Type};
 
 const SLICES: [(Comparison, Comparison); 2] = [
     (Comparison::Greater, Comparison::Less),
@@ -30,6 +30,7 @@ impl Generator {
             60..70 => {
                 self.by_token(table, &mut select);
                 select.is_distinct = schema.clustering > 0;
+                self.by_static(schema, &mut select);
             }
             _ => self.by_filter(schema, &mut select),
         }
@@ -133,6 +134,16 @@ impl Generator {
         }
     }
 
+    /// Now and then a condition on a static column of partitions, each shown once.
+    fn by_static(&mut self, schema: &Schema, select: &mut Select) {
+        let statics = schema.with_role(Role::Static);
+        if select.is_distinct && !statics.is_empty() && self.draw.percent(20) {
+            let column = *self.draw.pick(&statics);
+            select.is_filtering = true;
+            select.relations.extend(self.filter(schema, column));
+        }
+    }
+
     /// Any condition on any column, each column once.
     fn by_filter(&mut self, schema: &Schema, select: &mut Select) {
         select.is_filtering = true;
@@ -205,23 +216,34 @@ impl Generator {
                 let count = 1 + self.draw.below(3);
                 for _ in 0..count {
                     let column = *self.draw.pick(&all);
-                    let has_time =
-                        column >= schema.key_columns() && !schema.columns[column].of.has_parts();
-                    select.items.push(match has_time && self.draw.percent(40) {
-                        true => Item::WriteTime(column),
-                        false => Item::Column(column),
-                    });
+                    let item = self.item(schema, column);
+                    select.items.push(item);
                 }
             }
             _ => {
                 let count = 1 + self.draw.below(3);
                 select.items = (0..count).map(|_| self.aggregate(schema, &all)).collect();
-                if select.order.is_none() && self.draw.percent(60) {
+                let is_sorted_after = select.order.is_some() && has_list(select);
+                if !is_sorted_after && self.draw.percent(60) {
                     select.group_by = 1 + self.draw.below(schema.key_columns());
                     select.group_by = select.group_by.max(schema.partition);
                     select.items.insert(0, Item::Column(self.draw.below(select.group_by)));
                 }
             }
+        }
+    }
+
+    /// A column, or what it is made of.
+    fn item(&mut self, schema: &Schema, column: usize) -> Item {
+        let of = &schema.columns[column].of;
+        let is_key = column < schema.key_columns();
+        match of {
+            _ if self.draw.percent(50) => Item::Column(column),
+            Type::Map(..) | Type::Set(_) => Item::Element(column, parts(of).0.draw(&mut self.draw)),
+            Type::Pair => Item::Field(column, self.draw.below(FIELDS.len())),
+            Type::List(_) => Item::Column(column),
+            _ if is_key => Item::Column(column),
+            _ => Item::WriteTime(column),
         }
     }
 
@@ -245,7 +267,10 @@ impl Generator {
             1 => Item::CountOf(column),
             2 if is_scalar => Item::Min(column),
             3 if is_scalar => Item::Max(column),
-            4 if schema.columns[column].of == Type::Int => Item::Sum(column),
+            4 if schema.columns[column].of == Type::Int => match self.draw.percent(50) {
+                true => Item::Sum(column),
+                false => Item::Average(column),
+            },
             _ => Item::Count,
         }
     }
@@ -257,10 +282,13 @@ impl Generator {
         if !select.is_distinct && !select.is_one_aggregate() && self.draw.percent(15) {
             select.per_partition = Some(1 + self.draw.below(3) as i32);
         }
-        let is_sorted_after = select.order.is_some()
-            && select.relations.iter().any(|relation| matches!(relation, Relation::In(..)));
-        if !is_sorted_after {
+        if select.order.is_none() || !has_list(select) {
             select.page_rows = *self.draw.pick(&[None, Some(1), Some(2), Some(3), Some(5000)]);
         }
     }
+}
+
+/// Whether a column is one of several: of a partition key, and the rows are brought into their order afterwards.
+fn has_list(select: &Select) -> bool {
+    select.relations.iter().any(|relation| matches!(relation, Relation::In(..)))
 }

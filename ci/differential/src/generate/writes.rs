@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::schema::{Role, Schema};
-use crate::statement::{Change, Form, Mutation, Operation, Target};
+use crate::statement::{Change, Form, Mutation, Operation, Sending, Target};
 use crate::text::parts;
 use crate::value::{FIELDS, Type, Value};
 
@@ -63,8 +63,8 @@ impl Generator {
         };
         for column in columns {
             if self.draw.percent(60) {
-                let value = self.value_or_null(schema, column);
-                mutation.changes.push((column, Change::Set(value)));
+                let change = self.set(schema, column);
+                mutation.changes.push((column, change));
             }
         }
         if is_static && mutation.changes.is_empty() {
@@ -158,15 +158,19 @@ impl Generator {
         Target::Slice { prefix, lower, upper }
     }
 
-    fn value_or_null(&mut self, schema: &Schema, column: usize) -> Option<Value> {
+    /// A value, null, or nothing.
+    fn set(&mut self, schema: &Schema, column: usize) -> Change {
+        if self.sending != Sending::Plain && self.draw.percent(10) {
+            return Change::Unset;
+        }
         let of = &schema.columns[column].of;
-        (!self.draw.percent(15)).then(|| of.draw(&mut self.draw))
+        Change::Set((!self.draw.percent(15)).then(|| of.draw(&mut self.draw)))
     }
 
     fn change(&mut self, schema: &Schema, column: usize, may_read: bool) -> Change {
         let of = schema.columns[column].of.clone();
         if !schema.columns[column].is_multi_cell() || self.draw.percent(30) {
-            return Change::Set(self.value_or_null(schema, column));
+            return self.set(schema, column);
         }
         let value = of.draw(&mut self.draw);
         match (&of, value) {
