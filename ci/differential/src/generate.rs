@@ -137,6 +137,11 @@ impl Generator {
             true => {
                 // Never before an earlier drop: whether that brought cells back would hang on where they lie.
                 self.dropped_us = self.dropped_us.max(self.timestamp());
+                if self.abilities.is_cassandra {
+                    // It writes no cell of a column that is dropped into an sstable, however new: all are made older.
+                    self.dropped_us = self.clock_us + TIMESTAMPS_APART as i64;
+                    self.clock_us += 2 * TIMESTAMPS_APART as i64;
+                }
                 Operation::Drop(column, self.dropped_us)
             }
             false => Operation::Add(column),
