@@ -8,6 +8,8 @@
 mod reads;
 mod writes;
 
+use writes::Batch;
+
 use crate::draw::Draw;
 use crate::schema::Schema;
 use crate::statement::{Operation, Sending, Step};
@@ -40,6 +42,7 @@ pub(crate) struct Generator {
     keys: Vec<Vec<Value>>,
     /// How the next step is sent.
     sending: Sending,
+    of_batch: Batch,
     /// How many steps are left.
     left: usize,
     /// The middle of the timestamps.
@@ -75,6 +78,7 @@ impl Generator {
             abilities,
             keys,
             sending: Sending::Plain,
+            of_batch: Batch::None,
             left,
             clock_us: 100,
             dropped_us: 0,

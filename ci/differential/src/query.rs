@@ -32,11 +32,11 @@ pub(crate) fn answer(table: &Table, select: &Select) -> Vec<Answer> {
     }
     let items = shown(table, select);
     let mut answers = match (select.is_one_aggregate(), select.group_by) {
-        (true, _) => vec![aggregate(&items, &rows.iter().collect::<Vec<_>>())],
-        (false, 0) => limited(&rows, select).map(|row| one(&items, row)).collect(),
+        (true, _) => vec![aggregate(table, &items, &rows.iter().collect::<Vec<_>>())],
+        (false, 0) => limited(&rows, select).map(|row| one(table, &items, row)).collect(),
         (false, columns) => {
             let groups = groups(&rows, columns);
-            limited_groups(&groups, select).map(|group| aggregate(&items, group)).collect()
+            limited_groups(&groups, select).map(|group| aggregate(table, &items, group)).collect()
         }
     };
     if let Some(limit) = select.limit {
@@ -74,6 +74,9 @@ pub(crate) fn types(table: &Table, select: &Select) -> Vec<Type> {
         | Item::Average(column) => table.schema.columns[*column].of.clone(),
         Item::Element(column, _) => parts(&table.schema.columns[*column].of).1,
         Item::Field(_, field) => FIELDS[*field].1.clone(),
+        Item::WriteTime(column) if table.schema.columns[*column].is_multi_cell() => {
+            Type::List(Box::new(Type::Bigint))
+        }
         Item::Count | Item::CountOf(_) | Item::WriteTime(_) => Type::Bigint,
     };
     shown(table, select).iter().map(of).collect()
@@ -94,10 +97,10 @@ fn found(table: &Table, select: &Select) -> Vec<Found> {
         let found = |places: Option<&[Place]>, regulars: Option<&Vec<Read>>| {
             let mut values = statics.clone();
             for (column, key) in partition.keys.iter().enumerate() {
-                values[column] = Some((key.clone(), 0));
+                values[column] = Some((key.clone(), Vec::new()));
             }
             for (column, place) in table.schema.clusterings().zip(places.unwrap_or_default()) {
-                values[column] = Some((place.value().clone(), 0));
+                values[column] = Some((place.value().clone(), Vec::new()));
             }
             for (column, read) in regulars.into_iter().flatten().enumerate() {
                 if read.is_some() {
@@ -216,12 +219,13 @@ fn limited_groups<'a, 'b>(
     })
 }
 
-fn one(items: &[Item], row: &Found) -> Answer {
+fn one(table: &Table, items: &[Item], row: &Found) -> Answer {
     let shown = |item: &Item| match item {
         Item::Column(column) => row.values[*column].as_ref().map(|(value, _)| value.bytes()),
-        Item::WriteTime(column) => {
-            row.values[*column].as_ref().map(|(_, timestamp)| timestamp.to_be_bytes().to_vec())
-        }
+        Item::WriteTime(column) => row.values[*column].as_ref().map(|(_, times)| match times[..] {
+            [time] if !table.schema.columns[*column].is_multi_cell() => time.to_be_bytes().to_vec(),
+            _ => Value::List(times.iter().copied().map(Value::Bigint).collect()).bytes(),
+        }),
         Item::Element(column, key) => match row.values[*column].as_ref().map(|(value, _)| value) {
             Some(Value::Map(entries)) => entries.get(key).map(Value::bytes),
             Some(Value::Set(values)) => values.get(key).map(Value::bytes),
@@ -237,13 +241,13 @@ fn one(items: &[Item], row: &Found) -> Answer {
 }
 
 /// One row of many: plain columns show the first of them.
-fn aggregate(items: &[Item], rows: &[&Found]) -> Answer {
+fn aggregate(table: &Table, items: &[Item], rows: &[&Found]) -> Answer {
     let of = |column: usize| {
         rows.iter().filter_map(move |row| row.values[column].as_ref().map(|(value, _)| value))
     };
     let shown = |item: &Item| match item {
         Item::Column(_) | Item::WriteTime(_) | Item::Element(..) | Item::Field(..) => {
-            rows.first().and_then(|row| one(std::slice::from_ref(item), row).remove(0))
+            rows.first().and_then(|row| one(table, std::slice::from_ref(item), row).remove(0))
         }
         Item::Count => Some((rows.len() as i64).to_be_bytes().to_vec()),
         Item::CountOf(column) => Some((of(*column).count() as i64).to_be_bytes().to_vec()),

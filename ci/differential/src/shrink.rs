@@ -131,7 +131,10 @@ impl Shrinking<'_> {
 /// The steps without one part of a write, of which there are several; `None` behind the last of its parts.
 fn simpler(steps: &[Step], at: usize, number: usize) -> Option<Vec<Step>> {
     let mut steps = steps.to_vec();
-    let Operation::Write(mutations) = &mut steps.get_mut(at)?.operation else { return None };
+    let operation = &mut steps.get_mut(at)?.operation;
+    let (Operation::Write(mutations) | Operation::Logged(mutations)) = operation else {
+        return None;
+    };
     if mutations.len() > 1 {
         if number >= mutations.len() {
             return None;

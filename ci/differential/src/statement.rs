@@ -26,8 +26,10 @@ pub(crate) enum Sending {
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Create,
-    /// One write, or a batch of several.
+    /// One write, or an unlogged batch of several.
     Write(Vec<Mutation>),
+    /// A batch that is logged.
+    Logged(Vec<Mutation>),
     Select(Select),
     Add(usize),
     /// The column, and the timestamp up to which its cells are gone.

@@ -129,8 +129,8 @@ pub(crate) struct Partition {
     rows: BTreeMap<Vec<Place>, Row>,
 }
 
-/// A value that is read, and when it was written if its column has no parts.
-pub(crate) type Read = Option<(Value, i64)>;
+/// A value that is read, and when it was written, or its parts in their order.
+pub(crate) type Read = Option<(Value, Vec<i64>)>;
 
 /// The table with its partitions.
 #[derive(Clone, Debug)]
@@ -142,6 +142,8 @@ pub(crate) struct Table {
     dropped: BTreeMap<usize, i64>,
     /// Elements of lists get their places by this number.
     elements: i64,
+    /// What was there before the batch that is being written.
+    before: Option<Box<Table>>,
 }
 
 /// A statement that must be refused.
@@ -151,14 +153,15 @@ pub(crate) struct Refused;
 impl Table {
     /// An empty table.
     pub(crate) fn new(schema: Schema) -> Table {
-        Table { schema, partitions: BTreeMap::new(), dropped: BTreeMap::new(), elements: 0 }
+        let (partitions, dropped) = Default::default();
+        Table { schema, partitions, dropped, elements: 0, before: None }
     }
 
     /// Whether a step fits the schema of now: what a shorter history has not added cannot be used.
     pub(crate) fn accepts(&self, operation: &Operation) -> bool {
         let is_there = |column: &usize| self.schema.columns[*column].is_there;
         match operation {
-            Operation::Write(mutations) => {
+            Operation::Write(mutations) | Operation::Logged(mutations) => {
                 mutations.iter().all(|one| one.changes.iter().all(|(column, _)| is_there(column)))
             }
             Operation::Select(select) => {
@@ -175,14 +178,7 @@ impl Table {
     /// Does what is no read; an error leaves all as it was.
     pub(crate) fn apply(&mut self, operation: &Operation) -> Result<(), Refused> {
         match operation {
-            Operation::Write(mutations) => {
-                for mutation in mutations {
-                    self.check(mutation)?;
-                }
-                for mutation in mutations {
-                    self.write(mutation)?;
-                }
-            }
+            Operation::Write(mutations) | Operation::Logged(mutations) => self.batch(mutations)?,
             Operation::Add(column) => self.schema.columns[*column].is_there = true,
             Operation::Drop(column, timestamp) => {
                 self.schema.columns[*column].is_there = false;
@@ -196,6 +192,23 @@ impl Table {
             | Operation::Leave => {}
         }
         Ok(())
+    }
+
+    /// All writes of a batch read what was there before it.
+    fn batch(&mut self, mutations: &[Mutation]) -> Result<(), Refused> {
+        for mutation in mutations {
+            self.check(mutation)?;
+        }
+        let reads = |change: &Change| {
+            matches!(change, Change::Put(..) | Change::Discard(_) | Change::Remove(_))
+        };
+        let mut changes = mutations.iter().flat_map(|mutation| &mutation.changes);
+        if mutations.len() > 1 && changes.any(|(_, change)| reads(change)) {
+            self.before = Some(Box::new(self.clone()));
+        }
+        let written = mutations.iter().try_for_each(|mutation| self.write(mutation));
+        self.before = None;
+        written
     }
 
     /// Refuses an index that a list does not have.
@@ -440,7 +453,8 @@ impl Table {
         row: Option<&Vec<Place>>,
         column: usize,
     ) -> Vec<(Value, Value)> {
-        let Some(partition) = self.partitions.get(at) else { return Vec::new() };
+        let table = self.before.as_deref().unwrap_or(self);
+        let Some(partition) = table.partitions.get(at) else { return Vec::new() };
         let (found, deletion) = match row {
             Some(places) => {
                 let Some(row) = partition.rows.get(places) else { return Vec::new() };
@@ -474,10 +488,16 @@ impl Table {
         if !is_multi_cell {
             let dropped = self.dropped.get(&column).copied().unwrap_or(NEVER);
             let cell = content.whole.as_ref()?;
-            return cell.live(deletion.max(dropped)).map(|value| (value.clone(), cell.timestamp));
+            let value = cell.live(deletion.max(dropped));
+            return value.map(|value| (value.clone(), vec![cell.timestamp]));
         }
         let mut parts = self.live_parts(column, content, deletion).peekable();
         parts.peek()?;
+        let times = self.live_parts(column, content, deletion);
+        let times = times
+            .filter_map(|(part, _)| content.parts[part].as_ref())
+            .map(|cell| cell.timestamp)
+            .collect();
         let value = match of {
             Type::List(_) => Value::List(parts.map(|(_, value)| value.clone()).collect()),
             Type::Set(_) => Value::Set(parts.map(|(key, _)| key.clone()).collect()),
@@ -492,7 +512,7 @@ impl Table {
             }
             other => unreachable!("{other:?} has no parts"),
         };
-        Some((value, NEVER))
+        Some((value, times))
     }
 
     fn column(&self, column: usize) -> Option<Column<'_>> {

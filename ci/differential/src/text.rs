@@ -29,7 +29,8 @@ pub(crate) fn text(schema: &Schema, table: &str, step: &Step) -> Option<Text> {
     let mut text = Text { is_bound: step.sending != Sending::Plain, ..Text::default() };
     match &step.operation {
         Operation::Create => text.add(&schema.create(table)),
-        Operation::Write(mutations) => text.writes(schema, table, mutations),
+        Operation::Write(mutations) => text.writes(schema, table, mutations, "UNLOGGED "),
+        Operation::Logged(mutations) => text.writes(schema, table, mutations, ""),
         Operation::Select(select) => text.select(schema, table, select),
         Operation::Add(column) => text.add(&schema.add(table, *column)),
         Operation::Drop(column, timestamp) => {
@@ -88,13 +89,13 @@ impl Text {
         }
     }
 
-    fn writes(&mut self, schema: &Schema, table: &str, mutations: &[Mutation]) {
+    fn writes(&mut self, schema: &Schema, table: &str, mutations: &[Mutation], kind: &str) {
         if let [one] = mutations {
             return self.mutation(schema, table, one, true);
         }
         let first = mutations.first().map_or(0, |mutation| mutation.timestamp);
         let is_same = mutations.iter().all(|mutation| mutation.timestamp == first);
-        self.add("BEGIN UNLOGGED BATCH ");
+        self.add(&format!("BEGIN {kind}BATCH "));
         if is_same {
             self.add(&format!("USING TIMESTAMP {first} "));
         }

@@ -168,14 +168,14 @@ impl Generator {
         }
     }
 
-    fn filter(&mut self, schema: &Schema, column: usize) -> Option<Relation> {
+    fn filter(&mut self, schema: &Schema, column: usize) -> Vec<Relation> {
         let of = schema.columns[column].of.clone();
         let is_key = column < schema.key_columns();
         let is_multi_cell = schema.columns[column].is_multi_cell();
         let is_collection = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(..));
         if is_collection && !is_key && (is_multi_cell || self.draw.percent(60)) {
             let (key, item) = parts(&of);
-            return Some(match &of {
+            return vec![match &of {
                 Type::Map(..) if self.draw.percent(30) => {
                     Relation::ContainsKey(column, key.draw(&mut self.draw))
                 }
@@ -183,10 +183,10 @@ impl Generator {
                     Relation::Entry(column, key.draw(&mut self.draw), item.draw(&mut self.draw))
                 }
                 _ => Relation::Contains(column, item.draw(&mut self.draw)),
-            });
+            }];
         }
         if is_multi_cell {
-            return None;
+            return Vec::new();
         }
         let value = match is_key {
             true => self.key(schema, column),
@@ -194,10 +194,18 @@ impl Generator {
         };
         let is_whole = matches!(of, Type::Tuple(_) | Type::Pair);
         if !is_key && !is_whole && self.draw.percent(20) {
-            return Some(Relation::In(column, vec![value, of.draw(&mut self.draw)]));
+            return vec![Relation::In(column, vec![value, of.draw(&mut self.draw)])];
+        }
+        if !is_whole && !is_key && self.draw.percent(20) {
+            let (lower, upper) = *self.draw.pick(&SLICES);
+            let other = of.draw(&mut self.draw);
+            return vec![
+                Relation::Compare(column, lower, value),
+                Relation::Compare(column, upper, other),
+            ];
         }
         let comparison = if is_whole { Comparison::Equal } else { *self.draw.pick(&COMPARISONS) };
-        Some(Relation::Compare(column, comparison, value))
+        vec![Relation::Compare(column, comparison, value)]
     }
 
     /// What is shown, and whether rows are grouped.
@@ -239,9 +247,10 @@ impl Generator {
         let is_key = column < schema.key_columns();
         match of {
             _ if self.draw.percent(50) => Item::Column(column),
-            Type::Map(..) | Type::Set(_) => Item::Element(column, parts(of).0.draw(&mut self.draw)),
+            Type::Map(..) | Type::Set(_) if self.draw.percent(60) => {
+                Item::Element(column, parts(of).0.draw(&mut self.draw))
+            }
             Type::Pair => Item::Field(column, self.draw.below(FIELDS.len())),
-            Type::List(_) => Item::Column(column),
             _ if is_key => Item::Column(column),
             _ => Item::WriteTime(column),
         }

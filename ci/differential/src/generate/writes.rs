@@ -13,23 +13,43 @@ const TTL_APART_S: i32 = 40_000;
 /// So many writes of a world have a time to live at most: it ends after twenty years.
 const TTLS_MAX: i32 = 12_000;
 
+/// The batch that a write is part of.
+pub(super) enum Batch {
+    None,
+    /// All its writes have this partition key.
+    OnePartition(Vec<Vec<Value>>),
+    Partitions,
+}
+
 impl Generator {
     pub(super) fn writes(&mut self, schema: &Schema) -> Operation {
+        self.of_batch = Batch::None;
         if !self.draw.percent(12) {
-            let mutation = self.mutation(schema, false);
+            let mutation = self.mutation(schema);
             return Operation::Write(vec![mutation]);
         }
+        self.of_batch = match self.draw.percent(60) {
+            true => Batch::OnePartition(self.partition(schema)),
+            false => Batch::Partitions,
+        };
         let count = 2 + self.draw.below(BATCH_MAX - 1);
-        let mut batch: Vec<Mutation> = (0..count).map(|_| self.mutation(schema, true)).collect();
+        let mut batch: Vec<Mutation> = (0..count).map(|_| self.mutation(schema)).collect();
         if self.draw.percent(50) {
             let timestamp = batch[0].timestamp;
             batch.iter_mut().for_each(|mutation| mutation.timestamp = timestamp);
         }
-        Operation::Write(batch)
+        if self.draw.percent(50) { Operation::Write(batch) } else { Operation::Logged(batch) }
     }
 
-    fn mutation(&mut self, schema: &Schema, is_in_batch: bool) -> Mutation {
-        let keys = (0..schema.partition).map(|at| vec![self.key(schema, at)]).collect();
+    fn partition(&mut self, schema: &Schema) -> Vec<Vec<Value>> {
+        (0..schema.partition).map(|at| vec![self.key(schema, at)]).collect()
+    }
+
+    fn mutation(&mut self, schema: &Schema) -> Mutation {
+        let keys = match &self.of_batch {
+            Batch::OnePartition(keys) => keys.clone(),
+            Batch::None | Batch::Partitions => self.partition(schema),
+        };
         let mut mutation = Mutation {
             form: Form::Insert,
             timestamp: self.timestamp(),
@@ -40,8 +60,8 @@ impl Generator {
         };
         match self.draw.below(100) {
             0..35 => self.insert(schema, &mut mutation),
-            35..65 => self.update(schema, &mut mutation, is_in_batch),
-            _ => self.delete(schema, &mut mutation, is_in_batch),
+            35..65 => self.update(schema, &mut mutation),
+            _ => self.delete(schema, &mut mutation),
         }
         if mutation.form != Form::Delete && self.draw.percent(8) && self.expiring < TTLS_MAX {
             self.expiring += 1;
@@ -72,7 +92,7 @@ impl Generator {
         }
     }
 
-    fn update(&mut self, schema: &Schema, mutation: &mut Mutation, is_in_batch: bool) {
+    fn update(&mut self, schema: &Schema, mutation: &mut Mutation) {
         let statics = schema.with_role(Role::Static);
         let is_static = !statics.is_empty() && self.draw.percent(20);
         let columns = if is_static { statics } else { schema.with_role(Role::Regular) };
@@ -84,17 +104,17 @@ impl Generator {
             mutation.rows = self.rows(schema);
         }
         self.several_keys(schema, mutation);
-        let has_one_row = has_one_row(mutation);
+        let may_read = self.may_read(mutation);
         let first = *self.draw.pick(&columns);
         for column in columns {
             if column == first || self.draw.percent(25) {
-                let change = self.change(schema, column, has_one_row && !is_in_batch);
+                let change = self.change(schema, column, may_read);
                 mutation.changes.push((column, change));
             }
         }
     }
 
-    fn delete(&mut self, schema: &Schema, mutation: &mut Mutation, is_in_batch: bool) {
+    fn delete(&mut self, schema: &Schema, mutation: &mut Mutation) {
         mutation.form = Form::Delete;
         self.several_keys(schema, mutation);
         match self.draw.below(10) {
@@ -109,10 +129,10 @@ impl Generator {
                 if !is_static {
                     mutation.rows = self.rows(schema);
                 }
-                let has_one_row = has_one_row(mutation);
+                let may_read = self.may_read(mutation);
                 for column in columns {
                     if self.draw.percent(40) {
-                        let change = self.discard(schema, column, has_one_row && !is_in_batch);
+                        let change = self.discard(schema, column, may_read);
                         mutation.changes.push((column, change));
                     }
                 }
@@ -123,9 +143,16 @@ impl Generator {
         }
     }
 
+    /// Whether a write may depend on what a list holds: of several partitions a part could be refused, and the others
+    /// written, which no server promises not to do.
+    fn may_read(&self, mutation: &Mutation) -> bool {
+        has_one_row(mutation) && !matches!(self.of_batch, Batch::Partitions)
+    }
+
     /// Now and then an IN on the last column of the partition key.
     fn several_keys(&mut self, schema: &Schema, mutation: &mut Mutation) {
-        if self.draw.percent(8) {
+        let is_of_one = matches!(self.of_batch, Batch::OnePartition(_));
+        if !is_of_one && self.draw.percent(8) {
             let last = schema.partition - 1;
             let count = 2 + self.draw.below(2);
             mutation.keys[last] = self.some_keys(schema, last, count);
