@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::expr::function::UserFunctions;
 use crate::frame::Value;
 use crate::frame::request::Values;
-use crate::json::JsonSlot;
+use crate::json::{JsonBudget, JsonSlot};
+use crate::limits::FROM_JSON_BYTES_MAX;
 
 /// A bind marker.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,8 @@ pub struct Bindings<'a> {
     spilled: Vec<Value<'a>>,
     /// The values of the `INSERT JSON` that is bound.
     pub(crate) json: &'a [JsonSlot],
+    /// What the calls of `from_json` may still make.
+    pub(crate) json_budget: JsonBudget,
     /// The timestamp and the clock that the statement sees.
     pub time: StatementTime<'a>,
 }
@@ -104,12 +107,25 @@ impl<'a> Bindings<'a> {
 
     /// Bindings of a statement without markers.
     pub fn none(time: StatementTime<'a>) -> Self {
-        Bindings { inline: [Value::Null; INLINE], spilled: Vec::new(), json: &[], time }
+        let json_budget = JsonBudget::of(FROM_JSON_BYTES_MAX);
+        Bindings {
+            inline: [Value::Null; INLINE],
+            spilled: Vec::new(),
+            json: &[],
+            json_budget,
+            time,
+        }
     }
 
     /// The same, with the values of an `INSERT JSON`.
     pub(crate) fn with_json<'b>(&'b self, json: &'b [JsonSlot]) -> Bindings<'b> {
-        Bindings { inline: self.inline, spilled: self.spilled.clone(), json, time: self.time }
+        Bindings {
+            inline: self.inline,
+            spilled: self.spilled.clone(),
+            json,
+            json_budget: self.json_budget.clone(),
+            time: self.time,
+        }
     }
 
     fn set(&mut self, index: usize, value: Value<'a>, marker: &Marker) -> Result<()> {

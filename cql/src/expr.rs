@@ -33,7 +33,7 @@ use std::borrow::Cow;
 
 pub use build::Build;
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
-pub use compile::{Compiler, ExpectedType};
+pub use compile::{Collected, Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
 pub use function::Signature;
 use model::CqlType;

@@ -2,7 +2,7 @@
 //!
 //! A limit is checked before the bytes it limits are allocated or walked.
 
-use model::limits::TYPE_DEPTH_MAX;
+use model::limits::{COLUMNS_MAX, MUTATION_BYTES_MAX, TYPE_DEPTH_MAX};
 
 /// The largest frame body, counted uncompressed. Cassandra's `native_transport_max_frame_size`.
 pub const FRAME_BODY_BYTES_MAX: u32 = 16 << 20;
@@ -94,11 +94,19 @@ const _: () = assert!(PAGE_BYTES < PAGE_ANSWER_BYTES as u64);
 const _: () = assert!(PAGE_ANSWER_BYTES * 16 <= RESULT_BYTES_MAX);
 // A digit has less than 3.4 bits: what can be written can be computed with, and shown again.
 const _: () = assert!(NUMBER_DIGITS_MAX * 34 / 80 < NUMBER_BYTES_MAX);
+/// Most bytes that all calls of `from_json` in one execution of a statement make: some values are made twice before
+/// they are in the mutation.
+pub const FROM_JSON_BYTES_MAX: usize = 2 * MUTATION_BYTES_MAX;
+/// Bytes that an `INSERT JSON` takes for a column of its table at most, beside its name, while it is compiled and after
+/// it: it writes all of them, however short its text is.
+pub const JSON_COLUMN_BYTES: usize = 256;
 /// Bytes of a JSON text that an error shows.
 pub const JSON_SHOWN_BYTES_MAX: usize = 1000;
 /// Longest name of a keyspace, as Cassandra has it: drivers and tools rely on names fitting.
 pub const KEYSPACE_NAME_CHARS_MAX: usize = 48;
 
+const _: () =
+    assert!(COLUMNS_MAX * JSON_COLUMN_BYTES < STATEMENT_MEMORY_BYTES_MAX, "one is always taken");
 const _: () = assert!(TYPE_DEPTH_MAX < 64, "twice as many levels are counted in a byte");
 
 /// Longest body of a function of a user, in bytes: each core compiles it within a request.

@@ -25,8 +25,8 @@ pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::Marker;
 use crate::error::{Error, Result};
-use crate::expr::Compiler;
 use crate::expr::function::UserCallee;
+use crate::expr::{Collected, Compiler};
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
@@ -67,6 +67,8 @@ pub struct Prepared {
     pub tokens: usize,
     /// What users made and the statement calls.
     pub users: Vec<UserCallee>,
+    /// Bytes that it keeps of JSON texts: what they become is not bounded by their length.
+    pub json_bytes: usize,
 }
 
 /// Prepares `text` for a session that uses `keyspace`.
@@ -91,6 +93,7 @@ pub fn prepare_parsed(
         is_qualified,
         tokens,
         users: Vec::new(),
+        json_bytes: 0,
     };
     Ok(match parsed.statement {
         ast::Statement::Use(name) if schema.keyspace(&name).is_none() => {
@@ -111,30 +114,27 @@ pub fn prepare_parsed(
             let table = find_table(&select.table, schema, keyspace)?;
             let mut compiler = Compiler::new(schema, table, names);
             let (plan, warnings) = select::compile(&select, table, &mut compiler)?;
-            let users = compiler.take_users();
-            let markers = compiler.into_markers()?;
-            let key_indexes = key_indexes(&markers, &select_keys(&plan));
-            let statement = Statement::Select(Box::new(plan));
-            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
+            let key_indexes = key_indexes(&select_keys(&plan));
+            let plain = plain(Statement::Select(Box::new(plan)));
+            let plain = Prepared { key_indexes, warnings, ..plain };
+            with_collected(plain, compiler.into_collected())?
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
             let mut compiler = Compiler::new(schema, table, names);
             let plan = write::compile(&modification, table, &mut compiler)?;
-            let users = compiler.take_users();
-            let markers = compiler.into_markers()?;
-            let key_indexes = key_indexes(&markers, &plan.keys);
-            let (statement, warnings) = (Statement::Write(Box::new(plan)), Vec::new());
-            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
+            let key_indexes = key_indexes(&plan.keys);
+            let plain = Prepared { key_indexes, ..plain(Statement::Write(Box::new(plan))) };
+            with_collected(plain, compiler.into_collected())?
         }
         ast::Statement::Batch(batch) => {
-            let (plan, markers, users) = batch::compile_batch(&batch, names, schema, keyspace)?;
+            let (plan, collected) = batch::compile_batch(&batch, names, schema, keyspace)?;
             // The key of a batch is that of its first statement, if it can be found in its markers.
             let first = plan.writes.first();
-            let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&markers, &write.keys));
+            let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&write.keys));
             let warnings = batch::batch_warnings(&batch, &plan);
-            let statement = Statement::Batch(plan);
-            Prepared { statement, markers, key_indexes, warnings, is_qualified, tokens, users }
+            let plain = plain(Statement::Batch(plan));
+            with_collected(Prepared { key_indexes, warnings, ..plain }, collected)?
         }
         ast::Statement::Unsupported(what) => {
             return Err(Error::invalid(format!("{what} is not supported")));
@@ -146,6 +146,14 @@ pub fn prepare_parsed(
             plain(Statement::Schema(statement))
         }
     })
+}
+
+/// A statement with what its compiler has collected.
+fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
+    let (json_bytes, users) = (collected.json.bytes(), std::mem::take(&mut collected.users));
+    let markers = collected.into_markers()?;
+    debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
+    Ok(Prepared { markers, json_bytes, users, ..plain })
 }
 
 /// Whether every table of a statement is named with its keyspace.
@@ -192,7 +200,7 @@ fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::ValueSet> {
 }
 
 /// The markers that give the columns of the partition key one value each.
-fn key_indexes(markers: &[Marker], keys: &[crate::restrict::ValueSet]) -> Vec<u16> {
+fn key_indexes(keys: &[crate::restrict::ValueSet]) -> Vec<u16> {
     use crate::restrict::{ValueSet, Values};
     let indexes = keys.iter().map(|key| match key {
         // Of an IN the last marker stands for all, as Cassandra has it.
@@ -203,9 +211,7 @@ fn key_indexes(markers: &[Marker], keys: &[crate::restrict::ValueSet]) -> Vec<u1
         },
         _ => None,
     });
-    let indexes: Vec<u16> = indexes.collect::<Option<_>>().unwrap_or_default();
-    debug_assert!(indexes.iter().all(|index| usize::from(*index) < markers.len()));
-    indexes
+    indexes.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Whether any column of the kind is among `columns`.

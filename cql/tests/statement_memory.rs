@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use cql::limits::{PLAN_TOKEN_BYTES, STATEMENT_BYTES_MAX, STATEMENT_MEMORY_BYTES_MAX, TOKENS_MAX};
+use cql::limits::{
+    JSON_COLUMN_BYTES, PLAN_TOKEN_BYTES, STATEMENT_BYTES_MAX, STATEMENT_MEMORY_BYTES_MAX,
+    TOKENS_MAX,
+};
 use cql::prepare::prepare;
 use messina_cql as cql;
 use model::options::KeyspaceOptions;
@@ -29,10 +32,19 @@ fn schema() -> Schema {
         .and_then(|t| t.regular("f", CqlType::List { element: ints, frozen: true }))
         .and_then(TableBuilder::build)
         .unwrap();
+    let wide = TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(2)));
+    let wide = wide.partition_key("k", CqlType::Int).unwrap();
+    let column =
+        |wide: TableBuilder, at| wide.regular(&format!("column_{at}"), CqlType::Int).unwrap();
+    let wide = (1..WIDE_COLUMNS).fold(wide, column).build().unwrap();
     let options = KeyspaceOptions::default();
     let keyspace = SchemaChange::CreateKeyspace { name: "ks".into(), options };
-    Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]).unwrap()
+    let tables = [table, wide].map(|table| SchemaChange::CreateTable(Box::new(table)));
+    Schema::of_changes([keyspace].into_iter().chain(tables)).unwrap()
 }
+
+/// Columns of the table `wide`.
+const WIDE_COLUMNS: usize = 1000;
 
 /// `head`, then `item` so often that the statement has as many tokens as it may, then `tail`.
 fn full(head: &str, item: &str, tokens: usize, tail: &str) -> String {
@@ -43,6 +55,7 @@ fn full(head: &str, item: &str, tokens: usize, tail: &str) -> String {
 fn a_statement_takes_no_more_than_its_tokens_allow() {
     let schema = schema();
     a_long_constant_takes_a_few_times_its_length(&schema);
+    an_insert_of_json_takes_memory_for_each_column(&schema);
     let insert = |column: &str| format!("INSERT INTO t (k, {column}) VALUES (1, ");
     let (mut worst, mut most_kept) = (0, 0);
     for (text, works) in [
@@ -71,6 +84,31 @@ fn a_statement_takes_no_more_than_its_tokens_allow() {
     assert!(worst <= STATEMENT_MEMORY_BYTES_MAX, "{worst}");
     assert!(worst > STATEMENT_MEMORY_BYTES_MAX / 2, "the limit may be lower: {worst}");
     assert!(most_kept <= TOKENS_MAX * PLAN_TOKEN_BYTES, "{most_kept}");
+}
+
+/// Before: a batch of the shortest statements took 250 KB for each on this table, and the cache of prepared statements
+/// counted 2 KB for one of them.
+fn an_insert_of_json_takes_memory_for_each_column(schema: &Schema) {
+    let table = &schema.keyspace("ks").unwrap().tables["wide"];
+    let each = |name: &str| JSON_COLUMN_BYTES + 2 * name.len();
+    let each: usize = table.columns().iter().map(|column| each(&column.name)).sum();
+    let fit = STATEMENT_MEMORY_BYTES_MAX / each;
+    for one in ["INSERT INTO wide JSON '{\"k\":1}';", "INSERT INTO wide JSON ?;"] {
+        let batch = |count| format!("BEGIN BATCH {} APPLY BATCH", one.repeat(count));
+        MEMORY.reset_peak_usage();
+        let before = MEMORY.current_usage();
+        let prepared = prepare(&batch(fit), schema, Some("ks")).unwrap();
+        let (taken, kept) = (MEMORY.peak_usage() - before, MEMORY.current_usage() - before);
+        let columns = fit * WIDE_COLUMNS;
+        println!("{one} {} bytes a column, {} kept", taken / columns, kept / columns);
+        assert!(taken <= fit * each, "{one} {taken}");
+        assert!(kept <= prepared.json_bytes, "{one} {kept} of {}", prepared.json_bytes);
+        let refused = prepare(&batch(fit + 1), schema, Some("ks")).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("the INSERT JSON statements of a batch take more"),
+            "{refused}"
+        );
+    }
 }
 
 /// The text of one long constant is copied, but not often.

@@ -139,6 +139,12 @@ impl CqlType {
         )
     }
 
+    /// Whether it is made of no other types.
+    pub fn is_scalar(&self) -> bool {
+        let made = matches!(self, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
+        !made && !self.is_collection()
+    }
+
     /// Whether this is a list, set or map.
     pub fn is_collection(&self) -> bool {
         matches!(self, CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. })

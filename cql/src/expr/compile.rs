@@ -6,7 +6,7 @@
 //!
 //! 1. `term` and `selection` draft an expression, upwards: columns and calls whose types are known become
 //!    terms. 2. `infer.rs` makes a term of the draft, downwards. 3. Each marker takes the type and the name
-//!    of its place; `into_markers` gives them when all expressions of the statement are compiled.
+//!    of its place; `into_collected` gives them when all expressions of the statement are compiled.
 //!
 //! Invariant: a statement with a marker that got no type is refused. Not here: which function a call means
 //! (`resolve.rs`), the terms of a relation (`restrict`).
@@ -28,6 +28,7 @@ use super::slice::KeySlice;
 use super::{Kind, Signature, Term};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
+use crate::json::KnownJson;
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
 use crate::steps::step;
 use crate::types::resolve_type;
@@ -55,6 +56,31 @@ struct Named {
     known: HashSet<ColumnId>,
 }
 
+/// What a batch goes on with from statement to statement.
+pub struct Collected {
+    /// The markers that have a type.
+    markers: Vec<Option<Marker>>,
+    /// What its JSON texts take.
+    pub(crate) json: KnownJson,
+    /// What users made and it calls.
+    pub(crate) users: Vec<UserCallee>,
+}
+
+impl Collected {
+    /// Of a statement with so many markers that was not looked at yet.
+    pub fn none(markers: usize) -> Collected {
+        Collected { markers: vec![None; markers], json: KnownJson::none(), users: Vec::new() }
+    }
+
+    /// The markers, all of which must have a type.
+    pub fn into_markers(self) -> Result<Vec<Marker>> {
+        let markers = self.markers.into_iter();
+        markers
+            .map(|marker| marker.ok_or_else(|| Error::invalid("a bind marker has no type")))
+            .collect()
+    }
+}
+
 /// Compiles the expressions of one statement and collects its markers.
 pub struct Compiler<'a> {
     /// The schema that user types are looked up in.
@@ -62,9 +88,7 @@ pub struct Compiler<'a> {
     /// The table of the statement.
     pub table: &'a Table,
     names: &'a [Option<String>],
-    markers: Vec<Option<Marker>>,
-    /// What users made and the statement calls.
-    users: Vec<UserCallee>,
+    pub(super) collected: Collected,
     /// The selection being compiled; `None` among terms.
     pub(super) selection: Option<Selection>,
 }
@@ -73,47 +97,39 @@ impl<'a> Compiler<'a> {
     /// A compiler for a statement on `table` whose markers have these names.
     pub fn new(schema: &'a Schema, table: &'a Table, names: &'a [Option<String>]) -> Self {
         step(names.len());
-        Compiler::going_on(schema, table, names, vec![None; names.len()])
+        Compiler::going_on(schema, table, names, Collected::none(names.len()))
     }
 
-    /// A compiler for the next statement of a batch, with the markers of those before it.
+    /// A compiler for the next statement of a batch, with what those before it have collected.
     pub fn going_on(
         schema: &'a Schema,
         table: &'a Table,
         names: &'a [Option<String>],
-        markers: Vec<Option<Marker>>,
+        collected: Collected,
     ) -> Self {
-        Compiler { schema, table, names, markers, users: Vec::new(), selection: None }
+        Compiler { schema, table, names, collected, selection: None }
     }
 
-    /// The markers, all of which were met.
-    pub fn into_markers(self) -> Result<Vec<Marker>> {
-        self.markers
-            .into_iter()
-            .map(|marker| marker.ok_or_else(|| Error::invalid("a bind marker has no type")))
-            .collect()
+    /// What was collected, when all expressions of the statement are compiled.
+    pub fn into_collected(self) -> Collected {
+        self.collected
     }
 
-    /// The markers met so far, so that the next statement of a batch goes on with them.
-    pub fn take_markers(&mut self) -> Vec<Option<Marker>> {
-        std::mem::take(&mut self.markers)
-    }
-
-    /// Takes the functions and aggregates of users that were called so far.
-    pub fn take_users(&mut self) -> Vec<UserCallee> {
-        std::mem::take(&mut self.users)
+    /// What the JSON texts of the statement take.
+    pub(crate) fn json(&mut self) -> &mut KnownJson {
+        &mut self.collected.json
     }
 
     /// Whether an unqualified call of this name was one of a user's function.
     pub fn calls_user(&self, name: &str) -> bool {
-        self.users.iter().any(|user| user.name() == name)
+        self.collected.users.iter().any(|user| user.name() == name)
     }
 
     /// Gives a marker its type. `named` is its name, unless it was written with one.
     pub fn mark(&mut self, marker: u16, named: &str, ty: CqlType) {
         step(1);
         let written = self.names[usize::from(marker)].clone();
-        self.markers[usize::from(marker)] = Some(Marker {
+        self.collected.markers[usize::from(marker)] = Some(Marker {
             keyspace: self.table.keyspace.clone(),
             table: self.table.name.clone(),
             name: written.unwrap_or_else(|| named.to_owned()),
@@ -349,7 +365,7 @@ impl<'a> Compiler<'a> {
         signature: &Signature,
         arguments: Vec<Draft<'_>>,
     ) -> Result<Vec<Term>> {
-        self.users.extend(signature.user.clone());
+        self.collected.users.extend(signature.user.clone());
         let mut terms = Vec::with_capacity(arguments.len());
         for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
             let index = terms.len();

@@ -6,7 +6,7 @@ use super::row::Source;
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
-use crate::json::JsonSlot;
+use crate::json::{JsonBudget, JsonSlot};
 
 /// The value of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +89,11 @@ pub trait Env {
         unreachable!("only an INSERT JSON has such values")
     }
 
+    /// What calls of `from_json` may make, which only terms of a statement are: rows have none.
+    fn json_budget(&self) -> Option<&JsonBudget> {
+        None
+    }
+
     /// The value of a term that is evaluated once for all rows.
     fn once(&self, _slot: usize) -> Option<&[u8]> {
         unreachable!("only a SELECT has terms that are evaluated once")
@@ -131,5 +136,9 @@ impl Env for Bindings<'_> {
             JsonSlot::Null => Evaluated::Null,
             JsonSlot::Unset => Evaluated::Unset,
         }
+    }
+
+    fn json_budget(&self) -> Option<&JsonBudget> {
+        Some(&self.json_budget)
     }
 }

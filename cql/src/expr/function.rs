@@ -37,6 +37,7 @@ pub use user::{AggregateFunctions, NoUserFunctions, UserCallee, UserFunctions, f
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
+use crate::json::JsonBudget;
 
 /// A row of the table.
 #[derive(Debug)]
@@ -267,6 +268,8 @@ pub struct Call<'c> {
     pub signature: &'c Signature,
     /// The timestamp and the clock that the statement sees.
     pub time: &'c StatementTime<'c>,
+    /// What `from_json` may make.
+    json_budget: Option<&'c JsonBudget>,
     values: &'c [Option<&'c [u8]>],
 }
 
@@ -340,14 +343,15 @@ impl Signature {
             }
         }
         let values: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-        self.call(&values, env.time()).map(Evaluated::made_or_null)
+        self.call(&values, env.time(), env.json_budget()).map(Evaluated::made_or_null)
     }
 
     /// The result of a scalar function for these values.
-    pub fn call(
+    fn call(
         &self,
         values: &[Option<&[u8]>],
         time: &StatementTime<'_>,
+        json_budget: Option<&JsonBudget>,
     ) -> Result<Option<Vec<u8>>> {
         if let Some(UserCallee::Function(function)) = &self.user {
             return user::call(function, values, time);
@@ -359,7 +363,7 @@ impl Signature {
         if has_null && self.function.nulls == Nulls::GiveNull {
             return Ok(None);
         }
-        body(&Call { signature: self, time, values })
+        body(&Call { signature: self, time, json_budget, values })
     }
 }
 

@@ -15,7 +15,7 @@ use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
 use super::function::NoUserFunctions;
 use super::resolve::{fit, resolve};
-use super::{Build, Kind, Term};
+use super::{Build, Evaluated, Kind, Term};
 use crate::bind::{Bindings, Ids, StatementTime};
 use crate::error::{Error, Result};
 use crate::lang::ast::{Expr, Literal};
@@ -40,7 +40,7 @@ impl Compiler<'_> {
     pub(super) fn infer(&mut self, draft: Draft<'_>, to: Option<&ExpectedType>) -> Result<Term> {
         let expr = draft.expr;
         let form = match draft.form {
-            Form::Typed(term) => return Ok(folded(term)),
+            Form::Typed(term) => return Ok(self.folded(term)),
             Form::Hint(ty, inner) => return self.hint(expr, ty, *inner, to),
             form => form,
         };
@@ -70,7 +70,7 @@ impl Compiler<'_> {
             Form::Call(call) => self.call_for(call, to)?,
             Form::Typed(_) | Form::Hint(..) => unreachable!("returned above"),
         };
-        Ok(folded(term))
+        Ok(self.folded(term))
     }
 
     /// The type of what has none without a context: that of its parts, or the one expected.
@@ -303,41 +303,43 @@ impl Compiler<'_> {
         }
         Ok(())
     }
+
+    /// A constant, if the term consists of nothing else. What fails does so when it is executed.
+    fn folded(&mut self, term: Term) -> Term {
+        let pure = match &term.kind {
+            // A cast stays one: the heading of a result column is another without it.
+            Kind::Call(..) if term.is_cast() => false,
+            Kind::Call(signature, arguments) => {
+                signature.is_pure() && arguments.iter().all(Term::is_constant)
+            }
+            Kind::Build(build) => build.parts().iter().all(Term::is_constant),
+            _ => false,
+        };
+        if !pure {
+            return term;
+        }
+        let time = StatementTime {
+            timestamp_us: 0,
+            now_ms: 0,
+            now_s: 0,
+            ids: &NoIds,
+            functions: &NoUserFunctions,
+        };
+        let mut bindings = Bindings::none(time);
+        // JSON that passes the budget stays the text that it is.
+        bindings.json_budget = self.json().budget.clone();
+        let value = term.eval(&bindings).map(Evaluated::into_bytes);
+        self.json().budget = bindings.json_budget;
+        match value {
+            Ok(Some(bytes)) => Term::constant(bytes, term.ty),
+            Ok(None) => Term::null(term.ty),
+            Err(_) => term,
+        }
+    }
 }
 
 fn built(build: Build, to: &ExpectedType) -> Term {
     Term { kind: Kind::Build(Box::new(build)), ty: to.ty.clone() }
-}
-
-/// A constant, if the term consists of nothing else. What fails does so when it is executed.
-fn folded(term: Term) -> Term {
-    let pure = match &term.kind {
-        // A cast stays one: the heading of a result column is another without it.
-        Kind::Call(..) if term.is_cast() => false,
-        Kind::Call(signature, arguments) => {
-            signature.is_pure() && arguments.iter().all(Term::is_constant)
-        }
-        Kind::Build(build) => build.parts().iter().all(Term::is_constant),
-        _ => false,
-    };
-    if !pure {
-        return term;
-    }
-    let time = StatementTime {
-        timestamp_us: 0,
-        now_ms: 0,
-        now_s: 0,
-        ids: &NoIds,
-        functions: &NoUserFunctions,
-    };
-    let bytes = match term.eval(&Bindings::none(time)) {
-        Ok(value) => value.into_bytes(),
-        Err(_) => return term,
-    };
-    match bytes {
-        Some(bytes) => Term::constant(bytes, term.ty),
-        None => Term::null(term.ty),
-    }
 }
 
 /// The bytes of a tuple written as text: fields with colons between, `@` for null, a backslash

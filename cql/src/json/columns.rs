@@ -9,20 +9,21 @@
 //! wrong is told of the first column of the table of which something is.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 
-use model::CqlType;
+use model::Table;
+use model::limits::MUTATION_BYTES_MAX;
 use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::JsonError;
-use super::value::{column_name, from_json};
+use super::names::Named;
+use super::shown::cut;
+use super::value::Reading;
+use super::{JsonBudget, JsonError};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::limits::JSON_SHOWN_BYTES_MAX;
 
 /// The value of a column, by JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,34 +36,32 @@ pub enum JsonSlot {
     Bytes(Vec<u8>),
 }
 
-/// The columns that a JSON text may name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JsonColumns {
-    /// Name and type of each column, in the order of the slots.
-    pub columns: Vec<(String, CqlType)>,
-    /// `DEFAULT UNSET`: columns that the text lacks stay as they are.
-    pub default_unset: bool,
-}
-
 /// The values of an `INSERT JSON`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonInsert {
-    /// Of a text that the statement holds.
+    /// Of a text that the statement holds: one for each column of the table.
     Known(Vec<JsonSlot>),
     /// Of a text that is bound.
-    Bound(Term, JsonColumns),
+    Bound {
+        /// The marker of the text.
+        text: Term,
+        /// `DEFAULT UNSET`: columns that the text lacks stay as they are.
+        default_unset: bool,
+    },
 }
 
 impl JsonInsert {
-    /// The values of this execution.
-    pub fn slots(&self, bindings: &Bindings<'_>) -> Result<Cow<'_, [JsonSlot]>> {
+    /// The values of this execution, for the columns of the statement's table in their order.
+    pub fn slots(&self, bindings: &Bindings<'_>, table: &Table) -> Result<Cow<'_, [JsonSlot]>> {
         match self {
             JsonInsert::Known(slots) => Ok(Cow::Borrowed(slots)),
-            JsonInsert::Bound(term, columns) => match term.eval(bindings)? {
+            JsonInsert::Bound { text, default_unset } => match text.eval(bindings)? {
                 Evaluated::Bytes(text) => {
                     let text = std::str::from_utf8(&text);
                     let text = text.map_err(|_| Error::invalid("JSON is text in UTF-8"))?;
-                    columns.read(text).map(Cow::Owned)
+                    // All of them go into one mutation.
+                    let budget = JsonBudget::of(MUTATION_BYTES_MAX);
+                    read_row(text, table, *default_unset, &budget).map(Cow::Owned)
                 }
                 Evaluated::Null => Err(Error::invalid("Got null for INSERT JSON values")),
                 Evaluated::Unset => Err(Error::invalid(
@@ -73,60 +72,56 @@ impl JsonInsert {
     }
 }
 
-impl JsonColumns {
-    /// The values that a text gives the columns.
-    pub fn read(&self, text: &str) -> Result<Vec<JsonSlot>> {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let found = deserializer.deserialize_any(Row { columns: &self.columns });
-        let found = found.map_err(|error| not_a_map(&error, text))?;
-        let Some(Found { values, unknown }) = found else {
-            return Err(Error::invalid("Got null for INSERT JSON values"));
+/// The values that a text gives the columns of a table, in their order.
+pub(crate) fn read_row(
+    text: &str,
+    table: &Table,
+    default_unset: bool,
+    budget: &JsonBudget,
+) -> Result<Vec<JsonSlot>> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let found = deserializer.deserialize_any(Row { table });
+    let found = found.map_err(|error| not_a_map(&error, text))?;
+    let Some(found) = found else {
+        return Err(Error::invalid("Got null for INSERT JSON values"));
+    };
+    let reading = Reading::new(budget);
+    let slots = found.values().zip(table.columns()).map(|(raw, column)| {
+        let Some(raw) = raw else {
+            return Ok(if default_unset { JsonSlot::Unset } else { JsonSlot::Null });
         };
-        let slots = values.into_iter().zip(&self.columns).map(|(raw, (name, ty))| {
-            let Some(raw) = raw else {
-                return Ok(if self.default_unset { JsonSlot::Unset } else { JsonSlot::Null });
-            };
-            let value = from_json(ty, raw).map_err(|error| match error {
-                JsonError::Invalid(error) => error,
-                JsonError::Type(why) | JsonError::Syntax(why) => {
-                    Error::invalid(format!("Error decoding JSON value for {name}: {why}"))
-                }
-            })?;
-            Ok(value.map_or(JsonSlot::Null, JsonSlot::Bytes))
-        });
-        let slots = slots.collect::<Result<Vec<JsonSlot>>>()?;
-        match unknown {
-            None => Ok(slots),
-            Some(name) => {
-                Err(Error::invalid(format!("JSON values map contains unrecognized column: {name}")))
+        let value = reading.value(&column.ty, raw).map_err(|error| match error {
+            JsonError::Invalid(error) => error,
+            JsonError::Type(why) | JsonError::Syntax(why) => {
+                let name = &column.name;
+                Error::invalid(format!("Error decoding JSON value for {name}: {why}"))
             }
+        })?;
+        Ok(value.map_or(JsonSlot::Null, JsonSlot::Bytes))
+    });
+    let slots = slots.collect::<Result<Vec<JsonSlot>>>()?;
+    match found.unknown() {
+        None => Ok(slots),
+        Some(name) => {
+            let text = format!("JSON values map contains unrecognized column: {}", cut(&name));
+            Err(Error::Invalid(text))
         }
     }
 }
 
 #[cold]
 fn not_a_map(error: &serde_json::Error, text: &str) -> Error {
-    let end = text.floor_char_boundary(JSON_SHOWN_BYTES_MAX);
-    let (text, more) = (&text[..end], if end < text.len() { "..." } else { "" });
-    Error::invalid(format!(
-        "Could not decode JSON string as a map: {error}. (String was: {text}{more})"
-    ))
-}
-
-/// What an object has for each column, as it stands in the text.
-struct Found<'t> {
-    values: Vec<Option<&'t str>>,
-    /// The first name that no column has.
-    unknown: Option<String>,
+    let text = cut(text);
+    Error::invalid(format!("Could not decode JSON string as a map: {error}. (String was: {text})"))
 }
 
 /// Reads an object; `None` for null.
 struct Row<'c> {
-    columns: &'c [(String, CqlType)],
+    table: &'c Table,
 }
 
 impl<'de> Visitor<'de> for Row<'_> {
-    type Value = Option<Found<'de>>;
+    type Value = Option<Named<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object with a value for each column")
@@ -137,16 +132,9 @@ impl<'de> Visitor<'de> for Row<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let columns = self.columns.iter().enumerate();
-        let places: HashMap<&str, usize> =
-            columns.map(|(index, (name, _))| (name.as_str(), index)).collect();
-        let mut found = Found { values: vec![None; places.len()], unknown: None };
+        let mut found = Named::of(self.table.columns().len());
         while let Some((name, value)) = entries.next_entry::<String, &'de RawValue>()? {
-            let name = column_name(&name);
-            match places.get(name.as_str()) {
-                Some(index) => found.values[*index] = Some(value.get()),
-                None => drop(found.unknown.get_or_insert(name)),
-            }
+            found.put(&name, value.get(), |name| self.table.column_index(name));
         }
         Ok(Some(found))
     }

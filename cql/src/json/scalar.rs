@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use model::CqlType;
 
 use super::JsonError;
-use super::shown::{shown, shown_text};
+use super::shown::{cut, shown, shown_text};
 use crate::error::{Error, Result};
 use crate::literal::from_text;
 
@@ -41,12 +41,14 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>, JsonError> {
         Ascii | Text | Date | Time => from_text(text, ty).map_err(told),
         Blob => blob(text),
         Varint | Decimal => from_text(text, ty).map_err(|_| not_a_number(ty, text)),
+        Boolean if text.is_empty() => Ok(vec![0]),
         // As in Cassandra the empty text is the empty value, which none of their own texts is.
         _ if text.is_empty() => Ok(Vec::new()),
         Boolean if !["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) => {
-            Err(JsonError::Type(format!("Unable to make boolean from '{text}'")))
+            Err(JsonError::Type(format!("Unable to make boolean from '{}'", cut(text))))
         }
-        Duration => from_text(text, ty).map_err(JsonError::Invalid),
+        Duration => from_text(text, ty)
+            .map_err(|error| JsonError::Invalid(Error::invalid(cut(&error.to_string())))),
         _ => from_text(text, ty).map_err(told),
     }
 }
@@ -71,20 +73,22 @@ fn of_number(ty: &CqlType, raw: &str) -> Result<Vec<u8>, JsonError> {
 
 fn blob(text: &str) -> Result<Vec<u8>, JsonError> {
     let why = match text.starts_with("0x") {
-        false => format!("String representation of blob is missing 0x prefix: {text}"),
+        false => format!("String representation of blob is missing 0x prefix: {}", cut(text)),
         true => match from_text(text, &CqlType::Blob) {
             Ok(bytes) => return Ok(bytes),
-            Err(error) => error.to_string(),
+            Err(error) => cut(&error.to_string()).into_owned(),
         },
     };
+    let text = cut(text);
     Err(JsonError::Type(format!("Value '{text}' is not a valid blob representation: {why}")))
 }
 
 fn told(error: Error) -> JsonError {
-    JsonError::Type(error.to_string())
+    JsonError::Type(cut(&error.to_string()).into_owned())
 }
 
 fn not_a_number(ty: &CqlType, text: &str) -> JsonError {
+    let text = cut(text);
     JsonError::Type(format!("Value '{text}' is not a valid representation of a {ty} value"))
 }
 

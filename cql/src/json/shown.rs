@@ -4,23 +4,30 @@
 //! 1 Integer   1.5 Double   "a" String a   [1, "a"] ArrayList [1, a]   {"a": 1} LinkedHashMap {a=1}
 //! ```
 
+use std::borrow::Cow;
+
 use model::CqlType;
 use serde_json::Value;
 
 use crate::limits::JSON_SHOWN_BYTES_MAX;
 use crate::literal::to_text;
 
+/// A text as an error shows it: of a long one the beginning.
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(JSON_SHOWN_BYTES_MAX);
+    if end == text.len() { text.into() } else { format!("{}...", &text[..end]).into() }
+}
+
 /// The class of a JSON value in Java, and the value as Java writes it; of a long one the beginning.
 pub(super) fn shown(raw: &str) -> String {
     if raw.len() > JSON_SHOWN_BYTES_MAX {
-        let end = raw.floor_char_boundary(JSON_SHOWN_BYTES_MAX);
         let class = match raw.as_bytes()[0] {
             b'[' => "ArrayList",
             b'{' => "LinkedHashMap",
             b'"' => "String",
             _ => "BigInteger",
         };
-        return format!("{class}: {}...", &raw[..end]);
+        return format!("{class}: {}", cut(raw));
     }
     match serde_json::from_str(raw) {
         Ok(value) => format!("{}: {}", class(&value, raw), text(&value, raw)),

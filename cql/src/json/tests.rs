@@ -3,13 +3,19 @@
 use std::sync::Arc;
 
 use model::CqlType;
+use model::limits::MUTATION_BYTES_MAX;
 use model::types::{UserType, put_vector_element};
 use proptest::prelude::*;
 
-use super::{JsonColumns, JsonError, JsonSlot, from_json};
+use super::{JsonBudget, JsonError, JsonSlot, read_row};
 use crate::expr::function::json_text;
 use crate::expr::{put_list, sorted_map, sorted_set};
+use crate::frame::Value;
+use crate::frame::request::ValueList;
+use crate::limits::JSON_SHOWN_BYTES_MAX;
 use crate::literal::from_text;
+use crate::prepare::prepare;
+use crate::steps::steps_of;
 use crate::testing::Database;
 
 /// A scalar type, and texts of values of it.
@@ -129,6 +135,18 @@ proptest! {
     }
 }
 
+fn from_json(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, JsonError> {
+    super::from_json(ty, text, &JsonBudget::of(MUTATION_BYTES_MAX))
+}
+
+/// What is wrong with a text.
+fn refused(ty: &CqlType, text: &str) -> String {
+    match from_json(ty, text).expect_err(text) {
+        JsonError::Syntax(why) | JsonError::Type(why) => why,
+        JsonError::Invalid(error) => error.to_string(),
+    }
+}
+
 fn list_of(element: CqlType) -> CqlType {
     CqlType::List { element: element.into(), frozen: true }
 }
@@ -139,11 +157,13 @@ fn a_text_that_makes_too_much_is_refused_on_the_way() {
     let refused = from_json(&list_of(CqlType::Int), &text);
     let JsonError::Invalid(error) = refused.expect_err("56 MiB of ints") else { panic!("a limit") };
     assert!(error.to_string().starts_with("a value has more than"), "{error}");
-    let columns = JsonColumns { columns: vec![("i".into(), CqlType::Int)], default_unset: false };
+    let db = Database::with("i int PRIMARY KEY");
+    let table = &db.schema.keyspace("ks").expect("made").tables["t"];
+    let read = |text: &str| read_row(text, table, false, &JsonBudget::of(MUTATION_BYTES_MAX));
     let many = format!("{{{}\"i\":1}}", "\"i\":[],".repeat(1 << 20));
-    assert_eq!(columns.read(&many), Ok(vec![JsonSlot::Bytes(vec![0, 0, 0, 1])]), "the last counts");
+    assert_eq!(read(&many), Ok(vec![JsonSlot::Bytes(vec![0, 0, 0, 1])]), "the last counts");
     let deep = format!("{{\"i\":{}1{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20));
-    assert!(columns.read(&deep).is_err(), "a list is no int, however deep");
+    assert!(read(&deep).is_err(), "a list is no int, however deep");
     let deep = "[".repeat(1 << 20);
     assert!(matches!(from_json(&list_of(list_of(CqlType::Int)), &deep), Err(JsonError::Syntax(_))));
     let strings = format!("{}1", "\"\\\"".repeat(1 << 10));
@@ -172,4 +192,164 @@ fn control_characters_are_escaped_as_jackson_escapes_them() {
     let json = json_text(&CqlType::Text, Some(text.as_bytes())).expect("it has a text");
     let head = r#""\u0000\b\t\n\u000B\f\r\u001F\"/<\\"#;
     assert_eq!(json, format!("{head}\u{7f}\u{80}\u{9f}\u{a0}\u{2028}\u{feff}\u{ffff}\""));
+}
+
+/// A database with a user type of a thousand fields: `{}` is 4000 bytes of it.
+fn wide() -> Database {
+    let mut db = Database::new();
+    let fields: Vec<String> = (0..1000).map(|field| format!("f{field} int")).collect();
+    db.ok(&format!("CREATE TYPE u ({})", fields.join(", ")));
+    db.ok("CREATE TYPE o (f frozen<list<frozen<u>>>)");
+    let l = "frozen<list<frozen<u>>>";
+    db.ok(&format!("CREATE TABLE t (p int PRIMARY KEY, a {l}, b {l}, c {l}, o frozen<o>)"));
+    db
+}
+
+/// The text of a list that takes so many bytes and 4 more for each 4000.
+fn long_list(bytes: usize) -> String {
+    format!("[{}{{}}]", "{},".repeat(bytes / 4000 - 1))
+}
+
+fn with_text(text: &str) -> ValueList {
+    let mut values = ValueList::new();
+    values.push(Value::Bytes(text.as_bytes()));
+    values
+}
+
+const OF_ONE_STATEMENT: &str = "the values that the JSON of one statement makes have more than";
+
+/// Before: only each column had a bound, and a hundred of them made 1.6 GB.
+#[test]
+fn the_values_of_a_row_are_bounded_together() {
+    let mut db = wide();
+    let list = long_list(7 << 20);
+    let row = format!(r#"{{"p": 1, "a": {list}, "b": {list}, "c": {list}}}"#);
+    let refused = db.run("INSERT INTO t JSON ?", &with_text(&row)).expect_err("21 MiB");
+    assert!(refused.to_string().starts_with(OF_ONE_STATEMENT), "{refused}");
+    let refused = db.err(&format!("INSERT INTO t JSON '{row}'"));
+    assert!(refused.starts_with(OF_ONE_STATEMENT), "{refused}");
+    let row = format!(r#"{{"p": 1, "a": {list}, "b": {list}}}"#);
+    db.run("INSERT INTO t JSON ?", &with_text(&row)).expect("a mutation takes it");
+}
+
+/// Before: all literals of a batch were made, 16 MiB each, before any was bound.
+#[test]
+fn the_literals_of_a_batch_are_bounded_together() {
+    let mut db = wide();
+    let list = long_list(7 << 20);
+    let one = format!(r#"INSERT INTO t JSON '{{"p": 1, "a": {list}}}';"#);
+    let refused = db.err(&format!("BEGIN BATCH {} APPLY BATCH", one.repeat(3)));
+    assert!(refused.starts_with(OF_ONE_STATEMENT), "{refused}");
+    db.ok(&format!("BEGIN BATCH {} APPLY BATCH", one.repeat(2)));
+}
+
+/// Before: a constant was made of each call, however many there were, and none was counted in what the statement takes.
+#[test]
+fn what_from_json_makes_is_bounded_and_counted() {
+    let mut db = wide();
+    let list = long_list(7 << 20);
+    let calls = vec![format!("from_json('{list}')"); 8].join(", ");
+    let select = format!("SELECT p FROM t WHERE a IN ({calls}) ALLOW FILTERING");
+    let prepared = prepare(&select, &db.schema, Some("ks")).expect("it is right");
+    assert!(prepared.json_bytes >= 14 << 20, "{}", prepared.json_bytes);
+    assert!(prepared.json_bytes <= 17 << 20, "{}", prepared.json_bytes);
+    let refused = db.err(&select);
+    assert!(refused.contains(OF_ONE_STATEMENT), "{refused}");
+    let calls = ["from_json(:a)"; 8].join(", ");
+    let mut values = ValueList::new();
+    values.push_named("a", Value::Bytes(list.as_bytes()));
+    let select = format!("SELECT p FROM t WHERE a IN ({calls}) ALLOW FILTERING");
+    let refused = db.run(&select, &values).expect_err("56 MiB");
+    assert!(refused.to_string().contains(OF_ONE_STATEMENT), "{refused}");
+    let update = "UPDATE t SET a = from_json(?) WHERE p = 1";
+    db.run(update, &with_text(&long_list(15 << 20))).expect("a mutation takes it");
+}
+
+/// Before: each was read in full, and each `{}` made a map of all names: minutes for one request.
+#[test]
+fn duplicates_of_a_field_are_read_once() {
+    let db = wide();
+    let ty = &db.schema.keyspace("ks").expect("made").tables["t"].column("o").expect("made").ty;
+    let list = long_list(400_000);
+    let text = format!("{{{}\"f\": {list}}}", format!("\"f\": {list}, ").repeat(100));
+    let (steps, value) = steps_of(|| from_json(ty, &text));
+    assert_eq!(value, from_json(ty, &format!("{{\"f\": {list}}}")));
+    assert!(steps < text.len() + 2 * list.len(), "{steps} for {} bytes", text.len());
+    // The index of a thousand names is made once, not for each value.
+    let list = format!("[{}{{}}]", "{\"f999\": 1},".repeat(100));
+    let (steps, value) = steps_of(|| from_json(ty, &format!("{{\"f\": {list}}}")));
+    assert!(matches!(value, Ok(Some(_))), "{value:?}");
+    assert!(steps < 1000 + 4 * list.len(), "{steps} for {} bytes", list.len());
+    // What is wrong with one that does not count is not seen, as in Cassandra.
+    assert!(from_json(ty, r#"{"f": "x", "f": []}"#).is_ok());
+}
+
+/// Before: 8 bytes were stored for three floats, and nothing could read them. As in Apache Cassandra 5.0.9.
+#[test]
+fn a_vector_with_an_empty_item_is_refused() {
+    let vector = |element: CqlType| CqlType::Vector { element: element.into(), dimensions: 2 };
+    for (element, text) in [
+        (CqlType::Float, r#"["", 1.5]"#),
+        (CqlType::Int, r#"["", ""]"#),
+        (CqlType::Smallint, r#"[1, ""]"#),
+        (CqlType::Inet, r#"["", "127.0.0.1"]"#),
+        (CqlType::Duration, r#"["", "1d"]"#),
+        (vector(CqlType::Int), r#"[["", ""], [1, 2]]"#),
+    ] {
+        assert_eq!(refused(&vector(element), text), "null is not supported inside vectors");
+    }
+    let of_text = from_json(&vector(CqlType::Text), r#"["", "a"]"#);
+    assert_eq!(of_text, Ok(Some(vec![0, 1, b'a'])));
+    let of_boolean = from_json(&vector(CqlType::Boolean), r#"["", true]"#);
+    assert_eq!(of_boolean, Ok(Some(vec![0, 1])));
+}
+
+/// Before: the empty value, which is read as null. As in Apache Cassandra 5.0.9.
+#[test]
+fn an_empty_text_is_a_boolean_that_is_false() {
+    assert_eq!(from_json(&CqlType::Boolean, "\"\""), Ok(Some(vec![0])));
+    let list = from_json(&list_of(CqlType::Boolean), "[\"\", true]");
+    assert_eq!(list, Ok(Some(vec![0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1])));
+}
+
+/// Before: the last of both counted. As in Apache Cassandra 5.0.9.
+#[test]
+fn a_name_that_is_not_as_it_is_meant_wins_over_one_that_is() {
+    let mut db = Database::new();
+    db.ok("CREATE TYPE u (a int, b int)");
+    db.ok("CREATE TABLE t (p int PRIMARY KEY, a int, u frozen<u>)");
+    for (names, a) in [
+        (r#""A": 1, "a": 2"#, "1"),
+        (r#""a": 2, "A": 1"#, "1"),
+        (r#""\"a\"": 1, "a": 2"#, "1"),
+        (r#""A": 1, "\"a\"": 3"#, "3"),
+        (r#""\"a\"": 3, "A": 1"#, "1"),
+        (r#""a": 1, "A": null"#, "null"),
+        (r#""a": 1, "a": 2"#, "2"),
+    ] {
+        db.ok(&format!(r#"INSERT INTO t JSON '{{"p": 1, {names}, "u": {{{names}}}}}'"#));
+        let row = format!(r#"{a}, {{"a": {a}, "b": null}}"#);
+        assert_eq!(db.ok("SELECT a, u FROM t"), row, "{names}");
+    }
+    for names in [r#""Y": 1, "x": 2"#, r#""x": 2, "Y": 1"#] {
+        let refused = db.err(&format!(r#"INSERT INTO t JSON '{{"p": 1, {names}}}'"#));
+        assert_eq!(refused, "JSON values map contains unrecognized column: x");
+        let refused = db.err(&format!(r#"INSERT INTO t JSON '{{"p": 1, "u": {{{names}}}}}'"#));
+        assert!(
+            refused.ends_with("Unknown field 'x' in value of user defined type u"),
+            "{refused}"
+        );
+    }
+}
+
+/// Before: the error had all of a text, up to 16 MiB.
+#[test]
+fn an_error_shows_the_beginning_of_a_long_text() {
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for ty in SCALARS.iter().map(|(ty, _)| ty) {
+        if !matches!(ty, CqlType::Text | CqlType::Ascii) {
+            let why = refused(ty, &long);
+            assert!(why.len() < 3 * JSON_SHOWN_BYTES_MAX && why.contains("xx..."), "{ty}: {why}");
+        }
+    }
 }

@@ -9,7 +9,7 @@
 //! order at the end, all at once.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -20,52 +20,134 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::JsonError;
+use super::names::Named;
 use super::scalar::put_scalar;
-use super::shown::shown;
-use crate::error::{Error, Result};
+use super::shown::{cut, shown};
+use super::{JsonBudget, JsonError};
+use crate::error::Error;
 use crate::expr::normalized;
 use crate::limits::JSON_SHOWN_BYTES_MAX;
+use crate::steps::step;
 
-/// The value of a type that a JSON text is; `None` for null.
-pub(crate) fn from_json(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, JsonError> {
-    let mut out = Vec::new();
-    if !put(ty, text, false, &mut out)? {
-        return Ok(None);
-    }
-    match normalized(ty, &out) {
-        Ok(Cow::Owned(sorted)) => Ok(Some(sorted)),
-        Ok(Cow::Borrowed(_)) => Ok(Some(out)),
-        Err(error) => Err(JsonError::Invalid(error)),
-    }
+/// Fields of a user type that are looked up without an index of their names.
+const UNINDEXED_FIELDS_MAX: usize = 8;
+
+/// The value of a type that a JSON text is; `None` for null. Its bytes are counted in `budget`.
+pub(crate) fn from_json(
+    ty: &CqlType,
+    text: &str,
+    budget: &JsonBudget,
+) -> Result<Option<Vec<u8>>, JsonError> {
+    Reading::new(budget).value(ty, text)
 }
 
-/// Appends the value of a JSON text; whether it is not null. What follows the value in the text is not looked at.
-fn put(ty: &CqlType, text: &str, in_string: bool, out: &mut Vec<u8>) -> Result<bool, JsonError> {
-    let failure = Cell::new(None);
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Value { ty, out, in_string, failure: &failure };
-    let read = seed.deserialize(&mut deserializer);
-    read.map_err(|error| failure.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
+/// What all values of one row share while they are read. Their types stay where they are as long.
+pub(super) struct Reading<'r> {
+    budget: &'r JsonBudget,
+    /// The most bytes that the value may have that is being read.
+    bytes_max: Cell<usize>,
+    /// The bytes that it has so far.
+    bytes: Cell<usize>,
+    /// What is wrong with it, which errors of the reader have no place for.
+    failure: Cell<Option<JsonError>>,
+    /// The fields of large user types in the order of their names, each type by its address.
+    indexes: RefCell<HashMap<*const UserType, Box<[usize]>>>,
+}
+
+impl<'r> Reading<'r> {
+    pub(super) fn new(budget: &'r JsonBudget) -> Reading<'r> {
+        Reading {
+            budget,
+            bytes_max: Cell::new(0),
+            bytes: Cell::new(0),
+            failure: Cell::new(None),
+            indexes: RefCell::default(),
+        }
+    }
+
+    /// The value of a type that a JSON text is; `None` for null.
+    pub(super) fn value(&self, ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, JsonError> {
+        self.bytes.set(0);
+        self.bytes_max.set(CELL_BYTES_MAX.min(self.budget.left()));
+        let mut out = Vec::new();
+        let seed = ValueSeed { ty, out: &mut out, before: 0, in_string: false, reading: self };
+        let read = seed.read(text);
+        self.budget.take(self.bytes.get().max(out.len()));
+        if !read? {
+            return Ok(None);
+        }
+        ty.validate(&out)?;
+        match normalized(ty, &out) {
+            Ok(Cow::Owned(sorted)) => Ok(Some(sorted)),
+            Ok(Cow::Borrowed(_)) => Ok(Some(out)),
+            Err(error) => Err(JsonError::Invalid(error)),
+        }
+    }
+
+    /// The place of a field.
+    fn place(&self, definition: &UserType, name: &str) -> Option<usize> {
+        let fields = &definition.fields;
+        if fields.len() <= UNINDEXED_FIELDS_MAX {
+            return fields.iter().position(|(field, _)| field == name);
+        }
+        let mut indexes = self.indexes.borrow_mut();
+        let index = indexes.entry(std::ptr::from_ref(definition)).or_insert_with(|| {
+            step(fields.len());
+            let mut places: Vec<usize> = (0..fields.len()).collect();
+            places.sort_by_key(|place| &fields[*place].0);
+            places.into()
+        });
+        let at = index.binary_search_by(|place| fields[*place].0.as_str().cmp(name)).ok()?;
+        Some(index[at])
+    }
+
+    #[cold]
+    fn too_much(&self) -> JsonError {
+        JsonError::Invalid(match self.bytes_max.get() {
+            CELL_BYTES_MAX => {
+                Error::Invalid(format!("a value has more than {CELL_BYTES_MAX} bytes"))
+            }
+            _ => self.budget.error(),
+        })
+    }
 }
 
 /// A value that is being read: its type, and where its bytes go.
-struct Value<'v> {
+struct ValueSeed<'v> {
     ty: &'v CqlType,
     out: &'v mut Vec<u8>,
+    /// The bytes that the value which it is a part of has elsewhere so far.
+    before: usize,
     /// The text is that of a JSON string in another one.
     in_string: bool,
-    /// What is wrong with the value, which errors of the reader have no place for.
-    failure: &'v Cell<Option<JsonError>>,
+    reading: &'v Reading<'v>,
 }
 
-impl<'v> Value<'v> {
-    fn part<'p>(&'p mut self, ty: &'p CqlType) -> Value<'p> {
-        Value { ty, out: self.out, in_string: false, failure: self.failure }
+impl ValueSeed<'_> {
+    fn part<'p>(&'p mut self, ty: &'p CqlType) -> ValueSeed<'p> {
+        let ValueSeed { before, reading, .. } = *self;
+        ValueSeed { ty, out: self.out, before, in_string: false, reading }
+    }
+
+    /// Appends the value of a JSON text; whether it is not null. What follows the value in the text is not looked at.
+    fn read(self, text: &str) -> Result<bool, JsonError> {
+        step(text.len());
+        let failure = &self.reading.failure;
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let read = self.deserialize(&mut deserializer);
+        read.map_err(|error| failure.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
+    }
+
+    /// The same of the text that a JSON string holds.
+    fn read_string(self, text: &str) -> Result<bool, JsonError> {
+        ValueSeed { in_string: true, ..self }.read(text).map_err(|error| match error {
+            JsonError::Syntax(why) => JsonError::Type(format!("Error decoding JSON string: {why}")),
+            error => error,
+        })
     }
 
     fn refuse<E: serde::de::Error>(&self, error: JsonError) -> E {
-        self.failure.set(Some(error));
+        self.reading.failure.set(Some(error));
         E::custom("no value of its type")
     }
 
@@ -80,11 +162,12 @@ impl<'v> Value<'v> {
     }
 
     fn check_bytes<E: serde::de::Error>(&self) -> Result<(), E> {
-        if self.out.len() <= CELL_BYTES_MAX {
+        let bytes = self.before + self.out.len();
+        self.reading.bytes.set(bytes);
+        if bytes <= self.reading.bytes_max.get() {
             return Ok(());
         }
-        let text = format!("a value has more than {CELL_BYTES_MAX} bytes");
-        Err(self.refuse(JsonError::Invalid(Error::Invalid(text))))
+        Err(self.refuse(self.reading.too_much()))
     }
 
     /// Reads elements with their lengths before them; gives how many.
@@ -115,13 +198,18 @@ impl<'v> Value<'v> {
         let (mut count, mut item) = (0u64, Vec::new());
         loop {
             item.clear();
-            let part =
-                Value { ty: element, out: &mut item, in_string: false, failure: self.failure };
+            let before = self.before + self.out.len();
+            let part = ValueSeed { out: &mut item, before, ..self.part(element) };
             match items.next_element_seed(part)? {
                 None => break,
                 Some(false) => {
                     let text = "Invalid null element in list".into();
                     return Err(self.refuse(JsonError::Type(text)));
+                }
+                // The empty value of a type without empty texts is its null.
+                Some(true) if item.is_empty() && !has_empty_text(element) => {
+                    let error = Error::invalid("null is not supported inside vectors");
+                    return Err(self.refuse(JsonError::Invalid(error)));
                 }
                 Some(true) => put_vector_element(element, &item, self.out),
             }
@@ -177,9 +265,9 @@ impl<'v> Value<'v> {
     fn key<E: serde::de::Error>(&mut self, ty: &CqlType, name: &str) -> Result<(), E> {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
-        let read = match is_scalar(ty) {
+        let read = match ty.is_scalar() {
             true => put_scalar(ty, &serde_json::Value::from(name).to_string(), self.out),
-            false => of_string(ty, name, self.out).map(drop),
+            false => self.part(ty).read_string(name).map(drop),
         };
         read.map_err(|error| self.refuse(error))?;
         patch(self.out, start);
@@ -191,58 +279,31 @@ impl<'v> Value<'v> {
         mut entries: A,
         definition: &UserType,
     ) -> Result<(), A::Error> {
-        let mut fields: Vec<Option<Vec<u8>>> = vec![None; definition.fields.len()];
-        let names = definition.fields.iter().enumerate();
-        let places: HashMap<&str, usize> =
-            names.map(|(index, (name, _))| (name.as_str(), index)).collect();
-        while let Some(name) = entries.next_key::<String>()? {
-            let name = column_name(&name);
-            let Some(&index) = places.get(name.as_str()) else {
-                let text = format!(
-                    "Unknown field '{name}' in value of user defined type {}",
-                    definition.name
-                );
-                return Err(self.refuse(JsonError::Type(text)));
-            };
-            let mut out = Vec::new();
-            let ty = &definition.fields[index].1;
-            let part = Value { ty, out: &mut out, in_string: false, failure: self.failure };
-            fields[index] = entries.next_value_seed(part)?.then_some(out);
+        let mut given = Named::of(definition.fields.len());
+        while let Some((name, raw)) = entries.next_entry::<Cow<'_, str>, &'de RawValue>()? {
+            given.put(&name, raw.get(), |name| self.reading.place(definition, name));
         }
-        for field in fields {
-            let bytes = field.as_ref().map_or(-1, |field| field.len() as i32);
-            self.out.extend_from_slice(&bytes.to_be_bytes());
-            self.out.extend_from_slice(&field.unwrap_or_default());
+        for (raw, (_, ty)) in given.values().zip(&definition.fields) {
+            let start = self.out.len();
+            self.out.extend_from_slice(&(-1i32).to_be_bytes());
+            if let Some(raw) = raw {
+                let read = self.part(ty).read(raw);
+                if read.map_err(|error| self.refuse(error))? {
+                    patch(self.out, start);
+                }
+            }
             self.check_bytes()?;
         }
-        Ok(())
+        let Some(name) = given.unknown() else { return Ok(()) };
+        let (name, of) = (cut(&name), &definition.name);
+        let text = format!("Unknown field '{name}' in value of user defined type {of}");
+        Err(self.refuse(JsonError::Type(text)))
     }
 }
 
-/// The name that a column or field has in JSON: in quotes with its case, else in lower case.
-pub(super) fn column_name(name: &str) -> String {
-    let quoted = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    quoted.map_or_else(|| name.to_lowercase(), str::to_owned)
-}
-
-fn is_scalar(ty: &CqlType) -> bool {
-    !matches!(
-        ty,
-        CqlType::List { .. }
-            | CqlType::Set { .. }
-            | CqlType::Map { .. }
-            | CqlType::Tuple(_)
-            | CqlType::Udt { .. }
-            | CqlType::Vector { .. }
-    )
-}
-
-/// Appends the value of the JSON that a string holds.
-fn of_string(ty: &CqlType, text: &str, out: &mut Vec<u8>) -> Result<bool, JsonError> {
-    put(ty, text, true, out).map_err(|error| match error {
-        JsonError::Syntax(why) => JsonError::Type(format!("Error decoding JSON string: {why}")),
-        error => error,
-    })
+/// Whether the empty value is one that a text of the type stands for. What is no scalar is never empty.
+fn has_empty_text(ty: &CqlType) -> bool {
+    !ty.is_scalar() || matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob)
 }
 
 fn patch(out: &mut [u8], start: usize) {
@@ -250,11 +311,11 @@ fn patch(out: &mut [u8], start: usize) {
     out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        if !is_scalar(self.ty) {
+        if !self.ty.is_scalar() {
             return deserializer.deserialize_any(self);
         }
         let raw = <&RawValue>::deserialize(deserializer)?.get();
@@ -266,7 +327,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -297,7 +358,9 @@ impl<'de> Visitor<'de> for Value<'_> {
         if self.in_string {
             return Err(self.wrong(&shown(&serde_json::Value::from(text).to_string())));
         }
-        of_string(self.ty, text, self.out).map_err(|error| self.refuse(error))
+        let (ty, mut seed) = (self.ty, self);
+        let read = seed.part(ty).read_string(text);
+        read.map_err(|error| seed.refuse(error))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, items: A) -> Result<bool, A::Error> {
@@ -334,19 +397,18 @@ impl<'de> Visitor<'de> for Value<'_> {
 }
 
 /// A value with its length before it; -1 is null.
-struct Prefixed<'v>(Value<'v>);
+struct Prefixed<'v>(ValueSeed<'v>);
 
 impl<'de> DeserializeSeed<'de> for Prefixed<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        let Value { ty, out, failure, .. } = self.0;
-        let start = out.len();
-        out.extend_from_slice(&(-1i32).to_be_bytes());
-        let part = Value { ty, out: &mut *out, in_string: false, failure };
-        let is_there = part.deserialize(deserializer)?;
+        let Prefixed(mut seed) = self;
+        let (ty, start) = (seed.ty, seed.out.len());
+        seed.out.extend_from_slice(&(-1i32).to_be_bytes());
+        let is_there = seed.part(ty).deserialize(deserializer)?;
         if is_there {
-            patch(out, start);
+            patch(seed.out, start);
         }
         Ok(is_there)
     }

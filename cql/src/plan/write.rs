@@ -105,7 +105,7 @@ impl WritePlan {
         records: &mut impl Records,
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
-        let json = self.json.as_ref().map(|json| json.slots(bindings)).transpose()?;
+        let json = self.json.as_ref().map(|json| json.slots(bindings, &self.table)).transpose()?;
         let with_json = json.as_ref().map(|slots| bindings.with_json(slots));
         let bindings = with_json.as_ref().unwrap_or(bindings);
         let stamp = self.stamp(bindings)?;

@@ -4,10 +4,8 @@ use model::schema::Schema;
 
 use super::write::{compile, timeout, timestamp, using_of};
 use super::{find_table, table_of, timeout_warning};
-use crate::bind::Marker;
 use crate::error::{Error, Result};
-use crate::expr::Compiler;
-use crate::expr::function::UserCallee;
+use crate::expr::{Collected, Compiler};
 use crate::lang::ast::{Batch, BatchKind};
 use crate::plan::BatchPlan;
 
@@ -19,20 +17,20 @@ pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
     tables.find_map(|table| timeout_warning(table)).into_iter().collect()
 }
 
-/// The plan of a batch, its markers, and what users made and it calls.
+/// The plan of a batch, and what its statements have collected.
 pub(super) fn compile_batch(
     batch: &Batch,
     names: &[Option<String>],
     schema: &Schema,
     keyspace: Option<&str>,
-) -> Result<(BatchPlan, Vec<Marker>, Vec<UserCallee>)> {
+) -> Result<(BatchPlan, Collected)> {
     if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
         return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
     }
     if !batch.using.ttl.is_empty() {
         return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
     }
-    let (mut markers, mut users) = (vec![None; names.len()], Vec::new());
+    let mut collected = Collected::none(names.len());
     let mut writes = Vec::with_capacity(batch.statements.len());
     let (mut batch_timestamp, mut batch_timeout) = (None, None);
     for modification in &batch.statements {
@@ -42,7 +40,7 @@ pub(super) fn compile_batch(
             ));
         }
         let table = find_table(table_of(modification), schema, keyspace)?;
-        let mut compiler = Compiler::going_on(schema, table, names, markers);
+        let mut compiler = Compiler::going_on(schema, table, names, collected);
         if batch_timestamp.is_none() {
             batch_timestamp = timestamp(&batch.using, &mut compiler)?;
         }
@@ -50,13 +48,9 @@ pub(super) fn compile_batch(
             batch_timeout = timeout(&batch.using, &mut compiler)?;
         }
         writes.push(compile(modification, table, &mut compiler)?);
-        markers = compiler.take_markers();
-        users.append(&mut compiler.take_users());
+        collected = compiler.into_collected();
     }
-    let markers = markers.into_iter().map(|marker| {
-        marker.ok_or_else(|| Error::invalid("a bind marker of the batch belongs to no statement"))
-    });
     let (timestamp, timeout) = (batch_timestamp, batch_timeout);
     let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes };
-    Ok((plan, markers.collect::<Result<_>>()?, users))
+    Ok((plan, collected))
 }

@@ -23,7 +23,7 @@ use model::{CqlType, Table};
 use super::has_kind;
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
-use crate::json::{JsonColumns, JsonInsert};
+use crate::json::{JsonInsert, read_row};
 use crate::lang::ast::{
     Access, Assign, Assignment, Delete, Deletion, Expr, If, Insert, InsertValues, Modification,
     Update, Using,
@@ -181,14 +181,16 @@ fn json_insert(
     default_unset: bool,
     compiler: &mut Compiler<'_>,
 ) -> Result<JsonInsert> {
-    let columns = compiler.table.columns().iter();
-    let columns = columns.map(|column| (column.name.clone(), column.ty.clone())).collect();
-    let columns = JsonColumns { columns, default_unset };
+    let table = compiler.table;
+    compiler.json().add_insert(table)?;
     match json {
-        Expr::Literal(literal) => Ok(JsonInsert::Known(columns.read(&literal.text)?)),
+        Expr::Literal(literal) => {
+            let budget = &compiler.json().budget;
+            Ok(JsonInsert::Known(read_row(&literal.text, table, default_unset, budget)?))
+        }
         marker => {
             let text = compiler.term(marker, &ExpectedType::new("[json]", CqlType::Text))?;
-            Ok(JsonInsert::Bound(text, columns))
+            Ok(JsonInsert::Bound { text, default_unset })
         }
     }
 }

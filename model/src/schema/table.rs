@@ -193,7 +193,12 @@ impl Table {
 
     /// The column of that name.
     pub fn column(&self, name: &str) -> Option<&Column> {
-        self.find(name).ok().map(|at| &self.columns[usize::from(self.by_name[at])])
+        self.column_index(name).map(|index| &self.columns[index])
+    }
+
+    /// Where the column of that name stands in [`Table::columns`].
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.find(name).ok().map(|at| usize::from(self.by_name[at]))
     }
 
     /// The column of that id, shown or not, unless it was dropped.

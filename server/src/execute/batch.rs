@@ -9,6 +9,7 @@ use std::rc::Rc;
 use cql::bind::Bindings;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
+use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{BatchSize, Records, WritePlan};
 use cql::prepare::{Statement, batch_timeout_warning};
 use model::Token;
@@ -81,10 +82,19 @@ impl Executor {
         keyspace: Option<&str>,
     ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
         let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
+        // What JSON becomes is not bounded by the bytes of the message.
+        let mut json_bytes = 0;
         for item in batch.statements() {
             let statement = match item.text {
                 BatchText::Query(text) => {
-                    Rc::new(self.state.compile(&self.shard, text, keyspace)?)
+                    let statement = Rc::new(self.state.compile(&self.shard, text, keyspace)?);
+                    json_bytes += statement.compiled.json_bytes;
+                    if json_bytes > STATEMENT_MEMORY_BYTES_MAX {
+                        return Err(ExecuteError::invalid(format!(
+                            "the JSON of one batch takes more than {STATEMENT_MEMORY_BYTES_MAX} bytes"
+                        )));
+                    }
+                    statement
                 }
                 BatchText::Prepared(id) => {
                     let found = self.state.prepared().borrow_mut().get(id);

@@ -132,7 +132,8 @@ impl ServerStatement {
     /// The bytes that the statement takes in the cache.
     pub(super) fn bytes(&self) -> usize {
         let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);
-        self.text.len() + self.fingerprint.len() + plan + 128 * self.markers().len()
+        let texts = self.text.len() + self.fingerprint.len();
+        texts + plan + 128 * self.markers().len() + self.compiled.json_bytes
     }
 
     /// What its executions are counted by.
@@ -253,6 +254,10 @@ mod tests {
     use super::*;
 
     fn prepared(columns: &[&str]) -> ServerStatement {
+        compiled("SELECT * FROM ks.t WHERE k = ?", columns)
+    }
+
+    fn compiled(text: &str, columns: &[&str]) -> ServerStatement {
         let id = TableId(uuid::Uuid::from_u128(1));
         let key = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int).unwrap();
         let add = |table: TableBuilder, name: &&str| table.regular(name, CqlType::Int).unwrap();
@@ -261,7 +266,7 @@ mod tests {
             SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let table = SchemaChange::CreateTable(Box::new(table.build().unwrap()));
         let schema = Schema::of_changes([keyspace, table]).unwrap();
-        ServerStatement::compile("SELECT * FROM ks.t WHERE k = ?", None, &schema).unwrap()
+        ServerStatement::compile(text, None, &schema).unwrap()
     }
 
     /// Whether an owner describes the rows to a v4 client that skips metadata.
@@ -280,5 +285,13 @@ mod tests {
         assert!(describes(Some(after.result_id), &before));
         assert!(describes(Some(before.result_id), &after));
         assert!(!describes(Some(after.result_id), &after));
+    }
+
+    /// Before: the cache counted about 15 KB for a statement that kept 16 MiB.
+    #[test]
+    fn what_a_statement_keeps_of_json_is_counted() {
+        let of_json = compiled("INSERT INTO ks.t JSON '{\"k\": 1}'", &["a", "b", "c"]);
+        assert!(of_json.compiled.json_bytes >= 4 * cql::limits::JSON_COLUMN_BYTES + 4);
+        assert!(of_json.bytes() >= PLAN_BYTES + of_json.compiled.json_bytes);
     }
 }

@@ -412,6 +412,21 @@ fn a_time_out_inside_a_batch_that_is_a_message_is_warned_of() {
     }
 }
 
+/// Before: each statement was compiled and kept, JSON and all, until the last one was: 16 MiB of text took 21 GB.
+#[test]
+fn the_json_of_a_batch_that_is_a_message_is_bounded_before_all_of_it_is_compiled() {
+    let mut bench = Bench::new(1);
+    let fields: Vec<String> = (0..1000).map(|field| format!("f{field} int")).collect();
+    bench.query(&format!("CREATE TYPE ks.u ({})", fields.join(", ")));
+    bench.query("CREATE TABLE ks.j (p int PRIMARY KEY, l frozen<list<frozen<u>>>)");
+    let text = format!("INSERT INTO ks.j JSON '{{\"p\": 1, \"l\": [{}{{}}]}}'", "{},".repeat(3000));
+    let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
+    let one = BatchStatement { text: BatchText::Query(&text), values: parameters.values };
+    let batch = Batch::new(BatchKind::Unlogged, &[one; 6], parameters, VERSION, &mut items);
+    let shown = bench.show(&Request::Batch(batch));
+    assert!(shown.contains("the JSON of one batch takes more than"), "{shown}");
+}
+
 /// Virtual tables are computed on the core that is asked, with what the others know.
 #[test]
 fn virtual_tables_gather_what_all_cores_know() {

@@ -7,7 +7,8 @@ use model::types::{collection_elements, tuple_fields, vector_elements};
 use super::{Call, table};
 use crate::error::{Error, Result};
 use crate::expr::{Env, Term};
-use crate::json::{self, JsonError};
+use crate::json::{self, JsonBudget, JsonError, cut};
+use crate::limits::FROM_JSON_BYTES_MAX;
 use crate::literal::{check_number_bytes, timestamp_text, to_text};
 
 /// `to_json`, also of a null. The empty value of a type that has no empty texts is null here, as in Cassandra.
@@ -21,9 +22,13 @@ pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 /// `from_json`: the value of its receiver's type that a text is.
 pub(super) fn from_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let text = std::str::from_utf8(call.value(0)).map_err(|_| model::Error::Malformed("text"))?;
-    json::from_json(call.result(), text).map_err(|error| {
+    let own = JsonBudget::of(FROM_JSON_BYTES_MAX);
+    let budget = call.json_budget.unwrap_or(&own);
+    json::from_json(call.result(), text, budget).map_err(|error| {
         let why = match error {
-            JsonError::Syntax(why) => format!("Could not decode JSON string '{text}': {why}"),
+            JsonError::Syntax(why) => {
+                format!("Could not decode JSON string '{}': {why}", cut(text))
+            }
             JsonError::Type(why) => why,
             JsonError::Invalid(error) => error.to_string(),
         };
