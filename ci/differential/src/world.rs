@@ -27,8 +27,9 @@ const READ_FAILURE: u32 = 0x1300;
 const PROTOCOL_ERROR: u32 = 0x000a;
 const INVALID: u32 = 0x2200;
 const UNPREPARED: u32 = 0x2500;
-/// A statement is prepared again when the schema has changed.
-const FORGOTTEN_MAX: usize = 3;
+/// A statement is prepared again when the schema has changed, and when others took its place in a small cache: so often
+/// for one page.
+const FORGOTTEN_MAX: usize = 10;
 
 /// Where the steps come from.
 enum Source {
@@ -276,6 +277,7 @@ impl World {
                     asked.rows.push(row);
                 }
                 asked.pages += 1;
+                asked.forgotten = 0;
                 if let Some(state) = rows.metadata.paging_state {
                     if asked.pages > PAGES_MAX {
                         return Err(asked.differs("pages without end"));
