@@ -25,7 +25,7 @@ pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::Marker;
 use crate::error::{Error, Result};
-use crate::expr::function::UserCallee;
+use crate::expr::function::CalledName;
 use crate::expr::{Collected, Compiler};
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
@@ -65,8 +65,8 @@ pub struct Prepared {
     pub is_qualified: bool,
     /// How many tokens the text had, which bounds what the statement keeps.
     pub tokens: usize,
-    /// What users made and the statement calls.
-    pub users: Vec<UserCallee>,
+    /// The names of functions that are called, with what users made of each.
+    pub called: Vec<CalledName>,
     /// Bytes that it keeps of JSON texts: what they become is not bounded by their length.
     pub json_bytes: usize,
 }
@@ -92,7 +92,7 @@ pub fn prepare_parsed(
         warnings: Vec::new(),
         is_qualified,
         tokens,
-        users: Vec::new(),
+        called: Vec::new(),
         json_bytes: 0,
     };
     Ok(match parsed.statement {
@@ -150,10 +150,10 @@ pub fn prepare_parsed(
 
 /// A statement with what its compiler has collected.
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
-    let (json_bytes, users) = (collected.json.bytes(), std::mem::take(&mut collected.users));
+    let (json_bytes, called) = (collected.json.bytes(), std::mem::take(&mut collected.called));
     let markers = collected.into_markers()?;
     debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
-    Ok(Prepared { markers, json_bytes, users, ..plain })
+    Ok(Prepared { markers, json_bytes, called, ..plain })
 }
 
 /// Whether every table of a statement is named with its keyspace.

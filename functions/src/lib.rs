@@ -8,7 +8,8 @@
 //! 2. A call ends within its limits (`limits.rs`), whatever the body does: in instructions, in memory, in time. A core does
 //!    nothing else meanwhile, so they are small.
 //! 3. What comes back is checked: it is a value of the function's type.
-//! 4. An instance whose call failed is thrown away. Those that were used last are kept, within a bound in bytes.
+//! 4. So do all calls together that a core makes before it does something else: of one row, one statement.
+//! 5. An instance whose call failed is thrown away. Those that were used last are kept, within a bound in bytes.
 //!
 //! Not here: which function a call means, nulls of functions that take none (`cql`).
 
@@ -19,14 +20,16 @@ mod lua;
 mod tests;
 mod wasm;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cql::expr::function::{UserFunctions, failure};
 use model::schema::{FunctionLanguage, UserFunction};
 use wasmi::Engine;
 
-use crate::limits::{ERROR_BYTES_MAX, INSTANCES_BYTES_MAX, INSTANCES_MAX};
+use crate::budget::computed;
+use crate::limits::{CALLS_AT_ONCE_MS_MAX, ERROR_BYTES_MAX, INSTANCES_BYTES_MAX, INSTANCES_MAX};
 use crate::lua::LuaInstance;
 use crate::wasm::WasmInstance;
 
@@ -70,17 +73,41 @@ impl Instance {
 /// The functions of one core.
 pub struct Functions {
     engine: Engine,
+    /// When the core last did something else.
+    pass: Box<dyn Fn() -> Instant>,
+    /// The pass of the last call, and how long its calls took so far.
+    spent: Cell<(Instant, Duration)>,
     /// Those used last stand last.
     instances: RefCell<Vec<(Arc<UserFunction>, Instance)>>,
 }
 
-impl Default for Functions {
-    fn default() -> Functions {
-        Functions { engine: wasm::engine(), instances: RefCell::default() }
-    }
-}
-
 impl Functions {
+    /// Of a core whose passes begin when `pass` says.
+    pub fn new(pass: impl Fn() -> Instant + 'static) -> Functions {
+        let spent = Cell::new((pass(), Duration::ZERO));
+        let (engine, instances) = (wasm::engine(), RefCell::default());
+        Functions { engine, pass: Box::new(pass), spent, instances }
+    }
+
+    /// Runs a function, unless the calls since the core last did something else took too long.
+    fn run_in_turn(
+        &self,
+        function: &Arc<UserFunction>,
+        arguments: &[Option<&[u8]>],
+    ) -> Result<Option<Vec<u8>>, Failed> {
+        let (pass, (last, spent)) = ((self.pass)(), self.spent.get());
+        let spent = if pass == last { spent } else { Duration::ZERO };
+        if spent > Duration::from_millis(CALLS_AT_ONCE_MS_MAX) {
+            return Err(format!(
+                "functions took more than {CALLS_AT_ONCE_MS_MAX} ms of a core at once: call fewer in one row or statement"
+            ));
+        }
+        let begun = computed();
+        let value = self.run(function, arguments);
+        self.spent.set((pass, spent + computed().saturating_sub(begun)));
+        value
+    }
+
     /// Takes the instance of a function out; it may not be called twice at once.
     fn take(&self, function: &Arc<UserFunction>) -> Result<Instance, Failed> {
         let mut instances = self.instances.borrow_mut();
@@ -135,7 +162,7 @@ impl UserFunctions for Functions {
         function: &Arc<UserFunction>,
         arguments: &[Option<&[u8]>],
     ) -> cql::Result<Option<Vec<u8>>> {
-        self.run(function, arguments).map_err(|error| failure(function, shortened(error)))
+        self.run_in_turn(function, arguments).map_err(|error| failure(function, shortened(error)))
     }
 }
 

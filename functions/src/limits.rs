@@ -3,6 +3,9 @@
 //! What a call may take is bounded because a core does nothing else meanwhile. The body's length and the number of
 //! functions are bounded where they are created (`cql/src/limits.rs`).
 
+/// Longest time of all calls that a core makes before it does something else, in ms: one row may have thousands. A read
+/// pauses after each row with such a call.
+pub(crate) const CALLS_AT_ONCE_MS_MAX: u64 = 50;
 /// Instructions of Lua between two looks at what a call has taken.
 pub(crate) const LUA_INSTRUCTIONS_PER_LOOK: u32 = 100;
 /// Most instructions of Lua of one call: about 5 ms. ScyllaDB has 10 ms (`user_defined_function_time_limit_ms`).
@@ -35,4 +38,5 @@ pub(crate) const INSTANCES_BYTES_MAX: usize = 16 << 20;
 /// Longest text of a function's own error that is sent to a client, in bytes.
 pub(crate) const ERROR_BYTES_MAX: usize = 1 << 10;
 
+const _: () = assert!(LUA_CALL_MS_MAX * 2 < CALLS_AT_ONCE_MS_MAX, "one call always fits");
 const _: () = assert!(LUA_MEMORY_BYTES_MAX * 2 < INSTANCES_BYTES_MAX, "one in use always fits");

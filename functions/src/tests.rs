@@ -1,6 +1,9 @@
 //! Functions of users: values in and out, and what hostile bodies come to.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cql::expr::function::UserFunctions;
 use cql::literal::{from_text, value_literal};
@@ -26,6 +29,11 @@ fn list(element: CqlType) -> CqlType {
     CqlType::List { element: element.into(), frozen: true }
 }
 
+/// The functions of a core that always does something else between two calls.
+fn functions() -> Functions {
+    Functions::new(Instant::now)
+}
+
 /// The bytes of a small CQL literal of a scalar type.
 fn bytes(ty: &CqlType, text: &str) -> Vec<u8> {
     from_text(text, ty).expect(text)
@@ -34,7 +42,7 @@ fn bytes(ty: &CqlType, text: &str) -> Vec<u8> {
 /// What a body without arguments gives, as CQL.
 fn given(result: &CqlType, body: &str) -> String {
     let function = lua(&[], result.clone(), body);
-    match Functions::default().call(&function, &[]) {
+    match functions().call(&function, &[]) {
         Ok(value) => value_literal(result, value.as_deref()),
         Err(error) => format!("! {error}"),
     }
@@ -44,7 +52,7 @@ fn given(result: &CqlType, body: &str) -> String {
 fn through(ty: &CqlType, text: &str, body: &str) -> String {
     let function = lua(&[("a", ty.clone())], ty.clone(), body);
     let value = bytes(ty, text);
-    match Functions::default().call(&function, &[Some(&value)]) {
+    match functions().call(&function, &[Some(&value)]) {
         Ok(value) => value_literal(ty, value.as_deref()),
         Err(error) => format!("! {error}"),
     }
@@ -107,7 +115,7 @@ fn parts_go_there_and_back() {
     ] {
         assert_eq!(given(ty, body), shown, "{body}");
         let function = lua(&[], ty.clone(), body);
-        let functions = Functions::default();
+        let functions = functions();
         let Ok(Some(value)) = functions.call(&function, &[]) else { continue };
         let same = lua(&[("a", ty.clone())], ty.clone(), "return a");
         assert_eq!(functions.call(&same, &[Some(&value)]), Ok(Some(value)), "{body}");
@@ -157,7 +165,7 @@ fn numbers_and_texts_are_taken_for_each_other() {
 
 #[test]
 fn a_call_sees_nothing_of_the_calls_before_it() {
-    let functions = Functions::default();
+    let functions = functions();
     for body in [
         "n = (n or 0) + 1 return n",
         "string.n = (string.n or 0) + 1 return string.n",
@@ -236,7 +244,7 @@ fn hostile_bodies_end_in_an_error_of_the_function() {
 /// A node that has met all of them serves the next call.
 #[test]
 fn a_function_that_failed_is_called_again() {
-    let functions = Functions::default();
+    let functions = functions();
     let body = "if a == 1 then while true do end end return a";
     let function = lua(&[("a", CqlType::Int)], CqlType::Int, body);
     for (value, works) in [(0, true), (1, false), (2, true)] {
@@ -247,7 +255,7 @@ fn a_function_that_failed_is_called_again() {
 
 #[test]
 fn bodies_that_are_no_lua_are_refused_where_they_are_created() {
-    let functions = Functions::default();
+    let functions = functions();
     let refused = |body: &str, argument: &str| {
         let function = lua(&[(argument, CqlType::Int)], CqlType::Int, body);
         functions.check(&function).unwrap_err().to_string()
@@ -326,7 +334,7 @@ fn tables_are_changed_as_by_the_library_of_lua() {
 /// Instances are kept up to a number and a size, those used last.
 #[test]
 fn what_a_core_keeps_is_bounded() {
-    let functions = Functions::default();
+    let functions = functions();
     let made: Vec<_> = (0..100).map(|n| lua(&[], CqlType::Int, &format!("return {n}"))).collect();
     for function in &made {
         functions.call(function, &[]).unwrap();
@@ -373,7 +381,7 @@ fn same(version: u8, kind: &str) -> String {
 #[test]
 fn every_value_goes_through_webassembly() {
     use CqlType::*;
-    let functions = Functions::default();
+    let functions = functions();
     for (ty, text, kind) in [
         (Tinyint, "-1", "i32"),
         (Smallint, "-300", "i32"),
@@ -413,7 +421,7 @@ fn a_recursive_function_runs_and_ends_when_its_fuel_is_spent() {
         (i64.add (call $fib (i64.sub (local.get $n) (i64.const 1)))
                  (call $fib (i64.sub (local.get $n) (i64.const 2))))))";
     let function = wasm(&[CqlType::Bigint], CqlType::Bigint, false, body);
-    let functions = Functions::default();
+    let functions = functions();
     let fib = |n: i64| functions.call(&function, &[Some(&n.to_be_bytes())]);
     assert_eq!(fib(14), Ok(Some(377_i64.to_be_bytes().to_vec())));
     assert!(
@@ -427,7 +435,7 @@ fn a_recursive_function_runs_and_ends_when_its_fuel_is_spent() {
 
 #[test]
 fn hostile_modules_end_in_an_error_of_the_function() {
-    let functions = Functions::default();
+    let functions = functions();
     for (body, error) in [
         ("(func (export \"f\") (result i32) (loop (br 0)) (i32.const 1))", "all fuel consumed"),
         ("(func $g (export \"f\") (result i32) (i32.add (i32.const 1) (call $g)))", "stack"),
@@ -462,7 +470,7 @@ fn hostile_modules_end_in_an_error_of_the_function() {
 
 #[test]
 fn what_a_module_gives_back_is_checked() {
-    let functions = Functions::default();
+    let functions = functions();
     let memory =
         "(memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 0))
         (data (i32.const 0) \"\\01\")";
@@ -501,7 +509,7 @@ fn what_a_module_gives_back_is_checked() {
 
 #[test]
 fn bodies_that_are_no_modules_are_refused_where_they_are_created() {
-    let functions = Functions::default();
+    let functions = functions();
     let large = format!("(func (export \"f\") {} (unreachable))", "(block ".repeat(2000));
     for (body, error) in [
         ("nonsense", "Compilation failed"),
@@ -516,4 +524,24 @@ fn bodies_that_are_no_modules_are_refused_where_they_are_created() {
         let found = functions.check(&function).unwrap_err().to_string();
         assert!(found.contains(error), "{}: {found}", &body[..body.len().min(80)]);
     }
+}
+
+/// Before: one row with a thousand calls of 20 ms held up its core for 20 s.
+#[test]
+fn all_calls_of_a_core_at_once_are_bounded_together() {
+    let pass = Rc::new(Cell::new(Instant::now()));
+    let of_core = pass.clone();
+    let functions = Functions::new(move || of_core.get());
+    let spends = lua(&[], CqlType::Int, "while true do end");
+    let fast = lua(&[], CqlType::Int, "return 1");
+    let mut calls = 0;
+    while functions.call(&fast, &[]).is_ok() {
+        assert!(functions.call(&spends, &[]).is_err());
+        calls += 1;
+        assert!(calls < 10_000, "each takes some time");
+    }
+    let error = functions.call(&fast, &[]).unwrap_err().to_string();
+    assert!(error.starts_with("functions took more than 50 ms of a core at once"), "{error}");
+    pass.set(pass.get() + Duration::from_nanos(1));
+    assert!(functions.call(&fast, &[]).is_ok());
 }

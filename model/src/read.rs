@@ -152,6 +152,12 @@ pub trait RowSink {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow;
+
+    /// Whether each row takes as long as many others: it calls functions of users.
+    #[inline]
+    fn is_costly(&self) -> bool {
+        false
+    }
 }
 
 /// How a read ended.

@@ -96,6 +96,11 @@ impl<S: RowSink> RowSink for Watched<'_, S> {
         self.flow = self.sink.row(partition, clustering, row);
         self.flow
     }
+
+    #[inline]
+    fn is_costly(&self) -> bool {
+        self.sink.is_costly()
+    }
 }
 
 #[cfg(test)]

@@ -109,7 +109,10 @@ pub(super) fn create_aggregate(context: &DdlContext<'_>, create: &CreateAggregat
     check_directives(create.existing)?;
     check_not_frozen("Argument", &create.arguments)?;
     check_not_frozen("State type", [&create.state])?;
-    let keyspace = context.existing(keyspace_name)?;
+    let keyspace = context.schema.keyspace(keyspace_name).ok_or_else(|| {
+        // Another code than elsewhere, and no quotes, as Cassandra has it.
+        Error::Config(format!("Keyspace {keyspace_name} doesn't exist"))
+    })?;
     check_limits(context, keyspace, &create.name.name, create.arguments.len())?;
     let resolved = |ty: &TypeName| resolve_type(ty, keyspace_name, context.schema);
     let mut aggregate = UserAggregate {

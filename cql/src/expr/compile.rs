@@ -18,7 +18,7 @@ use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
 use super::draft::{Callee, Draft, Form, Pending, Style};
 use super::function::{
-    self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION, UserCallee,
+    self, Aggregate, Body, CASTS, COUNT_ROWS, CalledName, Function, Gives, NEGATION, UserCallee,
 };
 use super::name::undefined;
 use super::resolve::resolve;
@@ -63,13 +63,20 @@ pub struct Collected {
     /// What its JSON texts take.
     pub(crate) json: KnownJson,
     /// What users made and it calls.
-    pub(crate) users: Vec<UserCallee>,
+    users: Vec<UserCallee>,
+    /// The names of the functions that it calls.
+    pub(crate) called: Vec<CalledName>,
 }
 
 impl Collected {
     /// Of a statement with so many markers that was not looked at yet.
     pub fn none(markers: usize) -> Collected {
-        Collected { markers: vec![None; markers], json: KnownJson::none(), users: Vec::new() }
+        Collected {
+            markers: vec![None; markers],
+            json: KnownJson::none(),
+            users: Vec::new(),
+            called: Vec::new(),
+        }
     }
 
     /// The markers, all of which must have a type.
@@ -165,7 +172,9 @@ impl<'a> Compiler<'a> {
             each.collect()
         };
         let selection = self.selection.take().expect("it was begun above");
-        Ok(Selected { selection: Selection { outputs: outputs?, ..selection }, columns })
+        let calls_users = !self.collected.users.is_empty();
+        let selection = Selection { outputs: outputs?, calls_users, ..selection };
+        Ok(Selected { selection, columns })
     }
 
     /// Adds the columns that an expression names, each once.
@@ -314,8 +323,11 @@ impl<'a> Compiler<'a> {
         let of_system = name.keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
         let built_in = if of_system { function::find(&name.name) } else { None };
         let keyspace = name.keyspace.as_deref().unwrap_or(&self.table.keyspace);
-        let keyspace = self.schema.keyspace(keyspace);
-        let users = keyspace.map_or_else(Vec::new, |it| UserCallee::all(&name.name, it));
+        let called = CalledName::of(keyspace, &name.name, self.schema);
+        let users = called.candidates.clone();
+        if !self.collected.called.contains(&called) {
+            self.collected.called.push(called);
+        }
         if built_in.is_none() && users.is_empty() {
             return Err(self.unknown(name));
         }

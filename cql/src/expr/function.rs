@@ -32,7 +32,9 @@ pub use json::json_text;
 use model::CqlType;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
-pub use user::{AggregateFunctions, NoUserFunctions, UserCallee, UserFunctions, failure};
+pub use user::{
+    AggregateFunctions, CalledName, NoUserFunctions, UserCallee, UserFunctions, failure,
+};
 
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;

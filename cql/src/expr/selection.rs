@@ -22,6 +22,8 @@ pub struct Selection {
     pub firsts: Vec<Term>,
     /// Whether rows are brought together into groups.
     pub grouped: bool,
+    /// Whether functions or aggregates of users are called.
+    pub calls_users: bool,
 }
 
 /// A compiled selection and the columns it reads.

@@ -417,6 +417,11 @@ impl RowSink for ResultEncoder<'_> {
             Flow::Enough
         })
     }
+
+    #[inline]
+    fn is_costly(&self) -> bool {
+        self.selection.calls_users
+    }
 }
 
 impl Ordered {

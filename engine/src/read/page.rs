@@ -22,6 +22,10 @@ use crate::limits::{
     READ_QUANTUM_ROWS,
 };
 
+/// What a row counts for among rows whose sink takes long for each: a read that may pause is asked after each of them.
+const COSTLY_ROW_WORK: u32 = READ_AT_ONCE_ROWS_MAX / 2;
+const _: () = assert!(COSTLY_ROW_WORK >= READ_QUANTUM_ROWS);
+
 /// One page of one read.
 pub(super) struct Page<'r, S, P> {
     command: &'r ReadCommand,
@@ -205,6 +209,9 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             return Ok(NextWanted::Partition);
         }
         let flow = self.sink.row(partition, clustering, row);
+        if self.sink.is_costly() {
+            self.work_rows += COSTLY_ROW_WORK;
+        }
         let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
         self.rows += 1;
         // It goes on from a number that a client sent.

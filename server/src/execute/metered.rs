@@ -103,6 +103,11 @@ impl RowSink for Metered<'_, '_> {
         }
         flow
     }
+
+    #[inline]
+    fn is_costly(&self) -> bool {
+        self.encoder.is_costly()
+    }
 }
 
 /// The sink of a read inside the pass: its answer goes straight to the connection, and is short.
@@ -137,5 +142,10 @@ impl RowSink for InPass<'_, '_> {
         let flow = self.encoder.row(partition, clustering, row);
         self.is_long = self.encoder.held_bytes() > PASS_ANSWER_BYTES_MAX;
         if self.is_long { Flow::Enough } else { flow }
+    }
+
+    #[inline]
+    fn is_costly(&self) -> bool {
+        self.encoder.is_costly()
     }
 }

@@ -70,7 +70,10 @@ impl NodeState {
             seal,
             settings,
             ids: Ids::new(clock.clone()),
-            functions: Functions::default(),
+            functions: Functions::new({
+                let clock = clock.clone();
+                move || clock.monotonic()
+            }),
             clock,
             sessions: RefCell::default(),
             prepared,

@@ -166,7 +166,7 @@ impl ServerStatement {
         }
     }
 
-    /// Whether every table and keyspace it was compiled against is as it was.
+    /// Whether every table and keyspace it was compiled against is as it was, and each function that it names.
     pub(super) fn is_valid(&self, schema: &Schema) -> bool {
         let same = |table: &std::sync::Arc<model::Table>| {
             schema.table_by_id(table.id).is_some_and(|now| std::sync::Arc::ptr_eq(now, table))
@@ -179,11 +179,9 @@ impl ServerStatement {
             // They name nothing that is looked up before they are executed.
             Statement::Use(_) | Statement::Schema(_) | Statement::Describe(_) => true,
         };
-        let users = self.compiled.users.iter().all(|user| {
-            schema.keyspace(user.keyspace()).is_some_and(|keyspace| user.is_in(keyspace))
-        });
+        let called = self.compiled.called.iter().all(|name| name.is_same_in(schema));
         tables
-            && users
+            && called
             && self.replication == Replication::of_statement(&self.compiled.statement, schema)
     }
 

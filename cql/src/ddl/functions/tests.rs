@@ -58,6 +58,7 @@ fn what_cannot_be_made_or_dropped_is_refused_in_the_words_of_cassandra() {
         (create(&format!("{} (a int) {int}", "x".repeat(193))), "Function name must be 1 to 192 characters long (got 193)"),
         ("CREATE AGGREGATE c (int) SFUNC f STYPE int FINALFUNC nosuch".into(), "Final function ks.nosuch(int) doesn't exist"),
         ("CREATE AGGREGATE c (int) SFUNC f STYPE int REDUCEFUNC h".into(), "Reduce function ks.h(int, int) doesn't exist"),
+        ("CREATE AGGREGATE nosuch.c (int) SFUNC f STYPE int".into(), "Keyspace nosuch doesn't exist"),
         ("CREATE AGGREGATE c (text) SFUNC f STYPE text".into(), "State function ks.f(text, text) doesn't exist"),
         ("CREATE AGGREGATE c () SFUNC h STYPE int INITCOND 1".into(), "State function ks.h(int) return type must be the same as the first argument type - check STYPE, argument and return types"),
         ("CREATE AGGREGATE c (frozen<list<int>>) SFUNC f STYPE int".into(), "Argument 'frozen<list<int>>' cannot be frozen; remove frozen<> modifier from 'frozen<list<int>>'"),
@@ -204,4 +205,25 @@ fn functions_are_described_as_statements_that_make_them_again() {
     }
     let after = db.schema.keyspace("ks").expect("it is there");
     assert_eq!((&after.functions, &after.aggregates), (&before.functions, &before.aggregates));
+}
+
+/// Before: a prepared call of a built-in function went on calling it when a user had made one of its name.
+#[test]
+fn a_call_that_would_mean_another_function_is_told_from_one_that_would_not() {
+    let mut db = database();
+    let prepared = |db: &Database, text: &str| {
+        crate::prepare::prepare(text, &db.schema, Some("ks")).expect(text).called
+    };
+    let abs = prepared(&db, "SELECT abs(v), abs(k) FROM t");
+    let f = prepared(&db, "UPDATE t SET v = f(1, 2) WHERE k = 1");
+    assert_eq!((abs.len(), f.len()), (1, 1));
+    let same = |db: &Database| [&abs[0], &f[0]].map(|name| name.is_same_in(&db.schema));
+    db.ok("CREATE FUNCTION g (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''");
+    assert_eq!(same(&db), [true, true]);
+    db.ok("CREATE FUNCTION abs (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''");
+    assert_eq!(same(&db), [false, true]);
+    db.ok("CREATE OR REPLACE FUNCTION f (s text) RETURNS NULL ON NULL INPUT RETURNS text LANGUAGE lua AS ' '");
+    assert_eq!(same(&db), [false, false]);
+    db.ok("DROP FUNCTION abs");
+    assert_eq!(same(&db), [true, false]);
 }

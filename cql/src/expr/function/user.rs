@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use model::CqlType;
-use model::schema::{FunctionKey, Keyspace, UserAggregate, UserFunction};
+use model::schema::{FunctionKey, Keyspace, Schema, UserAggregate, UserFunction};
 
 use super::{Aggregate, Body, Function, Gives, Nulls, Purity, Takes};
 use crate::bind::StatementTime;
@@ -173,30 +173,28 @@ impl UserCallee {
             UserCallee::Aggregate(functions) => functions.aggregate.result.clone(),
         }
     }
+}
 
-    /// Whether it is what a keyspace has now.
-    pub fn is_in(&self, keyspace: &Keyspace) -> bool {
-        let same = |function: &Arc<UserFunction>| {
-            let now = keyspace.functions.get(&function.key());
-            now.is_some_and(|now| Arc::ptr_eq(now, function))
-        };
-        match self {
-            UserCallee::Function(function) => same(function),
-            UserCallee::Aggregate(functions) => {
-                let now = keyspace.aggregates.get(&functions.aggregate.key());
-                now.is_some_and(|now| Arc::ptr_eq(now, &functions.aggregate))
-                    && same(&functions.state)
-                    && functions.last.iter().chain(&functions.reduce).all(same)
-            }
-        }
+/// A name that a statement calls: it means what it meant as long as users have made the same of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CalledName {
+    keyspace: String,
+    name: String,
+    /// What users had made of it.
+    pub(in crate::expr) candidates: Vec<UserCallee>,
+}
+
+impl CalledName {
+    /// A name in a keyspace, which need not be there.
+    pub(in crate::expr) fn of(keyspace: &str, name: &str, schema: &Schema) -> CalledName {
+        let found = schema.keyspace(keyspace);
+        let candidates = found.map_or_else(Vec::new, |found| UserCallee::all(name, found));
+        CalledName { keyspace: keyspace.to_owned(), name: name.to_owned(), candidates }
     }
 
-    /// Name of its keyspace.
-    pub fn keyspace(&self) -> &str {
-        match self {
-            UserCallee::Function(function) => &function.keyspace,
-            UserCallee::Aggregate(functions) => &functions.aggregate.keyspace,
-        }
+    /// Whether users have made the same of it in this schema.
+    pub fn is_same_in(&self, schema: &Schema) -> bool {
+        *self == CalledName::of(&self.keyspace, &self.name, schema)
     }
 }
 
