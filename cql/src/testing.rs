@@ -76,6 +76,8 @@ pub(crate) struct Database {
     pub(crate) warnings: Vec<String>,
     /// Rows of a page of the next reads.
     pub(crate) page_rows: Option<u32>,
+    /// How many pages the last read had.
+    pub(crate) pages: Cell<u32>,
     timestamp_us: i64,
     ids: CountingIds,
     partitions: BTreeMap<(TableId, Token, Vec<u8>), Partition>,
@@ -90,6 +92,7 @@ impl Database {
             now_s: 1000,
             warnings: Vec::new(),
             page_rows: None,
+            pages: Cell::new(0),
             timestamp_us: 1_000_000,
             ids: CountingIds::default(),
             partitions: BTreeMap::new(),
@@ -248,7 +251,7 @@ impl Database {
         let bound = plan.bind_read(&bindings, page)?;
         let (mut out, mut shown) = (Vec::new(), String::new());
         let mut encoder = plan.encoder(&bindings, &bound, &mut out)?;
-        let command = bound.command.expect("it reads something");
+        let command = bound.command.clone().expect("it reads something");
         self.read(&command, &mut encoder);
         let rows = encoder.finish()?;
         show(plan, rows, &out, &mut shown);
@@ -260,7 +263,9 @@ impl Database {
         let bindings = Bindings::new(values, markers, self.time(&ids))?;
         let mut shown = String::new();
         let mut state: Option<Vec<u8>> = None;
+        self.pages.set(0);
         loop {
+            self.pages.set(self.pages.get() + 1);
             let page = Page { rows: self.page_rows, state: state.as_deref() };
             let bound = plan.bind_read(&bindings, page)?;
             let mut out = Vec::new();
@@ -275,18 +280,20 @@ impl Database {
                     command.resume = end.more.take();
                 }
             }
+            let groups_end = encoder.groups_end();
             let rows = encoder.finish()?;
             show(plan, rows, &out, &mut shown);
             let command = bound.command.as_ref().filter(|_| !bound.reads_all);
             state = match command {
                 Some(command) => plan.paging_state(command, &end)?,
-                None => None,
+                None => bound.groups_paging_state(rows, groups_end),
             };
             if state.is_none() {
                 let is_range =
                     |command: &&ReadCommand| matches!(command.partitions, Partitions::Range(_));
                 let command = bound.command.as_ref().filter(is_range);
-                if let (Some(command), Some(parts)) = (command, plan.parts()) {
+                let parts = plan.parts().filter(|_| bound.groups_left.is_none());
+                if let (Some(command), Some(parts)) = (command, parts) {
                     let made = self.select_in_parts(plan, &bindings, (&bound, command), parts)?;
                     assert_eq!(made, shown, "the result is the same if it is made of parts");
                 }

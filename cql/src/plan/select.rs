@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::read::{Limits, Partitions, Slice};
+use model::read::{Limits, Partitions, Resume, Slice};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
 use super::page::{PagingState, check_resume};
@@ -88,8 +88,10 @@ pub struct BoundRead {
     pub reads_all: bool,
     /// How long the statement says that it may take.
     pub timeout: Option<Duration>,
-    /// Bytes of the answer after which its page ends; the largest number if it has no pages.
+    /// Bytes of the answer after which its page ends; the largest number if it has no pages, or pages of groups.
     pub page_answer_bytes: usize,
+    /// Of pages of groups: how many groups this page and those after it may have.
+    pub groups_left: Option<u64>,
 }
 
 impl SelectPlan {
@@ -105,20 +107,27 @@ impl SelectPlan {
         }
         let mut limits = Limits::none(PAGE_BYTES);
         let mut resume = None;
+        let state = page.state.map(PagingState::decode).transpose()?;
+        let pages_groups =
+            self.group_by.is_some() && self.sorted_after.is_none() && page.rows.is_some();
+        let mut groups_left = pages_groups.then_some(limit);
         // Of groups the encoder counts how many a partition gives.
         if self.group_by.is_none() {
             limits.rows_per_partition = per_partition;
         }
         if gathers {
             limits.page_rows = UNPAGED_ROWS;
+            if let (Some(left), Some(state)) = (&mut groups_left, state) {
+                *left = state.rows_left.min(limit);
+                resume = Some(state.resume);
+            }
         } else {
             limits.rows = limit;
             limits.page_rows = page.rows.map_or(u64::MAX, u64::from);
             if page.rows.is_none() {
                 limits.page_bytes = RESULT_BYTES_MAX as u64;
             }
-            if let Some(state) = page.state {
-                let state = PagingState::decode(state)?;
+            if let Some(state) = state {
                 limits.rows = state.rows_left.min(limit);
                 resume = Some(state.resume);
             }
@@ -126,7 +135,11 @@ impl SelectPlan {
         let is_paged = !gathers && page.rows.is_some();
         let nothing = BoundRead {
             command: None,
-            encoder_limit: limit,
+            encoder_limit: match groups_left {
+                Some(left) => left.min(page.rows.map_or(u64::MAX, u64::from)),
+                None => limit,
+            },
+            groups_left,
             reads_all: gathers,
             timeout: timeout(self.timeout.as_ref(), bindings)?,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
@@ -178,7 +191,7 @@ impl SelectPlan {
     pub fn encoder<'a>(
         &'a self,
         bindings: &Bindings<'a>,
-        bound: &BoundRead,
+        bound: &'a BoundRead,
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let per_partition = self.per_partition_limit.as_ref();
@@ -187,6 +200,8 @@ impl SelectPlan {
             selection: &self.selection,
             group_by: self.group_by,
             groups_per_partition: limit_of(per_partition, bindings)?,
+            pages_groups: bound.groups_left.is_some(),
+            after: bound.command.as_ref().and_then(|command| command.resume.as_ref()),
             order: self.sorted_after,
             limit: bound.encoder_limit,
             page_answer_bytes: bound.page_answer_bytes,
@@ -276,6 +291,16 @@ impl SelectPlan {
             )));
         }
         Ok(Some(PagingState { resume, rows_left }.encode()))
+    }
+}
+
+impl BoundRead {
+    /// The state that the client needs for the next page of groups, if there is one: this page has given so many, and
+    /// ended [there](ResultEncoder::groups_end).
+    pub fn groups_paging_state(&self, groups: u32, end: Option<Resume>) -> Option<Vec<u8>> {
+        let rows_left = self.groups_left?.saturating_sub(groups.into());
+        let resume = end.filter(|_| rows_left > 0)?;
+        Some(PagingState { resume, rows_left }.encode())
     }
 }
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use model::key;
 use model::ordered::Reader;
-use model::read::{Flow, PartitionRef, RowSink};
+use model::read::{Flow, PartitionRef, Resume, RowSink};
 use model::row::{self, RowRef};
 use model::schema::Table;
 pub use part::{OpenGroup, ResultPart};
@@ -31,7 +31,7 @@ use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::expr::function::Accumulator;
 use crate::expr::{Env, Evaluated, Selection, check_result_bytes};
-use crate::limits::RESULT_BYTES_MAX;
+use crate::limits::{PAGE_ANSWER_BYTES, RESULT_BYTES_MAX};
 use crate::planted::{Bug, planted};
 
 /// By which clustering columns rows of several partitions are brought into one order.
@@ -54,6 +54,10 @@ pub struct Shape<'a> {
     pub group_by: Option<usize>,
     /// How many groups a partition may give.
     pub groups_per_partition: u64,
+    /// Whether the groups are one page of several, which ends between two groups.
+    pub pages_groups: bool,
+    /// Where the page begins; its `rows_of_partition` are groups.
+    pub after: Option<&'a Resume>,
     /// The order the rows are brought into once all are there.
     pub order: Option<RowOrder>,
     /// How many result rows there may be that the read cannot count: groups, and sorted rows.
@@ -109,6 +113,11 @@ struct Grouping {
     /// How many groups a partition may give, and the partition that gave so many.
     per_partition: u64,
     partition: (Vec<u8>, u64),
+    /// The last row that was taken, if the groups have pages.
+    last: Option<Resume>,
+    pages: bool,
+    /// The page has ended, behind the last row that was taken.
+    is_page_over: bool,
 }
 
 /// Turns rows of storage into rows of the answer, at the end of a buffer.
@@ -163,7 +172,13 @@ impl<'a> ResultEncoder<'a> {
             firsts: Vec::new(),
             first_bytes: 0,
             per_partition: shape.groups_per_partition,
-            partition: (Vec::new(), 0),
+            partition: match shape.after {
+                Some(after) => (after.key.clone(), after.rows_of_partition),
+                None => (Vec::new(), 0),
+            },
+            last: None,
+            pages: shape.pages_groups,
+            is_page_over: false,
         });
         Ok(ResultEncoder {
             selection,
@@ -206,7 +221,21 @@ impl<'a> ResultEncoder<'a> {
 
     /// Whether no more rows are wanted: a limit is reached, or something failed.
     pub fn is_full(&self) -> bool {
-        self.error.is_some() || (self.ordered.is_none() && self.rows >= self.limit)
+        let is_page_over = self.grouping.as_ref().is_some_and(|grouping| grouping.is_page_over);
+        self.error.is_some() || is_page_over || (self.ordered.is_none() && self.rows >= self.limit)
+    }
+
+    /// Where the next page of groups begins, if this one has ended before the last group: behind the last row that was
+    /// taken, whose `rows_of_partition` are groups.
+    pub fn groups_end(&mut self) -> Option<Resume> {
+        let grouping = self.grouping.as_mut()?;
+        if !grouping.is_page_over {
+            return None;
+        }
+        let mut last = grouping.last.take()?;
+        let (partition, groups) = &grouping.partition;
+        last.rows_of_partition = if *partition == last.key { *groups } else { 0 };
+        Some(last)
     }
 
     /// Bytes of memory that the answer takes: its rows, twice where they are sorted, and what the open group keeps.
@@ -331,9 +360,13 @@ impl<'a> ResultEncoder<'a> {
             self.end_group(grouping)?;
             grouping.current = None;
         }
-        if self.ordered.is_none() && self.rows >= self.limit {
+        let is_long =
+            || grouping.current.is_none() && self.out.len() - self.start >= PAGE_ANSWER_BYTES;
+        if self.ordered.is_none() && self.rows >= self.limit || grouping.pages && is_long() {
+            grouping.is_page_over = grouping.pages;
             return Ok(Flow::Enough);
         }
+        grouping.pass(partition, clustering);
         if grouping.current.is_none() && !grouping.opens_in(partition) {
             return Ok(Flow::More);
         }
@@ -478,6 +511,31 @@ impl Grouping {
         }
         self.partition.1 += 1;
         self.partition.1 <= self.per_partition
+    }
+
+    /// Remembers a row that is taken, if a page may end behind it.
+    fn pass(&mut self, partition: &PartitionRef<'_>, clustering: Option<&[u8]>) {
+        if !self.pages {
+            return;
+        }
+        let last = self.last.get_or_insert_with(|| Resume {
+            token: partition.token,
+            key: Vec::new(),
+            clustering: None,
+            partition_done: false,
+            rows_of_partition: 0,
+        });
+        last.token = partition.token;
+        last.key.clear();
+        last.key.extend_from_slice(partition.key);
+        match clustering {
+            None => last.clustering = None,
+            Some(clustering) => {
+                let bytes = last.clustering.get_or_insert_default();
+                bytes.clear();
+                bytes.extend_from_slice(clustering);
+            }
+        }
     }
 
     /// Adds a row, which begins the group if none is open. Gives the bytes that the group keeps.

@@ -134,7 +134,9 @@ impl Executor {
         let Partitions::Range(range) = pending.bound.command.as_ref()?.partitions else {
             return None;
         };
-        if call.trace.is_some() || system::is_computed(&plan.table.keyspace) {
+        // A page of groups ends behind a row, and parts do not tell which.
+        let has_pages = pending.bound.groups_left.is_some();
+        if has_pages || call.trace.is_some() || system::is_computed(&plan.table.keyspace) {
             return None;
         }
         let owners = split_range(range, None, self.shard.sharder());

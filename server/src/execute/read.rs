@@ -23,7 +23,7 @@ use cql::frame::response::{Envelope, add_warning};
 use cql::plan::{BoundRead, Page, SelectPlan};
 use cql::rows::ResultEncoder;
 use engine::{Error, read_record};
-use model::read::Partitions;
+use model::read::{Partitions, Resume};
 use model::{ReadEnd, Token};
 use shard::shard::group_of;
 use shard::stalls::Work;
@@ -361,11 +361,14 @@ impl Executor {
             Some(command) => self.shard.read_cached(command, &mut sink).map_err(refused)?,
         };
         // An aggregate over more than one page goes on elsewhere, and a long answer begins there.
-        if sink.is_long() || bound.reads_all && end.more.is_some() {
+        let is_long = sink.is_long();
+        if is_long || bound.reads_all && end.more.is_some() && !encoder.is_full() {
             return Err(refused(Error::WouldBlock));
         }
+        let groups_end = encoder.groups_end();
         let rows = encoder.finish()?;
-        open.close(rows, self.paging_state(plan, bound, &end)?.as_deref(), out);
+        let state = self.paging_state(plan, bound, &end, (rows, groups_end))?;
+        open.close(rows, state.as_deref(), out);
         if end.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(bound, &end);
             let text = tombstone_warning(run.statement, (end.rows, end.tombstones), token);
@@ -385,11 +388,13 @@ impl Executor {
         plan: &SelectPlan,
         bound: &BoundRead,
         end: &ReadEnd,
+        (groups, groups_end): (u32, Option<Resume>),
     ) -> cql::Result<Option<Vec<u8>>> {
-        let Some(command) = bound.command.as_ref().filter(|_| !bound.reads_all) else {
-            return Ok(None);
+        let Some(command) = &bound.command else { return Ok(None) };
+        let state = match bound.reads_all {
+            true => bound.groups_paging_state(groups, groups_end),
+            false => plan.paging_state(command, end)?,
         };
-        let state = plan.paging_state(command, end)?;
         Ok(state.map(|state| self.state.seal().put(plan.table.id, state)))
     }
 
@@ -422,9 +427,11 @@ impl Executor {
             Some(in_parts) => self.select_in_parts(select, in_parts, &mut encoder, lease).await?,
             None => self.give_rows(select, &mut encoder, lease).await?,
         };
+        let groups_end = encoder.groups_end();
         let rows = encoder.finish()?;
         self.count_rows(&statement, (rows, 0));
-        open.close(rows, self.paging_state(plan, &bound, &given.end)?.as_deref(), out);
+        let state = self.paging_state(plan, &bound, &given.end, (rows, groups_end))?;
+        open.close(rows, state.as_deref(), out);
         if given.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(&bound, &given.end);
             let text = tombstone_warning(&statement, (given.rows, given.tombstones), token);

@@ -198,6 +198,43 @@ fn no_buffer_of_a_frame_is_lost() {
     }
 }
 
+/// Groups of all cores come one a page, as those of one page do, and a state that was changed is refused.
+#[test]
+fn groups_come_in_pages_from_all_cores() {
+    for shards in [1, 3] {
+        let mut bench = Bench::new(shards);
+        for k in 0..9 {
+            for c in 0..k % 4 {
+                bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {c}, {k})"));
+            }
+        }
+        for text in [
+            "SELECT k, count(*), sum(v) FROM ks.t GROUP BY k",
+            "SELECT k, c, max(v) FROM ks.t GROUP BY k, c PER PARTITION LIMIT 2 LIMIT 7",
+            "SELECT c, max(v) FROM ks.t WHERE k = 3 GROUP BY c",
+            "SELECT k, c, max(v) FROM ks.t WHERE k IN (2, 3, 7) GROUP BY k, c",
+        ] {
+            let whole = bench.query(text);
+            let (mut state, mut pages) = (Vec::new(), Vec::new());
+            loop {
+                let before = (!state.is_empty()).then_some(&state[..]);
+                let (page, next) = bench.page(text, before);
+                pages.push(page.trim_end_matches(", more").to_owned());
+                state = next;
+                if state.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(pages.join(", "), whole, "{text} on {shards} shards");
+            assert!(pages.len() > 1, "{text}");
+            let (_, mut forged) = bench.page(text, None);
+            forged[9] ^= 1;
+            let refused = "error: Invalid value for the paging state";
+            assert_eq!(bench.page(text, Some(&forged)).0, refused);
+        }
+    }
+}
+
 /// A node takes only the paging states that it gave, for their table; those of before a restart too.
 #[test]
 fn a_paging_state_is_the_nodes_own() {

@@ -308,6 +308,42 @@ fn groups_are_limited_by_partition() {
     );
 }
 
+/// Before: groups came as one page, whatever the size of a page.
+#[test]
+fn groups_come_in_pages_that_make_the_whole() {
+    let mut db = Database::with("k int, c int, d int, s int static, v int, PRIMARY KEY (k, c, d)");
+    for k in 0..7 {
+        db.ok(&format!("INSERT INTO t (k, s) VALUES ({k}, {})", k * 10));
+        for n in 0..(k % 4) * 3 {
+            db.ok(&format!("INSERT INTO t (k, c, d, v) VALUES ({k}, {}, {n}, {n})", n / 2));
+        }
+    }
+    for text in [
+        "SELECT k, count(*), sum(v) FROM t GROUP BY k",
+        "SELECT k, c, count(v), s FROM t GROUP BY k, c",
+        "SELECT k, c, max(d) FROM t GROUP BY k, c LIMIT 6",
+        "SELECT k, c, max(d) FROM t GROUP BY k, c PER PARTITION LIMIT 2",
+        "SELECT k, c, max(d) FROM t GROUP BY k, c PER PARTITION LIMIT 2 LIMIT 5",
+        "SELECT k, c, d FROM t GROUP BY k, c, d",
+        "SELECT c, min(v) FROM t WHERE k = 3 GROUP BY c ORDER BY c DESC",
+        "SELECT k, c, min(v) FROM t WHERE k IN (3, 1, 2) GROUP BY k, c",
+        "SELECT k, c, min(v) FROM t WHERE k = 3 AND c > 0 GROUP BY k, c PER PARTITION LIMIT 3",
+        "SELECT k, count(*) FROM t WHERE v > 2 GROUP BY k ALLOW FILTERING",
+        "SELECT DISTINCT k, s FROM t GROUP BY k",
+    ] {
+        db.page_rows = None;
+        let whole = db.ok(text);
+        for page_rows in [1, 2, 3, 100] {
+            db.page_rows = Some(page_rows);
+            assert_eq!(db.ok(text), whole, "{text} in pages of {page_rows}");
+            let pages = db.pages.get();
+            let groups = whole.lines().count() as u32;
+            let most = groups.div_ceil(page_rows).max(1);
+            assert!(pages == most || pages == most + 1, "{text}: {pages} pages of {page_rows}");
+        }
+    }
+}
+
 /// The answers of Apache Cassandra 5.0.9 for values of 65,536 bytes, and of 65,535 twice.
 #[test]
 fn clustering_values_that_no_row_can_have_find_none_and_cannot_be_written() {
