@@ -229,14 +229,14 @@ impl Executor {
             Box::new(Trace::begin(self.state.ids(), session.peer.ip(), node.address, me))
         });
         let (version, stream) = (header.version, header.stream);
-        let (statement, begun) = (StatementPlace::NONE, self.state.monotonic());
+        let (statement, begun_ns) = (StatementPlace::NONE, self.state.ns());
         Call {
             session: session.clone(),
             version,
             stream,
             trace,
             statement,
-            begun,
+            begun_ns,
             weight: 0,
             rows: 0,
         }
@@ -244,7 +244,7 @@ impl Executor {
 
     fn query(self: &Rc<Self>, mut call: Call, query: &Query<'_>, out: &mut Vec<u8>) -> Flow {
         // What it takes to compile counts.
-        (call.begun, call.weight) = (Instant::now(), 1);
+        (call.begun_ns, call.weight) = (self.state.exact_ns(), 1);
         let keyspace = call.keyspace(query.parameters.keyspace);
         let compiled = self.state.compile(&self.shard, query.text, keyspace.as_deref());
         let statement = match compiled {
@@ -348,20 +348,19 @@ impl Executor {
         let weight = self.statements.begin(place, name);
         call.statement = place.get();
         if call.weight == 0 && weight > 0 {
-            (call.begun, call.weight) = (Instant::now(), weight);
+            (call.begun_ns, call.weight) = (self.state.exact_ns(), weight);
         }
     }
 
     /// After the answer: counts it, and writes what the request's trace has collected.
     #[inline]
     fn finish(&self, call: Call, answered: Answered, when: When) {
+        let took = |now_ns: u64, weight| Some((now_ns.saturating_sub(call.begun_ns), weight));
         let timed = match (call.weight, when) {
             (0, When::InPass) => None,
-            (0, When::Later) => {
-                Some((self.state.monotonic().saturating_duration_since(call.begun), 1))
-            }
-            (_, When::Later | When::InTask) => Some((call.begun.elapsed(), 1)),
-            (weight, When::InPass) => Some((call.begun.elapsed(), weight)),
+            (0, When::Later) => took(self.state.ns(), 1),
+            (_, When::Later | When::InTask) => took(self.state.exact_ns(), 1),
+            (weight, When::InPass) => took(self.state.exact_ns(), weight),
         };
         let answered = Answered { rows: call.rows, ..answered };
         self.statements.finish(call.statement, answered, timed);

@@ -18,7 +18,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use hashbrown::HashMap;
 
@@ -111,8 +110,8 @@ impl StatementCounts {
         Some(longest_of(bucket).min(self.max_us))
     }
 
-    fn took(&mut self, took: Duration, weight: u64) {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    fn took(&mut self, took_ns: u64, weight: u64) {
+        let us = took_ns / 1000;
         self.max_us = self.max_us.max(us);
         self.latencies.0[bucket_of(us)] += weight;
     }
@@ -197,13 +196,13 @@ impl Statements {
         });
     }
 
-    /// Counts an execution that is answered. One that was timed took so long, and counts for so many.
+    /// Counts an execution that is answered. One that was timed took so many nanoseconds, and counts for so many.
     #[inline]
     pub(crate) fn finish(
         &self,
         place: StatementPlace,
         answered: Answered,
-        timed: Option<(Duration, u8)>,
+        timed: Option<(u64, u8)>,
     ) {
         let mut entries = self.entries.borrow_mut();
         let entry = entries.get_mut(place.slot as usize);
@@ -216,8 +215,8 @@ impl Statements {
         counts.errors += u64::from(answered.is_error);
         counts.bytes += answered.bytes as u64;
         counts.rows += u64::from(answered.rows);
-        if let Some((took, weight)) = timed {
-            counts.took(took, weight.into());
+        if let Some((took_ns, weight)) = timed {
+            counts.took(took_ns, weight.into());
         }
     }
 
@@ -319,7 +318,7 @@ mod tests {
 
     fn execute(statements: &Statements, place: &Cell<StatementPlace>, n: usize, us: u64) {
         let weight = statements.begin(place, || name(n));
-        let timed = (weight > 0).then_some((Duration::from_micros(us), weight));
+        let timed = (weight > 0).then_some((us * 1000, weight));
         statements.finish(place.get(), WELL, timed);
     }
 
@@ -333,7 +332,7 @@ mod tests {
         statements.gave(&place, || name(1), (7, 2));
         let refused = Answered { bytes: 5, is_error: true, rows: 0 };
         statements.begin(&place, || name(1));
-        statements.finish(place.get(), refused, Some((Duration::from_millis(3), 1)));
+        statements.finish(place.get(), refused, Some((3_000_000, 1)));
         let [(_, counts)] = &statements.all()[..] else { panic!("one fingerprint") };
         assert_eq!((counts.count, counts.errors, counts.bytes), (3201, 1, 32_005));
         assert_eq!((counts.rows, counts.blocks, counts.max_us), (3207, 2, 3000));

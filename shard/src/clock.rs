@@ -45,6 +45,9 @@ impl Clocks {
 pub struct Clock {
     wall_us: Cell<i64>,
     monotonic: Cell<Instant>,
+    /// Nanoseconds since the clock was made, as of the last tick: as `monotonic`, in one number.
+    ns: Cell<u64>,
+    made: Instant,
     clocks: Arc<Clocks>,
     core: usize,
 }
@@ -58,13 +61,23 @@ impl Clock {
     /// The clock of a core: it has ticked once.
     pub fn of(clocks: Arc<Clocks>, core: usize) -> Clock {
         assert!(core < clocks.given_us.len(), "a core of the node");
-        Clock { wall_us: Cell::new(wall_us()), monotonic: Cell::new(Instant::now()), clocks, core }
+        let made = Instant::now();
+        Clock {
+            wall_us: Cell::new(wall_us()),
+            monotonic: Cell::new(made),
+            ns: Cell::new(0),
+            made,
+            clocks,
+            core,
+        }
     }
 
     /// Reads both clocks. Once a pass.
     pub fn tick(&self) {
         self.wall_us.set(wall_us());
-        self.monotonic.set(Instant::now());
+        let now = Instant::now();
+        self.monotonic.set(now);
+        self.ns.set(now.saturating_duration_since(self.made).as_nanos() as u64);
     }
 
     /// Microseconds since 1970, as of the last tick. It may step back when the wall clock does.
@@ -83,6 +96,18 @@ impl Clock {
     #[inline]
     pub fn monotonic(&self) -> Instant {
         self.monotonic.get()
+    }
+
+    /// Nanoseconds from when the clock was made to the last tick: what takes time is told by two of them.
+    #[inline]
+    pub fn ns(&self) -> u64 {
+        self.ns.get()
+    }
+
+    /// Nanoseconds since the clock was made: it reads the kernel's clock.
+    #[inline]
+    pub fn exact_ns(&self) -> u64 {
+        self.made.elapsed().as_nanos() as u64
     }
 
     /// A write timestamp for a statement that brought none: the wall clock, but always newer than

@@ -4,7 +4,6 @@
 //! that has to wait keeps it.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use cql::frame::Version;
 use cql::frame::header::Opcode;
@@ -26,8 +25,8 @@ pub(super) struct Call {
     pub(super) trace: Option<Box<Trace>>,
     /// What it is counted by; none before its statement is known.
     pub(super) statement: StatementPlace,
-    /// When it began: by the clock of its pass, or exactly if it is timed.
-    pub(super) begun: Instant,
+    /// When it began, in nanoseconds: by the clock of its pass, or exactly if it is timed.
+    pub(super) begun_ns: u64,
     /// For how many executions it counts if it is answered at once; 0 if it is not timed.
     pub(super) weight: u8,
     /// The rows of its answer that are not counted yet.

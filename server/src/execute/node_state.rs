@@ -146,6 +146,18 @@ impl NodeState {
         self.clock.monotonic()
     }
 
+    /// [`Clock::ns`] of this pass.
+    #[inline]
+    pub(super) fn ns(&self) -> u64 {
+        self.clock.ns()
+    }
+
+    /// [`Clock::exact_ns`].
+    #[inline]
+    pub(super) fn exact_ns(&self) -> u64 {
+        self.clock.exact_ns()
+    }
+
     /// When a request happens: the client's word where it gave one, else the clock, and never the
     /// same microsecond twice.
     #[inline]
