@@ -144,7 +144,8 @@ pub struct ResultEncoder<'a> {
     clustering: ClusteringValues,
     /// Present if stored values may have an old form.
     old_form: Option<OldForm>,
-    grouping: Option<Grouping>,
+    /// Boxed: most results have none, and an encoder is moved.
+    grouping: Option<Box<Grouping>>,
     ordered: Option<Ordered>,
     error: Option<Error>,
 }
@@ -164,21 +165,23 @@ impl<'a> ResultEncoder<'a> {
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let selection = shape.selection;
-        let grouping = selection.is_aggregate().then(|| Grouping {
-            by: shape.group_by,
-            current: None,
-            order_key: Vec::new(),
-            accumulators: Vec::new(),
-            firsts: Vec::new(),
-            first_bytes: 0,
-            per_partition: shape.groups_per_partition,
-            partition: match shape.after {
-                Some(after) => (after.key.clone(), after.rows_of_partition),
-                None => (Vec::new(), 0),
-            },
-            last: None,
-            pages: shape.pages_groups,
-            is_page_over: false,
+        let grouping = selection.is_aggregate().then(|| {
+            Box::new(Grouping {
+                by: shape.group_by,
+                current: None,
+                order_key: Vec::new(),
+                accumulators: Vec::new(),
+                firsts: Vec::new(),
+                first_bytes: 0,
+                per_partition: shape.groups_per_partition,
+                partition: match shape.after {
+                    Some(after) => (after.key.clone(), after.rows_of_partition),
+                    None => (Vec::new(), 0),
+                },
+                last: None,
+                pages: shape.pages_groups,
+                is_page_over: false,
+            })
         });
         Ok(ResultEncoder {
             selection,
