@@ -105,41 +105,32 @@ impl SelectPlan {
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        let mut limits = Limits::none(PAGE_BYTES);
-        let mut resume = None;
-        let state = page.state.map(PagingState::decode).transpose()?;
         let pages_groups =
             self.group_by.is_some() && self.sorted_after.is_none() && page.rows.is_some();
-        let mut groups_left = pages_groups.then_some(limit);
+        let state = page.state.filter(|_| !gathers || pages_groups);
+        let (left, resume) = match state.map(PagingState::decode).transpose()? {
+            Some(state) => (state.rows_left.min(limit), Some(state.resume)),
+            None => (limit, None),
+        };
+        let page_rows = page.rows.map_or(u64::MAX, u64::from);
+        let mut limits = Limits::none(PAGE_BYTES);
         // Of groups the encoder counts how many a partition gives.
         if self.group_by.is_none() {
             limits.rows_per_partition = per_partition;
         }
         if gathers {
             limits.page_rows = UNPAGED_ROWS;
-            if let (Some(left), Some(state)) = (&mut groups_left, state) {
-                *left = state.rows_left.min(limit);
-                resume = Some(state.resume);
-            }
         } else {
-            limits.rows = limit;
-            limits.page_rows = page.rows.map_or(u64::MAX, u64::from);
+            (limits.rows, limits.page_rows) = (left, page_rows);
             if page.rows.is_none() {
                 limits.page_bytes = RESULT_BYTES_MAX as u64;
-            }
-            if let Some(state) = state {
-                limits.rows = state.rows_left.min(limit);
-                resume = Some(state.resume);
             }
         }
         let is_paged = !gathers && page.rows.is_some();
         let nothing = BoundRead {
             command: None,
-            encoder_limit: match groups_left {
-                Some(left) => left.min(page.rows.map_or(u64::MAX, u64::from)),
-                None => limit,
-            },
-            groups_left,
+            encoder_limit: if pages_groups { left.min(page_rows) } else { limit },
+            groups_left: pages_groups.then_some(left),
             reads_all: gathers,
             timeout: timeout(self.timeout.as_ref(), bindings)?,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
