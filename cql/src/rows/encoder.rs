@@ -332,7 +332,8 @@ impl<'a> ResultEncoder<'a> {
         }
         let (values, once, time) = (&self.clustering, &self.once[..], &self.time);
         let parts = RowParts { partition, clustering: values, row, once, time };
-        let view = RowView::new(self.table, wanted, parts);
+        let mut view = RowView::new(self.table, parts);
+        view.find(wanted);
         let start = self.out.len();
         self.row_at = start;
         for output in &self.selection.outputs {
@@ -379,7 +380,8 @@ impl<'a> ResultEncoder<'a> {
         let wanted = &self.selection.wanted;
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
         let parts = RowParts { partition, clustering, row, once, time };
-        let view = RowView::new(self.table, wanted, parts);
+        let mut view = RowView::new(self.table, parts);
+        view.find(wanted);
         self.group_bytes = grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
     }

@@ -19,13 +19,18 @@ struct Slots<'r, const INLINE: usize> {
 }
 
 impl<'r, const INLINE: usize> Slots<'r, INLINE> {
-    /// Finds the cells of `wanted`, which ascends as cells do.
-    fn find(row: Option<RowRef<'r>>, wanted: &[ColumnId]) -> Slots<'r, INLINE> {
-        let mut slots = Slots { inline: [None; INLINE], spilled: Vec::new() };
+    /// No cells yet.
+    #[inline(always)]
+    fn none() -> Slots<'r, INLINE> {
+        Slots { inline: [None; INLINE], spilled: Vec::new() }
+    }
+
+    /// Finds the cells of `wanted`, which ascends as cells do. In its place: the slots are long to move.
+    fn find(&mut self, row: Option<RowRef<'r>>, wanted: &[ColumnId]) {
         if wanted.len() > INLINE {
-            slots.spilled.resize(wanted.len() - INLINE, None);
+            self.spilled.resize(wanted.len() - INLINE, None);
         }
-        let Some(row) = row.filter(|_| !wanted.is_empty()) else { return slots };
+        let Some(row) = row.filter(|_| !wanted.is_empty()) else { return };
         let mut next = 0;
         for cell in row.cells() {
             while next < wanted.len() && wanted[next] < cell.column {
@@ -36,13 +41,12 @@ impl<'r, const INLINE: usize> Slots<'r, INLINE> {
             }
             if wanted[next] == cell.column {
                 // Of a column with elements the first stands for all.
-                let slot = slots.slot(next);
+                let slot = self.slot(next);
                 if slot.is_none() {
                     *slot = Some(cell);
                 }
             }
         }
-        slots
     }
 
     fn slot(&mut self, index: usize) -> &mut Option<Cell<'r>> {
@@ -121,15 +125,17 @@ pub struct RowView<'r> {
 }
 
 impl<'r> RowView<'r> {
-    /// The view of a row.
-    #[inline]
-    pub(super) fn new(table: &Table, wanted: &Wanted, parts: RowParts<'r>) -> RowView<'r> {
-        RowView {
-            key_columns: table.partition_key().len(),
-            cells: Slots::find(parts.row, &wanted.regular),
-            static_cells: Slots::find(parts.partition.static_row, &wanted.statics),
-            parts,
-        }
+    /// The view of a row before its cells are [found](RowView::find).
+    #[inline(always)]
+    pub(super) fn new(table: &Table, parts: RowParts<'r>) -> RowView<'r> {
+        let key_columns = table.partition_key().len();
+        RowView { parts, key_columns, cells: Slots::none(), static_cells: Slots::none() }
+    }
+
+    /// Finds the cells that are wanted.
+    pub(super) fn find(&mut self, wanted: &Wanted) {
+        self.cells.find(self.parts.row, &wanted.regular);
+        self.static_cells.find(self.parts.partition.static_row, &wanted.statics);
     }
 
     /// A value of the partition key.
