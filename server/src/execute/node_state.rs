@@ -146,13 +146,13 @@ impl NodeState {
         self.clock.monotonic()
     }
 
-    /// [`Clock::ns`] of this pass.
+    /// The time of this pass in nanoseconds, for what takes time ([`Clock::ns`]).
     #[inline]
     pub(super) fn ns(&self) -> u64 {
         self.clock.ns()
     }
 
-    /// [`Clock::exact_ns`].
+    /// The time of now in nanoseconds: it reads the kernel's clock ([`Clock::exact_ns`]).
     #[inline]
     pub(super) fn exact_ns(&self) -> u64 {
         self.clock.exact_ns()
