@@ -360,23 +360,12 @@ fn frozen_name(f: &mut fmt::Formatter<'_>, frozen: bool, name: &dyn fmt::Display
     if frozen { write!(f, "frozen<{name}>") } else { write!(f, "{name}") }
 }
 
-/// A name as CQL text would have to write it: quoted if it is not plain lower case.
-#[derive(Clone, Copy, Debug)]
-pub struct Name<'a>(pub &'a str);
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut chars = self.0.chars();
-        let plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
-            && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-        if plain { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
-    }
-}
-
 mod check;
 mod hex;
+mod name;
 mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
 pub use hex::{hex, unhex};
+pub use name::{Name, RESERVED_WORDS};
 pub use vector::{current_form, put_vector_element, vector_elements};

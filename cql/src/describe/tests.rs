@@ -1,5 +1,7 @@
 //! Against what Cassandra 5.0.9 answers, word for word.
 
+mod round_trip;
+
 use std::collections::BTreeMap;
 
 use model::options::{KeyspaceOptions, Replication};

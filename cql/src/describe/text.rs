@@ -57,7 +57,7 @@ fn create_statement(table: &Table, internals: bool) -> String {
     let dropped = if internals { last_dropped(table) } else { Vec::new() };
     // One that came back is first made as it was, then dropped, then added as it is.
     let came_back = |column: &&Column| dropped.iter().any(|d| d.column.name == column.name);
-    let columns = table.columns().iter().filter(|column| !came_back(column));
+    let columns = in_order(table).into_iter().filter(|column| !came_back(column));
     let columns = columns.chain(dropped.iter().map(|dropped| &dropped.column));
     let mut lines: Vec<String> =
         columns.map(|column| format!("    {}", definition(table, column))).collect();
@@ -87,6 +87,13 @@ fn create_statement(table: &Table, internals: bool) -> String {
         }
     }
     out
+}
+
+/// The columns as they stand in CREATE: of statics and of regular ones those of several cells last.
+fn in_order(table: &Table) -> Vec<&Column> {
+    let mut columns: Vec<&Column> = table.columns().iter().collect();
+    columns.sort_by_key(|column| (column.kind, column.ty.is_multi_cell()));
+    columns
 }
 
 /// The last dropping of each name.

@@ -6,6 +6,8 @@
 //!
 //! Not here: the grammar (`parser/`), which names of types mean what (`types.rs`).
 
+use model::types::Name;
+
 /// Where a keyword may stand as a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -232,21 +234,15 @@ impl Keyword {
     }
 }
 
-/// True if `name` must be quoted to be read back as itself.
-pub fn needs_quotes(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    let plain = bytes.next().is_some_and(|b| b.is_ascii_lowercase())
-        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    !plain || Keyword::of(name).is_some_and(|word| word.class() == Class::Reserved)
-}
-
 /// `name` as CQL text: quoted where it must be.
 pub fn quoted(name: &str) -> String {
-    if needs_quotes(name) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+    Name(name).to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use model::types::RESERVED_WORDS;
+
     use super::*;
 
     #[test]
@@ -254,8 +250,15 @@ mod tests {
         for (index, (text, keyword, _)) in TABLE.iter().enumerate() {
             assert_eq!(*keyword as usize, index);
             assert!(text.len() <= LENGTH_MAX, "{text}");
-            assert!(index == 0 || TABLE[index - 1].0 < text, "{text}");
+            assert!(index == 0 || TABLE[index - 1].0 < *text, "{text}");
         }
+    }
+
+    #[test]
+    fn the_reserved_words_are_those_that_are_quoted() {
+        let reserved = TABLE.iter().filter(|(_, _, class)| *class == Class::Reserved);
+        let words: Vec<&str> = reserved.map(|(text, ..)| *text).collect();
+        assert_eq!(words, RESERVED_WORDS);
     }
 
     #[test]
