@@ -4,8 +4,11 @@
 
 /// Longest serialised partition key, and longest single clustering component, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Longest name of a keyspace, table or type, in bytes.
-pub const NAME_BYTES_MAX: usize = 192;
+/// Longest name of a keyspace, table or function, in bytes. Tables of Cassandra are directories: a name, an id behind
+/// it.
+pub const NAME_BYTES_MAX: usize = 222;
+/// Longest name of a user type, in bytes: it is a `[string]` on the wire.
+pub const TYPE_NAME_BYTES_MAX: usize = 65_535;
 /// Longest name of a column, in bytes: it is a `[string]` on the wire, and no part of a path.
 pub const COLUMN_NAME_BYTES_MAX: usize = 65_535;
 /// Deepest nesting of a type: it bounds the stack of whatever walks types and their values.

@@ -6,7 +6,7 @@ use model::schema::SchemaChange;
 use super::options::given;
 use super::{Ddl, DdlContext, Object, is_word};
 use crate::error::{Error, Result};
-use crate::lang::ast::Properties;
+use crate::lang::ast::{Properties, PropertyValue};
 use crate::limits::KEYSPACE_NAME_CHARS_MAX;
 
 pub(super) fn create(
@@ -50,7 +50,12 @@ pub(super) fn alter(
     }
     let keyspace = context.existing(name)?;
     let mut warnings = Vec::new();
-    let options = read(context, name, &keyspace.options, properties, &mut warnings)?;
+    // As in Cassandra, where an empty map leaves replication as it is.
+    let is_empty =
+        |value: &PropertyValue| matches!(value, PropertyValue::Map(pairs) if pairs.is_empty());
+    let mut properties = properties.clone();
+    properties.retain(|(name, value)| name != "replication" || !is_empty(value));
+    let options = read(context, name, &keyspace.options, &properties, &mut warnings)?;
     if options == keyspace.options {
         return Ok(Ddl { step: None, warnings });
     }

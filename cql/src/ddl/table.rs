@@ -9,7 +9,7 @@
 //! back has its old type and kind, and so its old id. Not here: options (`options.rs`), types
 //! (`types.rs`), what every table must be (`model/src/schema/table.rs`), dropping the data (`shard`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use model::options::TableOptions;
@@ -27,6 +27,7 @@ use crate::types::resolve_type;
 pub(super) type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
 pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<Ddl> {
+    check_written(create)?;
     let keyspace_name = context.keyspace_of(&create.name)?;
     let name = &create.name.name;
     if create.compact_storage {
@@ -49,9 +50,14 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     let mut warnings = Vec::new();
     let (id, properties) = take_id(context, &create.properties)?;
     let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
-    let columns = resolve_columns(context, keyspace_name, name, &create.columns)?;
-    let (partition, clustering) = primary_key(keyspace_name, name, create)?;
+    let columns = resolve_columns(context, keyspace_name, &create.columns)?;
+    let [(partition, clustering)] = create.primary_keys.as_slice() else {
+        unreachable!("there is one")
+    };
     check_key(name, &columns, partition, clustering)?;
+    if columns.iter().any(|(_, ty)| holds_collections(ty)) {
+        return Err(Error::invalid(NESTED));
+    }
     let descending = directions(clustering, &create.clustering_order)?;
     let table = TableBuilder::new(keyspace_name, name, id).options(options);
     let table = with_columns(table, create, &columns, (partition, clustering), &descending)?;
@@ -97,6 +103,49 @@ fn with_columns(
     Ok(table.build()?)
 }
 
+/// What is wrong with the text alone, before anything is looked up: names are as written.
+fn check_written(create: &CreateTable) -> Result<()> {
+    let QualifiedName { keyspace, name } = &create.name;
+    let table = keyspace.as_ref().map_or(name.clone(), |keyspace| format!("{keyspace}.{name}"));
+    let mut names = HashSet::with_capacity(create.columns.len());
+    for ColumnDefinition { name, .. } in &create.columns {
+        if !names.insert(name) {
+            return Err(Error::invalid(format!(
+                "Duplicate column '{name}' declaration for table '{table}'"
+            )));
+        }
+    }
+    let wrong = match create.primary_keys.as_slice() {
+        [_] => None,
+        [] => Some("No PRIMARY KEY specifed"),
+        _ => Some("Multiple PRIMARY KEY specified"),
+    };
+    if let Some(wrong) = wrong {
+        let text = format!("{wrong} for table '{table}' (exactly one required)");
+        return Err(Error::Invalid(text));
+    }
+    let mut ordered = HashSet::new();
+    match create.clustering_order.iter().find(|(name, _)| !ordered.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::invalid(format!(
+            "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"
+        ))),
+    }
+}
+
+/// What is said of a column whose user type, not frozen, holds a collection that is not.
+const NESTED: &str = "Non-frozen UDTs with nested non-frozen collections are not supported";
+
+/// Whether it is a user type with cells of its own, and one of its fields would need such cells, too.
+fn holds_collections(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Udt { definition, frozen: false } => {
+            definition.fields.iter().any(|(_, field)| field.is_multi_cell())
+        }
+        _ => false,
+    }
+}
+
 fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     if !is_word(name) {
         return Err(Error::Config(format!(
@@ -119,7 +168,10 @@ fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId
         return Ok((context.table_id, rest));
     };
     let invalid = || Error::Config("Invalid table id".to_owned());
-    let (_, PropertyValue::Text(text)) = rest.remove(at) else { return Err(invalid()) };
+    let (_, PropertyValue::Text(text)) = rest.remove(at) else {
+        let text = "Invalid value for property 'id'. It should be a string";
+        return Err(Error::Syntax(text.to_owned()));
+    };
     let id = TableId(text.parse().map_err(|_| invalid())?);
     if context.schema.table_by_id(id).is_some() {
         return Err(Error::Config(format!("Table with id {id} already exists")));
@@ -141,43 +193,19 @@ fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId
 fn resolve_columns<'c>(
     context: &DdlContext<'_>,
     keyspace: &str,
-    table: &str,
     columns: &'c [ColumnDefinition],
 ) -> Result<Resolved<'c>> {
     if columns.len() > COLUMNS_MAX {
         return Err(Error::invalid(format!("a table can have {COLUMNS_MAX} columns")));
     }
     let mut resolved: Resolved<'c> = Vec::with_capacity(columns.len());
-    let mut names = HashSet::with_capacity(columns.len());
     for column in columns {
-        if !names.insert(&column.name) {
-            return Err(Error::invalid(format!(
-                "Duplicate column '{}' declaration for table '{keyspace}.{table}'",
-                column.name
-            )));
-        }
         if column.is_masked {
             return Err(Error::invalid("Dynamic data masking is not available"));
         }
         resolved.push((column, resolve_type(&column.type_name, keyspace, context.schema)?));
     }
     Ok(resolved)
-}
-
-fn primary_key<'c>(
-    keyspace: &str,
-    table: &str,
-    create: &'c CreateTable,
-) -> Result<(&'c [String], &'c [String])> {
-    match create.primary_keys.as_slice() {
-        [(partition, clustering)] => Ok((partition, clustering)),
-        [] => Err(Error::invalid(format!(
-            "No PRIMARY KEY specifed for table '{keyspace}.{table}' (exactly one required)"
-        ))),
-        _ => Err(Error::invalid(format!(
-            "Multiple PRIMARY KEY specified for table '{keyspace}.{table}' (exactly one required)"
-        ))),
-    }
 }
 
 fn check_key(
@@ -303,13 +331,20 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         TableChange::Drop { if_exists, columns, timestamp } => {
             let at = match timestamp {
                 None => context.timestamp_us,
-                Some(text) => text.parse().map_err(|_| Error::invalid("Invalid drop timestamp"))?,
+                Some(timestamp) => *timestamp,
             };
+            // A column that is named twice is dropped once.
+            let columns: BTreeSet<&String> = columns.iter().collect();
             columns
-                .iter()
+                .into_iter()
                 .try_for_each(|column| drop_column(&mut table, column, *if_exists, at))?;
         }
         TableChange::Rename { if_exists, names } => {
+            // Each is a column of the table as it was: names that are given here do not count.
+            let is_there = |from: &str| *if_exists || old.column(from).is_some();
+            if let Some((from, _)) = names.iter().find(|(from, _)| !is_there(from)) {
+                return Err(undefined_in(old, from));
+            }
             names.iter().try_for_each(|(from, to)| rename(&mut table, from, to, *if_exists))?;
         }
         TableChange::With(properties) => {
@@ -341,8 +376,7 @@ fn add(
     if_not_exists: bool,
     columns: &[ColumnDefinition],
 ) -> Result<()> {
-    let resolved = resolve_columns(context, &table.keyspace, &table.name, columns)?;
-    for (column, ty) in resolved {
+    for column in columns {
         if if_not_exists && table.has_name(&column.name) {
             continue;
         }
@@ -351,6 +385,11 @@ fn add(
             return Err(Error::Invalid(text));
         }
         compact::check_added(table)?;
+        let resolved = resolve_columns(context, &table.keyspace, std::slice::from_ref(column))?;
+        let (_, ty) = resolved.into_iter().next().expect("one column has one type");
+        if holds_collections(&ty) {
+            return Err(Error::invalid(format!("{NESTED} for column {}", column.name)));
+        }
         if ty == CqlType::Counter {
             return Err(Error::Config(format!(
                 "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
@@ -383,7 +422,7 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
     }
     if (before.column.kind == ColumnKind::Static) != column.is_static {
         let (was, is) =
-            if column.is_static { ("regular", "static") } else { ("static", "regular") };
+            if column.is_static { ("REGULAR", "STATIC") } else { ("STATIC", "REGULAR") };
         return Err(Error::invalid(format!(
             "Cannot re-add previously dropped column '{}' of kind {is}, incompatible with previous kind {was}",
             column.name
@@ -408,13 +447,18 @@ fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Res
     }
 }
 
+#[cold]
+fn undefined_in(table: &Table, column: &str) -> Error {
+    let Table { keyspace, name, .. } = table;
+    Error::Invalid(format!("Undefined column name {column} in table {keyspace}.{name}"))
+}
+
 fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()> {
     let place = format!("{}.{}", table.keyspace, table.name);
     match table.column(from) {
         None if if_exists => return Ok(()),
         None => {
-            let text = format!("Undefined column name {from} in table {place}");
-            return Err(Error::Invalid(text));
+            return Err(undefined_in(table, from));
         }
         Some(column) if column.kind > ColumnKind::Clustering => {
             return Err(Error::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use model::limits::NAME_BYTES_MAX;
+use model::limits::TYPE_NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
 use model::types::{CqlType, UserType};
 
@@ -33,9 +33,9 @@ pub(super) fn create(
             name.name
         )));
     }
-    if name.name.is_empty() || name.name.len() > NAME_BYTES_MAX {
+    if name.name.is_empty() || name.name.len() > TYPE_NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "User type name must be 1 to {NAME_BYTES_MAX} characters long (got {})",
+            "User type name must be 1 to {TYPE_NAME_BYTES_MAX} characters long (got {})",
             name.name.len()
         )));
     }

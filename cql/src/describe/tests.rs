@@ -139,8 +139,8 @@ fn a_column_that_came_back_is_dropped_and_added_again() {
 fn names_that_need_quotes_have_them() {
     let mut db = crate::testing::Database::with("k int PRIMARY KEY");
     db.ok("CREATE TYPE \"a type; or not\" (f int)");
-    let long = format!("CREATE TYPE {} (f int)", "n".repeat(193));
-    assert_eq!(db.err(&long), "User type name must be 1 to 192 characters long (got 193)");
+    let long = format!("CREATE TYPE {} (f int)", "n".repeat(65_536));
+    assert_eq!(db.err(&long), "User type name must be 1 to 65535 characters long (got 65536)");
     db.ok("CREATE TYPE \"B\" (f frozen<\"a type; or not\">)");
     db.ok("CREATE TABLE u (k int PRIMARY KEY, l list<frozen<\"a type; or not\">>)");
     let asked = Describe { target: DescribeTarget::Name(name("ks")), internals: false };
@@ -181,4 +181,19 @@ fn compact_tables_are_told_in_a_comment() {
         whole.starts_with(comment("s", &format!("{columns}{rest}")).trim_end_matches("\n*/")),
         "{whole}"
     );
+}
+
+/// Before: the type of a dropped column stayed as it was when its user type grew, and the column could not come back.
+#[test]
+fn a_column_comes_back_although_its_user_type_has_grown() {
+    let mut db = crate::testing::Database::new();
+    for statement in [
+        "CREATE TYPE u (a int)",
+        "CREATE TABLE t (k int PRIMARY KEY, v frozen<u>)",
+        "ALTER TABLE t DROP v",
+        "ALTER TYPE u ADD b int",
+        "ALTER TABLE t ADD v frozen<u>",
+    ] {
+        db.ok(statement);
+    }
 }

@@ -282,11 +282,13 @@ impl Table {
         in_elements || self.clustering().iter().any(|column| column.ty.mentions(user_type))
     }
 
-    /// Gives columns the new definition of a user type; whether any holds it.
+    /// Gives columns, dropped ones too, the new definition of a user type; whether any holds it.
     pub fn replace_user_type(&mut self, new: &UserType) -> bool {
         let new = Arc::new(new.clone());
         let mut any = false;
-        for column in self.columns.iter_mut().filter(|column| column.ty.mentions(&new.name)) {
+        let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.column);
+        let columns = self.columns.iter_mut().chain(dropped);
+        for column in columns.filter(|column| column.ty.mentions(&new.name)) {
             column.ty = column.ty.with_user_type(&new);
             any = true;
         }

@@ -55,7 +55,7 @@ fn what_cannot_be_made_or_dropped_is_refused_in_the_words_of_cassandra() {
         (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS ''"), "Language 'java' is not supported"),
         (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE javascript AS ''"), "Language 'javascript' is not supported"),
         (create("x (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'wrong'"), "could not compile"),
-        (create(&format!("{} (a int) {int}", "x".repeat(193))), "Function name must be 1 to 192 characters long (got 193)"),
+        (create(&format!("{} (a int) {int}", "x".repeat(223))), "Function name must be 1 to 222 characters long (got 223)"),
         ("CREATE AGGREGATE c (int) SFUNC f STYPE int FINALFUNC nosuch".into(), "Final function ks.nosuch(int) doesn't exist"),
         ("CREATE AGGREGATE c (int) SFUNC f STYPE int REDUCEFUNC h".into(), "Reduce function ks.h(int, int) doesn't exist"),
         ("CREATE AGGREGATE nosuch.c (int) SFUNC f STYPE int".into(), "Keyspace nosuch doesn't exist"),

@@ -1,7 +1,7 @@
 //! What DESCRIBE tells of a drawn schema, executed, makes that schema again.
 //!
-//! A seed draws a keyspace with types, tables and what ALTER does to them, as statements. What DESCRIBE says of it runs on
-//! an empty database, which must then say the same, and have the same schema but for the numbers of columns. Compact
+//! A seed draws a keyspace with types, tables and what ALTER does to them, as statements. What DESCRIBE says of it runs
+//! on an empty database, which must then say the same, and have the same schema but for the numbers of columns. Compact
 //! tables are told in comments, and are no part of it.
 
 use model::schema::Column;

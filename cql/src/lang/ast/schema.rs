@@ -148,7 +148,7 @@ pub enum TableChange {
         /// Names of the columns.
         columns: Vec<String>,
         /// `USING TIMESTAMP n`: cells written until then go, in µs.
-        timestamp: Option<String>,
+        timestamp: Option<i64>,
     },
     /// `RENAME a TO b AND ..`.
     Rename {

@@ -3,7 +3,7 @@
 use super::super::ast::{
     AlterTable, AlterType, SchemaStatement, Statement, TableChange, TypeChange,
 };
-use super::{Keyword, Kind, Parser, Result};
+use super::{Keyword, Kind, Parser, Result, SyntaxError};
 
 impl Parser<'_> {
     pub(super) fn alter(&mut self) -> Result<Statement> {
@@ -70,9 +70,9 @@ impl Parser<'_> {
         if !self.accept_word(Keyword::Alter) {
             return Err(self.no_viable());
         }
-        self.if_exists()?;
+        let if_exists = self.if_exists()?;
         let column = self.name()?;
-        if self.accept_word(Keyword::Type) {
+        if !if_exists && self.accept_word(Keyword::Type) {
             return Ok(TableChange::ColumnType(column, self.type_name()?));
         }
         if self.accept_word(Keyword::Drop) {
@@ -98,7 +98,11 @@ impl Parser<'_> {
         let mut timestamp = None;
         if self.accept_word(Keyword::Using) {
             self.expect_word(Keyword::Timestamp)?;
-            timestamp = Some(self.expect(Kind::Integer)?.content(self.text));
+            let number = self.expect(Kind::Integer)?.content(self.text);
+            let parsed = number.parse().map_err(|_| {
+                SyntaxError::number(self.text, &format!("For input string: \"{number}\""))
+            })?;
+            timestamp = Some(parsed);
         }
         Ok(TableChange::Drop { if_exists, columns, timestamp })
     }
