@@ -69,8 +69,16 @@ pub struct Bindings<'a> {
 }
 
 impl<'a> Bindings<'a> {
-    /// Binds `values` to `markers`: by name if they have names, else in order.
+    /// `values` bound to `markers`.
     pub fn new(values: &Values<'a>, markers: &[Marker], time: StatementTime<'a>) -> Result<Self> {
+        let mut bindings = Bindings::none(time);
+        bindings.bind(values, markers)?;
+        Ok(bindings)
+    }
+
+    /// Binds `values` to `markers`: by name if they have names, else in order. Bindings that have none yet are bound where
+    /// they are: they are long to move.
+    pub fn bind(&mut self, values: &Values<'a>, markers: &[Marker]) -> Result<()> {
         if values.len() != markers.len() && !values.is_named() {
             return Err(Error::invalid(format!(
                 "Invalid amount of bind variables: expected {} but got {}",
@@ -78,9 +86,8 @@ impl<'a> Bindings<'a> {
                 values.len()
             )));
         }
-        let mut bindings = Bindings::none(time);
         if markers.len() > INLINE {
-            bindings.spilled.resize(markers.len() - INLINE, Value::Null);
+            self.spilled.resize(markers.len() - INLINE, Value::Null);
         }
         if values.is_named() {
             let mut named = HashMap::with_capacity(values.len());
@@ -95,17 +102,18 @@ impl<'a> Bindings<'a> {
                         marker.name
                     ))
                 })?;
-                bindings.set(index, value, marker)?;
+                self.set(index, value, marker)?;
             }
         } else {
             for (index, (value, marker)) in values.iter().zip(markers).enumerate() {
-                bindings.set(index, value, marker)?;
+                self.set(index, value, marker)?;
             }
         }
-        Ok(bindings)
+        Ok(())
     }
 
     /// Bindings of a statement without markers.
+    #[inline(always)]
     pub fn none(time: StatementTime<'a>) -> Self {
         let json_budget = JsonBudget::of(FROM_JSON_BYTES_MAX);
         Bindings {

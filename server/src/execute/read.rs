@@ -152,11 +152,10 @@ impl Executor {
         plan: &SelectPlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let markers = run.statement.markers();
-        let bindings = match Bindings::new(&run.parameters.values, markers, run.time) {
-            Ok(bindings) => bindings,
-            Err(error) => return self.refuse(call, error.into(), out),
-        };
+        let mut bindings = Bindings::none(run.time);
+        if let Err(error) = bindings.bind(&run.parameters.values, run.statement.markers()) {
+            return self.refuse(call, error.into(), out);
+        }
         if let Some(owner) = self.other_owner(plan, &bindings, &call) {
             call = match self.forward(owner, call, run) {
                 Ok(()) => return Flow::Later,

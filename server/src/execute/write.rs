@@ -104,7 +104,8 @@ impl Executor {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_write(parameters.consistency)?;
-        let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        let mut bindings = Bindings::none(time);
+        bindings.bind(&parameters.values, statement.markers())?;
         let (mut record, mut scratch) = self.writes.buffers();
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
         let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
@@ -120,7 +121,8 @@ impl Executor {
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
-        let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        let mut bindings = Bindings::none(time);
+        bindings.bind(&parameters.values, statement.markers())?;
         let (mut record, mut scratch) = self.writes.buffers();
         let mut batch = self.begin_batch(plan.kind, &mut record);
         plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;
