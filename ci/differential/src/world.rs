@@ -265,7 +265,7 @@ impl World {
                 }
                 let is_too_long =
                     asked.page_rows.is_some_and(|page| rows.row_count > page as usize);
-                if is_too_long && !self.forgives && !is_grouped(&asked.step) {
+                if is_too_long && !self.forgives {
                     return Err(asked.differs(format!("{} rows in a page", rows.row_count)));
                 }
                 let mut cells = rows.cells();
