@@ -237,7 +237,9 @@ impl<'a> ResultEncoder<'a> {
         }
         let mut last = grouping.last.take()?;
         let (partition, groups) = &grouping.partition;
-        last.rows_of_partition = if *partition == last.key { *groups } else { 0 };
+        let counted = if *partition == last.key { *groups } else { 0 };
+        // It has given one at least: its static row does not stand alone.
+        last.rows_of_partition = counted.max(1);
         Some(last)
     }
 

@@ -203,15 +203,21 @@ fn no_buffer_of_a_frame_is_lost() {
 fn groups_come_in_pages_from_all_cores() {
     for shards in [1, 3] {
         let mut bench = Bench::new(shards);
+        bench.query("CREATE TABLE ks.s (k int, c int, s int static, v int, PRIMARY KEY (k, c))");
         for k in 0..9 {
+            bench.query(&format!("INSERT INTO ks.s (k, s) VALUES ({k}, {k})"));
             for c in 0..k % 4 {
                 bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {c}, {k})"));
+                bench.query(&format!("INSERT INTO ks.s (k, c, v) VALUES ({k}, {c}, {k})"));
             }
         }
         for text in [
             "SELECT k, count(*), sum(v) FROM ks.t GROUP BY k",
             "SELECT k, c, max(v) FROM ks.t GROUP BY k, c PER PARTITION LIMIT 2 LIMIT 7",
             "SELECT c, max(v) FROM ks.t WHERE k = 3 GROUP BY c",
+            // Of partitions whose static row does not stand alone, and of others.
+            "SELECT k, c, s, count(v) FROM ks.s GROUP BY k, c",
+            "SELECT k, s, count(v) FROM ks.s WHERE k IN (2, 3, 4) GROUP BY k",
             "SELECT k, c, max(v) FROM ks.t WHERE k IN (2, 3, 7) GROUP BY k, c",
         ] {
             let whole = bench.query(text);
