@@ -42,6 +42,8 @@ pub struct DdlContext<'g> {
     pub timestamp_us: i64,
     /// What runs functions of users.
     pub functions: &'g dyn UserFunctions,
+    /// Whether functions and aggregates of users are made (`user_defined_functions_enabled`).
+    pub functions_enabled: bool,
     /// What may be done about COMPACT STORAGE.
     pub compact_storage: CompactStorage,
 }

@@ -198,6 +198,7 @@ impl Database {
             table_id: TableId(Uuid::from_u128(0x7AB1E << 64 | u128::from(self.schema.number))),
             timestamp_us: self.timestamp_us,
             functions: &Sums,
+            functions_enabled: true,
             compact_storage: ddl::CompactStorage { create: true, drop: true },
         }
     }

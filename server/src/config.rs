@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) auto_snapshot: bool,
     /// Which statements about COMPACT STORAGE are allowed.
     pub(crate) compact_storage: CompactStorage,
+    /// Whether functions and aggregates of users are made.
+    pub(crate) functions_enabled: bool,
     /// How many tombstones a read may pass.
     pub(crate) tombstones: TombstoneThresholds,
 }
@@ -90,6 +92,7 @@ struct Choices {
     auto_snapshot: Option<bool>,
     compact_tables: Option<bool>,
     drop_compact_storage: Option<bool>,
+    functions_enabled: Option<bool>,
     tombstone_warn: Option<usize>,
     tombstone_failure: Option<usize>,
 }
@@ -189,6 +192,7 @@ fn with_defaults(
         timeouts,
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
         compact_storage,
+        functions_enabled: choices.functions_enabled.unwrap_or(false),
         tombstones,
     };
     config.validate(machine)?;
@@ -315,6 +319,7 @@ impl Display for Config {
         writeln!(f, "tombstone_warn_threshold: {}", self.tombstones.warn)?;
         let partitions = self.batch.unlogged_partitions;
         writeln!(f, "unlogged_batch_across_partitions_warn_threshold: {partitions}")?;
+        writeln!(f, "user_defined_functions_enabled: {}", self.functions_enabled)?;
         write!(f, "write_request_timeout: {}ms", self.timeouts.write.as_millis())
     }
 }

@@ -304,6 +304,7 @@ fn settings() -> Settings {
         tombstones: TombstoneThresholds { failure: TOMBSTONES_MAX, ..Default::default() },
         timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
         auto_snapshot: true,
+        functions_enabled: true,
         compact_storage: cql::ddl::CompactStorage { create: true, drop: true },
         all: Vec::new(),
     }

@@ -165,6 +165,7 @@ fn settings(plan: &Plan) -> Settings {
         batch: config.batch,
         timeouts: config.timeouts,
         auto_snapshot: config.auto_snapshot,
+        functions_enabled: config.functions_enabled,
         compact_storage: config.compact_storage,
         tombstones: config.tombstones,
         all: all.lines().filter_map(pair).collect(),

@@ -165,6 +165,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         table_id: TableId(Uuid::from_u128(u128::from(input) << 64 | u128::from(number))),
         timestamp_us: number as i64,
         functions: &NoUserFunctions,
+        functions_enabled: true,
         compact_storage: ddl::CompactStorage { create: true, drop: true },
     };
     let (change, _) = ddl::plan(statement, &context).ok()?.step?;

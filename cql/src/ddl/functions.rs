@@ -27,7 +27,18 @@ use crate::lang::ast::{
 use crate::limits::{FUNCTION_ARGUMENTS_MAX, FUNCTION_BODY_BYTES_MAX, FUNCTIONS_MAX};
 use crate::types::resolve_type;
 
+/// Refuses functions and aggregates where they are not switched on, in Cassandra's words.
+fn check_enabled(context: &DdlContext<'_>) -> Result<()> {
+    match context.functions_enabled {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable",
+        )),
+    }
+}
+
 pub(super) fn create(context: &DdlContext<'_>, create: &CreateFunction) -> Result<Ddl> {
+    check_enabled(context)?;
     let keyspace_name = keyspace_of(context, &create.name)?;
     check_directives(create.existing)?;
     let name = &create.name.name;
@@ -105,6 +116,7 @@ fn check_replaced(existing: Existing, old: &UserFunction, new: &UserFunction) ->
 }
 
 pub(super) fn create_aggregate(context: &DdlContext<'_>, create: &CreateAggregate) -> Result<Ddl> {
+    check_enabled(context)?;
     let keyspace_name = keyspace_of(context, &create.name)?;
     check_directives(create.existing)?;
     check_not_frozen("Argument", &create.arguments)?;

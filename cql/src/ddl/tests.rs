@@ -40,6 +40,7 @@ fn planned_with(text: &str, schema: &Schema, compact_storage: CompactStorage) ->
         table_id: TableId(Uuid::from_u128(2)),
         timestamp_us: 5,
         functions: &crate::expr::function::NoUserFunctions,
+        functions_enabled: false,
         compact_storage,
     };
     let parsed = crate::lang::parse(text)?;
@@ -65,6 +66,32 @@ fn compact_tables_are_made_and_end_where_that_is_switched_on() {
     let disabled = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.";
     assert!(refused(alter, true, false).starts_with(disabled));
     assert!(refused(alter, true, true).starts_with("Cannot DROP COMPACT STORAGE on table"));
+}
+
+#[test]
+fn functions_and_aggregates_are_made_where_that_is_switched_on() {
+    for text in [
+        "create function ee.f (a int) called on null input returns int language lua as 'return a'",
+        "create aggregate ee.s (int) sfunc f stype int",
+    ] {
+        let refused = planned(text, &schema()).unwrap_err().to_string();
+        assert!(refused.starts_with("User-defined functions are disabled"), "{refused}");
+    }
+}
+
+/// Before: the change was made, and no later start could read the type of the dropped column.
+#[test]
+fn a_type_does_not_grow_beyond_what_a_dropped_column_of_it_can_be() {
+    let nested = |depth: usize, inner: &str| {
+        format!("{}{inner}{}", "frozen<list<".repeat(depth), ">>".repeat(depth))
+    };
+    let mut db = crate::testing::Database::with("k int PRIMARY KEY");
+    db.ok("CREATE TYPE u (a int)");
+    db.ok(&format!("CREATE TABLE x (k int PRIMARY KEY, v {})", nested(36, "frozen<u>")));
+    db.ok("ALTER TABLE x DROP v");
+    let grown = db.err(&format!("ALTER TYPE u ADD b {}", nested(12, "int")));
+    assert!(grown.contains("nested deeper than"), "{grown}");
+    db.ok("ALTER TYPE u ADD b int");
 }
 
 /// The answer of every recorded statement, word for word.

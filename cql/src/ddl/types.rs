@@ -227,7 +227,17 @@ fn check_users(keyspace: &Keyspace, changed: &UserType, tables: &[Table]) -> Res
     let fields = keyspace.types.values().flat_map(|ty| &ty.fields);
     let of_types = fields.map(|(_, ty)| ty.with_user_type(&definition));
     let of_tables = tables.iter().flat_map(Table::columns).map(|column| column.ty.clone());
-    Ok(of_types.chain(of_tables).try_for_each(|ty| ty.check_limits())?)
+    // What a start reads again is checked now: a type of a dropped column grows, too.
+    let dropped = tables.iter().flat_map(|table| &table.dropped).map(|gone| gone.column.ty.clone());
+    let functions = keyspace.functions.values();
+    let of_functions = functions
+        .flat_map(|one| one.arguments.iter().map(|(_, ty)| ty).chain([&one.result]))
+        .map(|ty| ty.with_user_type(&definition));
+    Ok(of_types
+        .chain(of_tables)
+        .chain(dropped)
+        .chain(of_functions)
+        .try_for_each(|ty| ty.check_limits())?)
 }
 
 /// The tables whose columns hold the type, with its new definition.

@@ -58,6 +58,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("drop_compact_storage_enabled", |v, c| put(&mut c.drop_compact_storage, truth(v))),
     ("enable_create_table_with_compact_storage", |v, c| put(&mut c.compact_tables, truth(v))),
     ("enable_drop_compact_storage", |v, c| put(&mut c.drop_compact_storage, truth(v))),
+    ("enable_user_defined_functions", |v, c| put(&mut c.functions_enabled, truth(v))),
     ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
     ("native_shard_aware_transport_port", |v, c| put(&mut c.shard_aware_port, port(v))),
     ("native_transport_max_concurrent_connections", |v, c| put(&mut c.connections_max, count(v))),
@@ -74,6 +75,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("unlogged_batch_across_partitions_warn_threshold", |v, c| {
         put(&mut c.batch_unlogged_partitions, count(v))
     }),
+    ("user_defined_functions_enabled", |v, c| put(&mut c.functions_enabled, truth(v))),
     ("write_request_timeout", |v, c| put(&mut c.write_timeout, duration(v))),
     ("write_request_timeout_in_ms", |v, c| put(&mut c.write_timeout, millis(v))),
 ];

@@ -114,6 +114,14 @@ fn refusals_name_the_fix() {
 }
 
 #[test]
+fn functions_of_users_are_made_where_that_is_switched_on() {
+    let of = |file: &str| from(&[], file).unwrap().0.functions_enabled;
+    assert!(!of(""));
+    assert!(of("user_defined_functions_enabled: true\n"));
+    assert!(of("enable_user_defined_functions: true\n"));
+}
+
+#[test]
 fn compact_storage_is_switched_by_the_names_of_both_rivals() {
     let of = |file: &str| {
         let CompactStorage { create, drop } = from(&[], file).unwrap().0.compact_storage;

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) auto_snapshot: bool,
     /// Which statements about COMPACT STORAGE are allowed.
     pub(crate) compact_storage: CompactStorage,
+    /// Whether functions and aggregates of users are made.
+    pub(crate) functions_enabled: bool,
     /// From when on reads are warned of, and end, for the tombstones that they pass.
     pub(crate) tombstones: TombstoneThresholds,
     /// Names and values for `system_views.settings`.

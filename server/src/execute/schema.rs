@@ -85,6 +85,7 @@ impl Executor {
                 table_id: TableId(Uuid::new_v4()),
                 timestamp_us: self.state.dividing_timestamp_us(),
                 functions: self.state.functions(),
+                functions_enabled: self.state.settings().functions_enabled,
                 compact_storage: self.state.settings().compact_storage,
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;

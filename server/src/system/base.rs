@@ -47,6 +47,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         table_id: TableId(Uuid::new_v3(&Uuid::NAMESPACE_OID, name.as_bytes())),
         timestamp_us: 0,
         functions: &NoUserFunctions,
+        functions_enabled: false,
         compact_storage: cql::ddl::CompactStorage::default(),
     };
     plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0
