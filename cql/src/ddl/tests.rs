@@ -92,6 +92,12 @@ fn a_type_does_not_grow_beyond_what_a_dropped_column_of_it_can_be() {
     let grown = db.err(&format!("ALTER TYPE u ADD b {}", nested(12, "int")));
     assert!(grown.contains("nested deeper than"), "{grown}");
     db.ok("ALTER TYPE u ADD b int");
+    db.ok(&format!(
+        "CREATE FUNCTION f (v list<{}>) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'",
+        nested(35, "frozen<u>")
+    ));
+    let grown = db.err(&format!("ALTER TYPE u ADD c {}", nested(12, "int")));
+    assert!(grown.contains("nested deeper than"), "{grown}");
 }
 
 /// The answer of every recorded statement, word for word.

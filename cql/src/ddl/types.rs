@@ -230,9 +230,12 @@ fn check_users(keyspace: &Keyspace, changed: &UserType, tables: &[Table]) -> Res
     // What a start reads again is checked now: a type of a dropped column grows, too.
     let dropped = tables.iter().flat_map(|table| &table.dropped).map(|gone| gone.column.ty.clone());
     let functions = keyspace.functions.values();
-    let of_functions = functions
-        .flat_map(|one| one.arguments.iter().map(|(_, ty)| ty).chain([&one.result]))
-        .map(|ty| ty.with_user_type(&definition));
+    let functions =
+        functions.flat_map(|one| one.arguments.iter().map(|(_, ty)| ty).chain([&one.result]));
+    let aggregates = keyspace.aggregates.values();
+    let aggregates =
+        aggregates.flat_map(|one| one.arguments.iter().chain([&one.state, &one.result]));
+    let of_functions = functions.chain(aggregates).map(|ty| ty.with_user_type(&definition));
     Ok(of_types
         .chain(of_tables)
         .chain(dropped)
