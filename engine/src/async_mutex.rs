@@ -9,18 +9,19 @@ use std::task::{Poll, Waker};
 
 /// A mutex for tasks of one thread: at most one guard at a time.
 #[derive(Debug, Default)]
-pub(crate) struct AsyncMutex {
+pub struct AsyncMutex {
     taken: Cell<bool>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 /// A turn; dropping it lets the next begin.
 #[derive(Debug)]
-pub(crate) struct Guard<'t>(&'t AsyncMutex);
+#[must_use]
+pub struct Guard<'t>(&'t AsyncMutex);
 
 impl AsyncMutex {
     /// Waits until the turn is free, and takes it.
-    pub(crate) async fn take(&self) -> Guard<'_> {
+    pub async fn take(&self) -> Guard<'_> {
         poll_fn(|cx| {
             if self.taken.replace(true) {
                 self.waiting.borrow_mut().push(cx.waker().clone());

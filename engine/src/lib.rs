@@ -4,7 +4,7 @@
 //! files), reads a clock or draws random numbers: time and randomness are arguments. All I/O goes through [`io`], which has a second
 //! implementation, the seeded simulator. So a whole shard runs deterministically in a test.
 
-mod async_mutex;
+pub mod async_mutex;
 mod backoff;
 mod budget;
 pub mod cache;

@@ -51,6 +51,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
+use engine::async_mutex::AsyncMutex;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::SupportedOptions;
@@ -58,7 +59,6 @@ pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
 use read::Finished;
-use schema::SchemaTurn;
 use shard::idle::InFlight;
 use shard::stalls::Work;
 use shard::suspended::Suspended;
@@ -101,7 +101,9 @@ pub(crate) struct Executor {
     /// How many parts of aggregates other cores were asked for.
     parts_asked: Cell<u32>,
     /// Of the changes of the schema that clients of this core ask for.
-    schema_turn: SchemaTurn,
+    schema_turn: AsyncMutex,
+    /// Held by each change of the schema from its request on, to count them.
+    schema_changes_waiting: Rc<()>,
     /// How many aggregates wait for their parts.
     in_parts: Rc<Cell<usize>>,
 }
@@ -142,7 +144,8 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
-        let (parts_asked, schema_turn, in_parts, deadlines, statements) = Default::default();
+        let (parts_asked, in_parts, deadlines, statements) = Default::default();
+        let (schema_turn, schema_changes_waiting) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -159,6 +162,7 @@ impl Executor {
             key,
             parts_asked,
             schema_turn,
+            schema_changes_waiting,
             in_parts,
         })
     }
@@ -314,7 +318,7 @@ impl Executor {
             Statement::Write(plan) => self.write(call, run, plan, out),
             Statement::Batch(plan) => self.batch_text(call, run, plan, out),
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
-            Statement::Schema(statement) => self.change_schema(call, statement.clone()),
+            Statement::Schema(_) => self.change_schema(call, run.statement, out),
             Statement::Truncate(table) => self.truncate(call, table, out),
             Statement::Describe(asked) => self.describe(call, asked, run.parameters, out),
         }

@@ -120,8 +120,8 @@ pub(crate) const TOMBSTONE_FAILURE_THRESHOLD: u64 = 100_000;
 
 /// How long a change of the schema waits for the changes of other clients; then it is refused.
 pub(crate) const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a change of the schema looks whether those before it are made.
-pub(crate) const SCHEMA_TURN_INTERVAL: Duration = Duration::from_millis(1);
+/// Changes of the schema that wait on one core, with the one that is made; another is refused with OVERLOADED.
+pub(crate) const SCHEMA_CHANGES_WAITING_MAX: usize = 256;
 
 /// The shortest time-out that can be configured, as in Cassandra.
 pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);

@@ -68,6 +68,7 @@ impl SchemaChanges {
         let next = schema.apply(&entry).map_err(AlterError::Refused)?;
         let payload = schema::encode(&entry);
         check_length(payload.len())?;
+        check_read_back(&entry, &payload)?;
         let is_full = self.log.append(&payload).await.map_err(refused)? == Appended::Full;
         match &mut self.kept {
             Some(kept) => {
@@ -86,6 +87,17 @@ impl SchemaChanges {
         assert_eq!(self.log.version(), next.number, "the log and the schema count alike");
         Ok(Arc::new(next))
     }
+}
+
+/// Refuses a change that the next start would not read as it is: without its schema a node does not start.
+fn check_read_back(entry: &SchemaEntry, payload: &[u8]) -> std::result::Result<(), AlterError> {
+    let read = schema::decode(payload, &mut Vec::new());
+    if read.is_ok_and(|read| read == *entry) {
+        return Ok(());
+    }
+    Err(AlterError::Refused(model::Error::invalid(
+        "the change would not be read back from the log of the schema as it is, so it is not made; please report it",
+    )))
 }
 
 /// The schema after all entries of the log, and what is to be said about options; an error names the entry that is

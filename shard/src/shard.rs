@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use engine::async_mutex::AsyncMutex;
 use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema};
 
@@ -59,7 +60,7 @@ pub struct Shard<P: Protocol> {
     /// Reads for peers that wait, by the asker and its number for them.
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
     /// On the first core: a snapshot is being taken, removed or given back.
-    pub(crate) snapshotting: Cell<bool>,
+    pub(crate) snapshotting: AsyncMutex,
 }
 
 /// The parts that a shard is made of.
@@ -96,7 +97,7 @@ impl<P: Protocol> Shard<P> {
             wake: parts.wake,
             reads: Rc::default(),
             peer_reads: RefCell::default(),
-            snapshotting: Cell::default(),
+            snapshotting: AsyncMutex::default(),
         })
     }
 

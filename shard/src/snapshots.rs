@@ -18,6 +18,7 @@ mod removal;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use engine::async_mutex::Guard;
 use engine::io::{Disk, RelPath};
 use engine::limits::SNAPSHOT_TAG_BYTES_MAX;
 use engine::manifest::ViewEntry;
@@ -29,7 +30,6 @@ use model::{SchemaChange, TableId};
 pub use removal::{Kept, Removal, RemovalStep};
 use uuid::Uuid;
 
-use crate::limits::JOB_WAIT;
 use crate::message::AlterError;
 use crate::protocol::Protocol;
 use crate::schema::SCHEMA_SHARD;
@@ -337,21 +337,9 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// One after the other takes, removes or restores snapshots, on the first core.
-    async fn snapshot_turn(&self) -> Turn<'_> {
+    async fn snapshot_turn(&self) -> Guard<'_> {
         assert_eq!(self.me(), SCHEMA_SHARD, "one core sees to snapshots");
-        while self.snapshotting.replace(true) {
-            self.runtime.sleep(JOB_WAIT).await;
-        }
-        Turn(&self.snapshotting)
-    }
-}
-
-/// A turn; dropping it lets the next begin.
-struct Turn<'t>(&'t std::cell::Cell<bool>);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
+        self.snapshotting.take().await
     }
 }
 

@@ -25,8 +25,8 @@ pub(super) enum ExecuteError {
     ReadTimedOut(Consistency),
     /// A write was not durable in time. It may become so.
     WriteTimedOut(WriteKind),
-    /// There is no memory for the answer: what to say.
-    NoSpace(String),
+    /// There is no memory for the answer, or too much waits before the request: what to say.
+    Overloaded(String),
     /// The level needs more replicas than there are.
     Unavailable {
         /// The level asked for.
@@ -122,7 +122,7 @@ impl ExecuteError {
                 let failure = Failure::WriteTimeout { tally, write_type: name, contentions: 0 };
                 envelope.put_error(failure, TIMED_OUT, out);
             }
-            ExecuteError::NoSpace(text) => {
+            ExecuteError::Overloaded(text) => {
                 envelope.put_error(Failure::Plain(ErrorCode::Overloaded), text, out);
             }
             ExecuteError::Unavailable { level, required, alive } => {

@@ -165,7 +165,7 @@ impl Executor {
             encoder.take_part(answer.part)?;
             match lease.hold(encoder.held_bytes()) {
                 true => Ok(()),
-                false => Err(ExecuteError::NoSpace(lease.refusal())),
+                false => Err(ExecuteError::Overloaded(lease.refusal())),
             }
         };
         let part = |(owner, tokens): &(ShardId, TokenRange), open, groups_max| {

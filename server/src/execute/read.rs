@@ -468,7 +468,7 @@ impl Executor {
                 None => self.shard.read(&command, &mut sink).await,
             };
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
-            given.end = sink.end(read).map_err(ExecuteError::NoSpace)?;
+            given.end = sink.end(read).map_err(ExecuteError::Overloaded)?;
             given.tombstones += given.end.tombstones;
             // Now: a read that fails, or takes too long, has cost what its pages cost.
             self.count_rows(select.statement, (0, given.end.blocks));

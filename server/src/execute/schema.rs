@@ -1,9 +1,9 @@
 //! Changes of the schema: planned here, ordered by the first shard, followed by every core before
 //! the client hears of it.
 //!
-//! A core has one under way. If another core was faster, the statement is planned again on the schema that came of it.
+//! A core has one under way, and those behind it wait: each is planned against the schema that it will change, and only
+//! changes of other cores come in between. If another core was faster, the statement is planned again.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -11,6 +11,8 @@ use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::lang::ast::SchemaStatement;
+use cql::prepare::Statement;
+use futures_lite::future::or;
 use model::schema::{Table, TableId};
 use model::{Schema, SchemaChange};
 use shard::Group;
@@ -23,37 +25,33 @@ use super::call::{Call, Flow};
 use super::peers::Ask;
 use super::snapshots;
 use super::write::check_writable;
-use super::{ExecuteError, Executor};
-use crate::limits::{SCHEMA_CHANGE_TIMEOUT, SCHEMA_TURN_INTERVAL};
+use super::{ExecuteError, Executor, ServerStatement};
+use crate::limits::{SCHEMA_CHANGE_TIMEOUT, SCHEMA_CHANGES_WAITING_MAX};
 use crate::system;
-
-/// The changes of the schema of one core, planned and made one at a time: what waits plans against the schema that it
-/// will change, and only those of other cores can come in between.
-#[derive(Debug, Default)]
-pub(super) struct SchemaTurn(Cell<bool>);
-
-impl SchemaTurn {
-    /// Takes the turn; `None` while another change has it.
-    fn take(&self) -> Option<Turn<'_>> {
-        (!self.0.replace(true)).then_some(Turn(&self.0))
-    }
-}
-
-/// The turn of one change, which ends with it.
-struct Turn<'t>(&'t Cell<bool>);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
-    }
-}
 
 impl Executor {
     /// Runs CREATE, ALTER or DROP.
-    pub(super) fn change_schema(self: &Rc<Self>, call: Call, statement: SchemaStatement) -> Flow {
-        let executor = self.clone();
+    pub(super) fn change_schema(
+        self: &Rc<Self>,
+        call: Call,
+        statement: &Rc<ServerStatement>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let waiting = &self.schema_changes_waiting;
+        if Rc::strong_count(waiting) > SCHEMA_CHANGES_WAITING_MAX {
+            let text = format!(
+                "{SCHEMA_CHANGES_WAITING_MAX} changes of the schema wait on this core: try again later"
+            );
+            return self.refuse(call, ExecuteError::Overloaded(text), out);
+        }
+        let (executor, statement, counted) = (self.clone(), statement.clone(), waiting.clone());
         self.spawn(Group::Background, call, async move |call, out| {
-            executor.change_schema_later(call, &statement, out).await
+            let Statement::Schema(statement) = &statement.compiled.statement else {
+                unreachable!("only a change of the schema is run here");
+            };
+            let changed = executor.change_schema_later(call, statement, out).await;
+            drop(counted);
+            changed
         });
         Flow::Later
     }
@@ -66,14 +64,17 @@ impl Executor {
     ) -> Result<(), ExecuteError> {
         let current = call.session.keyspace.borrow().clone();
         let begun = Instant::now();
-        let _turn = loop {
-            match self.schema_turn.take() {
-                Some(turn) => break turn,
-                None if begun.elapsed() > SCHEMA_CHANGE_TIMEOUT => {
-                    return Err(ExecuteError::Schema(AlterError::Conflict));
-                }
-                None => self.shard.runtime().sleep(SCHEMA_TURN_INTERVAL).await,
-            }
+        let turn = async { Some(self.schema_turn.take().await) };
+        let too_late = async {
+            self.shard.runtime().sleep(SCHEMA_CHANGE_TIMEOUT).await;
+            None
+        };
+        let Some(_turn) = or(turn, too_late).await else {
+            let waited = SCHEMA_CHANGE_TIMEOUT.as_secs();
+            let text = format!(
+                "Waited {waited} s for the changes of the schema before this one (a DROP waits for a snapshot that is being taken): try again later"
+            );
+            return Err(ExecuteError::Overloaded(text));
         };
         loop {
             let schema = self.shard.schema();

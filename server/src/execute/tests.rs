@@ -14,6 +14,7 @@ use shard::Group;
 use shard::stalls::Work;
 
 use super::snapshots as auto_snapshots;
+use crate::limits::SCHEMA_CHANGES_WAITING_MAX;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 mod long_reads;
@@ -422,6 +423,26 @@ fn many_changes_of_the_schema_at_once_are_all_made() {
 }
 
 /// A batch over partitions of several cores is written whole, and read back from any of them.
+/// Before: each held a copy of its statement, without a bound.
+#[test]
+fn changes_of_the_schema_that_wait_are_bounded_and_the_others_are_made() {
+    let mut bench = Bench::new(1);
+    const MANY: usize = SCHEMA_CHANGES_WAITING_MAX + 3;
+    for table in 0..MANY {
+        bench.begin_as(bench.client, &format!("CREATE TABLE ks.t{table} (k int PRIMARY KEY)"));
+    }
+    bench.server.run_until_answered(bench.client);
+    let answers = bench.answers_to(bench.client);
+    let refused: Vec<&String> =
+        answers.iter().map(|(_, said)| said).filter(|said| !said.starts_with("CREATED")).collect();
+    assert_eq!((answers.len(), refused.len()), (MANY, 3), "{refused:?}");
+    assert!(
+        refused.iter().all(|said| said.contains("wait on this core: try again")),
+        "{refused:?}"
+    );
+    assert!(bench.query("CREATE TABLE ks.after (k int PRIMARY KEY)").starts_with("CREATED"));
+}
+
 #[test]
 fn a_batch_reaches_all_owners() {
     let mut bench = Bench::new(3);
