@@ -112,6 +112,15 @@ impl RowSink for Taken {
     }
 }
 
+/// Takes rows and keeps none.
+struct Nothing;
+
+impl RowSink for Nothing {
+    fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        Flow::More
+    }
+}
+
 /// One question: which rows, how many of them, from which end.
 #[derive(Clone)]
 struct Question {
@@ -436,6 +445,61 @@ fn a_row_in_pieces_is_read_back_to_where_it_is_whole() {
         question.slice = Slice::row(clustering(1));
         let (rows, cost) = question.ask(&sim, Vec::new());
         assert_eq!((rows, cost), (list(1..2), reads), "whole in file {whole}");
+    }
+}
+
+/// The columns that a compact table hides were awaited in every file: each read of a row opened all of them.
+#[test]
+fn a_row_of_a_compact_table_is_read_back_to_where_it_is_whole() {
+    const FILES: i64 = 5;
+    let compact = |table: model::Result<TableBuilder>| {
+        schema_of([table.and_then(TableBuilder::compact).and_then(TableBuilder::build).unwrap()])
+    };
+    let keyed = || TableBuilder::new("ks", "t", TABLE).partition_key("k", CqlType::Bigint);
+    let of_statics = compact(keyed().and_then(|table| table.stat("v", CqlType::Blob)));
+    let dense = compact(keyed().and_then(|table| table.clustering("c", CqlType::Int, false)));
+    for schema in [of_statics, dense] {
+        let table = schema.table_by_id(TABLE).unwrap();
+        let is_static = table.is_static_compact();
+        let column = match table.statics().next() {
+            Some(column) => column.id,
+            None => table.compact_value().unwrap().id,
+        };
+        let sim = SimDisk::new(1, Faults::default());
+        let exec = SimExec::new(1);
+        let (inner, disk) = (exec.clone(), Disk::Sim(sim.clone()));
+        let filled = schema.clone();
+        exec.run(async move {
+            make(&disk, &config()).await;
+            let engine = shard::open(&disk, &inner, config(), &filled).await;
+            for timestamp in 1..=FILES {
+                let put = |out: &mut Vec<u8>| {
+                    let cell = Cell::live(column, timestamp, b"");
+                    RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
+                };
+                let record = change(KEY, |m| match is_static {
+                    true => m.static_row(put),
+                    false => m.row(&clustering(1), put),
+                });
+                write(&engine, &record).await;
+                flush(&engine).await;
+            }
+            assert_eq!(engine.table_size(TABLE).unwrap().sstables, FILES as u64);
+        })
+        .done();
+        let sim = sim.crash(1, Crash::Everything);
+        let (exec, disk) = (SimExec::new(1), Disk::Sim(sim.clone()));
+        let inner = exec.clone();
+        let reads = exec.run(async move {
+            let engine = shard::open(&disk, &inner, config(), &schema).await;
+            let mut question = of_key(0..0, 1, false).command();
+            question.slices = vec![Slice::row(if is_static { Vec::new() } else { clustering(1) })];
+            question.static_alone = is_static;
+            let before = sim.ops();
+            engine.read(&question, &mut Nothing, yield_now).await.unwrap();
+            sim.ops() - before
+        });
+        assert_eq!(reads.done(), 1, "static: {is_static}");
     }
 }
 

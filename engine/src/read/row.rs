@@ -251,12 +251,15 @@ impl<'s> Gathered<'s> {
 impl Read<'_> {
     /// Whether nothing that is at most as new as `newest` can change what is seen.
     fn is_settled(&self, found: &Gathered<'_>, newest: i64) -> bool {
-        let statics = self.definition.statics().count();
-        let regulars = self.definition.regulars().count();
+        let table = self.definition;
+        let statics = table.statics().count();
         let (stat, row) = (some(found.all_stat), some(found.all_row));
+        // A compact table of statics has no rows; the value that another hides is what makes a row.
+        let has_rows = !table.is_static_compact();
+        let values = table.regulars().count() + table.hidden().len();
         (planted(Bug::SettleEarly) && row.is_some())
             || found.deletion.covers(newest)
-            || (self.is_whole(row, found.covering, regulars, newest)
+            || ((!has_rows || self.is_whole(row, found.covering, values, newest))
                 && (statics == 0 || self.is_whole(stat, found.deletion, statics, newest)))
     }
 
@@ -277,7 +280,9 @@ impl Read<'_> {
         let (mut found, mut alive) = (0, false);
         for cell in row.cells() {
             let decides = cell.timestamp > newest && (cell.path.is_none() || cell.whole);
-            if decides && self.definition.column_by_id(cell.column).is_some() {
+            let is_hidden =
+                || self.definition.hidden().iter().any(|column| column.id == cell.column);
+            if decides && (self.definition.column_by_id(cell.column).is_some() || is_hidden()) {
                 found += 1;
                 let is_gone = covering.covers(cell.timestamp)
                     || cell.life.is_dead(self.command.now_s)
