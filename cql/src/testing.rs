@@ -408,7 +408,8 @@ impl<S: RowSink> Reading<'_, S> {
         });
         let view = PartitionRef { token, key, static_row };
         let resume = command.resume.as_ref().filter(|resume| resume.key == key);
-        let mut given = resume.map_or(0, |resume| resume.rows_of_partition);
+        let rows_before = resume.map_or(0, |resume| resume.rows_of_partition);
+        let mut given = rows_before;
         if resume.is_some() && (command.distinct || given >= command.limits.rows_per_partition) {
             return true;
         }
@@ -452,7 +453,7 @@ impl<S: RowSink> Reading<'_, S> {
                 return true;
             }
         }
-        let alone = !any && command.static_alone && static_row.is_some() && resume.is_none();
+        let alone = !any && command.static_alone && static_row.is_some() && rows_before == 0;
         let accepted = alone
             && command
                 .filters

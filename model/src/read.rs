@@ -98,6 +98,39 @@ pub struct Resume {
     pub rows_of_partition: u64,
 }
 
+impl Resume {
+    /// Before the first row of all, for `advance`.
+    pub fn at_start() -> Resume {
+        Resume {
+            token: Token(0),
+            key: Vec::new(),
+            clustering: None,
+            partition_done: false,
+            rows_of_partition: 0,
+        }
+    }
+
+    /// Moves behind a row that was given; its buffers are used again.
+    pub fn advance(&mut self, partition: &PartitionRef<'_>, clustering: Option<&[u8]>) {
+        if self.key != partition.key {
+            self.key.clear();
+            self.key.extend_from_slice(partition.key);
+            self.rows_of_partition = 0;
+        }
+        self.token = partition.token;
+        self.partition_done = false;
+        self.rows_of_partition = self.rows_of_partition.saturating_add(1);
+        match clustering {
+            None => self.clustering = None,
+            Some(clustering) => {
+                let last = self.clustering.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(clustering);
+            }
+        }
+    }
+}
+
 /// One shard's part of a SELECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCommand {

@@ -101,31 +101,35 @@ impl UserType {
 }
 
 impl CqlType {
+    /// The scalar types with their names in CQL, by name. `varchar` is another name of `text`.
+    pub const SCALARS: [(&'static str, CqlType); 20] = [
+        ("ascii", CqlType::Ascii),
+        ("bigint", CqlType::Bigint),
+        ("blob", CqlType::Blob),
+        ("boolean", CqlType::Boolean),
+        ("counter", CqlType::Counter),
+        ("date", CqlType::Date),
+        ("decimal", CqlType::Decimal),
+        ("double", CqlType::Double),
+        ("duration", CqlType::Duration),
+        ("float", CqlType::Float),
+        ("inet", CqlType::Inet),
+        ("int", CqlType::Int),
+        ("smallint", CqlType::Smallint),
+        ("text", CqlType::Text),
+        ("time", CqlType::Time),
+        ("timestamp", CqlType::Timestamp),
+        ("timeuuid", CqlType::Timeuuid),
+        ("tinyint", CqlType::Tinyint),
+        ("uuid", CqlType::Uuid),
+        ("varint", CqlType::Varint),
+    ];
+
     /// The scalar type of that CQL name, `varchar` included; names are lower case.
     pub fn scalar(name: &str) -> Option<CqlType> {
-        Some(match name {
-            "ascii" => CqlType::Ascii,
-            "bigint" => CqlType::Bigint,
-            "blob" => CqlType::Blob,
-            "boolean" => CqlType::Boolean,
-            "counter" => CqlType::Counter,
-            "date" => CqlType::Date,
-            "decimal" => CqlType::Decimal,
-            "double" => CqlType::Double,
-            "duration" => CqlType::Duration,
-            "float" => CqlType::Float,
-            "inet" => CqlType::Inet,
-            "int" => CqlType::Int,
-            "smallint" => CqlType::Smallint,
-            "text" | "varchar" => CqlType::Text,
-            "time" => CqlType::Time,
-            "timestamp" => CqlType::Timestamp,
-            "timeuuid" => CqlType::Timeuuid,
-            "tinyint" => CqlType::Tinyint,
-            "uuid" => CqlType::Uuid,
-            "varint" => CqlType::Varint,
-            _ => return None,
-        })
+        let name = if name == "varchar" { "text" } else { name };
+        let found = CqlType::SCALARS.iter().find(|(scalar, _)| *scalar == name);
+        found.map(|(_, ty)| ty.clone())
     }
 
     /// Whether values are stored as one cell per element.

@@ -182,29 +182,7 @@ fn parser(input: &[u8]) {
 }
 
 fn types() -> Vec<CqlType> {
-    let scalars = [
-        "ascii",
-        "bigint",
-        "blob",
-        "boolean",
-        "counter",
-        "date",
-        "decimal",
-        "double",
-        "duration",
-        "float",
-        "inet",
-        "int",
-        "smallint",
-        "text",
-        "time",
-        "timestamp",
-        "timeuuid",
-        "tinyint",
-        "uuid",
-        "varint",
-    ];
-    let mut types: Vec<CqlType> = scalars.iter().filter_map(|name| CqlType::scalar(name)).collect();
+    let mut types: Vec<CqlType> = CqlType::SCALARS.into_iter().map(|(_, ty)| ty).collect();
     let (int, text) = (Arc::new(CqlType::Int), Arc::new(CqlType::Text));
     let list = CqlType::List { element: text.clone(), frozen: true };
     types.push(CqlType::Set { element: Arc::new(list), frozen: true });

@@ -525,24 +525,7 @@ impl Grouping {
         if !self.pages {
             return;
         }
-        let last = self.last.get_or_insert_with(|| Resume {
-            token: partition.token,
-            key: Vec::new(),
-            clustering: None,
-            partition_done: false,
-            rows_of_partition: 0,
-        });
-        last.token = partition.token;
-        last.key.clear();
-        last.key.extend_from_slice(partition.key);
-        match clustering {
-            None => last.clustering = None,
-            Some(clustering) => {
-                let bytes = last.clustering.get_or_insert_default();
-                bytes.clear();
-                bytes.extend_from_slice(clustering);
-            }
-        }
+        self.last.get_or_insert_with(Resume::at_start).advance(partition, clustering);
     }
 
     /// Adds a row, which begins the group if none is open. Gives the bytes that the group keeps.

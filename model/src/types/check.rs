@@ -230,31 +230,7 @@ mod tests {
     use super::*;
 
     fn some_types() -> Vec<CqlType> {
-        let mut types: Vec<CqlType> = [
-            "ascii",
-            "bigint",
-            "blob",
-            "boolean",
-            "counter",
-            "date",
-            "decimal",
-            "double",
-            "duration",
-            "float",
-            "inet",
-            "int",
-            "smallint",
-            "text",
-            "time",
-            "timestamp",
-            "timeuuid",
-            "tinyint",
-            "uuid",
-            "varint",
-        ]
-        .iter()
-        .map(|name| CqlType::scalar(name).expect("a scalar"))
-        .collect();
+        let mut types: Vec<CqlType> = CqlType::SCALARS.into_iter().map(|(_, ty)| ty).collect();
         let int = Arc::new(CqlType::Int);
         let text = Arc::new(CqlType::Text);
         types.push(CqlType::List { element: int.clone(), frozen: true });

@@ -9,8 +9,8 @@
 //! Invariant: where a page was cut, [`Metered::end`] says the row before the cut, whatever the engine says.
 
 use cql::rows::ResultEncoder;
+use model::RowRef;
 use model::read::{Flow, PartitionRef, ReadEnd, Resume, RowSink};
-use model::{RowRef, Token};
 
 use crate::answers::Lease;
 use crate::limits::PASS_ANSWER_BYTES_MAX;
@@ -19,18 +19,9 @@ use crate::limits::PASS_ANSWER_BYTES_MAX;
 pub(super) struct Metered<'m, 'a> {
     encoder: &'m mut ResultEncoder<'a>,
     lease: &'m mut Lease,
-    last: LastRow,
+    /// The last row that the answer keeps.
+    last: Resume,
     is_refused: bool,
-}
-
-/// The last row that an answer keeps.
-struct LastRow {
-    token: Token,
-    key: Vec<u8>,
-    clustering: Vec<u8>,
-    has_clustering: bool,
-    /// Rows of its partition up to it, with those of earlier pages.
-    rows_of_partition: u64,
 }
 
 impl<'m, 'a> Metered<'m, 'a> {
@@ -40,13 +31,7 @@ impl<'m, 'a> Metered<'m, 'a> {
         lease: &'m mut Lease,
         before: Option<&Resume>,
     ) -> Metered<'m, 'a> {
-        let last = LastRow {
-            token: before.map_or(Token(0), |before| before.token),
-            key: before.map_or(Vec::new(), |before| before.key.clone()),
-            clustering: Vec::new(),
-            has_clustering: false,
-            rows_of_partition: before.map_or(0, |before| before.rows_of_partition),
-        };
+        let last = before.cloned().unwrap_or_else(Resume::at_start);
         Metered { encoder, lease, last, is_refused: false }
     }
 
@@ -58,25 +43,7 @@ impl<'m, 'a> Metered<'m, 'a> {
         if !self.encoder.is_cut() {
             return Ok(end);
         }
-        let LastRow { token, key, clustering, has_clustering, rows_of_partition } = self.last;
-        let clustering = has_clustering.then_some(clustering);
-        let more = Resume { token, key, clustering, partition_done: false, rows_of_partition };
-        Ok(ReadEnd { rows: end.rows - 1, more: Some(more), ..end })
-    }
-}
-
-impl LastRow {
-    fn pass(&mut self, partition: &PartitionRef<'_>, clustering: Option<&[u8]>) {
-        if self.key != partition.key {
-            self.key.clear();
-            self.key.extend_from_slice(partition.key);
-            self.rows_of_partition = 0;
-        }
-        self.token = partition.token;
-        self.rows_of_partition = self.rows_of_partition.saturating_add(1);
-        self.clustering.clear();
-        self.has_clustering = clustering.is_some();
-        self.clustering.extend_from_slice(clustering.unwrap_or_default());
+        Ok(ReadEnd { rows: end.rows - 1, more: Some(self.last), ..end })
     }
 }
 
@@ -99,7 +66,7 @@ impl RowSink for Metered<'_, '_> {
         }
         // Only a page is cut, and says where the next one begins.
         if self.encoder.is_paged() {
-            self.last.pass(partition, clustering);
+            self.last.advance(partition, clustering);
         }
         flow
     }

@@ -162,11 +162,28 @@ impl Server {
         }
     }
 
-    fn let_go(&mut self) {
+    /// Answers what was put off, which is not sent yet.
+    fn answer_held(&mut self) {
         for (to, frame) in self.pass.service.held.take() {
             self.pass.service.replies.push(to, &frame);
         }
+    }
+
+    fn let_go(&mut self) {
+        self.answer_held();
         self.run_until_idle();
+    }
+
+    /// A server with three clients, each with one answer that is delivered to its connection and not sent.
+    fn with_three_unsent() -> (Server, Vec<Client>) {
+        let mut server = Server::start();
+        let mut clients: Vec<Client> =
+            (0..3).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
+        clients.iter_mut().for_each(|client| client.query(1, "later"));
+        server.run_until_idle();
+        server.answer_held();
+        assert!(server.pass.deliver());
+        (server, clients)
     }
 }
 
@@ -308,15 +325,7 @@ fn a_pass_ends_with_its_slice() {
 /// A commit answers many clients at once: 64 sends made a step of some milliseconds.
 #[test]
 fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
-    let mut server = Server::start();
-    let mut clients: Vec<Client> =
-        (0..3).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
-    clients.iter_mut().for_each(|client| client.query(1, "later"));
-    server.run_until_idle();
-    for (to, frame) in server.pass.service.held.take() {
-        server.pass.service.replies.push(to, &frame);
-    }
-    assert!(server.pass.deliver());
+    let (mut server, mut clients) = Server::with_three_unsent();
     let mut counts = Vec::new();
     for _ in 0..3 {
         assert!(!server.pass.has_nothing_left(), "the core must not sleep on answers");
@@ -332,15 +341,8 @@ fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
 /// minute was dropped.
 #[test]
 fn an_idle_client_whose_answer_waits_for_its_turn_is_not_dropped() {
-    let mut server = Server::start();
-    let mut clients: Vec<Client> =
-        (0..3).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
-    clients.iter_mut().for_each(|client| client.query(1, "later"));
-    server.run_until_idle();
-    for (to, frame) in server.pass.service.held.take() {
-        server.pass.service.replies.push(to, &frame);
-    }
-    assert!(server.pass.deliver() && server.pass.flush(Turn::over()));
+    let (mut server, mut clients) = Server::with_three_unsent();
+    assert!(server.pass.flush(Turn::over()));
     let much_later = server.pass.clock.monotonic() + STALLED_TIMEOUT + Duration::from_secs(1);
     server.pass.run_housekeeping(much_later);
     server.run_until_idle();

@@ -28,27 +28,8 @@ impl Draw {
 
     /// A type; `user` are the names of user types, as CQL writes them.
     fn ty(&mut self, user: &[String], depth: usize) -> String {
-        let scalars = [
-            "ascii",
-            "bigint",
-            "blob",
-            "boolean",
-            "date",
-            "decimal",
-            "double",
-            "duration",
-            "float",
-            "inet",
-            "int",
-            "smallint",
-            "text",
-            "time",
-            "timestamp",
-            "timeuuid",
-            "tinyint",
-            "uuid",
-            "varint",
-        ];
+        let scalars = CqlType::SCALARS.map(|(name, _)| name);
+        let scalars: Vec<&str> = scalars.into_iter().filter(|name| *name != "counter").collect();
         match self.number(if depth == 0 { 3 } else { 9 }) {
             0..=2 => self.one(&scalars).to_owned(),
             3 => format!("frozen<list<{}>>", self.ty(user, depth - 1)),
