@@ -10,7 +10,7 @@ use model::CqlType;
 use model::ordered;
 use model::types::{collection_elements, tuple_fields};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Whether a value of the type has sets or maps anywhere in it.
 pub(super) fn is_ordered(ty: &CqlType) -> bool {
@@ -40,11 +40,46 @@ pub fn put_list<'v>(items: impl Iterator<Item = &'v [u8]>, out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&count.to_be_bytes());
 }
 
-/// The form of a value that sorts as its type does.
-fn sort_key(ty: &CqlType, value: &[u8]) -> Result<Vec<u8>> {
-    let mut key = Vec::with_capacity(value.len() + 4);
-    ordered::encode(ty, value, &mut key)?;
-    Ok(key)
+/// Items in the order of what sorts them, values of `ty`; those of equal ones stay in the order in which they came.
+///
+/// All sort keys lie in one buffer: a set of tiny elements took thirty times its bytes with a key of its own for each.
+struct Sorted<T> {
+    keys: Vec<u8>,
+    /// Where the key begins and ends, and the item.
+    items: Vec<(u32, u32, T)>,
+}
+
+impl<T> Sorted<T> {
+    fn new<'v>(ty: &CqlType, items: impl Iterator<Item = (&'v [u8], T)>) -> Result<Sorted<T>> {
+        let mut sorted = Sorted { keys: Vec::new(), items: Vec::new() };
+        for (value, item) in items {
+            let start = sorted.keys.len() as u32;
+            ordered::encode(ty, value, &mut sorted.keys)?;
+            let end = u32::try_from(sorted.keys.len())
+                .map_err(|_| Error::invalid("A collection has more than 4 GiB of keys"))?;
+            sorted.items.push((start, end, item));
+        }
+        let Sorted { keys, items } = &mut sorted;
+        items.sort_by(|a, b| key_of(keys, a).cmp(key_of(keys, b)));
+        Ok(sorted)
+    }
+
+    /// Leaves one of equal items: the first, to which `merge` is told each later one.
+    fn dedup(mut self, merge: impl Fn(&mut T, &T)) -> impl ExactSizeIterator<Item = T> {
+        let Sorted { keys, items } = &mut self;
+        items.dedup_by(|later, kept| {
+            let same = key_of(keys, later) == key_of(keys, kept);
+            if same {
+                merge(&mut kept.2, &later.2);
+            }
+            same
+        });
+        self.items.into_iter().map(|(_, _, item)| item)
+    }
+}
+
+fn key_of<'k, T>(keys: &'k [u8], (start, end, _): &(u32, u32, T)) -> &'k [u8] {
+    &keys[*start as usize..*end as usize]
 }
 
 /// Appends a set of these elements in order, each once.
@@ -53,11 +88,8 @@ pub fn sorted_set<'v>(
     items: impl Iterator<Item = &'v [u8]>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut keyed =
-        items.map(|item| Ok((sort_key(ty, item)?, item))).collect::<Result<Vec<_>>>()?;
-    keyed.sort_by(|a, b| a.0.cmp(&b.0));
-    keyed.dedup_by(|b, a| a.0 == b.0);
-    put_list(keyed.iter().map(|(_, item)| *item), out);
+    let sorted = Sorted::new(ty, items.map(|item| (item, item)))?;
+    put_list(sorted.dedup(|_, _| ()), out);
     Ok(())
 }
 
@@ -68,19 +100,10 @@ pub fn sorted_map<'v>(
     entries: impl Iterator<Item = (&'v [u8], &'v [u8])>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut keyed = entries
-        .map(|(key, value)| Ok((sort_key(ty, key)?, (key, value))))
-        .collect::<Result<Vec<_>>>()?;
-    keyed.sort_by(|a, b| a.0.cmp(&b.0));
-    keyed.dedup_by(|later, kept| {
-        let same = later.0 == kept.0;
-        if same {
-            kept.1 = later.1;
-        }
-        same
-    });
-    out.extend_from_slice(&(keyed.len() as i32).to_be_bytes());
-    for (_, (key, value)) in &keyed {
+    let sorted = Sorted::new(ty, entries.map(|(key, value)| (key, (key, value))))?;
+    let entries = sorted.dedup(|kept, later| kept.1 = later.1);
+    out.extend_from_slice(&(entries.len() as i32).to_be_bytes());
+    for (key, value) in entries {
         put_item(key, out);
         put_item(value, out);
     }
@@ -97,6 +120,10 @@ pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
         CqlType::List { element, .. } => {
             let items = normalized_items(element, collection_elements(value)?)?;
             put_list(items.iter().map(|item| &item[..]), &mut out);
+        }
+        CqlType::Set { element, .. } if !is_ordered(element) => {
+            let items = collection_elements(value)?.collect::<model::Result<Vec<_>>>()?;
+            sorted_set(element, items.into_iter(), &mut out)?;
         }
         CqlType::Set { element, .. } => {
             let items = normalized_items(element, collection_elements(value)?)?;
