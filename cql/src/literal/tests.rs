@@ -124,6 +124,26 @@ fn exponents_out_of_range_are_refused() {
     assert!(value("1e-2147483647", &CqlType::Decimal).is_ok());
 }
 
+/// Before: they were shown without, and Cassandra takes no such text back.
+#[test]
+fn a_year_of_more_than_four_digits_has_a_sign() {
+    for (text, shown) in [
+        ("+12026-01-02", "+12026-01-02"),
+        ("+5881580-07-11", "+5881580-07-11"),
+        ("-12026-01-02", "-12026-01-02"),
+        ("+02026-01-02", "2026-01-02"),
+        ("-2026-01-02", "-2026-01-02"),
+        ("0000-01-02", "0000-01-02"),
+    ] {
+        let bytes = value(text, &CqlType::Date).unwrap();
+        assert_eq!(to_text(&CqlType::Date, &bytes).unwrap(), shown);
+    }
+    for text in ["12026-01-02", "02026-01-02", "+2026-01-02", "-0000-01-02"] {
+        let refused = format!("Unable to coerce '{text}' to a formatted date (long)");
+        assert_eq!(value(text, &CqlType::Date), Err(refused));
+    }
+}
+
 #[test]
 fn a_decimal_of_more_digits_than_a_format_pads_is_shown() {
     // Zeros that padding adds, where the exponent is still plain.

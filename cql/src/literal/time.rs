@@ -59,7 +59,12 @@ pub fn civil_of_days(days: i64) -> Civil {
 
 impl std::fmt::Display for Civil {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sign = if self.year < 0 { "-" } else { "" };
+        // As `java.time` writes it: more than four digits have a sign.
+        let sign = match self.year {
+            ..0 => "-",
+            0..10_000 => "",
+            _ => "+",
+        };
         write!(f, "{sign}{:04}-{:02}-{:02}", self.year.abs(), self.month, self.day)
     }
 }
@@ -144,7 +149,7 @@ pub(super) fn date(text: &str) -> Result<u32> {
         });
     }
     let mut scanner = Scanner { rest: text };
-    let date = scanner.civil(7).filter(|_| scanner.rest.is_empty());
+    let date = scanner.civil(7).filter(|_| scanner.rest.is_empty() && has_sign_that_fits(text));
     let Some(date) = date else {
         return Err(Error::invalid(format!(
             "Unable to coerce '{text}' to a formatted date (long)"
@@ -159,6 +164,17 @@ pub(super) fn date(text: &str) -> Result<u32> {
         };
         Error::invalid(format!("Input date {text} is {what} supported date {bound}"))
     })
+}
+
+/// Whether the year of a date has the sign that `java.time` wants: `+` before more than four digits and only there, `-`
+/// before any but zero.
+fn has_sign_that_fits(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']).split('-').next().unwrap_or_default();
+    match text.as_bytes().first() {
+        Some(b'-') => digits.bytes().any(|digit| digit != b'0'),
+        Some(b'+') => digits.len() > 4,
+        _ => digits.len() == 4,
+    }
 }
 
 /// Nanoseconds since midnight: `01:02:03.123456789`, or their number.
