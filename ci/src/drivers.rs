@@ -2,12 +2,13 @@
 //!
 //!   python-v4 python-v5   Apache's Python driver, protocols 4 and 5, lz4
 //!   scylla                ScyllaDB's Python driver: one connection a shard, by its own log
-//!   cqlsh                 DESCRIBE, paging, COPY both ways, TRACING
+//!   cqlsh                 its commands, DESCRIBE, paging, COPY of many rows, TRACING
+//!   cqlsh-copy            COPY both ways of every type, compared byte by byte, and COPY's options
 //!   rust node go java     ScyllaDB's Rust driver, Node's, gocql 2, the Java driver
 //!   latte                 a load tool for five seconds without an error
 //!
-//! Each sees the schema, creates a keyspace and a table with all scalar types, writes 10,000 rows
-//! by prepared statements, pages them back and checks every value. Its last line is `ok`, which is
+//! A driver sees the schema, creates a keyspace and a table with all scalar types, writes 10,000 rows
+//! by prepared statements, pages them back and checks every value. The last line of each is `ok`, which is
 //! demanded; of a server of ours, so is that a driver that knows shards has found them.
 //!
 //! Invariants
@@ -64,7 +65,7 @@ enum Proof {
     Status,
 }
 
-const DRIVERS: [Driver; 9] = [
+const DRIVERS: [Driver; 10] = [
     Driver {
         name: "python-v4",
         needs: PYTHON,
@@ -87,6 +88,13 @@ const DRIVERS: [Driver; 9] = [
         prepare: scylla,
     },
     Driver { name: "cqlsh", needs: PYTHON, is_quick: true, proof: Proof::Ok, prepare: cqlsh },
+    Driver {
+        name: "cqlsh-copy",
+        needs: PYTHON,
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: cqlsh_copy,
+    },
     Driver {
         name: "rust",
         needs: ("cargo", "--version"),
@@ -289,9 +297,28 @@ fn scylla(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<C
 }
 
 fn cqlsh(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
+    shell(repository, "check.py", address, log)
+}
+
+fn cqlsh_copy(
+    repository: &Repository,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    shell(repository, "copy_types.py", address, log)
+}
+
+/// A program that runs cqlsh.
+fn shell(
+    repository: &Repository,
+    program: &str,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
     let programs = APACHE.install(repository, log)?;
     let mut command = repository.command(programs.join("python"));
-    command.arg(folder(repository, "cqlsh").join("check.py")).arg(programs.join("cqlsh"));
+    // -B: no compiled files among the sources.
+    command.arg("-B").arg(folder(repository, "cqlsh").join(program)).arg(programs.join("cqlsh"));
     Ok(toward(command, address))
 }
 

@@ -1,4 +1,4 @@
-"""Drives a CQL server with an unmodified cqlsh: DESCRIBE, paging, COPY both ways, TRACING.
+"""Drives a CQL server with an unmodified cqlsh: its commands, DESCRIBE, paging, COPY of many rows, TRACING.
 
     check.py CQLSH HOST PORT
 
@@ -8,40 +8,17 @@ Prints `ok` last; any other end is a failure.
 import csv
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
-# How cqlsh writes a quote inside quotes.
-ESCAPE = {"doublequote": False, "escapechar": "\\"}
+from shell import ESCAPE, Shell
+
 KEYSPACE = "driver_cqlsh"
 ROWS = 10_000
 COLUMNS = ["id", "a_text", "b_double", "c_boolean", "d_timestamp", "e_blob", "f_uuid", "g_decimal"]
 TABLE = f"""CREATE TABLE {KEYSPACE}.ships (
     id int PRIMARY KEY, a_text text, b_double double, c_boolean boolean, d_timestamp timestamp,
     e_blob blob, f_uuid uuid, g_decimal decimal)"""
-
-
-class Shell:
-    """A cqlsh against one server."""
-
-    def __init__(self, program, host, port):
-        self.command = [program, host, port, "--request-timeout=60", "--no-color"]
-
-    def run(self, statements, *flags):
-        """What one cqlsh prints for some statements; it must not fail or print an error."""
-        result = subprocess.run(
-            [*self.command, *flags], input=statements, text=True, capture_output=True, timeout=300)
-        assert result.returncode == 0, f"{statements}\n{result.stdout}{result.stderr}"
-        # cqlsh warns on its output of a server that is not exactly the version it was built for.
-        return re.sub(r"^WARNING: cqlsh was built against.*\n", "", result.stdout)
-
-    def refuses(self, statements):
-        """What cqlsh prints for statements that must fail."""
-        result = subprocess.run(
-            self.command, input=statements, text=True, capture_output=True, timeout=300)
-        assert result.returncode != 0, f"{statements} was accepted"
-        return result.stdout + result.stderr
 
 
 def lines_of(i):
@@ -107,6 +84,56 @@ def trace(shell):
     assert "Tracing session:" in said and "Request complete" in said, said
 
 
+def describe_types(shell):
+    """User types come before the types and tables that need them, and make themselves again."""
+    shell.run(
+        f"USE {KEYSPACE}; CREATE TYPE deck (n int);"
+        "CREATE TYPE hull (decks list<frozen<deck>>, t tuple<int, text>);"
+        "CREATE TABLE yards (y int, d int, s text static, h frozen<hull>, v vector<float, 3>, PRIMARY KEY (y, d))"
+        " WITH CLUSTERING ORDER BY (d DESC) AND comment = 'it''s';")
+    assert shell.run(f"USE {KEYSPACE}; DESCRIBE TYPES;").split() == ["deck", "hull"]
+    hull = shell.run(f"DESCRIBE TYPE {KEYSPACE}.hull;")
+    fields = "    decks list<frozen<deck>>,\n    t frozen<tuple<int, text>>\n"
+    assert hull == f"\nCREATE TYPE {KEYSPACE}.hull (\n{fields});\n", hull
+    keyspace = shell.run(f"DESCRIBE {KEYSPACE};")
+    places = [keyspace.index(f"{KEYSPACE}.{name} (") for name in ("deck", "hull", "yards")]
+    assert places == sorted(places), keyspace
+    yards = shell.run(f"DESCRIBE {KEYSPACE}.yards;")
+    for part in ["    s text static,", "    h frozen<hull>,", "    v vector<float, 3>,", "    PRIMARY KEY (y, d)",
+                 ") WITH CLUSTERING ORDER BY (d DESC)", "    AND comment = 'it''s'"]:
+        assert f"\n{part}\n" in yards, (part, yards)
+    said = shell.refuses(f"USE {KEYSPACE}; DESCRIBE TYPE nothing;")
+    assert f"User defined type 'nothing' not found in '{KEYSPACE}'" in said, said
+    said = shell.refuses(f"DESCRIBE TABLE {KEYSPACE}.nothing;")
+    assert f"Table 'nothing' not found in keyspace '{KEYSPACE}'" in said, said
+    shell.run(f"DROP TABLE {KEYSPACE}.yards; DROP TYPE {KEYSPACE}.hull; {hull} {yards}")
+    assert shell.run(f"DESCRIBE KEYSPACE {KEYSPACE};") == keyspace
+
+
+def commands(shell, folder):
+    """Files of statements, captured output, consistency levels, page sizes."""
+    source, capture = folder / "source.cql", folder / "capture.txt"
+    source.write_text(
+        f"-- a file\nUSE {KEYSPACE};\nCREATE TABLE notes (k int PRIMARY KEY, v text);\n"
+        "INSERT INTO notes (k, v) VALUES (1, 'one; -- ☃\n/* two */');\n/* INSERT */\n"
+        "BEGIN BATCH INSERT INTO notes (k, v) VALUES (2, 'b'); DELETE FROM notes WHERE k = 3; APPLY BATCH;\n")
+    notes = f"SELECT * FROM {KEYSPACE}.notes"
+    shell.run(f"SOURCE '{source}'; CAPTURE '{capture}'; {notes}; {notes.replace('*', 'JSON k')};")
+    assert capture.read_text().split("\n") == [
+        "", " k | v", "---+----------------------", " 1 | one; -- ☃\\n/* two */", " 2 |                    b", "",
+        "(2 rows)", "", " [json]", "----------", ' {"k": 1}', ' {"k": 2}', "", "(2 rows)", ""], capture.read_text()
+    levels = shell.run(
+        "CONSISTENCY QUORUM; CONSISTENCY; SERIAL CONSISTENCY LOCAL_SERIAL; SERIAL CONSISTENCY; PAGING 3; PAGING;"
+        f"EXPAND ON; EXPAND; {notes} WHERE k = 2;")
+    for part in ["Current consistency level is QUORUM.", "Current serial consistency level is LOCAL_SERIAL.",
+                 "Page size: 3", "EXPAND is ON", "@ Row 1\n---+---\n k | 2\n v | b\n"]:
+        assert part in levels, (part, levels)
+    said = shell.refuses(f"CONSISTENCY THREE; {notes};")
+    assert "Cannot achieve consistency level THREE" in said and "'required_replicas\\': 3" in said, said
+    said = shell.refuses("SHOW SESSION 00000000-0000-1000-8080-808080808080;")
+    assert "Session 00000000-0000-1000-8080-808080808080 wasn't found." in said, said
+
+
 def refuse(shell):
     """Mistakes are told in the words that people and tools know."""
     assert "SyntaxException" in shell.refuses("SELEC * FROM system.local;")
@@ -121,8 +148,10 @@ def main():
         f"CREATE KEYSPACE {KEYSPACE} WITH replication = "
         "{'class': 'SimpleStrategy', 'replication_factor': 1}; " + TABLE + ";")
     describe(shell)
+    describe_types(shell)
     with tempfile.TemporaryDirectory() as folder:
         copy_both_ways(shell, pathlib.Path(folder))
+        commands(shell, pathlib.Path(folder))
     page(shell)
     trace(shell)
     refuse(shell)
