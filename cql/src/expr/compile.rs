@@ -177,6 +177,29 @@ impl<'a> Compiler<'a> {
         Ok(Selected { selection, columns })
     }
 
+    /// What a `GROUP BY` of this function is, which may not be an aggregate, and the columns that it names. What of it is
+    /// evaluated once, the selection takes.
+    pub fn grouping(
+        &mut self,
+        expr: &Expr,
+        selection: &mut Selection,
+    ) -> Result<(Term, Vec<Column>)> {
+        let mut named = Named::default();
+        self.collect(expr, &mut named)?;
+        let (wanted, once) = (Wanted::of(&named.columns), std::mem::take(&mut selection.once));
+        self.selection = Some(Selection { wanted, once, ..Selection::default() });
+        let term = self.draft(expr).and_then(|draft| self.infer(draft, None));
+        let grouping = self.selection.take().expect("it was begun above");
+        selection.once = grouping.once;
+        if let Some((aggregate, _)) = grouping.aggregates.first() {
+            return Err(Error::invalid(format!(
+                "Aggregate functions are not supported within the GROUP BY clause, got: {}",
+                aggregate.shown()
+            )));
+        }
+        Ok((term?, named.columns))
+    }
+
     /// Adds the columns that an expression names, each once.
     fn collect(&self, expr: &Expr, named: &mut Named) -> Result<()> {
         match expr {

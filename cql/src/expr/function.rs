@@ -54,8 +54,19 @@ pub struct Function {
     pub purity: Purity,
     /// Whether a null argument makes the result null.
     pub nulls: Nulls,
+    /// Whether larger first arguments never give smaller results, beside others that stay the same: rows in the order
+    /// of a column are then in that of the result.
+    pub keeps_order: bool,
     /// The function's code: of a row, or of a group.
     pub body: Body,
+}
+
+impl Function {
+    /// The function as one that keeps the order of its first argument.
+    const fn keeping_order(mut self) -> Function {
+        self.keeps_order = true;
+        self
+    }
 }
 
 /// The types of the arguments of a function.

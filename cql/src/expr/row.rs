@@ -18,7 +18,7 @@ pub enum StampKind {
 
 impl StampKind {
     /// The kind that a function name of the grammar means.
-    pub(super) fn named(name: &str) -> Option<StampKind> {
+    pub(crate) fn named(name: &str) -> Option<StampKind> {
         Some(match name {
             "writetime" => StampKind::WriteTime,
             "maxwritetime" => StampKind::MaxWriteTime,

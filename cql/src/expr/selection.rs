@@ -22,6 +22,8 @@ pub struct Selection {
     pub firsts: Vec<Term>,
     /// Whether rows are brought together into groups.
     pub grouped: bool,
+    /// The function whose value is that of the last column of a group: `GROUP BY .., floor(c, 1h)`.
+    pub group_by: Option<Term>,
     /// Whether functions or aggregates of users are called.
     pub calls_users: bool,
 }

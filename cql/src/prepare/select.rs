@@ -1,5 +1,6 @@
 //! `SELECT` to a plan: which rows, in which order, how many. What is selected of them: `selection`.
 
+mod group_by;
 mod heading;
 mod order;
 mod selection;
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
-use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where, undefined};
+use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where};
 
 /// The plan of a `SELECT`, and what its user should know.
 pub(super) fn compile(
@@ -36,12 +37,7 @@ pub(super) fn compile(
     let statement_kind = StatementKind::Select { filtering: select.allow_filtering };
     let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
     check_static(&selected.columns_used, select, &filter)?;
-    let group_by = group_by(&select.group_by, &filter, table)?;
-    if distinct && group_by.is_some_and(|columns| columns > table.partition_key().len()) {
-        return Err(Error::invalid(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-        ));
-    }
+    let group_by = group_by::compile(select, &filter, &mut selected.selection, compiler)?;
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = selected.selection;
     let selection = if is_aggregate { selection.into_grouped() } else { selection };
@@ -153,47 +149,4 @@ fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> 
         ));
     }
     Ok(())
-}
-
-/// How many columns of the primary key make a group.
-fn group_by(exprs: &[Expr], filter: &Where, table: &Table) -> Result<Option<usize>> {
-    if exprs.is_empty() {
-        return Ok(None);
-    }
-    let keys = table.partition_key().len();
-    let all: Vec<&Column> = table.partition_key().iter().chain(table.clustering()).collect();
-    let by_one_value = |index: usize| match &filter.partitions {
-        PartitionChoice::Keys { columns, .. } if index < keys => columns[index].is_one(),
-        _ => index >= keys && filter.rows.is_equal_at(index - keys),
-    };
-    let mut next = 0;
-    for expr in exprs {
-        let Expr::Column(name) = expr else {
-            return Err(Error::invalid(format!(
-                "Group by is only supported on columns, got {expr}"
-            )));
-        };
-        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
-        if column.kind > ColumnKind::Clustering {
-            return Err(Error::invalid(format!(
-                "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
-            )));
-        }
-        // Columns with one value may be left out.
-        while next < all.len() && all[next].id != column.id && by_one_value(next) {
-            next += 1;
-        }
-        if next == all.len() || all[next].id != column.id {
-            return Err(Error::invalid(
-                "Group by currently only support groups of columns following their declared order in the PRIMARY KEY",
-            ));
-        }
-        next += 1;
-    }
-    if next < keys {
-        return Err(Error::invalid(
-            "Group by is not supported on only a part of the partition key",
-        ));
-    }
-    Ok(Some(next))
 }

@@ -361,7 +361,7 @@ impl<'a> ResultEncoder<'a> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<Flow> {
-        let key = group_key(self.table, grouping.by, partition, clustering)?;
+        let key = self.group_key(grouping.by, partition, clustering, row)?;
         if grouping.current.as_ref().is_some_and(|current| *current != key) {
             self.end_group(grouping)?;
             grouping.current = None;
@@ -386,6 +386,29 @@ impl<'a> ResultEncoder<'a> {
         view.find(wanted);
         self.group_bytes = grouping.add(self.selection, &view, key)?;
         Ok(Flow::More)
+    }
+
+    /// What rows of one group have in common: columns of the key, and what a function makes of the last one.
+    fn group_key(
+        &self,
+        by: Option<usize>,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<Vec<u8>> {
+        let Some(by) = by else { return Ok(Vec::new()) };
+        let function = self.selection.group_by.as_ref();
+        let whole = if function.is_some() { by - 1 } else { by };
+        let columns = whole.saturating_sub(self.table.partition_key().len());
+        let key = clustering.unwrap_or_default();
+        let length = if columns == 0 { 0 } else { prefix_length(self.table, key, columns)? };
+        let partition_key = if planted(Bug::GroupSpansPartitions) { &[] } else { partition.key };
+        let mut group = [partition_key, &key[..length]].concat();
+        let Some(function) = function else { return Ok(group) };
+        let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
+        let parts = RowParts { partition, clustering, row, once, time };
+        function.put(&RowView::new(self.table, parts), &mut group)?;
+        Ok(group)
     }
 
     fn end_group(&mut self, grouping: &Grouping) -> Result<()> {
@@ -485,22 +508,6 @@ fn prefix_length(table: &Table, clustering: &[u8], columns: usize) -> Result<usi
         reader.component(&column.ty, column.descending, &mut rest)?;
     }
     Ok(clustering.len() - reader.rest().len())
-}
-
-/// What rows of one group have in common.
-fn group_key(
-    table: &Table,
-    by: Option<usize>,
-    partition: &PartitionRef<'_>,
-    clustering: Option<&[u8]>,
-) -> Result<Vec<u8>> {
-    let Some(by) = by else { return Ok(Vec::new()) };
-    let columns = by.saturating_sub(table.partition_key().len());
-    let clustering = clustering.unwrap_or_default();
-    let length = prefix_length(table, clustering, columns)?;
-    let length = if columns == 0 { 0 } else { length };
-    let partition = if planted(Bug::GroupSpansPartitions) { &[] } else { partition.key };
-    Ok([partition, &clustering[..length]].concat())
 }
 
 fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {

@@ -65,6 +65,7 @@ pub(in crate::expr) static USER_FUNCTION: Function = Function {
     gives: Gives::Receiver,
     purity: Purity::Impure,
     nulls: Nulls::Taken,
+    keeps_order: false,
     body: Body::Scalar(|_| unreachable!("its callee is called")),
 };
 
@@ -75,6 +76,7 @@ pub(in crate::expr) static USER_AGGREGATE: Function = Function {
     gives: Gives::Receiver,
     purity: Purity::Impure,
     nulls: Nulls::Taken,
+    keeps_order: false,
     body: Body::Aggregate(Aggregate::User),
 };
 
@@ -141,7 +143,7 @@ impl UserCallee {
     }
 
     /// Its name with its keyspace, as errors show it.
-    pub(in crate::expr) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             UserCallee::Function(function) => format!("{}.{}", function.keyspace, function.name),
             UserCallee::Aggregate(functions) => {

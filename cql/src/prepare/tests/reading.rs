@@ -318,6 +318,14 @@ fn groups_come_in_pages_that_make_the_whole() {
             db.ok(&format!("INSERT INTO t (k, c, d, v) VALUES ({k}, {}, {n}, {n})", n / 2));
         }
     }
+    db.ok("CREATE TABLE h (k int, c int, t timestamp, s int static, PRIMARY KEY (k, c, t))");
+    for k in 0..5 {
+        db.ok(&format!("INSERT INTO h (k, s) VALUES ({k}, {})", k * 10));
+        for n in 0..k * 4 {
+            let millis = n * n * 1_200_000;
+            db.ok(&format!("INSERT INTO h (k, c, t) VALUES ({k}, {}, {millis})", n % 2));
+        }
+    }
     for text in [
         "SELECT k, count(*), sum(v) FROM t GROUP BY k",
         "SELECT k, c, count(v), s FROM t GROUP BY k, c",
@@ -330,6 +338,11 @@ fn groups_come_in_pages_that_make_the_whole() {
         "SELECT k, c, min(v) FROM t WHERE k = 3 AND c > 0 GROUP BY k, c PER PARTITION LIMIT 3",
         "SELECT k, count(*) FROM t WHERE v > 2 GROUP BY k ALLOW FILTERING",
         "SELECT DISTINCT k, s FROM t GROUP BY k",
+        "SELECT k, c, floor(t, 1h), count(*), s FROM h GROUP BY k, c, floor(t, 1h)",
+        "SELECT k, max(t) FROM h WHERE c = 0 GROUP BY k, floor(t, 2h) LIMIT 5 ALLOW FILTERING",
+        "SELECT k, c, min(t) FROM h GROUP BY k, c, floor(t, 1h) PER PARTITION LIMIT 3 LIMIT 8",
+        "SELECT t, count(*) FROM h WHERE k = 3 AND c = 1 GROUP BY floor(t, 1h) ORDER BY c DESC",
+        "SELECT k, t, count(*) FROM h WHERE k IN (3, 1, 2) GROUP BY k, c, floor(t, 1h)",
     ] {
         db.page_rows = None;
         let whole = db.ok(text);
