@@ -10,6 +10,7 @@
 mod compact;
 mod functions;
 mod keyspace;
+mod like;
 mod options;
 mod table;
 #[cfg(test)]
@@ -130,6 +131,7 @@ pub fn plan(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl
             keyspace::drop(context, name, *if_exists)
         }
         SchemaStatement::CreateTable(create) => table::create(context, create),
+        SchemaStatement::CreateTableLike(create) => like::create(context, create),
         SchemaStatement::AlterTable(alter) => table::alter(context, alter),
         SchemaStatement::DropTable { name, if_exists } => table::drop(context, name, *if_exists),
         SchemaStatement::CreateType { name, if_not_exists, fields } => {
@@ -164,15 +166,23 @@ fn drop_unsupported(
 
 impl<'g> DdlContext<'g> {
     /// The keyspace that a name means, whether it exists or not.
+    fn named_keyspace<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
+    where
+        'g: 'n,
+    {
+        name.keyspace.as_deref().or(self.keyspace).ok_or_else(|| {
+            Error::invalid(
+                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+            )
+        })
+    }
+
+    /// The same, which is to be changed: the server's own are refused.
     fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
     where
         'g: 'n,
     {
-        let keyspace = name.keyspace.as_deref().or(self.keyspace).ok_or_else(|| {
-            Error::invalid(
-                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
-            )
-        })?;
+        let keyspace = self.named_keyspace(name)?;
         self.check_modifiable(keyspace)?;
         Ok(keyspace)
     }

@@ -86,6 +86,9 @@ pub struct UserType {
     pub ended: bool,
 }
 
+/// What stands in the place of a user type, if something does.
+type NewUserType<'n> = &'n dyn Fn(&UserType) -> Option<Arc<UserType>>;
+
 impl UserType {
     /// A new type of these fields.
     pub fn new(keyspace: &str, name: &str, fields: Vec<(String, CqlType)>) -> UserType {
@@ -95,7 +98,17 @@ impl UserType {
     /// This type with the new definition of another user type wherever its fields hold it.
     #[must_use]
     pub fn with_user_type(&self, new: &Arc<UserType>) -> UserType {
-        let field = |(name, ty): &(String, CqlType)| (name.clone(), ty.with_user_type(new));
+        self.with_user_types(&|known| new.replaces(known))
+    }
+
+    /// The new definition, if it is one of `known`.
+    fn replaces(self: &Arc<UserType>, known: &UserType) -> Option<Arc<UserType>> {
+        let is_it = known.name == self.name && known.keyspace == self.keyspace;
+        is_it.then(|| self.clone())
+    }
+
+    fn with_user_types(&self, new: NewUserType<'_>) -> UserType {
+        let field = |(name, ty): &(String, CqlType)| (name.clone(), ty.with_user_types(new));
         UserType { fields: self.fields.iter().map(field).collect(), ..self.clone() }
     }
 }
@@ -202,7 +215,13 @@ impl CqlType {
     /// This type with the new definition of a user type wherever it stands.
     #[must_use]
     pub fn with_user_type(&self, new: &Arc<UserType>) -> CqlType {
-        let inside = |ty: &Arc<CqlType>| Arc::new(ty.with_user_type(new));
+        self.with_user_types(&|known| new.replaces(known))
+    }
+
+    /// This type with what `new` has for each user type in it; where it has nothing, for those inside.
+    #[must_use]
+    pub fn with_user_types(&self, new: NewUserType<'_>) -> CqlType {
+        let inside = |ty: &Arc<CqlType>| Arc::new(ty.with_user_types(new));
         match self.clone() {
             CqlType::List { element, frozen } => {
                 CqlType::List { element: inside(&element), frozen }
@@ -212,15 +231,14 @@ impl CqlType {
                 CqlType::Map { key: inside(&key), value: inside(&value), frozen }
             }
             CqlType::Tuple(parts) => {
-                CqlType::Tuple(parts.iter().map(|part| part.with_user_type(new)).collect())
+                CqlType::Tuple(parts.iter().map(|part| part.with_user_types(new)).collect())
             }
             CqlType::Vector { element, dimensions } => {
                 CqlType::Vector { element: inside(&element), dimensions }
             }
             CqlType::Udt { definition, frozen } => {
-                let same = definition.name == new.name && definition.keyspace == new.keyspace;
-                let definition =
-                    if same { new.clone() } else { Arc::new(definition.with_user_type(new)) };
+                let whole = new(&definition);
+                let definition = whole.unwrap_or_else(|| definition.with_user_types(new).into());
                 CqlType::Udt { definition, frozen }
             }
             scalar => scalar,

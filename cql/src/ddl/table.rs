@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use model::options::TableOptions;
-use model::schema::{Column, ColumnKind, SchemaChange, Table, TableBuilder, TableId};
+use model::schema::{Column, ColumnKind, Keyspace, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
 
 use super::{Ddl, DdlContext, Object, compact, is_word, options};
@@ -34,17 +34,8 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
         compact::check_enabled(context)?;
     }
     let keyspace = context.existing(keyspace_name)?;
-    if keyspace.tables.contains_key(name) {
-        if create.if_not_exists {
-            return Ok(Ddl::nothing());
-        }
-        return Err(Error::AlreadyExists {
-            keyspace: keyspace_name.to_owned(),
-            table: name.clone(),
-            text: format!(
-                "Cannot add already existing table \"{name}\" to keyspace \"{keyspace_name}\""
-            ),
-        });
+    if is_there(keyspace, name, create.if_not_exists)? {
+        return Ok(Ddl::nothing());
     }
     check_table_name(keyspace_name, name)?;
     let mut warnings = Vec::new();
@@ -146,7 +137,23 @@ fn holds_collections(ty: &CqlType) -> bool {
     }
 }
 
-fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
+/// Whether a table of that name is there already, which is an error but for IF NOT EXISTS.
+pub(super) fn is_there(keyspace: &Keyspace, name: &str, if_not_exists: bool) -> Result<bool> {
+    let is_there = keyspace.tables.contains_key(name);
+    if !is_there || if_not_exists {
+        return Ok(is_there);
+    }
+    Err(Error::AlreadyExists {
+        keyspace: keyspace.name.clone(),
+        table: name.to_owned(),
+        text: format!(
+            "Cannot add already existing table \"{name}\" to keyspace \"{}\"",
+            keyspace.name
+        ),
+    })
+}
+
+pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     if !is_word(name) {
         return Err(Error::Config(format!(
             "{keyspace}.{name}: Table name must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"

@@ -17,8 +17,8 @@ pub use modify::{
 };
 pub use schema::{
     AlterTable, AlterType, ColumnDefinition, CreateAggregate, CreateFunction, CreateTable,
-    Describe, DescribeTarget, DropFunction, Existing, FunctionKind, Properties, PropertyValue,
-    SchemaStatement, TableChange, TypeChange,
+    CreateTableLike, Describe, DescribeTarget, DropFunction, Existing, FunctionKind, Properties,
+    PropertyValue, SchemaStatement, TableChange, TypeChange,
 };
 pub use select::{
     Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,

@@ -226,3 +226,41 @@ proptest! {
         }
     }
 }
+
+/// What DESCRIBE tells of a table of the keyspace in use, compact ones too.
+fn told_of(db: &Database, table: &str) -> String {
+    let name = QualifiedName { keyspace: None, name: table.to_owned() };
+    let asked = Describe { target: DescribeTarget::Table(name), internals: false };
+    match describe(&asked, &db.schema, db.keyspace.as_deref(), |_| false) {
+        Ok(Described::Elements(rows)) => rows.into_iter().map(|[.., text]| text).collect(),
+        _ => panic!("{table} is there"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The copy is told as its source is, but for its name; its columns have ids of their own.
+    #[test]
+    fn a_table_like_another_is_told_as_that(seed: u64) {
+        let (mut db, _) = drawn(&mut Draw(seed));
+        for table in TABLE_NAMES {
+            let (written, name) = (table, table.trim_matches('"').to_owned());
+            let keyspace = db.keyspace.clone().expect("it was chosen");
+            let Some(source) = db.schema.table(&keyspace, &name).cloned() else { continue };
+            db.ok(&format!("CREATE TABLE the_copy LIKE {written}"));
+            let copy = db.schema.table(&keyspace, "the_copy").expect("just made").clone();
+            prop_assert_ne!(copy.id, source.id);
+            prop_assert!(copy.dropped.is_empty());
+            let own = |table: &model::Table| table.columns().len() + table.hidden().len();
+            prop_assert_eq!(usize::from(copy.next_column()), own(&copy));
+            prop_assert_eq!(own(&copy), own(&source));
+            let named = |text: String, name: &str| text.replacen(&format!(".{name} "), ".x ", 2);
+            prop_assert_eq!(
+                named(told_of(&db, "the_copy"), "the_copy"),
+                named(told_of(&db, &name), written)
+            );
+            db.ok("DROP TABLE the_copy");
+        }
+    }
+}

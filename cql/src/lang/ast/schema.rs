@@ -32,6 +32,8 @@ pub enum SchemaStatement {
     },
     /// `CREATE TABLE ..`.
     CreateTable(Box<CreateTable>),
+    /// `CREATE TABLE .. LIKE ..`.
+    CreateTableLike(CreateTableLike),
     /// `ALTER TABLE ..`.
     AlterTable(AlterTable),
     /// `DROP TABLE ..`.
@@ -104,6 +106,21 @@ pub struct CreateTable {
     /// Whether `COMPACT STORAGE` was written.
     pub compact_storage: bool,
     /// The other properties.
+    pub properties: Properties,
+}
+
+/// `CREATE TABLE .. LIKE ..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateTableLike {
+    /// Name of the object.
+    pub name: QualifiedName,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The table whose columns and options it gets.
+    pub source: QualifiedName,
+    /// What else is to be copied, as it was written: `INDEXES`, `COMMENTS`, `SECURITY LABELS`.
+    pub parts: Vec<&'static str>,
+    /// The properties that it has in place of the source's.
     pub properties: Properties,
 }
 

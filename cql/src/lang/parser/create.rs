@@ -1,7 +1,8 @@
 //! `CREATE ..`.
 
 use super::super::ast::{
-    ColumnDefinition, CreateTable, Order, Properties, SchemaStatement, Statement, TypeName,
+    ColumnDefinition, CreateTable, CreateTableLike, Order, Properties, QualifiedName,
+    SchemaStatement, Statement, TypeName,
 };
 use super::{Keyword, Kind, Parser, Result};
 
@@ -20,9 +21,7 @@ impl Parser<'_> {
             }));
         }
         if self.accept_table_word() {
-            return Ok(Statement::Schema(SchemaStatement::CreateTable(Box::new(
-                self.create_table()?,
-            ))));
+            return self.create_table().map(Statement::Schema);
         }
         if self.accept_word(Keyword::Type) {
             return self.create_type();
@@ -52,10 +51,15 @@ impl Parser<'_> {
         Err(self.no_viable())
     }
 
-    fn create_table(&mut self) -> Result<CreateTable> {
+    fn create_table(&mut self) -> Result<SchemaStatement> {
         let if_not_exists = self.if_not_exists()?;
+        let name = self.table_name()?;
+        if self.accept_word(Keyword::Like) {
+            let like = self.create_table_like(name, if_not_exists)?;
+            return Ok(SchemaStatement::CreateTableLike(like));
+        }
         let mut table = CreateTable {
-            name: self.table_name()?,
+            name,
             if_not_exists,
             columns: Vec::new(),
             primary_keys: Vec::new(),
@@ -78,7 +82,39 @@ impl Parser<'_> {
                 self.table_property(&mut table)?;
             }
         }
-        Ok(table)
+        Ok(SchemaStatement::CreateTable(Box::new(table)))
+    }
+
+    /// `old [WITH INDEXES AND comment = 'c']`, after `LIKE`.
+    fn create_table_like(
+        &mut self,
+        name: QualifiedName,
+        if_not_exists: bool,
+    ) -> Result<CreateTableLike> {
+        let source = self.table_name()?;
+        let (parts, properties) = (Vec::new(), Properties::new());
+        let mut like = CreateTableLike { name, if_not_exists, source, parts, properties };
+        if self.accept_word(Keyword::With) {
+            self.like_property(&mut like)?;
+            while self.accept_word(Keyword::And) {
+                self.like_property(&mut like)?;
+            }
+        }
+        Ok(like)
+    }
+
+    fn like_property(&mut self, like: &mut CreateTableLike) -> Result<()> {
+        if self.peek_at(1) == Kind::Equal {
+            return self.property(&mut like.properties);
+        }
+        let part = match self.name()?.as_str() {
+            "indexes" => "INDEXES",
+            "comments" => "COMMENTS",
+            "security" if self.name()? == "labels" => "SECURITY LABELS",
+            _ => return Err(self.no_viable()),
+        };
+        like.parts.push(part);
+        Ok(())
     }
 
     /// A column, or `PRIMARY KEY (..)`.
