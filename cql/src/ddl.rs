@@ -9,6 +9,7 @@
 
 mod compact;
 mod functions;
+mod guarded;
 mod keyspace;
 mod like;
 mod options;
@@ -23,6 +24,7 @@ use model::schema::{Keyspace, Schema, SchemaChange, TableId};
 
 use crate::error::{Error, Result};
 use crate::expr::function::UserFunctions;
+use crate::guardrails::Guardrails;
 use crate::lang::ast::{QualifiedName, SchemaStatement};
 
 /// The schema, names and time that a statement about the schema is planned with.
@@ -45,24 +47,10 @@ pub struct DdlContext<'g> {
     pub functions: &'g dyn UserFunctions,
     /// Whether functions and aggregates of users are made (`user_defined_functions_enabled`).
     pub functions_enabled: bool,
-    /// What may be done about COMPACT STORAGE.
-    pub compact_storage: CompactStorage,
-}
-
-/// Which statements about COMPACT STORAGE are allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactStorage {
-    /// Whether tables are made with it (`compact_tables_enabled`).
-    pub create: bool,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed (`drop_compact_storage_enabled`).
-    pub drop: bool,
-}
-
-impl Default for CompactStorage {
-    /// As Cassandra's file has them.
-    fn default() -> Self {
-        CompactStorage { create: true, drop: false }
-    }
+    pub drop_compact_storage: bool,
+    /// What the operator has set.
+    pub guardrails: &'g Guardrails,
 }
 
 /// What happened to what, as clients are told.
@@ -118,8 +106,17 @@ impl Ddl {
     }
 }
 
-/// The change of the schema that a statement asks for.
+/// The change of the schema that a statement asks for, if the guardrails let it through.
 pub fn plan(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl> {
+    let mut warnings = Vec::new();
+    let kept = guarded::before(context, statement, &mut warnings)?;
+    let mut planned = planned(kept.as_ref().unwrap_or(statement), context)?;
+    guarded::after(context, &planned, &mut warnings)?;
+    planned.warnings.splice(0..0, warnings);
+    Ok(planned)
+}
+
+fn planned(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl> {
     match statement {
         SchemaStatement::CreateKeyspace { name, if_not_exists, properties } => {
             keyspace::create(context, name, *if_not_exists, properties)

@@ -15,6 +15,8 @@ pub enum Error {
     Syntax(String),
     /// It asks for what the schema, the types or a limit forbid.
     Invalid(String),
+    /// A guardrail that the operator has set refuses it.
+    Guardrail(String),
     /// It asks for what the configuration or an option forbids.
     Config(String),
     /// The client may not do this.
@@ -54,7 +56,7 @@ impl Error {
     pub fn code(&self) -> ErrorCode {
         match self {
             Error::Syntax(_) => ErrorCode::Syntax,
-            Error::Invalid(_) => ErrorCode::Invalid,
+            Error::Invalid(_) | Error::Guardrail(_) => ErrorCode::Invalid,
             Error::Config(_) => ErrorCode::Config,
             Error::Unauthorized(_) => ErrorCode::Unauthorized,
             Error::AlreadyExists { .. } => ErrorCode::AlreadyExists,
@@ -69,6 +71,7 @@ impl fmt::Display for Error {
         match self {
             Error::Syntax(text)
             | Error::Invalid(text)
+            | Error::Guardrail(text)
             | Error::Config(text)
             | Error::Unauthorized(text)
             | Error::AlreadyExists { text, .. }

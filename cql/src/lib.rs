@@ -7,6 +7,7 @@
 //! - [`rows`]: rows of storage to rows of the answer.
 //! - [`ddl`], [`describe`]: statements about the schema, to changes and back to text.
 //! - [`error`]: what is refused, with the protocol's code.
+//! - [`guardrails`]: what an operator has set for statements.
 //! - [`limits`]: every bound of this crate.
 //! - [`planted`]: bugs on purpose, for the tests of the tests.
 
@@ -17,6 +18,7 @@ pub mod digest;
 pub mod error;
 pub mod expr;
 pub mod frame;
+pub mod guardrails;
 pub mod json;
 pub mod lang;
 pub mod limits;

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::expr::function::{UserFunctions, failure, json_text};
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
+use crate::guardrails::Guardrails;
 use crate::plan::{BatchSize, BatchThresholds, BoundRead, Page, Parts, Scratch, SelectPlan};
 use crate::prepare::{Prepared, Statement, prepare};
 use crate::rows::ResultPart;
@@ -74,6 +75,7 @@ pub(crate) struct Database {
     pub(crate) keyspace: Option<String>,
     pub(crate) now_s: u32,
     pub(crate) warnings: Vec<String>,
+    pub(crate) guardrails: Guardrails,
     /// Rows of a page of the next reads.
     pub(crate) page_rows: Option<u32>,
     /// How many pages the last read had.
@@ -91,6 +93,7 @@ impl Database {
             keyspace: Some("ks".into()),
             now_s: 1000,
             warnings: Vec::new(),
+            guardrails: Guardrails::default(),
             page_rows: None,
             pages: Cell::new(0),
             timestamp_us: 1_000_000,
@@ -199,7 +202,8 @@ impl Database {
             timestamp_us: self.timestamp_us,
             functions: &Sums,
             functions_enabled: true,
-            compact_storage: ddl::CompactStorage { create: true, drop: true },
+            drop_compact_storage: true,
+            guardrails: &self.guardrails,
         }
     }
 

@@ -7,7 +7,6 @@
 //! Nothing here can be changed later, and nothing is global: `main` hands it on.
 
 mod batch;
-mod compact_storage;
 mod file;
 mod flags;
 mod machine;
@@ -21,11 +20,11 @@ use std::time::Duration;
 
 use batch::BatchThresholds;
 use clap::Parser;
-use compact_storage::CompactStorage;
 use flags::Flags;
 pub(crate) use flags::SyncMode;
 use quantity::Bytes;
 
+use crate::guardrails::{self, Values};
 use crate::limits::{
     COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, REQUEST_TIMEOUT_MIN, SHARD_MEMORY_BYTES_MIN,
 };
@@ -58,12 +57,14 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
-    /// Which statements about COMPACT STORAGE are allowed.
-    pub(crate) compact_storage: CompactStorage,
+    /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
+    pub(crate) drop_compact_storage: bool,
     /// Whether functions and aggregates of users are made.
     pub(crate) functions_enabled: bool,
     /// How many tombstones a read may pass.
     pub(crate) tombstones: TombstoneThresholds,
+    /// What the guardrails are at the start.
+    pub(crate) guardrails: Values,
 }
 
 /// What a source said; `None` leaves it to the next.
@@ -90,11 +91,11 @@ struct Choices {
     range_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     auto_snapshot: Option<bool>,
-    compact_tables: Option<bool>,
     drop_compact_storage: Option<bool>,
     functions_enabled: Option<bool>,
     tombstone_warn: Option<usize>,
     tombstone_failure: Option<usize>,
+    guardrails: Values,
 }
 
 /// A configuration, and what its owner should know about it.
@@ -162,7 +163,6 @@ fn with_defaults(
     let listen = choices.listen.unwrap_or(IpAddr::from([127, 0, 0, 1]));
     let port = choices.port.unwrap_or(9042);
     let batch = batch::thresholds(&choices);
-    let compact_storage = compact_storage::allowed(&choices);
     let (default, default_tombstones) = (Timeouts::default(), TombstoneThresholds::default());
     let tombstones = TombstoneThresholds {
         warn: choices.tombstone_warn.map_or(default_tombstones.warn, |n| n as u64),
@@ -191,9 +191,10 @@ fn with_defaults(
         batch,
         timeouts,
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
-        compact_storage,
+        drop_compact_storage: choices.drop_compact_storage.unwrap_or(false),
         functions_enabled: choices.functions_enabled.unwrap_or(false),
         tombstones,
+        guardrails: choices.guardrails,
     };
     config.validate(machine)?;
     if !listen.is_loopback() {
@@ -272,7 +273,7 @@ impl Config {
                 "batch_size_fail_threshold: it is below batch_size_warn_threshold".to_owned()
             );
         }
-        Ok(())
+        guardrails::check(&self.guardrails)
     }
 
     /// The defaults, with the data in `data_dir`.
@@ -300,11 +301,13 @@ impl Display for Config {
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
         let sync = if self.commitlog_sync == SyncMode::Batch { "batch" } else { "periodic" };
         writeln!(f, "commitlog_sync: {sync}")?;
-        writeln!(f, "compact_tables_enabled: {}", self.compact_storage.create)?;
         writeln!(f, "compaction_throughput: {}B/s", self.compaction_throughput_bytes)?;
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
-        writeln!(f, "drop_compact_storage_enabled: {}", self.compact_storage.drop)?;
+        writeln!(f, "drop_compact_storage_enabled: {}", self.drop_compact_storage)?;
+        for (name, value) in guardrails::settings(&self.guardrails) {
+            writeln!(f, "{name}: {value}")?;
+        }
         writeln!(f, "memory: {}B", self.memory_bytes)?;
         let aware = self.shard_aware_port.unwrap_or(0);
         writeln!(f, "native_shard_aware_transport_port: {aware}")?;

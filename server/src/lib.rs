@@ -17,6 +17,7 @@ mod config;
 mod connection;
 mod connections;
 mod execute;
+mod guardrails;
 mod ids;
 mod limits;
 mod listen;

@@ -305,7 +305,8 @@ fn settings() -> Settings {
         timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
         auto_snapshot: true,
         functions_enabled: true,
-        compact_storage: cql::ddl::CompactStorage { create: true, drop: true },
+        drop_compact_storage: true,
+        guardrails: Default::default(),
         all: Vec::new(),
     }
 }

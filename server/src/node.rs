@@ -25,6 +25,7 @@ use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
 use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::guardrails::Guardrails;
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
@@ -41,6 +42,7 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     let shard_listeners = listeners.for_shards().map_err(|error| format!("listeners: {error}"))?;
     let plan = Arc::new(Plan {
         config: config.clone(),
+        guardrails: Arc::new(Guardrails::new(&config.guardrails)),
         aware_port,
         shard_listeners: takeable(shard_listeners),
     });
@@ -66,6 +68,7 @@ fn explain(error: StartError) -> String {
 /// The configuration that all cores share, and the listeners that each takes at its start.
 struct Plan {
     config: Config,
+    guardrails: Arc<Guardrails>,
     /// The shard-aware port, if it is open.
     aware_port: Option<u16>,
     /// Each core takes its own, once, at its start.
@@ -166,7 +169,8 @@ fn settings(plan: &Plan) -> Settings {
         timeouts: config.timeouts,
         auto_snapshot: config.auto_snapshot,
         functions_enabled: config.functions_enabled,
-        compact_storage: config.compact_storage,
+        drop_compact_storage: config.drop_compact_storage,
+        guardrails: plan.guardrails.clone(),
         tombstones: config.tombstones,
         all: all.lines().filter_map(pair).collect(),
     }

@@ -23,6 +23,7 @@ use cql::ddl::{self, DdlContext};
 use cql::expr::function::NoUserFunctions;
 use cql::frame::request::ValueList;
 use cql::frame::{Value, Version};
+use cql::guardrails::Guardrails;
 use cql::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
 use cql::prepare::{Prepared, Statement, prepare};
 use engine::io::{Disk, Faults, SimDisk};
@@ -166,7 +167,8 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         timestamp_us: number as i64,
         functions: &NoUserFunctions,
         functions_enabled: true,
-        compact_storage: ddl::CompactStorage { create: true, drop: true },
+        drop_compact_storage: true,
+        guardrails: &Guardrails::default(),
     };
     let (change, _) = ddl::plan(statement, &context).ok()?.step?;
     let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };

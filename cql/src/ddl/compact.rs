@@ -6,8 +6,8 @@
 use model::schema::{Column, ColumnKind, Table, TableBuilder};
 use model::types::CqlType;
 
+use super::DdlContext;
 use super::table::Resolved;
-use super::{CompactStorage, DdlContext};
 use crate::error::{Error, Result};
 
 /// Refuses a table that cannot be compact; `clustering` counts its clustering columns.
@@ -51,16 +51,6 @@ pub(super) fn add_value(
     })
 }
 
-/// Refuses to make compact tables where that is switched off.
-pub(super) fn check_enabled(context: &DdlContext<'_>) -> Result<()> {
-    match context.compact_storage {
-        CompactStorage { create: true, .. } => Ok(()),
-        _ => Err(Error::invalid(
-            "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed (compact_tables_enabled)",
-        )),
-    }
-}
-
 /// Refuses to add a column to a compact table, once its name is found to be free.
 pub(super) fn check_added(table: &Table) -> Result<()> {
     match table.is_compact() {
@@ -91,7 +81,7 @@ fn hidden<'t>(table: &'t Table, name: &str) -> Option<&'t Column> {
 
 /// `DROP COMPACT STORAGE`.
 pub(super) fn drop_storage(context: &DdlContext<'_>, table: &mut Table) -> Result<()> {
-    if !context.compact_storage.drop {
+    if !context.drop_compact_storage {
         return Err(Error::invalid(
             "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use. (drop_compact_storage_enabled)",
         ));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use model::schema::{ColumnKind, Keyspace, SchemaChange, Table, TableBuilder};
 use model::types::{CqlType, UserType};
 
-use super::{Ddl, DdlContext, Object, compact, options, table};
+use super::{Ddl, DdlContext, Object, options, table};
 use crate::error::{Error, Result};
 use crate::lang::ast::CreateTableLike;
 
@@ -28,9 +28,6 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTableLike) -> Resu
     }
     table::check_table_name(keyspace_name, name)?;
     check_types(source, keyspace)?;
-    if source.is_compact() {
-        compact::check_enabled(context)?;
-    }
     if let Some(what) = create.parts.first() {
         return Err(Error::invalid(format!(
             "CREATE TABLE LIKE WITH {what} is not supported: no table has {what}"

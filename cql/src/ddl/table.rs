@@ -30,9 +30,6 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     check_written(create)?;
     let keyspace_name = context.keyspace_of(&create.name)?;
     let name = &create.name.name;
-    if create.compact_storage {
-        compact::check_enabled(context)?;
-    }
     let keyspace = context.existing(keyspace_name)?;
     if is_there(keyspace, name, create.if_not_exists)? {
         return Ok(Ddl::nothing());

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::frame::Version;
 use crate::frame::request::ValueList;
+use crate::guardrails::Guardrails;
 use crate::prepare::prepare;
 use crate::testing::Database;
 
@@ -28,10 +29,15 @@ fn schema() -> Schema {
 }
 
 fn planned(text: &str, schema: &Schema) -> Result<Ddl> {
-    planned_with(text, schema, CompactStorage { create: true, drop: true })
+    planned_with(text, schema, true, &Guardrails::default())
 }
 
-fn planned_with(text: &str, schema: &Schema, compact_storage: CompactStorage) -> Result<Ddl> {
+fn planned_with(
+    text: &str,
+    schema: &Schema,
+    drop_compact_storage: bool,
+    guardrails: &Guardrails,
+) -> Result<Ddl> {
     let context = DdlContext {
         schema,
         keyspace: None,
@@ -41,7 +47,8 @@ fn planned_with(text: &str, schema: &Schema, compact_storage: CompactStorage) ->
         timestamp_us: 5,
         functions: &crate::expr::function::NoUserFunctions,
         functions_enabled: false,
-        compact_storage,
+        drop_compact_storage,
+        guardrails,
     };
     let parsed = crate::lang::parse(text)?;
     let crate::lang::ast::Statement::Schema(statement) = &parsed.statement else {
@@ -52,20 +59,16 @@ fn planned_with(text: &str, schema: &Schema, compact_storage: CompactStorage) ->
 
 #[test]
 fn compact_tables_are_made_and_end_where_that_is_switched_on() {
-    let refused = |text: &str, create, drop| {
-        let planned = planned_with(text, &schema(), CompactStorage { create, drop });
+    let refused = |text: &str, drop| {
+        let planned = planned_with(text, &schema(), drop, &Guardrails::default());
         planned.map_or_else(|error| error.to_string(), |_| String::new())
     };
     let create = "create table ee.n (a int primary key, v int) with compact storage";
-    assert_eq!(refused(create, true, false), "");
-    assert_eq!(
-        refused(create, false, true),
-        "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed (compact_tables_enabled)"
-    );
+    assert_eq!(refused(create, false), "");
     let alter = "alter table ee.t drop compact storage";
     let disabled = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.";
-    assert!(refused(alter, true, false).starts_with(disabled));
-    assert!(refused(alter, true, true).starts_with("Cannot DROP COMPACT STORAGE on table"));
+    assert!(refused(alter, false).starts_with(disabled));
+    assert!(refused(alter, true).starts_with("Cannot DROP COMPACT STORAGE on table"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The settings file: YAML with the names that people know from cassandra.yaml and scylla.yaml.
 //!
 //! Every key is one of
-//! - a setting of ours (`SETTINGS`), applied;
+//! - a setting of ours (`SETTINGS`), or of a guardrail (`guardrails.rs` of the server), applied;
 //! - a promise that cannot be kept (`promises.rs`): an error if it is about safety, else a warning of its own;
 //! - a setting of Cassandra or ScyllaDB that does not concern us (`known_names.txt`): one warning
 //!   names them all;
@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::flags::SyncMode;
 use super::{Choices, promises, quantity};
+use crate::guardrails;
 
 /// Names of settings of Cassandra 5.0 and ScyllaDB 2026, sorted.
 const KNOWN_NAMES: &str = include_str!("known_names.txt");
@@ -48,7 +49,6 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
     ("commitlog_sync", |v, c| put(&mut c.commitlog_sync, sync(v))),
-    ("compact_tables_enabled", |v, c| put(&mut c.compact_tables, truth(v))),
     ("compaction_throughput", |v, c| put(&mut c.compaction_throughput_bytes, rate(v))),
     ("compaction_throughput_mb_per_sec", |v, c| {
         put(&mut c.compaction_throughput_bytes, size(v, MIB))
@@ -56,7 +56,6 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("data_center", |v, c| put(&mut c.data_center, text(v))),
     ("data_file_directories", |v, c| put(&mut c.data_dir, directory(v))),
     ("drop_compact_storage_enabled", |v, c| put(&mut c.drop_compact_storage, truth(v))),
-    ("enable_create_table_with_compact_storage", |v, c| put(&mut c.compact_tables, truth(v))),
     ("enable_drop_compact_storage", |v, c| put(&mut c.drop_compact_storage, truth(v))),
     ("enable_user_defined_functions", |v, c| put(&mut c.functions_enabled, truth(v))),
     ("memory", |v, c| put(&mut c.memory_bytes, size(v, 1))),
@@ -100,9 +99,14 @@ pub(super) fn read(text: &str, warnings: &mut Vec<String>) -> Result<Choices, St
         }
         if let Some((_, apply)) = SETTINGS.iter().find(|(setting, _)| setting == name) {
             apply(value, &mut choices).map_err(at)?;
+        } else if guardrails::is_setting(name) {
+            guardrails::set(&mut choices.guardrails, name, &written(value).map_err(at)?)
+                .map_err(at)?;
         } else if let Some((_, judge, _)) = promises::REFUSED.iter().find(|(n, ..)| n == name) {
             judge(value).map_err(at)?;
-        } else if let Some(why) = promises::warning(name) {
+        } else if let Some(why) =
+            guardrails::not_applicable(name).or_else(|| promises::warning(name))
+        {
             warnings.push(format!("the setting {name} has no effect: {why}"));
         } else if KNOWN_NAMES.lines().any(|known| known == name) {
             unused.push(name.as_str());
@@ -158,6 +162,15 @@ pub(super) fn text(value: &Yaml) -> Result<String, String> {
         Yaml::Text(text) if !text.is_empty() => Ok(text.clone()),
         Yaml::Whole(number) => Ok(number.to_string()),
         _ => Err("a text is wanted".to_owned()),
+    }
+}
+
+/// A value of a guardrail, as it is written in one word: a list with commas.
+fn written(value: &Yaml) -> Result<String, String> {
+    match value {
+        Yaml::Truth(truth) => Ok(truth.to_string()),
+        Yaml::List(list) => Ok(list.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(",")),
+        value => text(value),
     }
 }
 

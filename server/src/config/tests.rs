@@ -1,5 +1,7 @@
 //! Defaults, precedence, and the refusals with their fix.
 
+use cql::guardrails::Guardrail;
+
 use super::*;
 
 const MACHINE: Machine = Machine { cpus: 4, memory_bytes: 8 << 30 };
@@ -124,8 +126,8 @@ fn functions_of_users_are_made_where_that_is_switched_on() {
 #[test]
 fn compact_storage_is_switched_by_the_names_of_both_rivals() {
     let of = |file: &str| {
-        let CompactStorage { create, drop } = from(&[], file).unwrap().0.compact_storage;
-        (create, drop)
+        let config = from(&[], file).unwrap().0;
+        (config.guardrails.of(Guardrail::CompactTables).fail == 0, config.drop_compact_storage)
     };
     assert_eq!(of(""), (true, false));
     assert_eq!(

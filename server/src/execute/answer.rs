@@ -141,6 +141,12 @@ impl ExecuteError {
 fn put_language(error: &cql::Error, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
     let text = error.to_string();
     let failure = match error {
+        cql::Error::Guardrail(_) => {
+            // As Cassandra has it, the refusal is a warning, too.
+            let warnings = std::slice::from_ref(&text);
+            let envelope = Envelope { warnings, ..*envelope };
+            return envelope.put_error(Failure::Plain(error.code()), &text, out);
+        }
         cql::Error::AlreadyExists { keyspace, table, .. } => {
             Failure::AlreadyExists { keyspace, table }
         }

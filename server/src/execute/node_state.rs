@@ -4,11 +4,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use cql::bind::StatementTime;
-use cql::ddl::CompactStorage;
 use cql::frame::request::Parameters;
+use cql::guardrails::Guardrails;
 use cql::plan::BatchThresholds;
 use functions::Functions;
 use hashbrown::HashMap;
@@ -37,8 +38,10 @@ pub(crate) struct Settings {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
-    /// Which statements about COMPACT STORAGE are allowed.
-    pub(crate) compact_storage: CompactStorage,
+    /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
+    pub(crate) drop_compact_storage: bool,
+    /// What the operator has set, and may change.
+    pub(crate) guardrails: Arc<Guardrails>,
     /// Whether functions and aggregates of users are made.
     pub(crate) functions_enabled: bool,
     /// From when on reads are warned of, and end, for the tombstones that they pass.

@@ -10,6 +10,7 @@ use std::time::Instant;
 use cql::ddl::{self, Ddl, DdlContext, Object};
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
+use cql::guardrails::Guardrail;
 use cql::lang::ast::SchemaStatement;
 use cql::prepare::Statement;
 use futures_lite::future::or;
@@ -87,7 +88,8 @@ impl Executor {
                 timestamp_us: self.state.dividing_timestamp_us(),
                 functions: self.state.functions(),
                 functions_enabled: self.state.settings().functions_enabled,
-                compact_storage: self.state.settings().compact_storage,
+                drop_compact_storage: self.state.settings().drop_compact_storage,
+                guardrails: &self.state.settings().guardrails,
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;
             let Some((change, event)) = step else {
@@ -145,6 +147,11 @@ impl Executor {
         if let Err(refusal) = check_writable(&table.keyspace) {
             return self.refuse(call, refusal, out);
         }
+        let guardrails = &self.state.settings().guardrails;
+        let mut warnings = Vec::new();
+        if let Err(refusal) = guardrails.allow(Guardrail::DropTruncateTable, &mut warnings) {
+            return self.refuse(call, refusal.into(), out);
+        }
         let (executor, table) = (self.clone(), Rc::new(table.clone()));
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
@@ -156,7 +163,6 @@ impl Executor {
                 }
                 false => None,
             };
-            let mut warnings = Vec::new();
             match order {
                 None => executor.shard.truncate(table.id).await.map_err(refused)?,
                 Some(order) => {

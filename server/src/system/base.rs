@@ -4,6 +4,7 @@
 
 use cql::ddl::{DdlContext, plan};
 use cql::expr::function::NoUserFunctions;
+use cql::guardrails::Guardrails;
 use cql::lang::ast::{SchemaStatement, Statement};
 use model::options::{KeyspaceOptions, Replication};
 use model::schema::{Schema, SchemaChange, SchemaEntry, TableId};
@@ -48,7 +49,8 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         timestamp_us: 0,
         functions: &NoUserFunctions,
         functions_enabled: false,
-        compact_storage: cql::ddl::CompactStorage::default(),
+        drop_compact_storage: false,
+        guardrails: &Guardrails::default(),
     };
     plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0
 }

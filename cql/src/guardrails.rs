@@ -1,0 +1,307 @@
+//! Guardrails: limits that an operator sets, with a warning from one value on and an error from another.
+//!
+//! ```text
+//! settings file, messina-admin ─► Values ─► Guardrails (atomics that all cores read) ◄── check: a statement's numbers
+//!                                                                                        │
+//!                                                      warnings on the answer, or an Invalid error
+//! ```
+//!
+//! 1. [`list`] has what is fixed of each: its name, its settings, its words.
+//! 2. What is off costs one relaxed load for a whole statement: [`Guardrails::watched`] has a bit for each that may fire.
+//! 3. A change is for all cores at once; a statement under way may see the old value of one and the new one of another.
+//!
+//! All clients are held to them: Cassandra spares superusers, and takes all clients for such while they do not log in.
+//! Not here: how settings are written as text (`guardrails.rs` of the server).
+
+pub mod list;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+pub use list::{Definition, GUARDRAILS, Guardrail};
+use model::options::{FOREIGN, OPTIONS, SCYLLA_OPTIONS};
+
+use crate::error::{Error, Result};
+
+/// What a threshold counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things, whatever they are.
+    Count,
+}
+
+/// What a guardrail compares, and its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// More than a number: `NAME_warn_threshold`, `NAME_fail_threshold`.
+    Max(Unit),
+    /// Less than a number: the same settings.
+    Min(Unit),
+    /// A feature that may be used or not.
+    Flag {
+        /// True while the feature may be used.
+        setting: &'static str,
+        /// True while its users are warned.
+        warned: Option<&'static str>,
+    },
+    /// Options of tables: `NAME_warned`, `NAME_ignored`, `NAME_disallowed`.
+    Properties,
+}
+
+/// What a guardrail does when it fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// The client is warned.
+    Warn,
+    /// The statement is refused.
+    Fail,
+}
+
+/// What is set of one guardrail: thresholds, -1 for none; sets of bits; of features 1 if it is warned of, or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// From when on, or of what, clients are warned.
+    pub warn: i64,
+    /// From when on, or of what, statements are refused.
+    pub fail: i64,
+    /// What is left out with a warning: bits.
+    pub ignored: i64,
+}
+
+/// What is set of all guardrails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values([Value; GUARDRAILS.len()]);
+
+impl Default for Values {
+    /// As in Cassandra: nothing is refused, and time windows whose rows do not expire are warned of.
+    fn default() -> Self {
+        Values(std::array::from_fn(|at| match GUARDRAILS[at].kind {
+            Kind::Max(_) | Kind::Min(_) => Value { warn: -1, fail: -1, ignored: 0 },
+            Kind::Flag { warned, .. } => {
+                Value { warn: i64::from(warned.is_some()), fail: 0, ignored: 0 }
+            }
+            Kind::Properties => Value { warn: 0, fail: 0, ignored: 0 },
+        }))
+    }
+}
+
+impl Values {
+    /// What is set of one guardrail.
+    pub fn of(&self, guardrail: Guardrail) -> Value {
+        self.0[guardrail as usize]
+    }
+
+    /// Sets one guardrail.
+    pub fn set(&mut self, guardrail: Guardrail, value: Value) {
+        self.0[guardrail as usize] = value;
+    }
+
+    /// The guardrails that may fire: a bit each.
+    fn watched(&self) -> u64 {
+        let may_fire = |definition: &&Definition| {
+            let value = self.of(definition.guardrail);
+            match definition.kind {
+                Kind::Max(_) | Kind::Min(_) => value.warn >= 0 || value.fail >= 0,
+                Kind::Flag { .. } | Kind::Properties => {
+                    value.warn | value.fail | value.ignored != 0
+                }
+            }
+        };
+        let bits = GUARDRAILS.iter().filter(may_fire).map(|d| 1 << d.guardrail as u64);
+        bits.fold(0, |all, bit: u64| all | bit)
+    }
+}
+
+/// The guardrails that may fire, as they were at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched(u64);
+
+impl Watched {
+    /// Whether this one may fire.
+    #[inline]
+    pub fn has(self, guardrail: Guardrail) -> bool {
+        self.0 >> guardrail as u64 & 1 == 1
+    }
+}
+
+/// The guardrails of a node, which all cores read.
+#[derive(Debug)]
+pub struct Guardrails {
+    values: [[AtomicI64; 3]; GUARDRAILS.len()],
+    watched: AtomicU64,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Guardrails::new(&Values::default())
+    }
+}
+
+impl Guardrails {
+    /// The guardrails with these values.
+    pub fn new(values: &Values) -> Guardrails {
+        let guardrails = Guardrails {
+            values: std::array::from_fn(|_| std::array::from_fn(|_| AtomicI64::new(0))),
+            watched: AtomicU64::new(0),
+        };
+        guardrails.store(values);
+        guardrails
+    }
+
+    /// Sets all values, for all cores.
+    pub fn store(&self, values: &Values) {
+        for (stored, value) in self.values.iter().zip(&values.0) {
+            let Value { warn, fail, ignored } = value;
+            for (stored, value) in stored.iter().zip([warn, fail, ignored]) {
+                stored.store(*value, Ordering::Relaxed);
+            }
+        }
+        self.watched.store(values.watched(), Ordering::Relaxed);
+    }
+
+    /// The values of now.
+    pub fn load(&self) -> Values {
+        Values(std::array::from_fn(|at| self.value_at(at)))
+    }
+
+    fn value_at(&self, at: usize) -> Value {
+        let [warn, fail, ignored] =
+            std::array::from_fn(|which| self.values[at][which].load(Ordering::Relaxed));
+        Value { warn, fail, ignored }
+    }
+
+    /// The guardrails that may fire: one load.
+    #[inline]
+    pub fn watched(&self) -> Watched {
+        Watched(self.watched.load(Ordering::Relaxed))
+    }
+
+    /// Compares a number with the thresholds of a guardrail; `what` names its owner in the answer.
+    pub fn check(
+        &self,
+        guardrail: Guardrail,
+        number: i64,
+        what: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let Value { warn, fail, .. } = self.value_at(guardrail as usize);
+        let has_passed = |threshold: i64| match guardrail.definition().kind {
+            Kind::Min(_) => threshold >= 0 && number < threshold,
+            _ => threshold >= 0 && number > threshold,
+        };
+        let says = |strength, threshold| {
+            guardrail.says(&guardrail.passed(strength, what, number, threshold))
+        };
+        if has_passed(fail) {
+            return Err(Error::Guardrail(says(Strength::Fail, fail)));
+        }
+        if has_passed(warn) {
+            warn_once(warnings, says(Strength::Warn, warn));
+        }
+        Ok(())
+    }
+
+    /// Refuses a feature that is switched off, or warns of it.
+    pub fn allow(&self, guardrail: Guardrail, warnings: &mut Vec<String>) -> Result<()> {
+        self.allow_as(guardrail, guardrail.feature(), warnings)
+    }
+
+    /// The same of one use of it, with words of its own.
+    pub fn allow_as(
+        &self,
+        guardrail: Guardrail,
+        feature: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let Value { warn, fail, .. } = self.value_at(guardrail as usize);
+        if fail != 0 {
+            return Err(Error::Guardrail(guardrail.says(&format!("{feature} is not allowed"))));
+        }
+        if warn != 0 {
+            warn_once(warnings, guardrail.says(&format!("{feature} is not recommended")));
+        }
+        Ok(())
+    }
+
+    /// Looks for values in the lists of a guardrail; the bits of those that are to be left out.
+    fn look_for(
+        &self,
+        guardrail: Guardrail,
+        given: i64,
+        names: fn(i64) -> String,
+        warnings: &mut Vec<String>,
+    ) -> Result<i64> {
+        let (Value { warn, fail, ignored }, of) =
+            (self.value_at(guardrail as usize), guardrail.values());
+        let (refused, left_out, warned) = (given & fail, given & ignored, given & warn);
+        if refused != 0 {
+            return Err(Error::Guardrail(guardrail.says(&format!(
+                "Provided values {} are not allowed for {of} (disallowed values are: {})",
+                names(refused),
+                names(fail)
+            ))));
+        }
+        if left_out != 0 {
+            warn_once(
+                warnings,
+                guardrail.says(&format!(
+                    "Ignoring provided values {} as they are not supported for {of} (ignored values are: {})",
+                    names(left_out),
+                    names(ignored)
+                )),
+            );
+        }
+        if warned != 0 {
+            warn_once(
+                warnings,
+                guardrail.says(&format!(
+                    "Provided values {} are not recommended for {of} (warned values are: {})",
+                    names(warned),
+                    names(warn)
+                )),
+            );
+        }
+        Ok(left_out)
+    }
+
+    /// Looks for options of tables in the lists of `table_properties`; the bits of those that are to be left out.
+    pub fn properties<'n>(
+        &self,
+        given: impl Iterator<Item = &'n str>,
+        warnings: &mut Vec<String>,
+    ) -> Result<i64> {
+        let bits = given.filter_map(property_bit).fold(0, |all, bit| all | bit);
+        self.look_for(Guardrail::TableProperties, bits, property_names, warnings)
+    }
+}
+
+/// What happens in each of many rows is told once.
+fn warn_once(warnings: &mut Vec<String>, text: String) {
+    if !warnings.contains(&text) {
+        warnings.push(text);
+    }
+}
+
+/// The options that `table_properties` may list, in the order of their bits.
+fn properties() -> impl Iterator<Item = &'static str> {
+    let own = OPTIONS.iter().chain(&SCYLLA_OPTIONS).map(|option| option.name);
+    own.chain(FOREIGN.iter().map(|(name, _)| *name)).chain(["id"])
+}
+
+/// The bit of an option of tables.
+pub fn property_bit(name: &str) -> Option<i64> {
+    properties().position(|option| option == name).map(|at| 1 << at)
+}
+
+/// The options of tables with these bits, as `[a, b]`.
+pub fn property_names(bits: i64) -> String {
+    let mut names: Vec<&str> =
+        properties().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, n)| n).collect();
+    names.sort_unstable();
+    format!("[{}]", names.join(", "))
+}
+
+const _: () = assert!(GUARDRAILS.len() <= 64, "each has a bit of `watched`");
+const _: () = assert!(OPTIONS.len() + SCYLLA_OPTIONS.len() + FOREIGN.len() + 1 < 63);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The guardrails' settings as text: what stands in the settings file, in `messina-admin` and in `system_views.settings`.
+//!
+//! ```text
+//! count  -1 for none      size  5KiB, null for none      list  [ONE, TWO], [] for none      feature  true, false
+//! ```
+//!
+//! Settings have the names of cassandra.yaml, and some of scylla.yaml ([`OTHER_NAMES`]). What cannot fire here is in
+//! [`NOT_APPLICABLE`], with the reason: such settings have no effect, and the start warns of each.
+
+use cql::guardrails::{GUARDRAILS, Guardrail, Kind, Unit, Value, property_bit, property_names};
+pub(crate) use cql::guardrails::{Guardrails, Values};
+
+/// What of a guardrail a setting sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// From when on, or of what, clients are warned.
+    Warn,
+    /// From when on, or of what, statements are refused.
+    Fail,
+    /// What is left out with a warning.
+    Ignored,
+}
+
+/// Names of scylla.yaml and of older files, each with the setting that it is, and whether true means false there.
+const OTHER_NAMES: [(&str, &str, Sense); 3] = [
+    ("enable_create_table_with_compact_storage", "compact_tables_enabled", Sense::Same),
+    ("restrict_replication_simplestrategy", "simplestrategy_enabled", Sense::Opposite),
+    ("restrict_twcs_without_default_ttl", "zero_ttl_on_twcs_enabled", Sense::Opposite),
+];
+
+/// How the value of another name is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sense {
+    /// As it is.
+    Same,
+    /// True refuses, `warn` warns where that can be, false does neither.
+    Opposite,
+}
+
+const NO_INDEXES: &str = "there are no secondary indexes, so it never fires";
+const NO_VIEWS: &str = "there are no materialized views, so it never fires";
+const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it never fires";
+
+/// Guardrails of Cassandra 5.0 that cannot fire here: how their settings begin, and why.
+pub(crate) const NOT_APPLICABLE: [(&str, &str); 7] = [
+    ("secondary_indexes_", NO_INDEXES),
+    ("default_secondary_index", NO_INDEXES),
+    ("sai_", NO_INDEXES),
+    ("non_partition_restricted_index_query_enabled", NO_INDEXES),
+    ("materialized_views_per_table_", NO_VIEWS),
+    ("intersect_filtering_query_", ONE_REPLICA),
+    ("data_disk_usage_max_disk_size", "the whole file system counts"),
+];
+
+/// The settings of one guardrail, by their names.
+fn names_of(guardrail: Guardrail) -> Vec<(String, Part)> {
+    let definition = guardrail.definition();
+    let name = definition.name;
+    match definition.kind {
+        Kind::Max(_) | Kind::Min(_) => vec![
+            (format!("{name}_fail_threshold"), Part::Fail),
+            (format!("{name}_warn_threshold"), Part::Warn),
+        ],
+        Kind::Flag { setting, warned } => {
+            let warned = warned.map(|warned| (warned.to_owned(), Part::Warn));
+            [(setting.to_owned(), Part::Fail)].into_iter().chain(warned).collect()
+        }
+        Kind::Properties => vec![
+            (format!("{name}_disallowed"), Part::Fail),
+            (format!("{name}_ignored"), Part::Ignored),
+            (format!("{name}_warned"), Part::Warn),
+        ],
+    }
+}
+
+/// Every setting: its name, and what it sets; sorted.
+fn all() -> Vec<(String, Guardrail, Part)> {
+    let of = |guardrail: Guardrail| {
+        names_of(guardrail).into_iter().map(move |(name, part)| (name, guardrail, part))
+    };
+    let mut all: Vec<_> = GUARDRAILS.iter().flat_map(|known| of(known.guardrail)).collect();
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+/// The setting of this name.
+fn find(name: &str) -> Option<(Guardrail, Part)> {
+    all()
+        .into_iter()
+        .find(|(known, ..)| known == name)
+        .map(|(_, guardrail, part)| (guardrail, part))
+}
+
+/// Whether a name is a setting of a guardrail.
+pub(crate) fn is_setting(name: &str) -> bool {
+    find(name).is_some() || OTHER_NAMES.iter().any(|(other, ..)| *other == name)
+}
+
+/// Why a setting of a guardrail has no effect here.
+pub(crate) fn not_applicable(name: &str) -> Option<&'static str> {
+    NOT_APPLICABLE.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, why)| *why)
+}
+
+/// Sets one setting; the error says what is wrong with its value.
+pub(crate) fn set(values: &mut Values, name: &str, text: &str) -> Result<(), String> {
+    if let Some((_, own, sense)) = OTHER_NAMES.iter().find(|(other, ..)| *other == name) {
+        return match sense {
+            Sense::Same => set(values, own, text),
+            Sense::Opposite => restrict(values, own, text),
+        };
+    }
+    let Some((guardrail, part)) = find(name) else {
+        return Err("no such guardrail".to_owned());
+    };
+    let parsed = parse(guardrail.definition().kind, part, text)?;
+    let mut value = values.of(guardrail);
+    *part.of(&mut value) = parsed;
+    values.set(guardrail, value);
+    Ok(())
+}
+
+/// Sets a feature by a setting of ScyllaDB that restricts it.
+fn restrict(values: &mut Values, own: &str, text: &str) -> Result<(), String> {
+    let (guardrail, _) = find(own).expect("the names are listed above");
+    let may_warn = matches!(guardrail.definition().kind, Kind::Flag { warned: Some(_), .. });
+    let (warn, fail) = match text {
+        "true" => (0, 1),
+        "false" => (0, 0),
+        "warn" if may_warn => (1, 0),
+        "warn" => return Err(format!("it is refused (true) or not (false): see {own}")),
+        _ => return Err("true or false is wanted".to_owned()),
+    };
+    values.set(guardrail, Value { warn, fail, ignored: 0 });
+    Ok(())
+}
+
+impl Part {
+    fn of(self, value: &mut Value) -> &mut i64 {
+        match self {
+            Part::Warn => &mut value.warn,
+            Part::Fail => &mut value.fail,
+            Part::Ignored => &mut value.ignored,
+        }
+    }
+}
+
+fn parse(kind: Kind, part: Part, text: &str) -> Result<i64, String> {
+    match kind {
+        Kind::Max(unit) | Kind::Min(unit) => parse_threshold(unit, text),
+        Kind::Flag { .. } => match text {
+            // What a feature's setting allows is what the guardrail does not refuse.
+            "true" => Ok(i64::from(part != Part::Fail)),
+            "false" => Ok(i64::from(part == Part::Fail)),
+            _ => Err("true or false is wanted".to_owned()),
+        },
+        Kind::Properties => parse_list(text, |name| {
+            let bit = property_bit(&name.to_ascii_lowercase());
+            bit.ok_or_else(|| format!("`{name}` is no option of a table"))
+        }),
+    }
+}
+
+fn parse_threshold(unit: Unit, text: &str) -> Result<i64, String> {
+    match unit {
+        Unit::Count => match text.parse() {
+            Ok(-1) => Ok(-1),
+            Ok(count @ 1..=0x7FFF_FFFF) => Ok(count),
+            _ => Err(format!("`{text}`: 1 to 2147483647 are possible, and -1 for none")),
+        },
+    }
+}
+
+/// The bits of the names in a list; `null` and nothing are none.
+fn parse_list(text: &str, bit: impl Fn(&str) -> Result<i64, String>) -> Result<i64, String> {
+    let text = text.trim();
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let names = inner.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "null");
+    names.map(bit).try_fold(0, |all, bit| Ok(all | bit?))
+}
+
+/// Refuses thresholds that warn later than they fail, in Cassandra's words.
+pub(crate) fn check(values: &Values) -> Result<(), String> {
+    for definition in &GUARDRAILS {
+        let Value { warn, fail, .. } = values.of(definition.guardrail);
+        let wrong = match definition.kind {
+            Kind::Max(_) => (fail < warn).then_some("lower"),
+            Kind::Min(_) => (fail > warn).then_some("greater"),
+            Kind::Flag { .. } | Kind::Properties => None,
+        };
+        if let Some(wrong) = wrong.filter(|_| warn != -1 && fail != -1) {
+            let (name, shown) = (definition.name, |value| show(definition.kind, Part::Warn, value));
+            return Err(format!(
+                "The warn threshold {} for {name}_warn_threshold should be {wrong} than the fail threshold {}",
+                shown(warn),
+                shown(fail)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Every setting with its value, sorted by name.
+pub(crate) fn settings(values: &Values) -> Vec<(String, String)> {
+    let shown = |(name, guardrail, part): (String, Guardrail, Part)| {
+        let mut value = values.of(guardrail);
+        (name, show(guardrail.definition().kind, part, *part.of(&mut value)))
+    };
+    all().into_iter().map(shown).collect()
+}
+
+fn show(kind: Kind, part: Part, value: i64) -> String {
+    match kind {
+        Kind::Max(Unit::Count) | Kind::Min(Unit::Count) => value.to_string(),
+        Kind::Flag { .. } => ((value != 0) != (part == Part::Fail)).to_string(),
+        Kind::Properties => property_names(value),
+    }
+}
+
+#[cfg(test)]
+mod tests;
