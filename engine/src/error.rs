@@ -79,6 +79,11 @@ pub enum Error {
         /// How many it had passed when it ended.
         passed: u64,
     },
+    /// A condition of a write does not hold: nothing was written. That is an answer, and no failure.
+    NotApplied {
+        /// The rows that the conditions looked at, as a mutation: of each what was compared, or comes back.
+        found: Box<[u8]>,
+    },
     /// A named limit is reached; the same request may pass later.
     Overloaded(&'static str),
     /// The answer needs the disk, and the caller asked not to wait.
@@ -171,6 +176,7 @@ impl fmt::Display for Error {
             Error::TooManyTombstones { passed } => {
                 write!(f, "the read was ended after {passed} tombstones")
             }
+            Error::NotApplied { .. } => f.write_str("a condition of the write does not hold"),
             Error::Overloaded(limit) => write!(f, "overloaded: {limit}"),
             Error::WouldBlock => f.write_str("the answer needs the disk"),
             Error::DiskFull { file } => write!(f, "no space left on the disk for {file}"),

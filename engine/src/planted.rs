@@ -88,6 +88,10 @@ pub enum Bug {
     ReadBeforeApplied,
     /// A plain write does not wait for one of its partition that reads first.
     PlainWritesPass,
+    /// A write that reads first is answered as done, and nothing is written.
+    AppliedNotWritten,
+    /// A conditional write keeps its timestamp, though it has read something newer.
+    ConditionalKeepsTime,
 }
 
 impl Bug {
@@ -107,7 +111,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 14] = [
+    pub const OF_ENGINE: [Bug; 16] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::DeleteAtFirstOwner,
@@ -122,6 +126,8 @@ impl Bug {
         Bug::TruncateKeepsDamaged,
         Bug::ReadBeforeApplied,
         Bug::PlainWritesPass,
+        Bug::AppliedNotWritten,
+        Bug::ConditionalKeepsTime,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.

@@ -1,17 +1,22 @@
-//! Writes that read first: what they say of elements by index or by value becomes cells, as the list is when their turn
-//! comes.
+//! Writes that read first: conditions are judged, and what is said of elements by index or by value becomes cells, as
+//! the rows are when their turn comes.
 //!
 //! ```text
-//! record with list changes ─► queue of its partitions ─► its turn: all that came before is readable
-//!      ─► the rows it names are read ─► record with cells ─► log ─► readable: the next has its turn
+//! record with conditions, list changes ─► queue of its partitions ─► its turn: all that came before is readable
+//!      ─► conditions ─► one does not hold ─► `NotApplied`: nothing is written, the next has its turn
+//!      ─► lists that are changed are read ─► record with cells ─► log ─► readable: the next has its turn
 //! ```
 //!
 //! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those
 //!    before it have made of the list, as in Cassandra.
 //! 2. If one of them cannot be done nothing of the record is written, and the first that cannot is told.
 //!
-//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/list_change.rs`).
+//! 3. The log holds what was written and no condition: a replay judges nothing.
+//!
+//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/list_change.rs`) and
+//! of conditions (`model/src/condition/form.rs`).
 
+mod conditions;
 mod elements;
 mod held;
 mod lists;
@@ -19,13 +24,15 @@ mod lists;
 use std::future::poll_fn;
 use std::task::Poll;
 
+use conditions::Judged;
 pub(crate) use held::HeldBytes;
 use lists::Lists;
-use model::MutationRef;
-use model::mutation::MutationBuilder;
+use model::mutation::{MutationBuilder, RangeTombstone};
+use model::row::shifted;
+use model::{Deletion, MutationRef};
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::DEFERRED_AT_ONCE_MAX;
 use crate::partition_queue::QueuedWrite;
 use crate::planted::{Bug, planted};
@@ -79,9 +86,15 @@ impl Engine {
         };
         self.queues.has_read(number, ticket);
         let taken = match resolved {
-            Ok(record) if record.is_empty() => {
+            Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => {
                 self.writes.complete_empty(ticket);
                 return self.queues.ticket_done(ticket);
+            }
+            Err(not_applied @ Error::NotApplied { .. }) => {
+                self.writes.complete_refused(ticket, not_applied);
+                self.queues.ticket_done(ticket);
+                // Who waits until this write is settled looks again.
+                return self.writes.wake_waiters();
             }
             // The table may be gone by now, and its rows may have grown.
             Ok(record) => self
@@ -94,18 +107,20 @@ impl Engine {
         }
     }
 
-    /// The record with cells in the place of its list changes; empty if there is nothing to write.
+    /// The record without conditions and with cells in the place of its list changes; empty if there is nothing to
+    /// write.
     async fn resolve(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<Vec<u8>> {
         if !planted(Bug::ReadBeforeApplied) {
             self.until_settled().await?;
         }
+        let delay_us = self.judge(record, pause).await?;
         let (mut out, mut held) = (Vec::with_capacity(record.len()), self.read_lists.holder());
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
             let before = out.len();
-            put_plain(&mutation, &mut out);
-            if mutation.reads_first() {
-                let mut lists = Lists::of(&mutation, self.read_lists.holder())?;
+            put_plain(&mutation, delay_us, &mut out);
+            if mutation.changes_lists() {
+                let mut lists = Lists::of(&mutation, delay_us, self.read_lists.holder())?;
                 for command in lists.commands() {
                     self.read(&command, &mut lists, pause).await?;
                 }
@@ -119,6 +134,20 @@ impl Engine {
         Ok(out)
     }
 
+    /// Judges the conditions of a record, which its first mutation has; gives by how many microseconds later than it
+    /// says it has to be written.
+    async fn judge(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<i64> {
+        let first = MutationRef::of_trusted_record(record).next();
+        let first =
+            first.expect("a record is not empty").expect("it was checked when it was taken");
+        let Some(conditions) = first.conditions() else { return Ok(0) };
+        let table = self.table(first.table)?.definition();
+        let mut judged = Judged::of(&first, conditions, &table, self.read_lists.holder())?;
+        self.read(&judged.command(), &mut judged, pause).await?;
+        let delay_us = judged.judge(pause).await?;
+        Ok(if planted(Bug::ConditionalKeepsTime) { 0 } else { delay_us })
+    }
+
     /// Waits until every write that came before is readable, or was refused: of the whole shard, for neither the log
     /// nor the writes that wait for space know where those of one partition are.
     async fn until_settled(&self) -> Result<()> {
@@ -128,8 +157,14 @@ impl Engine {
     }
 }
 
-/// Appends what a mutation says without its list changes, if that is anything.
-fn put_plain(mutation: &MutationRef<'_>, out: &mut Vec<u8>) {
+/// Appends what a mutation says without conditions and list changes, if that is anything, so many microseconds later.
+fn put_plain(mutation: &MutationRef<'_>, delay_us: i64, out: &mut Vec<u8>) {
+    let later = |deletion: Deletion| match deletion {
+        none if none.is_none() => none,
+        Deletion { timestamp, local_s } => {
+            Deletion { timestamp: timestamp.saturating_add(delay_us), local_s }
+        }
+    };
     let says_nothing = mutation.deletion.is_none()
         && mutation.static_row.is_none()
         && mutation.range_count == 0
@@ -139,14 +174,16 @@ fn put_plain(mutation: &MutationRef<'_>, out: &mut Vec<u8>) {
     }
     let mut copy = MutationBuilder::begin(out, mutation.table, mutation.token, mutation.key);
     if !mutation.deletion.is_none() {
-        copy.delete_partition(mutation.deletion);
+        copy.delete_partition(later(mutation.deletion));
     }
     if let Some(row) = mutation.static_row {
-        copy.static_row(|out| out.extend_from_slice(row.bytes()));
+        copy.static_row(|out| shifted(row, delay_us, out));
     }
-    mutation.ranges().for_each(|range| copy.delete_range(&range));
+    for range in mutation.ranges() {
+        copy.delete_range(&RangeTombstone { deletion: later(range.deletion), ..range });
+    }
     for (clustering, row) in mutation.rows() {
-        copy.row(clustering, |out| out.extend_from_slice(row.bytes()));
+        copy.row(clustering, |out| shifted(row, delay_us, out));
     }
     copy.finish();
 }

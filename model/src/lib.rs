@@ -4,6 +4,7 @@
 //! token, key ──► where a partition lives and how its rows are ordered
 //! types      ──► what a value's bytes mean: check, compare, order-preserving form
 //! cell, row  ──► the one encoding of a row, and who wins when two meet
+//! condition  ──► what must be so for a conditional write, and how it is judged
 //! mutation   ──► one partition's change, as the log and the memtable see it
 //! read       ──► what a read asks for and what answers it
 //! schema     ──► keyspaces, tables, columns, and the changes between two versions
@@ -14,6 +15,7 @@
 
 pub mod bytes;
 pub mod cell;
+pub mod condition;
 mod error;
 pub mod key;
 pub mod limits;

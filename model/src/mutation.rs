@@ -3,15 +3,17 @@
 //! ```text
 //! mutation := table:16 token:i64 key flags:u8 [timestamp:i64 local_s:u32] [static row]
 //!             ranges:varint (start end timestamp:i64 local_s:u32)*
-//!             rows:varint (clustering row)* [changes:varint (list change)*]
-//! key, start, end, clustering, row := length:varint bytes
-//! flags: 1 the partition is deleted, 2 a static row follows, 4 list changes follow (`list_change.rs`)
+//!             rows:varint (clustering row)* [changes:varint (list change)*] [conditions]
+//! key, start, end, clustering, row, conditions := length:varint bytes
+//! flags: 1 the partition is deleted, 2 a static row follows, 4 list changes follow (`list_change.rs`),
+//!        8 conditions follow (`condition/form.rs`)
 //! record := (length:varint mutation)+               the mutations of one batch for one shard
 //! ```
 //!
 //! A mutation carries its timestamps, so applying it twice is applying it once. Rows need not be
-//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`). List changes are for the owner of
-//! the partition, on the way to the log: a log never holds them.
+//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`). List changes and conditions are for
+//! the owner of the partition, on the way to the log: a log never holds them. The conditions of a record are those of
+//! its first mutation, and hold for all of it.
 
 mod list_change;
 
@@ -20,6 +22,7 @@ use uuid::Uuid;
 
 use crate::bytes::{Cursor, put_bytes};
 use crate::cell::Deletion;
+use crate::condition::{Conditions, ConditionsBuilder, Wanted};
 use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::Token;
@@ -28,6 +31,9 @@ use crate::{Error, Result};
 const PARTITION_DELETED: u8 = 1;
 const HAS_STATIC: u8 = 2;
 const HAS_CHANGES: u8 = 4;
+const HAS_CONDITIONS: u8 = 8;
+/// What the owner of the partition has to read for.
+const READS_FIRST: u8 = HAS_CHANGES | HAS_CONDITIONS;
 
 /// A deleted stretch of a partition: `start <= clustering < end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,8 @@ pub struct MutationRef<'a> {
     rows: Cursor<'a>,
     /// The list changes, each walked when it was parsed.
     changes: Option<Cursor<'a>>,
+    /// The bytes of the conditions, walked when they were parsed.
+    conditions: Option<&'a [u8]>,
 }
 
 impl<'a> MutationRef<'a> {
@@ -81,7 +89,7 @@ impl<'a> MutationRef<'a> {
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let mutation = MutationRef::parse(bytes)?;
         if mutation.reads_first() {
-            return Err(Error::Malformed("mutation: list changes"));
+            return Err(Error::Malformed("mutation: what has to be read for"));
         }
         if let Some(row) = mutation.static_row {
             RowRef::checked(row.bytes())?;
@@ -101,7 +109,7 @@ impl<'a> MutationRef<'a> {
         let token = Token(cursor.i64()?);
         let key = cursor.bytes()?;
         let flags = cursor.u8()?;
-        if flags & !(PARTITION_DELETED | HAS_STATIC | HAS_CHANGES) != 0 {
+        if flags & !(PARTITION_DELETED | HAS_STATIC | READS_FIRST) != 0 {
             return Err(Error::Malformed("mutation flags"));
         }
         let deletion = if flags & PARTITION_DELETED == 0 {
@@ -118,8 +126,10 @@ impl<'a> MutationRef<'a> {
         }
         let row_count = cursor.varint()?;
         let rows = cursor;
-        let changes =
-            if flags & HAS_CHANGES == 0 { None } else { Some(walk_changes(cursor, row_count)?) };
+        let (changes, conditions) = match flags & READS_FIRST {
+            0 => (None, None),
+            flags => walk_tail(cursor, row_count, flags)?,
+        };
         let m = MutationRef {
             table,
             token,
@@ -131,14 +141,25 @@ impl<'a> MutationRef<'a> {
             ranges,
             rows,
             changes,
+            conditions,
         };
         Ok(m)
     }
 
-    /// Whether it says what becomes of elements that have to be read first.
+    /// Whether something has to be read before it is written: elements that it changes, or what its conditions ask.
     #[inline]
     pub fn reads_first(&self) -> bool {
+        self.changes.is_some() || self.conditions.is_some()
+    }
+
+    /// Whether it changes elements that have to be read first.
+    pub fn changes_lists(&self) -> bool {
         self.changes.is_some()
+    }
+
+    /// What must be so for the record to be written.
+    pub fn conditions(&self) -> Option<Conditions<'a>> {
+        self.conditions.map(|bytes| Conditions::parse(bytes).expect("walked when parsed"))
     }
 
     /// The token of a mutation's bytes: all that routing needs, and nothing else is looked at.
@@ -172,18 +193,29 @@ impl<'a> MutationRef<'a> {
     }
 }
 
-/// Walks the list changes behind so many rows: all of them are well-formed.
+/// What stands behind the rows: list changes and conditions.
+type Tail<'a> = (Option<Cursor<'a>>, Option<&'a [u8]>);
+
+/// Walks what stands behind so many rows: all of it is well-formed.
 #[cold]
-fn walk_changes(mut cursor: Cursor<'_>, row_count: u64) -> Result<Cursor<'_>> {
+fn walk_tail(mut cursor: Cursor<'_>, row_count: u64, flags: u8) -> Result<Tail<'_>> {
     for _ in 0..row_count {
         cursor.bytes()?;
         cursor.bytes()?;
     }
-    let changes = cursor;
-    for _ in 0..cursor.varint()? {
-        list_change::get_change(&mut cursor)?;
+    let mut tail = (None, None);
+    if flags & HAS_CHANGES != 0 {
+        tail.0 = Some(cursor);
+        for _ in 0..cursor.varint()? {
+            list_change::get_change(&mut cursor)?;
+        }
     }
-    if cursor.is_empty() { Ok(changes) } else { Err(Error::Malformed("mutation: bytes left")) }
+    if flags & HAS_CONDITIONS != 0 {
+        let bytes = cursor.bytes()?;
+        Conditions::parse(bytes)?;
+        tail.1 = Some(bytes);
+    }
+    if cursor.is_empty() { Ok(tail) } else { Err(Error::Malformed("mutation: bytes left")) }
 }
 
 /// What `read` makes of each mutation of a record. An error is the last that is given.
@@ -305,6 +337,20 @@ impl<'o> MutationBuilder<'o> {
         self.rows += 1;
         put_bytes(self.out, clustering);
         sized(self.out, write)
+    }
+
+    /// Ends the mutation with what must be so for the record to be written; gives its length in the record. Only the
+    /// first mutation of a record may.
+    pub fn finish_with_conditions(
+        mut self,
+        conditions: &ConditionsBuilder,
+        wanted: Wanted,
+        (timestamp, now_s): (i64, u32),
+    ) -> usize {
+        self.open_rows();
+        self.out[self.flags_at] |= HAS_CONDITIONS;
+        sized(self.out, |out| conditions.put(wanted, timestamp, now_s, out));
+        self.finish()
     }
 
     /// Ends the mutation; gives its length in the record.

@@ -12,6 +12,7 @@ mod filter;
 
 pub use filter::{Filter, FilterTarget, Operator};
 
+use crate::cell::Deletion;
 use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::{Token, TokenRange};
@@ -185,6 +186,11 @@ pub trait RowSink {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow;
+
+    /// A row that the read passes as it is stored, with what covers it, before what is not alive is left out; `None` is
+    /// a row of which there is nothing but the deletion. For who has to write something newer than all of this.
+    #[inline]
+    fn passes(&mut self, _stored: Option<RowRef<'_>>, _covering: Deletion) {}
 
     /// Whether each row takes as long as many others: it calls functions of users.
     #[inline]

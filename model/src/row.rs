@@ -37,15 +37,19 @@
 //! [`RowRef::trusted`] for bytes under a checksum.
 
 mod build;
+mod collected;
 mod current;
 mod merge;
+mod shifted;
 #[cfg(test)]
 mod tests;
 mod written;
 
 pub use build::{RowBuilder, RowHead};
+pub use collected::collected;
 pub use current::in_current_form;
 pub use merge::{Purge, compact, merge, tombstones, visible};
+pub use shifted::shifted;
 pub use written::{ClusteringReader, Written};
 
 use crate::bytes::Cursor;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use model::CqlType;
 use model::cell::Life;
 use model::ordered;
-use model::row::Cell;
+use model::row::{Cell, collected};
 
 use super::view::RowView;
 use crate::bind::StatementTime;
@@ -48,7 +48,7 @@ impl RowView<'_> {
         };
         Ok(match source {
             Source::Elements(column, place, ty) => {
-                Evaluated::made_or_null(collect(ty, self.elements(*column, *place))?)
+                Evaluated::made_or_null(collected(ty, self.elements(*column, *place))?)
             }
             Source::Stamp(kind, column, place) => {
                 stamped(*kind, self.elements(*column, *place).next())
@@ -84,60 +84,6 @@ impl RowView<'_> {
         ordered::encode(ty, key, &mut path)?;
         Ok(Some(path))
     }
-}
-
-/// The elements of a column as one value; `None` if there are none.
-fn collect<'r>(ty: &CqlType, cells: impl Iterator<Item = Cell<'r>>) -> Result<Option<Vec<u8>>> {
-    let mut out = vec![0; 4];
-    let mut count = 0i32;
-    if let CqlType::Udt { definition, .. } = ty {
-        let cells: Vec<Cell<'r>> = cells.collect();
-        if cells.is_empty() {
-            return Ok(None);
-        }
-        out.clear();
-        for index in 0..definition.fields.len() {
-            let path = (index as u16).to_be_bytes();
-            let field = cells.iter().find(|cell| cell.path == Some(&path[..]));
-            match field {
-                Some(cell) => put_item(&mut out, |out| {
-                    out.extend_from_slice(cell.value);
-                    Ok(())
-                })?,
-                None => out.extend_from_slice(&(-1i32).to_be_bytes()),
-            }
-        }
-        return Ok(Some(out));
-    }
-    for cell in cells {
-        count += 1;
-        let (key, has_value) = match ty {
-            CqlType::Set { element, .. } => (Some(element), false),
-            CqlType::Map { key, .. } => (Some(key), true),
-            _ => (None, true),
-        };
-        if let Some(key) = key {
-            put_item(&mut out, |out| Ok(cell.put_element(key, out)?))?;
-        }
-        if has_value {
-            put_item(&mut out, |out| {
-                out.extend_from_slice(cell.value);
-                Ok(())
-            })?;
-        }
-    }
-    out[..4].copy_from_slice(&count.to_be_bytes());
-    Ok((count > 0).then_some(out))
-}
-
-/// Appends a length and what `put` appends.
-fn put_item(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    put(out)?;
-    let bytes = (out.len() - start - 4) as i32;
-    out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
-    Ok(())
 }
 
 /// When a cell was written, or for how many seconds it lives.

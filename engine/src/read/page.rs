@@ -140,6 +140,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         scratch.key.clear();
         scratch.key.extend_from_slice(head.key);
         scratch.stat.clear();
+        self.sink.passes(head.static_row, deletion);
         if let Some(row) = head.static_row {
             let now_s = self.command.now_s;
             self.pass_tombstones(tombstones(row, deletion, &self.purge))?;
@@ -156,6 +157,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             match cursor.fragment() {
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
+                    self.sink.passes(None, deletion);
                     let is_counted =
                         |deletion: Deletion| !deletion.is_none() && !self.purge.drops(deletion);
                     let is_passed = is_counted(deletion) || is_counted(in_force);
@@ -165,6 +167,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
+                    self.sink.passes(Some(row), covering);
                     self.pass_tombstones(tombstones(row, covering, &self.purge))?;
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
                         && self.offer(&partition, Some(clustering), Some(row))?
@@ -238,6 +241,12 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             });
         }
         Ok(wanted)
+    }
+
+    /// Tells the sink what is stored of one row and of the static row before it.
+    #[inline]
+    pub(super) fn passes(&mut self, stored: Option<RowRef<'_>>, covering: Deletion) {
+        self.sink.passes(stored, covering);
     }
 
     /// Counts tombstones; more than the command allows end the read, unless it only looks ahead.

@@ -161,6 +161,8 @@ impl Read<'_> {
         page: &mut Page<'_, S, P>,
         [stat, row]: [&mut Vec<u8>; 2],
     ) -> Result<()> {
+        page.passes(found.stat, found.deletion);
+        page.passes(found.row, found.covering);
         let now_s = self.command.now_s;
         let drops = self.drops;
         let static_row =

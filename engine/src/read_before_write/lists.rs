@@ -58,7 +58,12 @@ struct NewCell {
 
 impl<'m> Lists<'m> {
     /// The changes of `mutation`, of which there is at least one; `Invalid` if there are too many.
-    pub(super) fn of(mutation: &MutationRef<'m>, held: Held<'m>) -> Result<Lists<'m>> {
+    /// They are made so many microseconds later than they say.
+    pub(super) fn of(
+        mutation: &MutationRef<'m>,
+        delay_us: i64,
+        held: Held<'m>,
+    ) -> Result<Lists<'m>> {
         if mutation.list_changes().nth(LIST_CHANGES_MAX).is_some() {
             return Err(Error::invalid(format!(
                 "A statement changes elements of lists by index or by value more than {LIST_CHANGES_MAX} times in one partition: use several statements"
@@ -67,6 +72,8 @@ impl<'m> Lists<'m> {
         let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (number, change) in mutation.list_changes().enumerate() {
             let list = (change.clustering, change.column);
+            let timestamp = change.timestamp.saturating_add(delay_us);
+            let change = ListChange { timestamp, ..change };
             lists.entry(list).or_default().push((number, change));
         }
         let lists = lists.into_iter();

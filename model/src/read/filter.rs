@@ -84,7 +84,7 @@ impl Filter {
                 let Some(row) = row else { return Ok(false) };
                 let mut cells = row.cells().filter(|cell| cell.column == id);
                 if column.ty.is_multi_cell() {
-                    Ok(self.accepts_cells(&column.ty, cells))
+                    Ok(self.operator.accepts_cells(&column.ty, cells, &self.values))
                 } else {
                     Ok(cells.next().is_some_and(|cell| self.accepts(&column.ty, cell.value)))
                 }
@@ -93,75 +93,91 @@ impl Filter {
     }
 
     fn accepts(&self, ty: &CqlType, value: &[u8]) -> bool {
-        let order = || self.values.first().map(|other| ty.compare(value, other));
-        match self.operator {
+        self.operator.accepts(ty, value, &self.values)
+    }
+}
+
+impl Operator {
+    /// Whether a value of this type compares so with `others`: one, or several for `In` and two for `Entry`.
+    pub fn accepts(self, ty: &CqlType, value: &[u8], others: &[impl AsRef<[u8]>]) -> bool {
+        let order = || others.first().map(|other| ty.compare(value, other.as_ref()));
+        match self {
             Operator::Equal => order() == Some(Ordering::Equal),
             Operator::Less => order() == Some(Ordering::Less),
             Operator::LessOrEqual => order().is_some_and(Ordering::is_le),
             Operator::Greater => order() == Some(Ordering::Greater),
             Operator::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
-            Operator::In => self.values.iter().any(|other| ty.compare(value, other).is_eq()),
+            Operator::In => others.iter().any(|other| ty.compare(value, other.as_ref()).is_eq()),
             Operator::Contains | Operator::ContainsKey | Operator::Entry => {
-                self.accepts_frozen(ty, value)
+                self.accepts_frozen(ty, value, others)
             }
         }
     }
 
     /// The conditions on elements, when the collection is one value.
-    fn accepts_frozen(&self, ty: &CqlType, value: &[u8]) -> bool {
+    fn accepts_frozen(self, ty: &CqlType, value: &[u8], others: &[impl AsRef<[u8]>]) -> bool {
         let Ok(elements) = collection_elements(value) else { return false };
         match ty {
             CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                let is = |item: &[u8]| self.is_value(0, element, item);
+                let is = |item: &[u8]| is_value(others.first(), element, item);
                 elements.flatten().any(is)
             }
             CqlType::Map { key, value: of, .. } => {
                 let all: Vec<&[u8]> = elements.doubled().flatten().collect();
-                all.chunks_exact(2).any(|pair| self.accepts_pair(key, of, pair[0], pair[1]))
+                all.chunks_exact(2).any(|pair| self.accepts_pair((key, of), pair, others))
             }
             _ => false,
         }
     }
 
-    /// The conditions on elements, when each is a cell.
-    fn accepts_cells<'r>(&self, ty: &CqlType, mut cells: impl Iterator<Item = Cell<'r>>) -> bool {
+    /// The same, when each element is a cell.
+    pub fn accepts_cells<'r>(
+        self,
+        ty: &CqlType,
+        mut cells: impl Iterator<Item = Cell<'r>>,
+        others: &[impl AsRef<[u8]>],
+    ) -> bool {
+        let first = others.first();
         match ty {
-            CqlType::List { element, .. } => {
-                cells.any(|cell| self.is_value(0, element, cell.value))
-            }
+            CqlType::List { element, .. } => cells.any(|cell| is_value(first, element, cell.value)),
             CqlType::Set { element, .. } => {
-                cells.any(|cell| self.is_path(0, element, cell.path.unwrap_or_default()))
+                cells.any(|cell| is_path(first, element, cell.path.unwrap_or_default()))
             }
             CqlType::Map { key, value, .. } => cells.any(|cell| {
                 let path = cell.path.unwrap_or_default();
-                match self.operator {
-                    Operator::ContainsKey => self.is_path(0, key, path),
+                match self {
+                    Operator::ContainsKey => is_path(first, key, path),
                     Operator::Entry => {
-                        self.is_path(0, key, path) && self.is_value(1, value, cell.value)
+                        is_path(first, key, path) && is_value(others.get(1), value, cell.value)
                     }
-                    _ => self.is_value(0, value, cell.value),
+                    _ => is_value(first, value, cell.value),
                 }
             }),
             _ => false,
         }
     }
 
-    fn accepts_pair(&self, key: &CqlType, of: &CqlType, k: &[u8], v: &[u8]) -> bool {
-        match self.operator {
-            Operator::ContainsKey => self.is_value(0, key, k),
-            Operator::Entry => self.is_value(0, key, k) && self.is_value(1, of, v),
-            _ => self.is_value(0, of, v),
+    fn accepts_pair(
+        self,
+        (key, of): (&CqlType, &CqlType),
+        pair: &[&[u8]],
+        others: &[impl AsRef<[u8]>],
+    ) -> bool {
+        let (first, k, v) = (others.first(), pair[0], pair[1]);
+        match self {
+            Operator::ContainsKey => is_value(first, key, k),
+            Operator::Entry => is_value(first, key, k) && is_value(others.get(1), of, v),
+            _ => is_value(first, of, v),
         }
     }
+}
 
-    fn is_value(&self, index: usize, ty: &CqlType, value: &[u8]) -> bool {
-        self.values.get(index).is_some_and(|other| ty.compare(value, other).is_eq())
-    }
+fn is_value(other: Option<&impl AsRef<[u8]>>, ty: &CqlType, value: &[u8]) -> bool {
+    other.is_some_and(|other| ty.compare(value, other.as_ref()).is_eq())
+}
 
-    fn is_path(&self, index: usize, ty: &CqlType, path: &[u8]) -> bool {
-        let mut wanted = Vec::new();
-        self.values
-            .get(index)
-            .is_some_and(|other| ordered::encode(ty, other, &mut wanted).is_ok() && wanted == path)
-    }
+fn is_path(other: Option<&impl AsRef<[u8]>>, ty: &CqlType, path: &[u8]) -> bool {
+    let mut wanted = Vec::new();
+    other.is_some_and(|other| ordered::encode(ty, other.as_ref(), &mut wanted).is_ok())
+        && wanted == path
 }

@@ -15,7 +15,9 @@ use model::{Schema, SchemaChange, Token, TokenRange};
 use uuid::Uuid;
 
 use crate::checks::verify_all;
-use crate::lists::{TICKETS, find_list, verify_list, write_list};
+use crate::conditional::RowWrite;
+use crate::in_order::{Writes, find, send_some, verify};
+use crate::lists::ListWrite;
 use crate::node::{self, Node, RESERVE_BYTES, Taken, command};
 use crate::schema::{self, Effect, TABLES};
 use crate::workload::{KEYS, NOTE_BYTES, token};
@@ -89,7 +91,8 @@ async fn one_life(
     find_schema(&node.schema, world);
     complete_schema(&mut node, world, &mut rng).await?;
     find_records(&node, world).await?;
-    find_list(&node, world).await?;
+    find::<ListWrite>(&node, world).await?;
+    find::<RowWrite>(&node, world).await?;
     verify_all(&node, world, &mut rng).await?;
     {
         let mut w = world.borrow_mut();
@@ -104,7 +107,8 @@ async fn one_life(
         life.step().await?;
     }
     life.answered().await?;
-    verify_list(&life.node, world).await?;
+    verify::<ListWrite>(&life.node, world).await?;
+    verify::<RowWrite>(&life.node, world).await?;
     verify_all(&life.node, world, &mut life.rng).await?;
     for stats in life.node.engines.iter().map(|engine| engine.stats()) {
         let tally = &mut world.borrow_mut().tally;
@@ -278,13 +282,15 @@ impl Life {
     async fn step(&mut self) -> Lived {
         match self.rng.below(42) {
             0..20 => self.write()?,
-            20..22 => write_list(self)?,
+            20 => send_some::<ListWrite>(self)?,
+            21 => send_some::<RowWrite>(self)?,
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
             29 => {
                 self.answered().await?;
-                verify_list(&self.node, &self.world).await?;
+                verify::<ListWrite>(&self.node, &self.world).await?;
+                verify::<RowWrite>(&self.node, &self.world).await?;
                 verify_all(&self.node, &self.world, &mut self.rng).await?;
             }
             30..33 => self.flush(),
@@ -387,7 +393,11 @@ impl Life {
             let mut done = Vec::new();
             engine.take_completed(&mut done);
             for (ticket, result) in done {
-                if ticket >= TICKETS {
+                if ticket >= RowWrite::TICKETS {
+                    w.tally.judged += u64::from(w.conditional.answered(ticket, result)?);
+                    continue;
+                }
+                if ticket >= ListWrite::TICKETS {
                     w.tally.resolved += u64::from(w.lists.answered(ticket, result)?);
                     continue;
                 }

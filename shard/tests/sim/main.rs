@@ -14,6 +14,8 @@
 //! Not here: the passes of a server, mailboxes (`shard/tests/node.rs`, `server/tests`).
 
 mod checks;
+mod conditional;
+mod in_order;
 mod life;
 mod lists;
 mod node;
@@ -118,6 +120,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.named,
         all.repaired,
         all.resolved,
+        all.judged,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

@@ -12,7 +12,9 @@ use engine::io::{Faults, RelPath, Rng, SimDisk};
 use engine::layout;
 use model::Schema;
 
-use crate::lists::Lists;
+use crate::conditional::RowWrite;
+use crate::in_order::History;
+use crate::lists::ListWrite;
 use crate::node::RESERVE_BYTES;
 use crate::oracle::{Facts, Part, Record};
 use crate::schema::{Effect, TABLES};
@@ -75,6 +77,8 @@ pub(crate) struct Tally {
     pub(crate) repaired: u64,
     /// Writes that read first and were done.
     pub(crate) resolved: u64,
+    /// Conditional writes that were answered.
+    pub(crate) judged: u64,
 }
 
 impl Tally {
@@ -106,6 +110,7 @@ impl Tally {
         self.named += other.named;
         self.repaired += other.repaired;
         self.resolved += other.resolved;
+        self.judged += other.judged;
     }
 }
 
@@ -135,7 +140,9 @@ pub(crate) struct World {
     pub(crate) sure: Facts,
     pub(crate) notes: BTreeSet<u64>,
     /// The list that is changed by index.
-    pub(crate) lists: Lists,
+    pub(crate) lists: History<ListWrite>,
+    /// The row that conditional writes change.
+    pub(crate) conditional: History<RowWrite>,
     /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
     pub(crate) unsure: Vec<VecDeque<Record>>,
     /// What is not there and must never come back.
@@ -185,7 +192,8 @@ impl World {
             altering: None,
             sure: Facts::default(),
             notes: BTreeSet::new(),
-            lists: Lists::default(),
+            lists: History::default(),
+            conditional: History::default(),
             unsure: Vec::new(),
             lost: BTreeSet::new(),
             truncating: None,

@@ -1,0 +1,292 @@
+//! Conditional writes: what is judged, what is answered, and that what is applied can be read.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod shard;
+
+use engine::io::{Disk, SimExec};
+use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITIONS_MAX};
+use engine::{Config, Engine, Error};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::condition::{Comparison, ConditionsBuilder, Part, Wanted};
+use model::mutation::{ListChange, ListOp, MutationBuilder, RangeTombstone};
+use model::read::{Flow, Operator, PartitionRef, RowSink};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::TableBuilder;
+use model::{ColumnId, CqlType, Deletion, MutationRef, Schema, Token};
+use shard::{TABLE, config, flush, make, on_sim, schema_of, select_all, write};
+
+const S: ColumnId = ColumnId(2);
+const V: ColumnId = ColumnId(3);
+const W: ColumnId = ColumnId(4);
+const L: ColumnId = ColumnId(5);
+
+/// `CREATE TABLE t (k blob, c blob, s blob static, v blob, w blob, l list<blob>, PRIMARY KEY (k, c))`
+fn schema() -> Schema {
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|t| t.clustering("c", CqlType::Blob, false))
+        .and_then(|t| t.stat("s", CqlType::Blob))
+        .and_then(|t| t.regular("v", CqlType::Blob))
+        .and_then(|t| t.regular("w", CqlType::Blob))
+        .and_then(|t| {
+            t.regular("l", CqlType::List { element: CqlType::Blob.into(), frozen: false })
+        })
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let ids = ["s", "v", "w", "l"].map(|name| table.column(name).unwrap().id);
+    assert_eq!(ids, [S, V, W, L], "in the order in which they were made");
+    schema_of([table])
+}
+
+fn begin(out: &mut Vec<u8>) -> MutationBuilder<'_> {
+    MutationBuilder::begin(out, TABLE, Token::of_key(b"k"), b"k")
+}
+
+fn put(out: &mut Vec<u8>, at: i64, cells: &[(ColumnId, &[u8])]) {
+    let mut row = RowBuilder::begin(out, &RowHead::bare(at));
+    cells.iter().for_each(|(column, value)| row.cell(&Cell::live(*column, at, value)));
+}
+
+/// One mutation of the partition, without conditions.
+fn plain(fill: impl FnOnce(&mut MutationBuilder<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut m = begin(&mut out);
+    fill(&mut m);
+    m.finish();
+    out
+}
+
+const ALL: Wanted = Wanted { statics: true, regulars: true };
+
+/// The conditions of a write at time 10, and what it writes.
+fn conditional(wanted: Wanted, conditions: &ConditionsBuilder, writes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    begin(&mut out).finish_with_conditions(conditions, wanted, (10, 5));
+    out.extend_from_slice(writes);
+    out
+}
+
+fn exists(rows: &[(Option<&[u8]>, bool)]) -> ConditionsBuilder {
+    let mut conditions = ConditionsBuilder::default();
+    rows.iter().for_each(|(row, is_there)| conditions.existence(*row, *is_there));
+    conditions
+}
+
+fn equal(conditions: &mut ConditionsBuilder, row: Option<&[u8]>, column: ColumnId, value: &[u8]) {
+    let test = (column, Part::Whole, Comparison::Is(Operator::Equal));
+    conditions.column(row, test, [Some(value)].into_iter());
+}
+
+/// `c: column=value …` of each row, the static row before them as `-`.
+#[derive(Default)]
+struct Rows(Vec<String>);
+
+fn text(row: RowRef<'_>) -> String {
+    let value = |cell: Cell<'_>| format!(" {}", String::from_utf8_lossy(cell.value));
+    row.cells().map(value).collect()
+}
+
+impl RowSink for Rows {
+    fn row(&mut self, p: &PartitionRef<'_>, c: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
+        if let (true, Some(row)) = (self.0.is_empty(), p.static_row) {
+            self.0.push(format!("-{}", text(row)));
+        }
+        if let (Some(c), Some(row)) = (c, row) {
+            self.0.push(String::from_utf8_lossy(c).into_owned() + &text(row));
+        }
+        Flow::More
+    }
+}
+
+async fn read(engine: &Engine) -> Vec<String> {
+    let mut rows = Rows::default();
+    let command = model::ReadCommand { static_alone: true, ..select_all(6) };
+    engine.read(&command, &mut rows, yield_now).await.unwrap();
+    rows.0
+}
+
+/// The rows of a write that was not applied.
+async fn found(engine: &Engine, record: &[u8]) -> Vec<String> {
+    let Err(Error::NotApplied { found }) = write(engine, record).await else {
+        panic!("a condition does not hold");
+    };
+    let found = MutationRef::of_record(&found).next().unwrap().unwrap();
+    let statics = found.static_row.map(|row| format!("-{}", text(row)));
+    let rows = found.rows().map(|(c, row)| String::from_utf8_lossy(c).into_owned() + &text(row));
+    statics.into_iter().chain(rows).collect()
+}
+
+/// A test on an open shard.
+fn on_shard(
+    seed: u64,
+    config: Config,
+    main: impl AsyncFnOnce(std::rc::Rc<Engine>, Disk, SimExec) + 'static,
+) {
+    on_sim(seed, async move |_, disk, exec| {
+        make(&disk, &config).await;
+        let engine = shard::open(&disk, &exec, config, &schema()).await;
+        main(engine, disk, exec).await;
+    });
+}
+
+#[test]
+fn all_is_written_where_all_conditions_hold_and_nothing_where_one_does_not() {
+    on_shard(1, config(1), async |engine, _, _| {
+        let rows = plain(|m| {
+            m.static_row(|out| put(out, 1, &[(S, b"s")]));
+            m.row(b"1", |out| put(out, 1, &[(V, b"a"), (W, b"x")]));
+            m.row(b"2", |out| put(out, 1, &[(V, b"b"), (W, b"y")]));
+        });
+        write(&engine, &rows).await.unwrap();
+        flush(&engine).await;
+        let writes = |at| {
+            plain(move |m| {
+                m.row(b"1", |out| put(out, at, &[(V, b"A")]));
+                m.row(b"3", |out| put(out, at, &[(V, b"C")]));
+            })
+        };
+        let mut conditions = ConditionsBuilder::default();
+        equal(&mut conditions, Some(b"1"), V, b"a");
+        equal(&mut conditions, Some(b"2"), V, b"nothing");
+        let record = conditional(Wanted::TESTED, &conditions, &writes(10));
+        assert_eq!(found(&engine, &record).await, ["1 a", "2 b"], "what was compared, and no more");
+        let mut conditions = exists(&[(Some(b"1"), true), (Some(b"3"), false)]);
+        equal(&mut conditions, None, S, b"t");
+        let record = conditional(ALL, &conditions, &writes(10));
+        assert_eq!(found(&engine, &record).await, ["- s", "1 a x"]);
+        assert_eq!(read(&engine).await, ["- s", "1 a x", "2 b y"]);
+        let mut conditions = exists(&[(Some(b"1"), true), (Some(b"3"), false)]);
+        equal(&mut conditions, None, S, b"s");
+        write(&engine, &conditional(ALL, &conditions, &writes(10))).await.unwrap();
+        assert_eq!(read(&engine).await, ["- s", "1 A x", "2 b y", "3 C"]);
+        let empty = conditional(ALL, &exists(&[(Some(b"9"), false)]), &[]);
+        write(&engine, &empty).await.unwrap();
+        let static_alone = conditional(ALL, &exists(&[(None, false)]), &[]);
+        assert_eq!(found(&engine, &static_alone).await, ["- s", "1 A x"], "and the first row");
+    });
+}
+
+#[test]
+fn lists_are_changed_where_conditions_hold_and_not_looked_at_where_they_do_not() {
+    on_shard(2, config(2), async |engine, _, _| {
+        let elements = |out: &mut Vec<u8>| {
+            let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+            row.cell(&Cell { path: Some(b"1"), ..Cell::live(L, 1, b"a") });
+        };
+        write(&engine, &plain(|m| m.row(b"1", elements))).await.unwrap();
+        let set = |index| {
+            let op = ListOp::Set { index, value: Some(b"b"), expiry: None };
+            let (clustering, timestamp, now_s) = (Some(&b"1"[..]), 10, 5);
+            plain(|m| m.list_change(&ListChange { clustering, column: L, timestamp, now_s, op }))
+        };
+        let no = exists(&[(Some(b"1"), false)]);
+        assert_eq!(found(&engine, &conditional(ALL, &no, &set(7))).await, ["1 a"]);
+        let yes = exists(&[(Some(b"1"), true)]);
+        let refused = write(&engine, &conditional(ALL, &yes, &set(7))).await;
+        assert!(matches!(refused, Err(Error::Invalid(text)) if text.contains("out of bound")));
+        write(&engine, &conditional(ALL, &yes, &set(0))).await.unwrap();
+        assert_eq!(read(&engine).await, ["1 b"]);
+    });
+}
+
+#[test]
+fn what_is_applied_is_newer_than_cells_and_tombstones_of_any_extent() {
+    let deletion = Deletion { timestamp: 1_000, local_s: u32::MAX / 2 };
+    type Fill = fn(&mut MutationBuilder<'_>, Deletion);
+    let tombstones: [Fill; 4] = [
+        |m, deletion| m.delete_partition(deletion),
+        |m, deletion| m.delete_range(&RangeTombstone { start: b"0", end: b"2", deletion }),
+        |m, deletion| {
+            let head = RowHead { deletion, ..RowHead::bare(1) };
+            m.row(b"1", |out| {
+                RowBuilder::begin(out, &head);
+            });
+        },
+        |m, deletion| {
+            m.row(b"1", |out| {
+                let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+                row.cell(&Cell::dead(V, deletion.timestamp, deletion.local_s));
+            });
+        },
+    ];
+    for (number, fill) in tombstones.into_iter().enumerate() {
+        for flushed in [false, true] {
+            on_shard(3, config(3), async move |engine, _, _| {
+                write(&engine, &plain(|m| fill(m, deletion))).await.unwrap();
+                if flushed {
+                    flush(&engine).await;
+                }
+                let writes = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"new")])));
+                let new = exists(&[(Some(b"1"), false)]);
+                write(&engine, &conditional(ALL, &new, &writes)).await.unwrap();
+                assert_eq!(read(&engine).await, ["1 new"], "{number} {flushed}");
+                // Of a batch also what is deleted and what is static.
+                let mut old = ConditionsBuilder::default();
+                equal(&mut old, Some(b"1"), V, b"new");
+                let gone = Deletion { timestamp: 10, local_s: 5 };
+                let writes = plain(|m| {
+                    m.static_row(|out| put(out, 10, &[(S, b"s")]));
+                    m.delete_range(&RangeTombstone { start: b"1", end: b"2", deletion: gone });
+                });
+                write(&engine, &conditional(Wanted::TESTED, &old, &writes)).await.unwrap();
+                assert_eq!(read(&engine).await, ["- s"], "{number} {flushed}");
+            });
+        }
+    }
+}
+
+fn invalid(result: Result<(), Error>, words: &str) {
+    match result {
+        Err(Error::Invalid(text)) if text.contains(words) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_newer_than_the_largest_timestamp() {
+    on_shard(4, config(4), async |engine, _, _| {
+        let last = plain(|m| m.row(b"1", |out| put(out, i64::MAX, &[(V, b"a")])));
+        write(&engine, &last).await.unwrap();
+        let writes = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"b")])));
+        let record = conditional(ALL, &exists(&[(Some(b"1"), true)]), &writes);
+        invalid(write(&engine, &record).await, "no conditional write can be newer");
+        assert_eq!(read(&engine).await, ["1 a"]);
+    });
+}
+
+#[test]
+fn what_conditions_may_ask_and_read_is_bounded() {
+    let log = engine::commitlog::Config::new(91);
+    let large = Config { log, memory_bytes: 1 << 30, ..config(91) };
+    on_shard(91, large, async |engine, _, _| {
+        let many = |count| exists(&vec![(Some(&b"1"[..]), false); count]);
+        write(&engine, &conditional(ALL, &many(CONDITIONS_MAX), &[])).await.unwrap();
+        let refused = write(&engine, &conditional(ALL, &many(CONDITIONS_MAX + 1), &[])).await;
+        invalid(refused, "more than 1024 conditions");
+        let long = vec![b'x'; CONDITION_ROWS_BYTES_MAX];
+        let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a"), (W, &long)])));
+        write(&engine, &row).await.unwrap();
+        let new = exists(&[(Some(b"1"), false)]);
+        invalid(write(&engine, &conditional(ALL, &new, &[])).await, "4194304 bytes");
+        let mut other = ConditionsBuilder::default();
+        equal(&mut other, Some(b"1"), V, b"b");
+        let record = conditional(Wanted::TESTED, &other, &[]);
+        assert_eq!(found(&engine, &record).await, ["1 a"], "the long value is not asked for");
+        let list = plain(|m| {
+            m.row(b"2", |out| {
+                let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+                for path in 0..=CONDITION_CELLS_MAX as u32 {
+                    row.cell(&Cell { path: Some(&path.to_be_bytes()), ..Cell::live(L, 1, b"") });
+                }
+            });
+        });
+        write(&engine, &list).await.unwrap();
+        let new = exists(&[(Some(b"2"), false)]);
+        invalid(write(&engine, &conditional(ALL, &new, &[])).await, "65536 cells");
+        write(&engine, &conditional(Wanted::TESTED, &exists(&[(Some(b"2"), true)]), &[]))
+            .await
+            .unwrap();
+    });
+}
