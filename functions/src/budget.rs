@@ -20,48 +20,96 @@ pub(crate) fn computed() -> Duration {
     whole + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// The time that something takes of this thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Timer {
+    begun: Instant,
+    begun_computed: Duration,
+}
+
+impl Timer {
+    /// It begins now.
+    pub(crate) fn start() -> Timer {
+        Timer { begun: Instant::now(), begun_computed: computed() }
+    }
+
+    /// Whether the thread has computed for longer than so many ms.
+    pub(crate) fn has_passed(&self, ms: u64) -> bool {
+        let most = Duration::from_millis(ms);
+        self.begun.elapsed() > most && computed().saturating_sub(self.begun_computed) > most
+    }
+}
+
 /// What is left of a call.
 pub(crate) struct Budget {
+    /// Whether the body runs, and nothing around it.
+    runs: Cell<bool>,
     instructions: Cell<u64>,
     pattern_steps: Cell<u64>,
-    begun: Cell<Instant>,
-    begun_computed: Cell<Duration>,
+    timer: Cell<Timer>,
+    /// Whether a look has found that the call took too long.
+    is_late: Cell<bool>,
+    /// Memory of varints and decimals that the state has computed and not yet dropped.
+    numbers_bytes: Cell<usize>,
 }
 
 impl Budget {
     /// A whole budget.
     pub(crate) fn new() -> Budget {
-        let budget = Budget {
-            instructions: Cell::new(0),
-            pattern_steps: Cell::new(0),
-            begun: Cell::new(Instant::now()),
-            begun_computed: Cell::new(Duration::ZERO),
-        };
-        budget.refill();
-        budget
+        Budget {
+            runs: Cell::new(false),
+            instructions: Cell::new(LUA_INSTRUCTIONS_MAX),
+            pattern_steps: Cell::new(PATTERN_STEPS_MAX),
+            timer: Cell::new(Timer::start()),
+            is_late: Cell::new(false),
+            numbers_bytes: Cell::new(0),
+        }
     }
 
     /// A call begins.
     pub(crate) fn refill(&self) {
         self.instructions.set(LUA_INSTRUCTIONS_MAX);
         self.pattern_steps.set(PATTERN_STEPS_MAX);
-        self.begun.set(Instant::now());
-        self.begun_computed.set(computed());
+        self.timer.set(Timer::start());
+        self.is_late.set(false);
     }
 
-    /// So many instructions were executed since the last look; an error if the call has taken too much.
+    /// Instructions count from here on, or no longer: those around a body are few, and must not fail.
+    pub(crate) fn count(&self, runs: bool) {
+        self.runs.set(runs);
+    }
+
+    /// So many instructions were executed since the last look, or a function is called, which counts for as many; an
+    /// error if the call has taken too much.
     pub(crate) fn look(&self) -> Result<(), String> {
+        if !self.runs.get() {
+            return Ok(());
+        }
         let left = self.instructions.get().checked_sub(LUA_INSTRUCTIONS_PER_LOOK.into());
         let Some(left) = left else {
             return Err(format!("more than {LUA_INSTRUCTIONS_MAX} instructions in one call"));
         };
         self.instructions.set(left);
-        let most = Duration::from_millis(LUA_CALL_MS_MAX);
-        let has_passed = self.begun.get().elapsed() > most;
-        if has_passed && computed().saturating_sub(self.begun_computed.get()) > most {
-            return Err(format!("more than {LUA_CALL_MS_MAX} ms in one call"));
+        // Once it is too late it stays so.
+        self.check_time().inspect_err(|_| self.is_late.set(true))
+    }
+
+    /// An error if the call has taken too long.
+    pub(crate) fn check_time(&self) -> Result<(), String> {
+        match self.is_late.get() || self.timer.get().has_passed(LUA_CALL_MS_MAX) {
+            true => Err(format!("more than {LUA_CALL_MS_MAX} ms in one call")),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Memory of the varints and decimals that there are, in bytes.
+    pub(crate) fn numbers_bytes(&self) -> usize {
+        self.numbers_bytes.get()
+    }
+
+    /// There are more of them, or fewer.
+    pub(crate) fn set_numbers_bytes(&self, bytes: usize) {
+        self.numbers_bytes.set(bytes);
     }
 
     /// Takes a step of matching a pattern.

@@ -7,9 +7,10 @@
 //! 1. A function sees its arguments and nothing else: no files, no clock, no random numbers, nothing of earlier calls.
 //! 2. A call ends within its limits (`limits.rs`), whatever the body does: in instructions, in memory, in time. A core does
 //!    nothing else meanwhile, so they are small.
-//! 3. What comes back is checked: it is a value of the function's type.
+//! 3. What comes back is checked: it is a value of the function's type. Its sets and maps are put into order.
 //! 4. So do all calls together that a core makes before it does something else: of one row, one statement.
-//! 5. An instance whose call failed is thrown away. Those that were used last are kept, within a bound in bytes.
+//! 5. Those that were used last are kept, within a bound in bytes: also those whose call failed, so that a body that
+//!    always fails is not compiled for each row. Nothing of a call is left for the next one.
 //!
 //! Not here: which function a call means, nulls of functions that take none (`cql`).
 
@@ -20,13 +21,16 @@ mod lua;
 mod tests;
 mod wasm;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::expr::function::{UserFunctions, failure};
+use cql::expr::normalized;
+use model::CqlType;
 use model::schema::{FunctionLanguage, UserFunction};
-use wasmi::Engine;
 
 use crate::budget::computed;
 use crate::limits::{CALLS_AT_ONCE_MS_MAX, ERROR_BYTES_MAX, INSTANCES_BYTES_MAX, INSTANCES_MAX};
@@ -43,10 +47,10 @@ enum Instance {
 }
 
 impl Instance {
-    fn new(engine: &Engine, function: &UserFunction) -> Result<Instance, Failed> {
+    fn new(function: &UserFunction) -> Result<Instance, Failed> {
         match function.language {
             FunctionLanguage::Lua => LuaInstance::new(function).map(Instance::Lua),
-            FunctionLanguage::Wasm => WasmInstance::new(engine, function).map(Instance::Wasm),
+            FunctionLanguage::Wasm => WasmInstance::new(function).map(Instance::Wasm),
         }
     }
 
@@ -72,7 +76,6 @@ impl Instance {
 
 /// The functions of one core.
 pub struct Functions {
-    engine: Engine,
     /// When the core last did something else.
     pass: Box<dyn Fn() -> Instant>,
     /// The pass of the last call, and how long its calls took so far.
@@ -85,8 +88,7 @@ impl Functions {
     /// Of a core whose passes begin when `pass` says.
     pub fn new(pass: impl Fn() -> Instant + 'static) -> Functions {
         let spent = Cell::new((pass(), Duration::ZERO));
-        let (engine, instances) = (wasm::engine(), RefCell::default());
-        Functions { engine, pass: Box::new(pass), spent, instances }
+        Functions { pass: Box::new(pass), spent, instances: RefCell::default() }
     }
 
     /// Runs a function, unless the calls since the core last did something else took too long.
@@ -114,7 +116,7 @@ impl Functions {
         let known = instances.iter().rposition(|(known, _)| Arc::ptr_eq(known, function));
         match known {
             Some(index) => Ok(instances.remove(index).1),
-            None => Instance::new(&self.engine, function),
+            None => Instance::new(function),
         }
     }
 
@@ -140,21 +142,15 @@ impl Functions {
         arguments: &[Option<&[u8]>],
     ) -> Result<Option<Vec<u8>>, Failed> {
         let instance = self.take(function)?;
-        let value = instance.call(function, arguments)?;
-        if let Some(value) = &value {
-            let checked = function.result.validate(value);
-            checked.map_err(|error| format!("the result is no {}: {error}", function.result))?;
-        }
+        let value = instance.call(function, arguments);
         self.keep(function, instance);
-        Ok(value)
+        value?.map(|value| checked(&function.result, value)).transpose()
     }
 }
 
 impl UserFunctions for Functions {
     fn check(&self, function: &UserFunction) -> cql::Result<()> {
-        Instance::new(&self.engine, function)
-            .map(drop)
-            .map_err(|error| cql::Error::invalid(shortened(error)))
+        Instance::new(function).map(drop).map_err(|error| cql::Error::invalid(shortened(error)))
     }
 
     fn call(
@@ -164,6 +160,17 @@ impl UserFunctions for Functions {
     ) -> cql::Result<Option<Vec<u8>>> {
         self.run_in_turn(function, arguments).map_err(|error| failure(function, shortened(error)))
     }
+}
+
+/// A result as a value of its type, if it is one.
+fn checked(ty: &CqlType, value: Vec<u8>) -> Result<Vec<u8>, Failed> {
+    let wrong = |error: &dyn Display| format!("the result is no {ty}: {error}");
+    ty.validate(&value).map_err(|error| wrong(&error))?;
+    let ordered = match normalized(ty, &value).map_err(|error| wrong(&error))? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(ordered) => Some(ordered),
+    };
+    Ok(ordered.unwrap_or(value))
 }
 
 /// A text that a function may have made, no longer than an answer should be.

@@ -11,26 +11,35 @@
 //!    in 2 the module's `_scylla_malloc` gives space.
 //! 3. An instance lives for one call, so a call sees nothing of those before it. What it executes is counted (fuel,
 //!    also for the translation of its functions), its memory and tables are bounded, and what it imports is not called.
+//! 4. Fuel is given in portions, with a look at the time between them: not all that takes time takes fuel.
+//! 5. A module has an engine of its own, since an engine forgets nothing: its code goes with the module.
 //!
 //! Why a library that interprets: `docs/decisions/2026-11-23-functions-in-wasm.md`. Not here: what is kept between
 //! calls (`lib.rs`).
 
 use model::CqlType;
 use model::schema::UserFunction;
+use wasmi::errors::ErrorKind;
 use wasmi::{
     CompilationMode, Config, EnforcedLimits, Engine, Error, ExternType, Func, Instance, Linker,
-    Memory, Module, Store, StoreLimits, StoreLimitsBuilder, Val,
+    Memory, Module, ResumableCall, Store, StoreLimits, StoreLimitsBuilder, TrapCode, Val,
 };
+use wasmparser::{ElementItems, Parser, Payload};
 
 use crate::Failed;
+use crate::budget::Timer;
 use crate::limits::{
-    WASM_FUEL_MAX, WASM_MEMORY_BYTES_MAX, WASM_STACK_BYTES_MAX, WASM_TABLE_ELEMENTS_MAX,
+    RESULT_BYTES_MAX, WASM_CALL_MS_MAX, WASM_FUEL_MAX, WASM_FUEL_PER_LOOK, WASM_LOCALS_MAX,
+    WASM_MEMORY_BYTES_MAX, WASM_NAMES_MAX, WASM_STACK_BYTES_MAX, WASM_START_FUEL_MAX,
+    WASM_TABLE_ELEMENTS_MAX,
 };
 
 const PAGE_BYTES: usize = 64 << 10;
+/// Memory of an engine without a module, and what it keeps of its work, in bytes.
+const ENGINE_BYTES: usize = 64 << 10;
 
-/// What compiles modules, one on each core.
-pub(crate) fn engine() -> Engine {
+/// What compiles one module.
+fn engine() -> Engine {
     let mut config = Config::default();
     config
         .consume_fuel(true)
@@ -38,6 +47,7 @@ pub(crate) fn engine() -> Engine {
         .enforced_limits(EnforcedLimits::strict())
         .ignore_custom_sections(true)
         .set_max_stack_height(WASM_STACK_BYTES_MAX)
+        .set_max_cached_stacks(0)
         .wasm_multi_memory(false);
     Engine::new(&config)
 }
@@ -53,16 +63,20 @@ pub(crate) struct WasmInstance {
 struct Running {
     store: Store<StoreLimits>,
     instance: Instance,
+    timer: Timer,
+    /// What it has not got yet.
+    fuel_left: u64,
 }
 
 impl WasmInstance {
-    /// Compiles a body, which runs nothing of it but its start function, if it has one.
-    pub(crate) fn new(engine: &Engine, function: &UserFunction) -> Result<WasmInstance, Failed> {
+    /// Compiles a body, which runs nothing of it.
+    pub(crate) fn new(function: &UserFunction) -> Result<WasmInstance, Failed> {
         let failed = |error: String| format!("wasm: Compilation failed: {error}");
-        let module =
-            Module::new(engine, &function.body).map_err(|error| failed(error.to_string()))?;
+        let binary = wat::parse_str(&function.body).map_err(|error| failed(error.to_string()))?;
+        check_shape(&binary).map_err(failed)?;
+        let module = Module::new(&engine(), &binary).map_err(|error| failed(error.to_string()))?;
         // The module, its code before and after it is translated, and the names of its exports.
-        let made = WasmInstance { module, bytes: 8 * function.body.len() };
+        let made = WasmInstance { module, bytes: ENGINE_BYTES + 8 * function.body.len() };
         made.check(function).map_err(failed)?;
         Ok(made)
     }
@@ -89,12 +103,13 @@ impl WasmInstance {
         arguments: &[Option<&[u8]>],
     ) -> Result<Option<Vec<u8>>, Failed> {
         let failed = |error: Failed| format!("wasm: {error}");
-        let mut running = self.begin().map_err(failed)?;
+        let timer = Timer::start();
+        let mut running = self.begin(timer).map_err(failed)?;
         running.call(function, arguments).map_err(failed)
     }
 
     /// A new instance.
-    fn begin(&self) -> Result<Running, Failed> {
+    fn begin(&self, timer: Timer) -> Result<Running, Failed> {
         let limits = StoreLimitsBuilder::new()
             .memory_size(WASM_MEMORY_BYTES_MAX)
             .table_elements(WASM_TABLE_ELEMENTS_MAX)
@@ -105,7 +120,7 @@ impl WasmInstance {
         let engine = self.module.engine();
         let mut store = Store::new(engine, limits);
         store.limiter(|limits| limits);
-        store.set_fuel(WASM_FUEL_MAX).map_err(shown)?;
+        store.set_fuel(WASM_START_FUEL_MAX).map_err(shown)?;
         let mut linker = Linker::<StoreLimits>::new(engine);
         for import in self.module.imports() {
             let (module, name) = (import.module(), import.name());
@@ -120,19 +135,66 @@ impl WasmInstance {
             linker.allow_shadowing(true);
             linker.define(module, name, refused).map_err(|error| error.to_string())?;
         }
-        let instance = linker.instantiate_and_start(&mut store, &self.module).map_err(shown)?;
-        Ok(Running { store, instance })
+        let instance = linker.instantiate_and_start(&mut store, &self.module);
+        let instance = instance.map_err(|error| match error.as_trap_code() {
+            Some(TrapCode::OutOfFuel) => {
+                format!("all fuel consumed: more than {WASM_START_FUEL_MAX} units at the start")
+            }
+            _ => error.to_string(),
+        })?;
+        let spent = WASM_START_FUEL_MAX - store.get_fuel().map_err(shown)?;
+        store.set_fuel(0).map_err(shown)?;
+        Ok(Running { store, instance, timer, fuel_left: WASM_FUEL_MAX - spent })
     }
 }
 
-fn shown(error: Error) -> Failed {
-    let text = error.to_string();
-    match error.as_trap_code() {
-        Some(wasmi::TrapCode::OutOfFuel) => {
-            format!("all fuel consumed: more than {WASM_FUEL_MAX} units in one call")
+/// Refuses a module that would take time or memory that nothing counts.
+fn check_shape(binary: &[u8]) -> Result<(), Failed> {
+    let text = |error: wasmparser::BinaryReaderError| error.to_string();
+    let (mut names, mut elements) = (0, 0);
+    for payload in Parser::new(0).parse_all(binary) {
+        match payload.map_err(text)? {
+            Payload::ImportSection(section) => names += section.count() as usize,
+            Payload::ExportSection(section) => names += section.count() as usize,
+            Payload::DataSection(section) => names += section.count() as usize,
+            Payload::ElementSection(section) => {
+                names += section.count() as usize;
+                for segment in section {
+                    elements += match segment.map_err(text)?.items {
+                        ElementItems::Functions(items) => items.count() as usize,
+                        ElementItems::Expressions(_, items) => items.count() as usize,
+                    };
+                }
+            }
+            Payload::CodeSectionEntry(body) => {
+                let mut locals = 0;
+                for group in body.get_locals_reader().map_err(text)? {
+                    locals += u64::from(group.map_err(text)?.0);
+                }
+                if locals > WASM_LOCALS_MAX {
+                    return Err(format!(
+                        "a function has {locals} locals, at most {WASM_LOCALS_MAX} are allowed"
+                    ));
+                }
+            }
+            _ => {}
         }
-        _ => text,
     }
+    if names > WASM_NAMES_MAX {
+        return Err(format!(
+            "the module has {names} imports, exports and segments, at most {WASM_NAMES_MAX} are allowed"
+        ));
+    }
+    if elements > WASM_TABLE_ELEMENTS_MAX {
+        return Err(format!(
+            "the module puts {elements} elements into tables, at most {WASM_TABLE_ELEMENTS_MAX} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+fn shown(error: Error) -> Failed {
+    error.to_string()
 }
 
 impl Running {
@@ -164,9 +226,8 @@ impl Running {
             return Err(format!("{name} gives {} values, expected 1", ty.results().len()));
         }
         let mut results = [Val::I32(0)];
-        callee
-            .call(&mut self.store, &values, &mut results)
-            .map_err(|error| format!("Calling wasm function failed: {}", shown(error)))?;
+        self.invoke(callee, &values, &mut results)
+            .map_err(|error| format!("Calling wasm function failed: {error}"))?;
         let [result] = results;
         if !function.called_on_null
             && let Some(bytes) = from_native(&function.result, &result)?
@@ -177,6 +238,45 @@ impl Running {
             return Err(wrong_kind("i64", &result));
         };
         self.take(place)
+    }
+
+    /// Calls a function, a portion of fuel at a time.
+    fn invoke(&mut self, callee: Func, values: &[Val], results: &mut [Val]) -> Result<(), Failed> {
+        let mut portion = WASM_FUEL_PER_LOOK;
+        let mut call = loop {
+            self.refuel(portion)?;
+            match callee.call_resumable(&mut self.store, values, results) {
+                // To translate the function takes more than that; nothing of it has run.
+                Err(error) if matches!(error.kind(), ErrorKind::ResumableOutOfFuel(_)) => {
+                    portion *= 2;
+                }
+                call => break call.map_err(shown)?,
+            }
+        };
+        loop {
+            call = match call {
+                ResumableCall::Finished => return Ok(()),
+                ResumableCall::HostTrap(trap) => return Err(shown(trap.into_host_error())),
+                ResumableCall::OutOfFuel(spent) => {
+                    self.refuel(spent.required_fuel())?;
+                    spent.resume(&mut self.store, results).map_err(shown)?
+                }
+            };
+        }
+    }
+
+    /// Gives the next portion of fuel, which is enough for what takes so much at once.
+    fn refuel(&mut self, required: u64) -> Result<(), Failed> {
+        if self.timer.has_passed(WASM_CALL_MS_MAX) {
+            return Err(format!("more than {WASM_CALL_MS_MAX} ms in one call"));
+        }
+        let has = self.store.get_fuel().map_err(shown)?;
+        let more = required.max(WASM_FUEL_PER_LOOK).saturating_sub(has).min(self.fuel_left);
+        if has + more < required.max(1) {
+            return Err(format!("all fuel consumed: more than {WASM_FUEL_MAX} units in one call"));
+        }
+        self.fuel_left -= more;
+        self.store.set_fuel(has + more).map_err(shown)
     }
 
     fn export(&self, name: &str) -> Result<Func, Failed> {
@@ -218,7 +318,7 @@ impl Running {
             let length = i32::try_from(length).map_err(|_| "a value is too long".to_owned())?;
             let mut place = [Val::I32(0)];
             let malloc = self.export("_scylla_malloc")?;
-            malloc.call(&mut self.store, &[Val::I32(length)], &mut place).map_err(shown)?;
+            self.invoke(malloc, &[Val::I32(length)], &mut place)?;
             let [Val::I32(at)] = place else { return Err(wrong_kind("i32", &place[0])) };
             at as u32 as usize
         };
@@ -238,6 +338,9 @@ impl Running {
         let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
         let bytes = end.and_then(|end| data.get(at..end));
         let bytes = bytes.ok_or_else(|| format!("{length} bytes at {at} are not in the memory"))?;
+        if bytes.len() > RESULT_BYTES_MAX {
+            return Err(format!("the result has more than {RESULT_BYTES_MAX} bytes"));
+        }
         // What `_scylla_free` would take back goes with the instance.
         Ok(Some(bytes.to_vec()))
     }
@@ -268,8 +371,17 @@ fn from_native(ty: &CqlType, value: &Val) -> Result<Option<Vec<u8>>, Failed> {
         (CqlType::Smallint, Val::I32(value)) => (*value as i16).to_be_bytes().to_vec(),
         (CqlType::Int, Val::I32(value)) => value.to_be_bytes().to_vec(),
         (CqlType::Bigint | CqlType::Counter, Val::I64(value)) => value.to_be_bytes().to_vec(),
-        (CqlType::Float, Val::F32(value)) => value.to_bits().to_be_bytes().to_vec(),
-        (CqlType::Double, Val::F64(value)) => value.to_bits().to_be_bytes().to_vec(),
+        // What is no number has many forms, and an instruction may give any of them.
+        (CqlType::Float, Val::F32(value)) => {
+            let value = f32::from(*value);
+            let value = if value.is_nan() { f32::NAN } else { value };
+            value.to_be_bytes().to_vec()
+        }
+        (CqlType::Double, Val::F64(value)) => {
+            let value = f64::from(*value);
+            let value = if value.is_nan() { f64::NAN } else { value };
+            value.to_be_bytes().to_vec()
+        }
         (CqlType::Boolean | CqlType::Tinyint | CqlType::Smallint | CqlType::Int, other) => {
             return Err(wrong_kind("i32", other));
         }

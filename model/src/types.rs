@@ -309,6 +309,11 @@ impl CqlType {
         check::validate(self, value)
     }
 
+    /// Whether the value of no bytes is one as any other, and no null in disguise.
+    pub fn has_empty_value(&self) -> bool {
+        matches!(self, CqlType::Text | CqlType::Ascii | CqlType::Blob)
+    }
+
     /// Order of two valid values, as clustering by this type has it.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self {

@@ -59,7 +59,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateFunction) -> Resul
     check_not_frozen("Argument", create.arguments.iter().map(|(_, ty)| ty))?;
     check_not_frozen("Return type", [&create.result])?;
     let keyspace = context.existing(keyspace_name)?;
-    check_limits(context, keyspace, name, create.arguments.len())?;
+    check_limits(name, create.arguments.len())?;
     if create.body.len() > FUNCTION_BODY_BYTES_MAX {
         return Err(Error::invalid(format!(
             "the body of a function has {} bytes, at most {FUNCTION_BODY_BYTES_MAX} are allowed",
@@ -77,8 +77,9 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateFunction) -> Resul
         language,
         body: create.body.clone(),
     };
-    context.functions.check(&function)?;
     let key = function.key();
+    check_number(context, keyspace, &key)?;
+    context.functions.check(&function)?;
     let old = keyspace.functions.get(&key);
     if keyspace.aggregates.contains_key(&key) {
         return Err(Error::invalid(format!("Function '{name}' cannot replace an aggregate")));
@@ -125,7 +126,7 @@ pub(super) fn create_aggregate(context: &DdlContext<'_>, create: &CreateAggregat
         // Another code than elsewhere, and no quotes, as Cassandra has it.
         Error::Config(format!("Keyspace {keyspace_name} doesn't exist"))
     })?;
-    check_limits(context, keyspace, &create.name.name, create.arguments.len())?;
+    check_limits(&create.name.name, create.arguments.len())?;
     let resolved = |ty: &TypeName| resolve_type(ty, keyspace_name, context.schema);
     let mut aggregate = UserAggregate {
         keyspace: keyspace_name.to_owned(),
@@ -138,6 +139,7 @@ pub(super) fn create_aggregate(context: &DdlContext<'_>, create: &CreateAggregat
         initial: None,
         result: CqlType::Blob,
     };
+    check_number(context, keyspace, &aggregate.key())?;
     let state = part(keyspace, "State", &aggregate.state_key())?;
     if state.result.frozen() != aggregate.state.frozen() {
         return Err(Error::invalid(format!(
@@ -230,8 +232,7 @@ fn first_state(
         return Err(Error::invalid(format!("INITCOND must be a constant, {initial} is none")));
     }
     let bytes = term.constant_bytes();
-    let may_be_empty = matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
-    if bytes.is_some_and(<[u8]>::is_empty) && !may_be_empty {
+    if bytes.is_some_and(<[u8]>::is_empty) && !ty.has_empty_value() {
         let text = "INITCOND must not be empty for all types except TEXT, ASCII, BLOB";
         return Err(Error::invalid(text));
     }
@@ -337,12 +338,7 @@ fn check_not_frozen<'t>(what: &str, types: impl IntoIterator<Item = &'t TypeName
     }
 }
 
-fn check_limits(
-    context: &DdlContext<'_>,
-    keyspace: &Keyspace,
-    name: &str,
-    arguments: usize,
-) -> Result<()> {
+fn check_limits(name: &str, arguments: usize) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
             "Function name must be 1 to {NAME_BYTES_MAX} characters long (got {})",
@@ -354,10 +350,14 @@ fn check_limits(
             "a function has {arguments} arguments, at most {FUNCTION_ARGUMENTS_MAX} are allowed"
         )));
     }
+    Ok(())
+}
+
+/// Refuses one more function or aggregate than a node has; one of the same name and types takes the place of another.
+fn check_number(context: &DdlContext<'_>, keyspace: &Keyspace, key: &FunctionKey) -> Result<()> {
     let of_keyspace = |keyspace: &Keyspace| keyspace.functions.len() + keyspace.aggregates.len();
     let all: usize = context.schema.keyspaces().map(|keyspace| of_keyspace(keyspace)).sum();
-    let of_name = |key: &&FunctionKey| key.name == name;
-    let is_there = keyspace.functions.keys().chain(keyspace.aggregates.keys()).any(|k| of_name(&k));
+    let is_there = keyspace.functions.contains_key(key) || keyspace.aggregates.contains_key(key);
     if all >= FUNCTIONS_MAX && !is_there {
         return Err(Error::invalid(format!(
             "a node has at most {FUNCTIONS_MAX} functions and aggregates of users"

@@ -3,16 +3,51 @@
 //! Any number, and any text that is one, may stand beside it. With a float the result is one.
 
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use cql::literal::Decimal;
 use mlua::{Error, Lua, MetaMethod, Result, UserData, UserDataMethods, Value};
 use num_bigint::BigInt;
 
-use crate::limits::{LUA_NUMBER_BYTES_MAX, NUMBER_TEXT_BYTES_MAX};
+use crate::budget::Budget;
+use crate::limits::{LUA_NUMBER_BYTES_MAX, LUA_NUMBERS_BYTES_MAX, NUMBER_TEXT_BYTES_MAX};
 
 /// A whole number or a decimal of any length.
-#[derive(Clone, Debug)]
-pub(super) struct LongNumber(pub(super) Decimal);
+pub(super) struct LongNumber {
+    decimal: Decimal,
+    /// Memory of what the body has computed, in bytes; what it was given is the caller's.
+    counted_bytes: usize,
+    budget: Rc<Budget>,
+}
+
+impl LongNumber {
+    /// A number that the body was given.
+    pub(super) fn given(decimal: Decimal, budget: &Rc<Budget>) -> LongNumber {
+        LongNumber { decimal, counted_bytes: 0, budget: budget.clone() }
+    }
+
+    /// A number that the body has computed, if there is memory for it.
+    fn computed(lua: &Lua, decimal: Decimal, budget: &Rc<Budget>) -> Result<LongNumber> {
+        check_length(&decimal)?;
+        let counted_bytes = size_of::<LongNumber>() + (decimal.unscaled.bits() / 8) as usize;
+        let has_space = || budget.numbers_bytes() + counted_bytes <= LUA_NUMBERS_BYTES_MAX;
+        if !has_space() {
+            // Those that nothing holds any more.
+            lua.gc_collect()?;
+        }
+        if !has_space() {
+            return Err(Error::MemoryError("not enough memory".to_owned()));
+        }
+        budget.set_numbers_bytes(budget.numbers_bytes() + counted_bytes);
+        Ok(LongNumber { decimal, counted_bytes, budget: budget.clone() })
+    }
+}
+
+impl Drop for LongNumber {
+    fn drop(&mut self) {
+        self.budget.set_numbers_bytes(self.budget.numbers_bytes() - self.counted_bytes);
+    }
+}
 
 /// What a value of Lua is as a number.
 #[derive(Clone, Debug)]
@@ -24,8 +59,8 @@ pub(super) enum Number {
 }
 
 /// Makes the methods known to a state, before its memory is bounded.
-pub(super) fn register(lua: &Lua) -> Result<()> {
-    lua.create_userdata(LongNumber(of_integer(0.into()))).map(drop)
+pub(super) fn register(lua: &Lua, budget: &Rc<Budget>) -> Result<()> {
+    lua.create_userdata(LongNumber::given(of_integer(0.into()), budget)).map(drop)
 }
 
 pub(super) fn of_integer(unscaled: BigInt) -> Decimal {
@@ -44,7 +79,7 @@ pub(super) fn number(value: &Value) -> Option<Number> {
         Value::Number(number) => Some(float(*number)),
         Value::UserData(data) => {
             let number = data.borrow::<LongNumber>().ok()?;
-            Some(Number::Exact(number.0.clone()))
+            Some(Number::Exact(number.decimal.clone()))
         }
         Value::String(text) if text.as_bytes().len() <= NUMBER_TEXT_BYTES_MAX => {
             let text = text.to_str().ok()?;
@@ -70,20 +105,27 @@ pub(super) fn whole(decimal: &Decimal) -> Option<BigInt> {
     let digits = (8 * LUA_NUMBER_BYTES_MAX) as i64;
     match i64::from(decimal.scale) {
         0 => Some(decimal.unscaled.clone()),
+        // Both take time with the product of the lengths.
+        _ if check_length(decimal).is_err() => None,
         scale if scale < 0 && -scale <= digits => Some(&decimal.unscaled * ten(-scale as u32)),
         scale if (1..=digits).contains(&scale) => {
             let by = ten(scale as u32);
             let (quotient, rest) = (&decimal.unscaled / &by, &decimal.unscaled % &by);
             (rest == BigInt::ZERO).then_some(quotient)
         }
-        _ if decimal.unscaled == BigInt::ZERO => Some(BigInt::ZERO),
         _ => None,
     }
 }
 
 /// The float nearest to a decimal.
-pub(super) fn float(decimal: &Decimal) -> f64 {
-    decimal.to_string().parse().unwrap_or(f64::NAN)
+pub(super) fn float(decimal: &Decimal) -> Result<f64> {
+    Ok(shown_number(decimal)?.parse().unwrap_or(f64::NAN))
+}
+
+/// The digits of a decimal, which take time with the square of its length.
+pub(super) fn shown_number(decimal: &Decimal) -> Result<String> {
+    check_length(decimal)?;
+    Ok(decimal.to_string())
 }
 
 impl UserData for LongNumber {
@@ -103,14 +145,13 @@ impl UserData for LongNumber {
         methods.add_meta_function(MetaMethod::Le, |_, (a, b): (Value, Value)| {
             Ok(matches!(compare(&a, &b)?, Some(Ordering::Less | Ordering::Equal)))
         });
-        methods.add_meta_method(MetaMethod::ToString, |_, number, ()| {
-            check_length(&number.0)?;
-            Ok(number.0.to_string())
-        });
+        methods
+            .add_meta_method(MetaMethod::ToString, |_, number, ()| shown_number(&number.decimal));
     }
 }
 
-fn check_length(decimal: &Decimal) -> Result<()> {
+/// Refuses a number that is too long to be computed with.
+pub(super) fn check_length(decimal: &Decimal) -> Result<()> {
     let bits = decimal.unscaled.bits();
     if bits > 8 * LUA_NUMBER_BYTES_MAX as u64
         || decimal.scale.unsigned_abs() > 8 * LUA_NUMBER_BYTES_MAX as u32
@@ -139,15 +180,23 @@ fn operate(
 ) -> Result<Value> {
     let as_float = |number: &Number| match number {
         Number::Exact(decimal) => float(decimal),
-        Number::Float(float) => *float,
+        Number::Float(float) => Ok(*float),
     };
+    let budget = budget_of(a).or_else(|| budget_of(b));
+    let budget = budget.ok_or_else(|| Error::runtime("value is not a number"))?;
     let (a, b) = (operand(a)?, operand(b)?);
     if let (Number::Exact(a), Number::Exact(b)) = (&a, &b) {
         let (a, b, scale) = aligned(a, b)?;
-        let sum = LongNumber(Decimal { unscaled: exactly(a, b), scale });
+        let sum = Decimal { unscaled: exactly(a, b), scale };
+        let sum = LongNumber::computed(lua, sum, &budget)?;
         return lua.create_userdata(sum).map(Value::UserData);
     }
-    Ok(Value::Number(in_floats(as_float(&a), as_float(&b))))
+    Ok(Value::Number(in_floats(as_float(&a)?, as_float(&b)?)))
+}
+
+/// The budget of the call that a long number belongs to.
+fn budget_of(value: &Value) -> Option<Rc<Budget>> {
+    Some(value.as_userdata()?.borrow::<LongNumber>().ok()?.budget.clone())
 }
 
 fn aligned(a: &Decimal, b: &Decimal) -> Result<(BigInt, BigInt, i32)> {
@@ -161,8 +210,8 @@ fn compare(a: &Value, b: &Value) -> Result<Option<Ordering>> {
             let (a, b, _) = aligned(a, b)?;
             Some(a.cmp(&b))
         }
-        (Number::Exact(a), Number::Float(b)) => float(a).partial_cmp(b),
-        (Number::Float(a), Number::Exact(b)) => a.partial_cmp(&float(b)),
+        (Number::Exact(a), Number::Float(b)) => float(a)?.partial_cmp(b),
+        (Number::Float(a), Number::Exact(b)) => a.partial_cmp(&float(b)?),
         (Number::Float(a), Number::Float(b)) => a.partial_cmp(b),
     })
 }

@@ -132,15 +132,17 @@ impl<'m> Matcher<'m> {
                 if self.pattern.get(at) == Some(&b'^') {
                     at += 1;
                 }
-                loop {
+                let end = loop {
                     let Some(&byte) = self.pattern.get(at) else {
-                        return Err("malformed pattern (missing ']')".to_owned());
+                        break Err("malformed pattern (missing ']')".to_owned());
                     };
                     at += if byte == ESCAPE { 2 } else { 1 };
                     if self.pattern.get(at) == Some(&b']') {
-                        return Ok(at + 1);
+                        break Ok(at + 1);
                     }
-                }
+                };
+                self.budget.take_pattern_steps((at - p) / SET_BYTES_PER_STEP)?;
+                end
             }
             _ => Ok(p + 1),
         }
@@ -314,6 +316,8 @@ fn of_class(byte: u8, class: u8) -> bool {
         b'u' => byte.is_ascii_uppercase(),
         b'w' => byte.is_ascii_alphanumeric(),
         b'x' => byte.is_ascii_hexdigit(),
+        // Older patterns have it for a zero, which they could not hold.
+        b'z' => byte == 0,
         _ => return class == byte,
     };
     is_member != class.is_ascii_uppercase()

@@ -1,11 +1,13 @@
-//! `string.find`, `match`, `gmatch` and `gsub`, over the matcher that counts its steps.
+//! `string.find`, `match`, `gmatch` and the parts of `gsub`, over the matcher that counts its steps; and what
+//! `prelude.lua` cannot do itself.
 //!
 //! As Lua 5.4 has them, positions counted from 1 and from the end, but that the text that `gsub` makes is bounded by the
-//! memory of the state before it is made.
+//! memory of the state before it is made. Nothing here calls a function of a body, or a metamethod: `prelude.lua` does
+//! that of `gsub`, match by match, where it is counted.
 
 use std::rc::Rc;
 
-use mlua::{Error, Function, Lua, LuaString, MultiValue, Result, Table, Value};
+use mlua::{Error, Lua, LuaString, MultiValue, Result, Table, Value};
 
 use super::pattern::{Capture, Matcher};
 use crate::budget::Budget;
@@ -14,10 +16,10 @@ use crate::limits::LUA_MEMORY_BYTES_MAX;
 /// Bytes that are special in a pattern.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
 
-/// What a match counts for among steps, beside its own: its captures become values.
+/// What a match counts for among steps, beside its own, and what each of its captures does: they become values.
 const STEPS_PER_MATCH: usize = 20;
 
-/// The four functions, by name.
+/// The functions, by name.
 pub(super) fn functions(lua: &Lua, budget: &Rc<Budget>) -> Result<Table> {
     let table = lua.create_table()?;
     let own = budget.clone();
@@ -32,37 +34,56 @@ pub(super) fn functions(lua: &Lua, budget: &Rc<Budget>) -> Result<Table> {
     };
     table.set("match", lua.create_function(matched)?)?;
     let own = budget.clone();
-    let gmatch = move |lua: &Lua, (text, pattern, init): MatchArguments| {
-        let mut next = start(init, text.as_bytes().len());
-        let (mut last, own) = (None, own.clone());
-        lua.create_function_mut(move |lua, ()| {
-            let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-            let search = Search { lua, budget: &own };
-            let mut matcher = Matcher::new(&text, &pattern, &own);
-            while let Some(at) = next.filter(|at| *at <= text.len()) {
-                let end = matcher.match_at(at).map_err(Error::runtime)?;
-                if let Some(end) = end.filter(|end| last != Some(*end)) {
-                    own.take_pattern_steps(STEPS_PER_MATCH).map_err(Error::runtime)?;
-                    (next, last) = (Some(end), Some(end));
-                    return search.captured(&matcher, at, end);
-                }
-                next = Some(at + 1);
-            }
-            Ok(MultiValue::from_iter([Value::Nil]))
-        })
+    let next_match = move |lua: &Lua, (text, pattern, at, last): NextArguments| {
+        Search { lua, budget: &own }.next_match(&text.as_bytes(), &pattern.as_bytes(), at, last)
     };
-    table.set("gmatch", lua.create_function(gmatch)?)?;
+    table.set("next_match", lua.create_function(next_match)?)?;
     let own = budget.clone();
-    let gsub = move |lua: &Lua, (text, pattern, with, most): GsubArguments| {
-        Search { lua, budget: &own }.gsub(&text.as_bytes(), &pattern.as_bytes(), &with, most)
+    let substitute = move |lua: &Lua, (text, pattern, with, most): SubstituteArguments| {
+        let search = Search { lua, budget: &own };
+        search.substitute(&text.as_bytes(), &pattern.as_bytes(), &with.as_bytes(), most)
     };
-    table.set("gsub", lua.create_function(gsub)?)?;
+    table.set("substitute", lua.create_function(substitute)?)?;
+    table.set("attach", lua.create_function(attach)?)?;
+    table.set("has_text", lua.create_function(has_text)?)?;
+    table.set("check_format", lua.create_function(check_format)?)?;
     Ok(table)
+}
+
+/// Gives a table its metatable, or none, unless that which it has is protected.
+fn attach(_: &Lua, (table, metatable): (Table, Option<Table>)) -> Result<()> {
+    if let Some(old) = table.metatable()
+        && old.raw_get::<bool>("is_protected")?
+    {
+        return Err(Error::runtime("cannot change a protected metatable"));
+    }
+    table.set_metatable(metatable)
+}
+
+/// Whether a table has a text of its own: any other would be its address.
+fn has_text(_: &Lua, table: Table) -> Result<bool> {
+    let Some(metatable) = table.metatable() else { return Ok(false) };
+    Ok(!metatable.raw_get::<Value>("__tostring")?.is_nil())
+}
+
+/// Refuses a format of `string.format` that shows addresses.
+fn check_format(_: &Lua, format: LuaString) -> Result<()> {
+    let format = format.as_bytes();
+    let mut bytes = format.iter();
+    while bytes.any(|byte| *byte == b'%') {
+        let conversion =
+            bytes.find(|byte| !matches!(byte, b'-' | b'+' | b' ' | b'#' | b'.' | b'0'..=b'9'));
+        if conversion == Some(&b'p') {
+            return Err(Error::runtime("the conversion '%p' of 'format' is not supported"));
+        }
+    }
+    Ok(())
 }
 
 type FindArguments = (LuaString, LuaString, Option<i64>, Option<bool>);
 type MatchArguments = (LuaString, LuaString, Option<i64>);
-type GsubArguments = (LuaString, LuaString, Value, Option<i64>);
+type NextArguments = (LuaString, LuaString, usize, Option<usize>);
+type SubstituteArguments = (LuaString, LuaString, LuaString, Option<i64>);
 
 /// The first byte of a search, counted from 0; `None` behind the text.
 fn start(init: Option<i64>, length: usize) -> Option<usize> {
@@ -156,6 +177,8 @@ impl Search<'_> {
 
     /// The captures of a match, or all of it if the pattern has none.
     fn captured(&self, matcher: &Matcher<'_>, at: usize, end: usize) -> Result<MultiValue> {
+        let steps = STEPS_PER_MATCH * (1 + matcher.captures().len());
+        self.budget.take_pattern_steps(steps).map_err(Error::runtime)?;
         if matcher.captures().is_empty() {
             let whole = self.lua.create_string(&matcher.text()[at..end])?;
             return Ok(MultiValue::from_iter([Value::String(whole)]));
@@ -174,11 +197,36 @@ impl Search<'_> {
         }
     }
 
-    fn gsub(
+    /// The next match behind so many bytes, that does not end where the last one did: the bytes before it and up to
+    /// its end, and its captures. Nothing, if there is none.
+    fn next_match(
         &self,
         text: &[u8],
         pattern: &[u8],
-        with: &Value,
+        at: usize,
+        last: Option<usize>,
+    ) -> Result<MultiValue> {
+        let anchored = pattern.strip_prefix(b"^");
+        let mut matcher = Matcher::new(text, anchored.unwrap_or(pattern), self.budget);
+        let furthest = if anchored.is_some() { at } else { text.len() };
+        for at in at..=furthest {
+            let end = matcher.match_at(at).map_err(Error::runtime)?;
+            if let Some(end) = end.filter(|end| last != Some(*end)) {
+                let mut values = self.captured(&matcher, at, end)?;
+                values.push_front(Value::Integer(end as i64));
+                values.push_front(Value::Integer(at as i64));
+                return Ok(values);
+            }
+        }
+        Ok(MultiValue::new())
+    }
+
+    /// `gsub` with a text.
+    fn substitute(
+        &self,
+        text: &[u8],
+        pattern: &[u8],
+        with: &[u8],
         most: Option<i64>,
     ) -> Result<MultiValue> {
         let anchored = pattern.strip_prefix(b"^");
@@ -189,8 +237,8 @@ impl Search<'_> {
             let end = matcher.match_at(at).map_err(Error::runtime)?;
             if let Some(end) = end.filter(|end| last != Some(*end)) {
                 count += 1;
-                self.budget.take_pattern_steps(STEPS_PER_MATCH).map_err(Error::runtime)?;
-                self.replace(&matcher, at, end, with, &mut out)?;
+                let captures = self.captured(&matcher, at, end)?;
+                self.fill(&matcher, (at, end), with, &captures, &mut out)?;
                 (at, last) = (end, Some(end));
             } else if let Some(byte) = text.get(at) {
                 out.push(*byte);
@@ -208,51 +256,6 @@ impl Search<'_> {
         out.extend_from_slice(text.get(at..).unwrap_or_default());
         let made = Value::String(self.lua.create_string(&out)?);
         Ok(MultiValue::from_iter([made, Value::Integer(count as i64)]))
-    }
-
-    /// Appends what takes the place of a match.
-    fn replace(
-        &self,
-        matcher: &Matcher<'_>,
-        at: usize,
-        end: usize,
-        with: &Value,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut captures = self.captured(matcher, at, end)?;
-        let made = match with {
-            Value::Table(table) => {
-                let key = captures.pop_front().unwrap_or(Value::Nil);
-                table.get::<Value>(key)?
-            }
-            Value::Function(function) => call(function, captures)?,
-            Value::String(text) => {
-                return self.fill(matcher, (at, end), &text.as_bytes(), &captures, out);
-            }
-            Value::Integer(_) | Value::Number(_) => {
-                let text = self.text(with)?;
-                return self.fill(matcher, (at, end), &text.as_bytes(), &captures, out);
-            }
-            _ => {
-                return Err(Error::runtime(format!(
-                    "bad argument #3 to 'gsub' (string/function/table expected, got {})",
-                    with.type_name()
-                )));
-            }
-        };
-        match made {
-            Value::Nil | Value::Boolean(false) => {
-                out.extend_from_slice(&matcher.text()[at..end]);
-            }
-            Value::String(_) | Value::Integer(_) | Value::Number(_) => {
-                out.extend_from_slice(&self.text(&made)?.as_bytes());
-            }
-            other => {
-                let what = other.type_name();
-                return Err(Error::runtime(format!("invalid replacement value (a {what})")));
-            }
-        }
-        Ok(())
     }
 
     fn text(&self, value: &Value) -> Result<LuaString> {
@@ -296,9 +299,4 @@ impl Search<'_> {
         }
         Ok(())
     }
-}
-
-/// The first value that a function of the body gives.
-fn call(function: &Function, captures: MultiValue) -> Result<Value> {
-    function.call::<Value>(captures)
 }

@@ -13,24 +13,40 @@
 //!    all three may be texts as in CQL, and a date and a timestamp tables as those of Lua's `os.date`.
 //! 2. Numbers and texts of numbers are one thing on the way back; one that is too long for an integer of CQL wraps.
 //! 3. The empty value of a type that is no text is nil.
+//! 4. A result is written into one buffer, of which each byte counts, and each of its values is a look at the time: a
+//!    table may hold the same long text, or the same table, a thousand times.
+//!
+//! Sets and maps are put into order with those of the other language (`lib.rs`).
 
-use cql::expr::put_list;
+use std::rc::Rc;
+
 use cql::literal::{Civil, Decimal, Duration, EPOCH_DAYS_BIAS, days_of_civil, from_text, to_text};
-use mlua::{Lua, Result, Table, Value};
+use mlua::{IntoLua, Lua, Result, Table, Value};
 use model::CqlType;
 use model::types::{collection_elements, put_vector_element, tuple_fields, vector_elements};
 use num_bigint::BigInt;
 
-use super::number::{LongNumber, Number, float, number, of_integer, whole};
+use super::number::{
+    LongNumber, Number, check_length, float, number, of_integer, shown_number, whole,
+};
 use super::shown;
 use crate::Failed;
+use crate::budget::Budget;
+use crate::limits::{NUMBER_TEXT_BYTES_MAX, RESULT_BYTES_MAX};
+
+/// Longest part of a key that an error shows.
+const KEY_CHARS_SHOWN: usize = 100;
 
 /// A value in Lua.
-pub(super) fn to_lua(lua: &Lua, ty: &CqlType, value: Option<&[u8]>) -> Result<Value> {
+pub(super) fn to_lua(
+    lua: &Lua,
+    budget: &Rc<Budget>,
+    ty: &CqlType,
+    value: Option<&[u8]>,
+) -> Result<Value> {
     let Some(value) = value else { return Ok(Value::Nil) };
     let broken = |error: &dyn ToString| mlua::Error::runtime(error.to_string());
-    let is_text = matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
-    if value.is_empty() && !is_text {
+    if value.is_empty() && !ty.has_empty_value() {
         return Ok(Value::Nil);
     }
     Ok(match ty {
@@ -51,10 +67,10 @@ pub(super) fn to_lua(lua: &Lua, ty: &CqlType, value: Option<&[u8]>) -> Result<Va
                 value.try_into().map(f64::from_be_bytes).map_err(|error| broken(&error))?;
             Value::Number(number)
         }
-        CqlType::Varint => long(lua, of_integer(BigInt::from_signed_bytes_be(value)))?,
+        CqlType::Varint => long(lua, budget, of_integer(BigInt::from_signed_bytes_be(value)))?,
         CqlType::Decimal => {
             let decimal = Decimal::from_bytes(value).ok_or_else(|| broken(&"no decimal"))?;
-            long(lua, decimal)?
+            long(lua, budget, decimal)?
         }
         CqlType::Duration => {
             let duration = Duration::from_bytes(value).ok_or_else(|| broken(&"no duration"))?;
@@ -68,30 +84,30 @@ pub(super) fn to_lua(lua: &Lua, ty: &CqlType, value: Option<&[u8]>) -> Result<Va
             let text = to_text(ty, value).map_err(|error| broken(&error))?;
             Value::String(lua.create_string(text)?)
         }
-        _ => Value::Table(table_of(lua, ty, value)?),
+        _ => Value::Table(table_of(lua, budget, ty, value)?),
     })
 }
 
 /// A collection, a tuple, a vector or a user type.
-fn table_of(lua: &Lua, ty: &CqlType, value: &[u8]) -> Result<Table> {
+fn table_of(lua: &Lua, budget: &Rc<Budget>, ty: &CqlType, value: &[u8]) -> Result<Table> {
     let table = lua.create_table()?;
     let broken = |error: model::Error| mlua::Error::runtime(error.to_string());
     match ty {
         CqlType::List { element, .. } => {
             for item in collection_elements(value).map_err(broken)? {
-                table.raw_push(to_lua(lua, element, Some(item.map_err(broken)?))?)?;
+                table.raw_push(to_lua(lua, budget, element, Some(item.map_err(broken)?))?)?;
             }
         }
         CqlType::Vector { element, dimensions } => {
             for item in vector_elements(element, *dimensions, value) {
-                table.raw_push(to_lua(lua, element, Some(item.map_err(broken)?))?)?;
+                table.raw_push(to_lua(lua, budget, element, Some(item.map_err(broken)?))?)?;
             }
         }
         CqlType::Set { element, .. } => {
             for item in collection_elements(value).map_err(broken)? {
                 set(
                     &table,
-                    to_lua(lua, element, Some(item.map_err(broken)?))?,
+                    to_lua(lua, budget, element, Some(item.map_err(broken)?))?,
                     Value::Boolean(true),
                 )?;
             }
@@ -99,18 +115,18 @@ fn table_of(lua: &Lua, ty: &CqlType, value: &[u8]) -> Result<Table> {
         CqlType::Map { key, value: of, .. } => {
             let mut items = collection_elements(value).map_err(broken)?.doubled();
             while let (Some(k), Some(v)) = (items.next(), items.next()) {
-                let v = to_lua(lua, of, Some(v.map_err(broken)?))?;
-                set(&table, to_lua(lua, key, Some(k.map_err(broken)?))?, v)?;
+                let v = to_lua(lua, budget, of, Some(v.map_err(broken)?))?;
+                set(&table, to_lua(lua, budget, key, Some(k.map_err(broken)?))?, v)?;
             }
         }
         CqlType::Tuple(parts) => {
             for (index, (part, field)) in parts.iter().zip(tuple_fields(value)).enumerate() {
-                table.raw_set(index + 1, to_lua(lua, part, field.map_err(broken)?)?)?;
+                table.raw_set(index + 1, to_lua(lua, budget, part, field.map_err(broken)?)?)?;
             }
         }
         CqlType::Udt { definition, .. } => {
             for ((name, part), field) in definition.fields.iter().zip(tuple_fields(value)) {
-                table.raw_set(name.as_str(), to_lua(lua, part, field.map_err(broken)?)?)?;
+                table.raw_set(name.as_str(), to_lua(lua, budget, part, field.map_err(broken)?)?)?;
             }
         }
         _ => return Err(mlua::Error::runtime(format!("a {ty} has no parts"))),
@@ -126,8 +142,8 @@ fn set(table: &Table, key: Value, value: Value) -> Result<()> {
     table.raw_set(key, value)
 }
 
-fn long(lua: &Lua, decimal: Decimal) -> Result<Value> {
-    lua.create_userdata(LongNumber(decimal)).map(Value::UserData)
+fn long(lua: &Lua, budget: &Rc<Budget>, decimal: Decimal) -> Result<Value> {
+    lua.create_userdata(LongNumber::given(decimal, budget)).map(Value::UserData)
 }
 
 fn integer(value: &[u8]) -> i64 {
@@ -138,14 +154,208 @@ fn integer(value: &[u8]) -> i64 {
 /// A value of Lua as one of a type, in wire form; `None` is null.
 pub(super) fn from_lua(
     lua: &Lua,
+    budget: &Budget,
     ty: &CqlType,
     value: &Value,
 ) -> std::result::Result<Option<Vec<u8>>, Failed> {
-    if matches!(value, Value::Nil) {
-        return Ok(None);
+    let mut writer = Writer { lua, budget, out: Vec::new() };
+    Ok(writer.value(ty, value)?.then_some(writer.out))
+}
+
+/// A result on its way into wire form.
+struct Writer<'w> {
+    lua: &'w Lua,
+    budget: &'w Budget,
+    out: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Appends a value; of null nothing, and the answer is no.
+    fn value(&mut self, ty: &CqlType, value: &Value) -> std::result::Result<bool, Failed> {
+        self.budget.check_time()?;
+        match ty {
+            _ if matches!(value, Value::Nil) => return Ok(false),
+            CqlType::Text | CqlType::Ascii | CqlType::Blob => match value {
+                Value::String(text) => self.bytes(&text.as_bytes())?,
+                _ => self.bytes(&text(self.lua, value)?)?,
+            },
+            CqlType::List { .. }
+            | CqlType::Vector { .. }
+            | CqlType::Tuple(_)
+            | CqlType::Set { .. }
+            | CqlType::Map { .. }
+            | CqlType::Udt { .. } => {
+                let Value::Table(table) = value else {
+                    return Err("value is not a table".to_owned());
+                };
+                self.parts(ty, table)?;
+            }
+            _ => self.bytes(&scalar(self.lua, ty, value)?)?,
+        }
+        Ok(true)
     }
-    Ok(Some(match ty {
-        CqlType::Text | CqlType::Ascii | CqlType::Blob => text(lua, value)?,
+
+    fn bytes(&mut self, bytes: &[u8]) -> std::result::Result<(), Failed> {
+        if self.out.len() + bytes.len() > RESULT_BYTES_MAX {
+            return Err(format!("the result has more than {RESULT_BYTES_MAX} bytes"));
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends a value behind its length, which is -1 of null.
+    fn field(&mut self, ty: &CqlType, value: &Value) -> std::result::Result<bool, Failed> {
+        let start = self.out.len();
+        self.bytes(&(-1_i32).to_be_bytes())?;
+        let is_there = self.value(ty, value)?;
+        if is_there {
+            let length = (self.out.len() - start - 4) as i32;
+            self.out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(is_there)
+    }
+
+    /// Appends a value behind its length, where none may be null.
+    fn item(&mut self, ty: &CqlType, value: &Value) -> std::result::Result<(), Failed> {
+        match self.field(ty, value)? {
+            true => Ok(()),
+            false => Err(NULL_INSIDE.to_owned()),
+        }
+    }
+
+    /// Appends an element of a vector.
+    fn element(&mut self, ty: &CqlType, value: &Value) -> std::result::Result<(), Failed> {
+        let start = self.out.len();
+        if !self.value(ty, value)? {
+            return Err(NULL_INSIDE.to_owned());
+        }
+        let element = self.out.split_off(start);
+        put_vector_element(ty, &element, &mut self.out);
+        Ok(())
+    }
+
+    /// Appends a value that is made of others.
+    fn parts(&mut self, ty: &CqlType, table: &Table) -> std::result::Result<(), Failed> {
+        match ty {
+            CqlType::List { element, .. } => {
+                let length = self.sequence_length(table)?;
+                self.bytes(&(length as i32).to_be_bytes())?;
+                (1..=length).try_for_each(|index| self.item(element, &at(table, index)?))
+            }
+            CqlType::Vector { element, dimensions } => {
+                let length = self.sequence_length(table)?;
+                if length != i64::from(*dimensions) {
+                    return Err(format!("a sequence of {length} values is no {ty}"));
+                }
+                (1..=length).try_for_each(|index| self.element(element, &at(table, index)?))
+            }
+            CqlType::Tuple(types) => {
+                let size = types.len() as i64;
+                self.each_entry(table, |_, key, _| match key {
+                    Value::Integer(index) if (1..=size).contains(index) => Ok(()),
+                    other => {
+                        let key = key_text(other);
+                        Err(format!("key {key} is not valid for a sequence of size {size}"))
+                    }
+                })?;
+                for (ty, index) in types.iter().zip(1..) {
+                    self.field(ty, &at(table, index)?)?;
+                }
+                Ok(())
+            }
+            CqlType::Set { element, .. } => self.counted(table, |writer, key, value| {
+                if matches!(value, Value::Boolean(false)) {
+                    return Err("sets are represented with tables with true values".to_owned());
+                }
+                writer.item(element, key)
+            }),
+            CqlType::Map { key: of_key, value: of_value, .. } => {
+                self.counted(table, |writer, key, value| {
+                    writer.item(of_key, key)?;
+                    writer.item(of_value, value)
+                })
+            }
+            CqlType::Udt { definition, .. } => {
+                self.each_entry(table, |_, key, _| {
+                    let Value::String(key) = key else {
+                        return Err("invalid UDT field".to_owned());
+                    };
+                    let is_it = |(name, _): &(String, CqlType)| name.as_bytes() == &*key.as_bytes();
+                    match definition.fields.iter().any(is_it) {
+                        true => Ok(()),
+                        false => Err(format!("invalid UDT field '{}'", key.to_string_lossy())),
+                    }
+                })?;
+                for (name, ty) in &definition.fields {
+                    self.field(ty, &at(table, name.as_str())?)?;
+                }
+                Ok(())
+            }
+            _ => Err(format!("a {ty} has no parts")),
+        }
+    }
+
+    /// Appends entries in the order of the table, and before them how many there are.
+    fn counted(
+        &mut self,
+        table: &Table,
+        mut put: impl FnMut(&mut Self, &Value, &Value) -> std::result::Result<(), Failed>,
+    ) -> std::result::Result<(), Failed> {
+        let (start, mut count) = (self.out.len(), 0_i32);
+        self.bytes(&count.to_be_bytes())?;
+        self.each_entry(table, |writer, key, value| {
+            count += 1;
+            put(writer, key, value)
+        })?;
+        self.out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+        Ok(())
+    }
+
+    fn each_entry(
+        &mut self,
+        table: &Table,
+        mut take: impl FnMut(&mut Self, &Value, &Value) -> std::result::Result<(), Failed>,
+    ) -> std::result::Result<(), Failed> {
+        each_entry(table, |key, value| {
+            self.budget.check_time()?;
+            take(self, key, value)
+        })
+    }
+
+    /// How many values a table has whose keys are 1, 2, 3 and so on.
+    fn sequence_length(&mut self, table: &Table) -> std::result::Result<i64, Failed> {
+        let (mut count, mut last) = (0, 0);
+        self.each_entry(table, |_, key, _| match key {
+            Value::Integer(index) if *index > 0 => {
+                (count, last) = (count + 1, last.max(*index));
+                Ok(())
+            }
+            _ => Err("table is not a sequence".to_owned()),
+        })?;
+        if count != last { Err("table is not a sequence".to_owned()) } else { Ok(count) }
+    }
+}
+
+const NULL_INSIDE: &str = "null is not supported inside collections";
+
+/// What a table holds, whatever its metatable says.
+fn at(table: &Table, key: impl IntoLua) -> std::result::Result<Value, Failed> {
+    table.raw_get(key).map_err(|error| shown(&error))
+}
+
+/// A key as errors show it.
+fn key_text(key: &Value) -> String {
+    match key {
+        Value::Integer(key) => key.to_string(),
+        Value::Number(key) => key.to_string(),
+        Value::String(key) => key.to_string_lossy().chars().take(KEY_CHARS_SHOWN).collect(),
+        other => format!("of type {}", other.type_name()),
+    }
+}
+
+/// A value that is neither a text nor made of others.
+fn scalar(lua: &Lua, ty: &CqlType, value: &Value) -> std::result::Result<Vec<u8>, Failed> {
+    Ok(match ty {
         CqlType::Inet | CqlType::Uuid | CqlType::Timeuuid => parsed(ty, &text(lua, value)?)?,
         CqlType::Boolean => match value {
             Value::Boolean(yes) => vec![u8::from(*yes)],
@@ -164,8 +374,8 @@ pub(super) fn from_lua(
         CqlType::Double => as_float(value)?.to_be_bytes().to_vec(),
         CqlType::Date | CqlType::Time | CqlType::Timestamp => moment(ty, value)?,
         CqlType::Duration => duration(value)?,
-        _ => parts(lua, ty, value)?,
-    }))
+        _ => return Err(format!("a {ty} is not made of a value of Lua")),
+    })
 }
 
 /// A text, or a number as one.
@@ -173,7 +383,9 @@ fn text(lua: &Lua, value: &Value) -> std::result::Result<Vec<u8>, Failed> {
     match value {
         Value::String(text) => Ok(text.as_bytes().to_vec()),
         Value::UserData(_) => match number(value) {
-            Some(Number::Exact(decimal)) => Ok(decimal.to_string().into_bytes()),
+            Some(Number::Exact(decimal)) => {
+                Ok(shown_number(&decimal).map_err(|error| shown(&error))?.into_bytes())
+            }
             _ => Err("unexpected value".to_owned()),
         },
         Value::Integer(_) | Value::Number(_) => {
@@ -186,6 +398,9 @@ fn text(lua: &Lua, value: &Value) -> std::result::Result<Vec<u8>, Failed> {
 
 /// The value of a type that a text is in CQL.
 fn parsed(ty: &CqlType, text: &[u8]) -> std::result::Result<Vec<u8>, Failed> {
+    if text.len() > NUMBER_TEXT_BYTES_MAX {
+        return Err(format!("a text of {} bytes is no {ty}", text.len()));
+    }
     let text = std::str::from_utf8(text).map_err(|_| format!("the text of a {ty} is not UTF-8"))?;
     from_text(text, ty).map_err(|error| error.to_string())
 }
@@ -193,6 +408,9 @@ fn parsed(ty: &CqlType, text: &[u8]) -> std::result::Result<Vec<u8>, Failed> {
 fn whole_number(value: &Value) -> std::result::Result<BigInt, Failed> {
     match number(value).ok_or("value is not a number")? {
         Number::Exact(decimal) => {
+            if decimal.scale != 0 {
+                check_length(&decimal).map_err(|error| shown(&error))?;
+            }
             whole(&decimal).ok_or_else(|| "value is not an integer".to_owned())
         }
         Number::Float(_) => Err("value is not an integer".to_owned()),
@@ -209,11 +427,16 @@ fn wrapped(value: &Value, bytes: usize) -> std::result::Result<Vec<u8>, Failed> 
     Ok(out)
 }
 
+/// The float that a value is: of those that are no number always the same.
 fn as_float(value: &Value) -> std::result::Result<f64, Failed> {
-    Ok(match number(value).ok_or("value is not a number")? {
-        Number::Exact(decimal) => float(&decimal),
-        Number::Float(float) => float,
-    })
+    match value {
+        Value::Number(number) if number.is_nan() => Ok(f64::NAN),
+        Value::Number(number) => Ok(*number),
+        _ => match number(value).ok_or("value is not a number")? {
+            Number::Exact(decimal) => float(&decimal).map_err(|error| shown(&error)),
+            Number::Float(float) => Ok(float),
+        },
+    }
 }
 
 /// A date, a time or a timestamp.
@@ -310,114 +533,4 @@ fn each_entry(
         take(&key, &value)?;
     }
     Ok(())
-}
-
-/// A value that is made of others.
-fn parts(lua: &Lua, ty: &CqlType, value: &Value) -> std::result::Result<Vec<u8>, Failed> {
-    let Value::Table(table) = value else { return Err("value is not a table".to_owned()) };
-    let inner = |ty: &CqlType, value: &Value| {
-        let made = from_lua(lua, ty, value)?;
-        made.ok_or_else(|| "null is not supported inside collections".to_owned())
-    };
-    let mut out = Vec::new();
-    match ty {
-        CqlType::List { element, .. } => {
-            let items = sequence(table)?;
-            let items = items.iter().map(|item| inner(element, item));
-            let items = items.collect::<std::result::Result<Vec<_>, _>>()?;
-            put_list(items.iter().map(Vec::as_slice), &mut out);
-        }
-        CqlType::Vector { element, dimensions } => {
-            let items = sequence(table)?;
-            if items.len() != *dimensions as usize {
-                let length = items.len();
-                return Err(format!("a sequence of {length} values is no {ty}"));
-            }
-            for item in items {
-                put_vector_element(element, &inner(element, &item)?, &mut out);
-            }
-        }
-        CqlType::Tuple(types) => {
-            for (ty, item) in types.iter().zip(places(table, types.len())?) {
-                put_field(from_lua(lua, ty, &item)?, &mut out);
-            }
-        }
-        CqlType::Set { element, .. } => {
-            let mut items = Vec::new();
-            each_entry(table, |key, value| {
-                if matches!(value, Value::Boolean(false)) {
-                    return Err("sets are represented with tables with true values".to_owned());
-                }
-                items.push(inner(element, key)?);
-                Ok(())
-            })?;
-            items.sort_by(|a, b| element.compare(a, b));
-            items.dedup_by(|a, b| element.compare(a, b).is_eq());
-            put_list(items.iter().map(Vec::as_slice), &mut out);
-        }
-        CqlType::Map { key: of_key, value: of_value, .. } => {
-            let mut entries = Vec::new();
-            each_entry(table, |key, value| {
-                entries.push((inner(of_key, key)?, inner(of_value, value)?));
-                Ok(())
-            })?;
-            entries.sort_by(|a, b| of_key.compare(&a.0, &b.0));
-            entries.dedup_by(|a, b| of_key.compare(&a.0, &b.0).is_eq());
-            out.extend_from_slice(&(entries.len() as i32).to_be_bytes());
-            for (key, value) in entries {
-                put_field(Some(key), &mut out);
-                put_field(Some(value), &mut out);
-            }
-        }
-        CqlType::Udt { definition, .. } => {
-            let mut fields: Vec<Option<Vec<u8>>> = vec![None; definition.fields.len()];
-            each_entry(table, |key, value| {
-                let Value::String(key) = key else { return Err("invalid UDT field".to_owned()) };
-                let key = key.to_string_lossy();
-                let index = definition.fields.iter().position(|(name, _)| *name == key);
-                let index = index.ok_or_else(|| format!("invalid UDT field '{key}'"))?;
-                fields[index] = from_lua(lua, &definition.fields[index].1, value)?;
-                Ok(())
-            })?;
-            fields.into_iter().for_each(|field| put_field(field, &mut out));
-        }
-        _ => return Err(format!("a {ty} has no parts")),
-    }
-    Ok(out)
-}
-
-fn put_field(field: Option<Vec<u8>>, out: &mut Vec<u8>) {
-    let length = field.as_ref().map_or(-1, |field| field.len() as i32);
-    out.extend_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(field.as_deref().unwrap_or_default());
-}
-
-/// The values of a table whose keys are 1, 2, 3 and so on.
-fn sequence(table: &Table) -> std::result::Result<Vec<Value>, Failed> {
-    let mut items: Vec<(BigInt, Value)> = Vec::new();
-    each_entry(table, |key, value| {
-        items.push((whole_number(key)?, value.clone()));
-        Ok(())
-    })?;
-    items.sort_by(|a, b| a.0.cmp(&b.0));
-    let in_order = items.iter().zip(1_u64..).all(|((key, _), index)| *key == index.into());
-    if !in_order {
-        return Err("table is not a sequence".to_owned());
-    }
-    Ok(items.into_iter().map(|(_, value)| value).collect())
-}
-
-/// The values of a table for so many places; what is not there is nil.
-fn places(table: &Table, length: usize) -> std::result::Result<Vec<Value>, Failed> {
-    let mut all = vec![Value::Nil; length];
-    each_entry(table, |key, value| {
-        let key = whole_number(key)?;
-        let index = usize::try_from(&key).ok().and_then(|index| index.checked_sub(1));
-        let place = index.and_then(|index| all.get_mut(index));
-        *place
-            .ok_or_else(|| format!("key {key} is not valid for a sequence of size {length}"))? =
-            value.clone();
-        Ok(())
-    })?;
-    Ok(all)
 }

@@ -227,3 +227,48 @@ fn a_call_that_would_mean_another_function_is_told_from_one_that_would_not() {
     db.ok("DROP FUNCTION abs");
     assert_eq!(same(&db), [true, false]);
 }
+
+/// Before: a name that was there could have any number of overloads.
+#[test]
+fn overloads_count_among_all_functions() {
+    let mut db = Database::with("k int PRIMARY KEY");
+    // One overload for each number, of which each bit is the type of an argument.
+    let create = |number: usize| {
+        let bit = |at: u32| if number >> at & 1 == 0 { "int" } else { "text" };
+        let arguments: Vec<String> = (0..11).map(|at| format!("a{at} {}", bit(at))).collect();
+        format!(
+            "CREATE OR REPLACE FUNCTION f ({}) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''",
+            arguments.join(", ")
+        )
+    };
+    for number in 0..crate::limits::FUNCTIONS_MAX {
+        db.ok(&create(number));
+    }
+    let error = db.err(&create(crate::limits::FUNCTIONS_MAX));
+    assert_eq!(error, "a node has at most 1024 functions and aggregates of users");
+    db.ok(&create(0));
+}
+
+/// Before: each part of the rows began with the `INITCOND`, so it counted once for each core.
+#[test]
+fn the_first_state_counts_once_however_many_parts_there_are() {
+    let mut db = database();
+    db.ok("CREATE AGGREGATE q (int) SFUNC f STYPE int REDUCEFUNC f INITCOND 5");
+    db.ok("CREATE AGGREGATE r (int) SFUNC f STYPE int REDUCEFUNC f");
+    assert_eq!(db.ok("SELECT q(v), r(v) FROM t"), "35, 30");
+    assert_eq!(db.ok("SELECT q(v), r(v) FROM t WHERE k = 9"), "5, null");
+    // A part without rows has no state that a reduce function could be asked about.
+    let strict = "(a int, b int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS ''";
+    db.ok(&format!("CREATE FUNCTION strict {strict}"));
+    db.ok("CREATE AGGREGATE s (int) SFUNC f STYPE int REDUCEFUNC strict");
+    assert_eq!(db.ok("SELECT s(v) FROM t"), "30");
+}
+
+/// Before: a function that takes no nulls was called with the empty value of a number.
+#[test]
+fn the_empty_value_of_a_number_is_null_to_a_function() {
+    let mut db = database();
+    db.ok("CREATE FUNCTION fails (a int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS 'fails'");
+    db.ok("INSERT INTO t (k, v, w) VALUES (5, blob_as_int(0x), '')");
+    assert_eq!(db.ok("SELECT fails(v), f(v, 1) FROM t WHERE k = 5"), "null, 1");
+}

@@ -114,9 +114,10 @@ impl AggregateFunctions {
         })
     }
 
-    /// Whether the states of two parts of the rows can be put together.
+    /// Whether the states of two parts of the rows can be put together. With an `INITCOND` the parts would count it
+    /// once each: then each goes on with the state of the one before.
     pub(super) fn merges(&self) -> bool {
-        self.reduce.is_some()
+        self.reduce.is_some() && self.aggregate.initial.is_none()
     }
 }
 
@@ -212,6 +213,14 @@ fn call_with_nulls(
     arguments: &[Option<&[u8]>],
     time: &StatementTime<'_>,
 ) -> Result<Called> {
+    // The empty value of a number, a time and so on is null to a function, as in Cassandra.
+    let types = function.types().zip(arguments);
+    let seen = types.map(|(ty, value)| match value {
+        Some([]) if !ty.has_empty_value() => None,
+        value => *value,
+    });
+    let arguments: Vec<Option<&[u8]>> = seen.collect();
+    let arguments = &arguments[..];
     if !function.called_on_null && arguments.iter().any(Option::is_none) {
         return Ok(Called::Not);
     }
@@ -235,12 +244,15 @@ pub(super) fn call(
 pub(super) struct UserState {
     functions: Arc<AggregateFunctions>,
     state: Option<Vec<u8>>,
+    /// Whether there was no row yet.
+    is_new: bool,
 }
 
 impl UserState {
     /// Before the first row.
     pub(super) fn new(functions: &Arc<AggregateFunctions>) -> UserState {
-        UserState { state: functions.aggregate.initial.clone(), functions: functions.clone() }
+        let state = functions.aggregate.initial.clone();
+        UserState { state, functions: functions.clone(), is_new: true }
     }
 
     fn step(
@@ -261,6 +273,7 @@ impl UserState {
     /// Takes one row's values.
     pub(super) fn add(&mut self, row: &[Option<&[u8]>], time: &StatementTime<'_>) -> Result<()> {
         let function = self.functions.state.clone();
+        self.is_new = false;
         self.step(&function, row, time)
     }
 
@@ -270,6 +283,13 @@ impl UserState {
         let Some(reduce) = &functions.reduce else {
             return Err(Error::invalid("these two states are not of one aggregate"));
         };
+        if later.is_new {
+            return Ok(());
+        }
+        if self.is_new {
+            self.clone_from(later);
+            return Ok(());
+        }
         self.step(reduce, &[later.state.as_deref()], time)
     }
 
