@@ -14,6 +14,8 @@
 //! Not here: how settings are written as text (`guardrails.rs` of the server).
 
 pub mod list;
+mod reads;
+mod writes;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -21,18 +23,26 @@ pub use list::{Definition, GUARDRAILS, Guardrail};
 use model::options::{FOREIGN, OPTIONS, SCYLLA_OPTIONS};
 
 use crate::error::{Error, Result};
+use crate::frame::consistency::Consistency;
+use crate::limits::GUARDRAIL_WARNINGS_MAX;
 
 /// What a threshold counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things, whatever they are.
     Count,
+    /// Bytes of a value.
+    Bytes,
+    /// Hundredths of the whole.
+    Percent,
+    /// Microseconds from now.
+    Micros,
 }
 
 /// What a guardrail compares, and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// More than a number: `NAME_warn_threshold`, `NAME_fail_threshold`.
+    /// More than a number: `STEM_warn_threshold`, `STEM_fail_threshold`.
     Max(Unit),
     /// Less than a number: the same settings.
     Min(Unit),
@@ -43,8 +53,10 @@ pub enum Kind {
         /// True while its users are warned.
         warned: Option<&'static str>,
     },
-    /// Options of tables: `NAME_warned`, `NAME_ignored`, `NAME_disallowed`.
+    /// Options of tables: `STEM_warned`, `STEM_ignored`, `STEM_disallowed`.
     Properties,
+    /// Consistency levels: `STEM_warned`, `STEM_disallowed`.
+    Levels,
 }
 
 /// What a guardrail does when it fires.
@@ -79,7 +91,7 @@ impl Default for Values {
             Kind::Flag { warned, .. } => {
                 Value { warn: i64::from(warned.is_some()), fail: 0, ignored: 0 }
             }
-            Kind::Properties => Value { warn: 0, fail: 0, ignored: 0 },
+            Kind::Properties | Kind::Levels => Value { warn: 0, fail: 0, ignored: 0 },
         }))
     }
 }
@@ -101,13 +113,23 @@ impl Values {
             let value = self.of(definition.guardrail);
             match definition.kind {
                 Kind::Max(_) | Kind::Min(_) => value.warn >= 0 || value.fail >= 0,
-                Kind::Flag { .. } | Kind::Properties => {
+                Kind::Flag { .. } | Kind::Properties | Kind::Levels => {
                     value.warn | value.fail | value.ignored != 0
                 }
             }
         };
         let bits = GUARDRAILS.iter().filter(may_fire).map(|d| 1 << d.guardrail as u64);
         bits.fold(0, |all, bit: u64| all | bit)
+    }
+}
+
+impl Strength {
+    /// What Cassandra calls a threshold of this strength.
+    fn word(self) -> &'static str {
+        match self {
+            Strength::Warn => "warning",
+            Strength::Fail => "failure",
+        }
     }
 }
 
@@ -121,6 +143,31 @@ impl Watched {
     pub fn has(self, guardrail: Guardrail) -> bool {
         self.0 >> guardrail as u64 & 1 == 1
     }
+
+    /// Whether one may fire that looks at reads.
+    #[inline]
+    pub fn has_of_reads(self) -> bool {
+        const BITS: u64 = bits(Guardrail::PageSize, Guardrail::GroupBy);
+        self.0 & BITS != 0
+    }
+
+    /// Whether one may fire that looks at writes.
+    #[inline]
+    pub fn has_of_writes(self) -> bool {
+        const BITS: u64 = bits(Guardrail::UserTimestamps, Guardrail::ReplicaDiskUsage);
+        self.0 & BITS != 0
+    }
+
+    /// Whether one may fire that looks at the values of writes.
+    fn has_of_values(self) -> bool {
+        const BITS: u64 = bits(Guardrail::ColumnValueSize, Guardrail::ItemsPerCollection);
+        self.0 & BITS != 0
+    }
+}
+
+/// The bits of the guardrails from one to another.
+const fn bits(first: Guardrail, last: Guardrail) -> u64 {
+    (2 << last as u64) - (1 << first as u64)
 }
 
 /// The guardrails of a node, which all cores read.
@@ -183,19 +230,39 @@ impl Guardrails {
         what: &str,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
+        self.check_from(guardrail, (number, 0), what, warnings)
+    }
+
+    /// The same of a time, whose threshold is a distance from `now`.
+    fn check_from(
+        &self,
+        guardrail: Guardrail,
+        (number, now): (i64, i64),
+        what: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
         let Value { warn, fail, .. } = self.value_at(guardrail as usize);
-        let has_passed = |threshold: i64| match guardrail.definition().kind {
-            Kind::Min(_) => threshold >= 0 && number < threshold,
-            _ => threshold >= 0 && number > threshold,
+        let passed = |threshold: i64| {
+            let (limit, has_passed) = match guardrail.definition().kind {
+                Kind::Min(Unit::Micros) => {
+                    let limit = now.saturating_sub(threshold);
+                    (limit, number < limit)
+                }
+                Kind::Min(_) => (threshold, number < threshold),
+                _ => {
+                    let limit = now.saturating_add(threshold);
+                    (limit, number > limit)
+                }
+            };
+            (threshold >= 0 && has_passed).then_some(limit)
         };
-        let says = |strength, threshold| {
-            guardrail.says(&guardrail.passed(strength, what, number, threshold))
-        };
-        if has_passed(fail) {
-            return Err(Error::Guardrail(says(Strength::Fail, fail)));
+        let says =
+            |strength, limit| guardrail.says(&guardrail.passed(strength, what, number, limit));
+        if let Some(limit) = passed(fail) {
+            return Err(Error::Guardrail(says(Strength::Fail, limit)));
         }
-        if has_passed(warn) {
-            warn_once(warnings, says(Strength::Warn, warn));
+        if let Some(limit) = passed(warn) {
+            warn_once(warnings, says(Strength::Warn, limit));
         }
         Ok(())
     }
@@ -263,6 +330,17 @@ impl Guardrails {
         Ok(left_out)
     }
 
+    /// Looks for consistency levels in the lists of a guardrail.
+    fn levels(
+        &self,
+        guardrail: Guardrail,
+        given: &[Consistency],
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
+        let bits = given.iter().fold(0, |all, level| all | 1 << level.code());
+        self.look_for(guardrail, bits, level_names, warnings).map(drop)
+    }
+
     /// Looks for options of tables in the lists of `table_properties`; the bits of those that are to be left out.
     pub fn properties<'n>(
         &self,
@@ -274,11 +352,23 @@ impl Guardrails {
     }
 }
 
-/// What happens in each of many rows is told once.
+/// What happens in each of many rows is told once, and of what differs no more than a client reads.
 fn warn_once(warnings: &mut Vec<String>, text: String) {
-    if !warnings.contains(&text) {
+    if warnings.len() < GUARDRAIL_WARNINGS_MAX && !warnings.contains(&text) {
         warnings.push(text);
     }
+}
+
+/// The bit of a consistency level.
+pub fn level_bit(name: &str) -> Option<i64> {
+    Consistency::ALL.iter().find(|level| level.name() == name).map(|level| 1 << level.code())
+}
+
+/// The consistency levels with these bits, as `[A, B]`.
+pub fn level_names(bits: i64) -> String {
+    let has = |level: &&Consistency| bits >> level.code() & 1 == 1;
+    let names: Vec<&str> = Consistency::ALL.iter().filter(has).map(|level| level.name()).collect();
+    format!("[{}]", names.join(", "))
 }
 
 /// The options that `table_properties` may list, in the order of their bits.

@@ -78,6 +78,8 @@ pub const BATCH_WARN_BYTES: usize = 5 << 10;
 /// Partitions of an unlogged batch that its client is warned of, unless configured: Cassandra's default of
 /// `unlogged_batch_across_partitions_warn_threshold`.
 pub const UNLOGGED_BATCH_WARN_PARTITIONS: usize = 10;
+/// Warnings that guardrails add to one answer: a batch may write many values that are too long.
+pub const GUARDRAIL_WARNINGS_MAX: usize = 64;
 /// Most digits that aligning two decimals may add: `1e999999999 + 1` must not fill the memory.
 pub const DECIMAL_SCALE_MAX: u32 = 12_000;
 /// Most digits of a number that is written as text: reading them takes time with the square of their number.

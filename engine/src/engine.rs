@@ -294,6 +294,11 @@ impl Engine {
         self.space.is_disk_full()
     }
 
+    /// How much of the disk is used, in per cent, rounded up; 0 before it was measured.
+    pub fn disk_used_percent(&self) -> u8 {
+        self.space.used_percent()
+    }
+
     /// Keeps `bytes` of the disk aside for when it is full ([`reserve`]). One shard of a node does this,
     /// every now and then: what was released is taken again when there is space.
     pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {

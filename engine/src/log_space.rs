@@ -17,6 +17,8 @@ use crate::limits::DISK_FULL_PERCENT;
 #[derive(Debug, Default)]
 pub(crate) struct LogSpace {
     disk_full: Cell<bool>,
+    /// How much of the disk is used, in per cent, rounded up.
+    used_percent: Cell<u8>,
     /// What the reserve lacks, in bytes.
     missing_bytes: Cell<u64>,
     /// How often something was flushed or deleted.
@@ -32,6 +34,11 @@ impl LogSpace {
         self.disk_full.get()
     }
 
+    /// How much of the disk is used, in per cent, rounded up; 0 before it was measured.
+    pub(crate) fn used_percent(&self) -> u8 {
+        self.used_percent.get()
+    }
+
     /// A write has met a full disk.
     pub(crate) fn disk_is_full(&self) {
         self.disk_full.set(true);
@@ -44,6 +51,8 @@ impl LogSpace {
         let used = u128::from(space.total_bytes.saturating_sub(free_bytes));
         let is_full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
         self.disk_full.set(is_full);
+        let percent = (used * 100).div_ceil(u128::from(space.total_bytes).max(1));
+        self.used_percent.set(u8::try_from(percent).unwrap_or(100));
         if !is_full {
             self.freed();
         }

@@ -25,6 +25,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use command::Command;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
@@ -35,6 +36,7 @@ use shard::runtime::using_executor;
 use shard::{Group, Shard};
 
 use crate::execute::Peering;
+use crate::guardrails::Guardrails;
 use crate::limits::{
     ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_BYTES_MAX, ADMIN_REQUEST_TIMEOUT, ADMIN_SEND_TIMEOUT,
 };
@@ -52,10 +54,11 @@ type Stream = glommio::net::UnixStream;
 pub(crate) fn serve(
     data_dir: &Path,
     shard: &Rc<Shard<Peering>>,
+    guardrails: Arc<Guardrails>,
     arrivals: Rc<Notify>,
 ) -> io::Result<Rc<UnixListener>> {
     let listener = Rc::new(bind(data_dir)?);
-    let socket = Rc::new(Socket { shard: shard.clone() });
+    let socket = Rc::new(Socket { shard: shard.clone(), guardrails });
     shard.runtime().spawn(Group::Background, socket.accept_all(listener.clone(), arrivals));
     Ok(listener)
 }
@@ -84,6 +87,7 @@ fn bind(data_dir: &Path) -> io::Result<UnixListener> {
 /// What the connections share; how many there are is its count of owners.
 struct Socket {
     shard: Rc<Shard<Peering>>,
+    guardrails: Arc<Guardrails>,
 }
 
 impl Socket {
@@ -129,7 +133,10 @@ impl Socket {
     async fn answer(&self, mut stream: Stream) -> io::Result<()> {
         let answer = match receive(&mut stream).await? {
             Some(line) => match Command::parse(&line) {
-                Ok(command) => command.run(&self.shard, Clock::new().wall_us()).await,
+                Ok(command) => {
+                    let now_us = Clock::new().wall_us();
+                    command.run(&self.shard, &self.guardrails, now_us).await
+                }
                 Err(why) => command::refusal(&why),
             },
             None => command::refusal(&format!(

@@ -305,7 +305,7 @@ impl Display for Config {
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
         writeln!(f, "drop_compact_storage_enabled: {}", self.drop_compact_storage)?;
-        for (name, value) in guardrails::settings(&self.guardrails) {
+        for (name, value) in guardrails::changed(&self.guardrails) {
             writeln!(f, "{name}: {value}")?;
         }
         writeln!(f, "memory: {}B", self.memory_bytes)?;

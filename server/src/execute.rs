@@ -23,6 +23,7 @@ mod consistency;
 mod describe;
 mod forward;
 mod frame_pool;
+mod guarded;
 mod handshake;
 mod metered;
 mod node_state;
@@ -49,7 +50,7 @@ use cql::bind::StatementTime;
 use cql::frame::ErrorCode;
 use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
-use cql::frame::response::{Envelope, Failure};
+use cql::frame::response::{Envelope, Failure, add_warning};
 use cql::prepare::Statement;
 use engine::async_mutex::AsyncMutex;
 use forward::Forwarded;
@@ -291,8 +292,14 @@ impl Executor {
             Ok(statement) => statement,
             Err(error) => return self.refuse(call, error.into(), out),
         };
+        let warnings = match self.guard_text(&statement) {
+            Ok(warnings) => warnings,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         if self.shard.sharder().shards() == 1 {
+            let start = out.len();
             statement.put_prepared(&call.envelope(), out);
+            warnings.iter().for_each(|text| add_warning(start, text, out));
             return Flow::Answered(call);
         }
         // EXECUTE may come to any core: all know the statement before the client does.
@@ -301,6 +308,7 @@ impl Executor {
             let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
             executor.shard.ask_peers(ask).await;
             statement.put_prepared(&call.envelope(), out);
+            warnings.iter().for_each(|text| add_warning(0, text, out));
             Ok(())
         });
         Flow::Later

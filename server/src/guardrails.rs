@@ -7,8 +7,12 @@
 //! Settings have the names of cassandra.yaml, and some of scylla.yaml ([`OTHER_NAMES`]). What cannot fire here is in
 //! [`NOT_APPLICABLE`], with the reason: such settings have no effect, and the start warns of each.
 
-use cql::guardrails::{GUARDRAILS, Guardrail, Kind, Unit, Value, property_bit, property_names};
+use cql::guardrails::{
+    GUARDRAILS, Guardrail, Kind, Unit, Value, level_bit, level_names, property_bit, property_names,
+};
 pub(crate) use cql::guardrails::{Guardrails, Values};
+
+use crate::config::quantity;
 
 /// What of a guardrail a setting sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +46,9 @@ const NO_VIEWS: &str = "there are no materialized views, so it never fires";
 const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it never fires";
 
 /// Guardrails of Cassandra 5.0 that cannot fire here: how their settings begin, and why.
-pub(crate) const NOT_APPLICABLE: [(&str, &str); 7] = [
+pub(crate) const NOT_APPLICABLE: [(&str, &str); 9] = [
+    ("partition_size_", "system.large_partitions and the log name large partitions"),
+    ("partition_tombstones_", "files do not count the tombstones of each partition"),
     ("secondary_indexes_", NO_INDEXES),
     ("default_secondary_index", NO_INDEXES),
     ("sai_", NO_INDEXES),
@@ -55,7 +61,7 @@ pub(crate) const NOT_APPLICABLE: [(&str, &str); 7] = [
 /// The settings of one guardrail, by their names.
 fn names_of(guardrail: Guardrail) -> Vec<(String, Part)> {
     let definition = guardrail.definition();
-    let name = definition.name;
+    let name = definition.stem;
     match definition.kind {
         Kind::Max(_) | Kind::Min(_) => vec![
             (format!("{name}_fail_threshold"), Part::Fail),
@@ -70,7 +76,16 @@ fn names_of(guardrail: Guardrail) -> Vec<(String, Part)> {
             (format!("{name}_ignored"), Part::Ignored),
             (format!("{name}_warned"), Part::Warn),
         ],
+        Kind::Levels => {
+            vec![(format!("{name}_disallowed"), Part::Fail), (format!("{name}_warned"), Part::Warn)]
+        }
     }
+}
+
+/// The names of the settings of one guardrail.
+#[cfg(test)]
+pub(crate) fn names_of_guardrail(guardrail: Guardrail) -> Vec<String> {
+    names_of(guardrail).into_iter().map(|(name, _)| name).collect()
 }
 
 /// Every setting: its name, and what it sets; sorted.
@@ -157,16 +172,28 @@ fn parse(kind: Kind, part: Part, text: &str) -> Result<i64, String> {
             let bit = property_bit(&name.to_ascii_lowercase());
             bit.ok_or_else(|| format!("`{name}` is no option of a table"))
         }),
+        Kind::Levels => parse_list(text, |name| {
+            let bit = level_bit(&name.to_ascii_uppercase());
+            bit.ok_or_else(|| format!("`{name}` is no consistency level"))
+        }),
     }
 }
 
 fn parse_threshold(unit: Unit, text: &str) -> Result<i64, String> {
+    let number = |max: i64| match text.parse() {
+        Ok(-1) => Ok(-1),
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
+        _ => Err(format!("`{text}`: 1 to {max} are possible, and -1 for none")),
+    };
     match unit {
-        Unit::Count => match text.parse() {
-            Ok(-1) => Ok(-1),
-            Ok(count @ 1..=0x7FFF_FFFF) => Ok(count),
-            _ => Err(format!("`{text}`: 1 to 2147483647 are possible, and -1 for none")),
+        Unit::Count => number(0x7FFF_FFFF),
+        Unit::Percent => number(100),
+        Unit::Bytes | Unit::Micros if text == "null" => Ok(-1),
+        Unit::Bytes => match quantity::size(text, 1)? {
+            0 => Err("0 is not possible: null is none".to_owned()),
+            bytes => i64::try_from(bytes).map_err(|_| format!("`{text}` is too much")),
         },
+        Unit::Micros => quantity::micros(text),
     }
 }
 
@@ -183,12 +210,13 @@ pub(crate) fn check(values: &Values) -> Result<(), String> {
     for definition in &GUARDRAILS {
         let Value { warn, fail, .. } = values.of(definition.guardrail);
         let wrong = match definition.kind {
-            Kind::Max(_) => (fail < warn).then_some("lower"),
+            // The times of both are distances from now.
+            Kind::Max(_) | Kind::Min(Unit::Micros) => (fail < warn).then_some("lower"),
             Kind::Min(_) => (fail > warn).then_some("greater"),
-            Kind::Flag { .. } | Kind::Properties => None,
+            Kind::Flag { .. } | Kind::Properties | Kind::Levels => None,
         };
         if let Some(wrong) = wrong.filter(|_| warn != -1 && fail != -1) {
-            let (name, shown) = (definition.name, |value| show(definition.kind, Part::Warn, value));
+            let (name, shown) = (definition.stem, |value| show(definition.kind, Part::Warn, value));
             return Err(format!(
                 "The warn threshold {} for {name}_warn_threshold should be {wrong} than the fail threshold {}",
                 shown(warn),
@@ -208,12 +236,51 @@ pub(crate) fn settings(values: &Values) -> Vec<(String, String)> {
     all().into_iter().map(shown).collect()
 }
 
+/// The settings that are not as they are unless they are set.
+pub(crate) fn changed(values: &Values) -> Vec<(String, String)> {
+    let (mut all, default) = (settings(values), settings(&Values::default()));
+    all.retain(|setting| !default.contains(setting));
+    all
+}
+
 fn show(kind: Kind, part: Part, value: i64) -> String {
     match kind {
-        Kind::Max(Unit::Count) | Kind::Min(Unit::Count) => value.to_string(),
+        Kind::Max(unit) | Kind::Min(unit) => match unit {
+            Unit::Count | Unit::Percent => value.to_string(),
+            Unit::Bytes | Unit::Micros if value < 0 => "null".to_owned(),
+            Unit::Bytes => quantity::exact(value, &SIZES),
+            Unit::Micros => quantity::exact(value, &TIMES),
+        },
+        Kind::Levels => level_names(value),
         Kind::Flag { .. } => ((value != 0) != (part == Part::Fail)).to_string(),
         Kind::Properties => property_names(value),
     }
+}
+
+/// Sizes by their units, the largest first.
+const SIZES: [(i64, &str); 4] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+/// Times in microseconds by their units, the largest first.
+const TIMES: [(i64, &str); 6] = [
+    (86_400_000_000, "d"),
+    (3_600_000_000, "h"),
+    (60_000_000, "m"),
+    (1_000_000, "s"),
+    (1000, "ms"),
+    (1, "us"),
+];
+
+/// Sets some of what all cores read, each a name and a value; nothing if one of them is wrong.
+pub(crate) fn change(guardrails: &Guardrails, changes: &[(String, String)]) -> Result<(), String> {
+    let mut values = guardrails.load();
+    for (name, text) in changes {
+        set(&mut values, name, text).map_err(|why| format!("{name}: {why}"))?;
+    }
+    check(&values)?;
+    guardrails.store(&values);
+    for (name, text) in changes {
+        tracing::info!("the guardrail's setting {name} is {text} until the server ends");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

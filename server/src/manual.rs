@@ -33,6 +33,7 @@ use shard::node::NodeConfig;
 
 use crate::answers::Answers;
 use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::guardrails::Guardrails;
 use crate::seal::Seal;
 use crate::service::{Outcome, Service};
 use crate::session::{ConnectionId, Session, Stage};
@@ -64,6 +65,8 @@ pub struct ManualServer {
     node: ManualNode<Peering>,
     cores: Vec<ManualCore>,
     clients: Vec<ManualClient>,
+    #[cfg(test)]
+    guardrails: Arc<Guardrails>,
 }
 
 struct ManualCore {
@@ -104,15 +107,22 @@ impl ManualServer {
                 wall_us: Clock::new().wall_us(),
             },
         )?;
+        let guardrails = Arc::new(Guardrails::default());
         let core = |(shard, clock): (&Rc<shard::Shard<Peering>>, Rc<Clock>)| {
             let about = about(node.booted().layout.host_id, &clock);
             let seal = Seal::new(&node.booted().layout.secret);
-            let state = NodeState::new(about, seal, settings(), clock.clone());
+            let state = NodeState::new(about, seal, settings(&guardrails), clock.clone());
             let answers = Answers::new(config.shard_memory_bytes as u64);
             ManualCore { executor: Executor::new(shard.clone(), state, answers), clock }
         };
         let cores = node.shards().iter().zip(node.clocks()).map(core).collect();
-        let server = ManualServer { node, cores, clients: Vec::new() };
+        let server = ManualServer {
+            node,
+            cores,
+            clients: Vec::new(),
+            #[cfg(test)]
+            guardrails,
+        };
         // The first poll of a log prepares its segments.
         server.node.manual().run_ready();
         Ok(server)
@@ -215,6 +225,12 @@ impl ManualServer {
         done.take()
     }
 
+    /// What the operator has set, which all cores read.
+    #[cfg(test)]
+    pub(crate) fn guardrails(&self) -> &Guardrails {
+        &self.guardrails
+    }
+
     /// How many parts of aggregates the cores have asked each other for.
     #[cfg(test)]
     pub(crate) fn parts_asked(&self) -> u32 {
@@ -295,7 +311,7 @@ fn is_event(frame: &[u8]) -> bool {
     frame[2] & 0x80 != 0
 }
 
-fn settings() -> Settings {
+fn settings(guardrails: &Arc<Guardrails>) -> Settings {
     let batch = BatchThresholds::default();
     Settings {
         shard_aware_port: None,
@@ -306,7 +322,7 @@ fn settings() -> Settings {
         auto_snapshot: true,
         functions_enabled: true,
         drop_compact_storage: true,
-        guardrails: Default::default(),
+        guardrails: guardrails.clone(),
         all: Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
 use crate::execute::{Executor, NodeState, Peering, Settings};
-use crate::guardrails::Guardrails;
+use crate::guardrails::{Guardrails, is_setting};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
@@ -121,8 +121,13 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let poller = Poller::new().expect("an epoll set can be made where a server has started");
     let admin_arrivals = Rc::new(Notify::new());
     if me.index() == 0 {
-        let served = admin::serve(&plan.config.data_dir, &opened.shard, admin_arrivals.clone())
-            .and_then(|listener| poller.add(listener.as_fd(), ADMIN_KEY, Interest::Read));
+        let served = admin::serve(
+            &plan.config.data_dir,
+            &opened.shard,
+            plan.guardrails.clone(),
+            admin_arrivals.clone(),
+        )
+        .and_then(|listener| poller.add(listener.as_fd(), ADMIN_KEY, Interest::Read));
         if let Err(error) = served {
             tracing::warn!("no admin socket, so messina-admin finds no server: {error}");
         }
@@ -172,7 +177,8 @@ fn settings(plan: &Plan) -> Settings {
         drop_compact_storage: config.drop_compact_storage,
         guardrails: plan.guardrails.clone(),
         tombstones: config.tombstones,
-        all: all.lines().filter_map(pair).collect(),
+        // Those of guardrails may change, and are shown as they are.
+        all: all.lines().filter_map(pair).filter(|(name, _)| !is_setting(name)).collect(),
     }
 }
 

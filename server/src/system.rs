@@ -91,6 +91,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) node: &'f Node,
     pub(crate) schema: &'f Schema,
     pub(crate) settings: &'f [(String, String)],
+    /// The settings of guardrails, as they are now.
+    pub(crate) guardrails: Vec<(String, String)>,
     pub(crate) clients: Vec<Client>,
     pub(crate) prepared: Vec<PreparedInfo>,
     pub(crate) sizes: BTreeMap<TableId, TableSize>,
@@ -145,7 +147,7 @@ impl NodeFacts<'_> {
         let row = |(name, value): &(String, String)| {
             vec![("name", Value::text(name)), ("value", Value::text(value))]
         };
-        self.settings.iter().map(row).collect()
+        self.settings.iter().chain(&self.guardrails).map(row).collect()
     }
 
     fn sized_tables(&self) -> impl Iterator<Item = (&Table, TableSize)> {

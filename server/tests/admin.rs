@@ -395,3 +395,43 @@ fn an_operator_is_told_of_a_large_row_that_was_written() {
         assert!(line.contains(part), "{part}: {line}");
     }
 }
+
+/// What is set counts at once, on every core, and a wrong value changes nothing.
+#[test]
+fn guardrails_are_shown_and_set_while_the_server_runs() {
+    let dir = data_dir();
+    let server = Server::start_with_shards(dir.path(), 2);
+    let mut client = Client::ready(&server);
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    assert_eq!(
+        ask("getguardrails tables_\n"),
+        "tables_fail_threshold\t-1\ntables_warn_threshold\t-1\nok\n"
+    );
+    assert_eq!(ask("setguardrail tables_fail_threshold 1 drop_keyspace_enabled false\n"), "ok\n");
+    assert_eq!(ask("getguardrails tables_fail\n"), "tables_fail_threshold\t1\nok\n");
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY)");
+    let refused = client.query("CREATE TABLE k.u (p int PRIMARY KEY)");
+    assert!(refused.contains("Cannot have more than 1 tables"), "{refused}");
+    assert!(client.query("DROP KEYSPACE k").contains("is not allowed"));
+    for (bad, why) in [
+        ("setguardrail\n", "the name of a setting and its value"),
+        ("setguardrail tables_fail_threshold\n", "the name of a setting and its value"),
+        ("setguardrail tables 1\n", "tables: no such guardrail"),
+        ("setguardrail drop_keyspace_enabled true tables_fail_threshold x\n", "1 to 2147483647"),
+        ("setguardrail tables_warn_threshold 2\n", "should be lower than the fail threshold 1"),
+        ("getguardrails nothing\n", "no guardrail has a setting"),
+    ] {
+        let answer = ask(bad);
+        assert!(answer.starts_with("error: ") && answer.contains(why), "{bad}: {answer}");
+    }
+    assert_eq!(ask("getguardrails drop_keyspace\n"), "drop_keyspace_enabled\tfalse\nok\n");
+    let shown = "SELECT value FROM system_views.settings WHERE name = 'tables_fail_threshold'";
+    assert_eq!(client.query(shown), "1 rows");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start_with_shards(dir.path(), 2);
+    assert_eq!(ask("getguardrails tables_fail\n"), "tables_fail_threshold\t-1\nok\n", "not kept");
+    assert_eq!(server.stop(), Some(0));
+}

@@ -8,6 +8,8 @@
 //! messina-admin --data-dir DIR listsnapshots
 //! messina-admin --data-dir DIR getcompactionthroughput
 //! messina-admin --data-dir DIR setcompactionthroughput MIB
+//! messina-admin --data-dir DIR getguardrails [NAME]
+//! messina-admin --data-dir DIR setguardrail NAME VALUE [NAME VALUE ..]
 //! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
 //! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR forget FILE
@@ -96,6 +98,19 @@ pub enum Command {
     /// Show how many MiB compactions may go through in a second
     #[command(name = "getcompactionthroughput")]
     GetCompactionThroughput,
+    /// Show the settings of guardrails, as they are now
+    #[command(name = "getguardrails", visible_alias = "getguardrailsconfig")]
+    GetGuardrails {
+        /// Only those whose names begin so
+        name: Option<String>,
+    },
+    /// Set guardrails for all clients, until the server ends
+    #[command(name = "setguardrail", visible_alias = "setguardrailsconfig")]
+    SetGuardrail {
+        /// Names of settings, each with its value: a list has commas and no blanks
+        #[arg(value_name = "NAME VALUE", num_args = 2.., required = true, allow_negative_numbers = true)]
+        settings: Vec<String>,
+    },
     /// Show which partitions are read and written most, of ten seconds or another time
     #[command(name = "toppartitions", visible_alias = "profileload")]
     TopPartitions {
@@ -133,6 +148,12 @@ impl Command {
                 false => Err(Error::Invalid(format!("{file:?} is not the name of an sstable"))),
             };
         }
+        if let Command::SetGuardrail { settings: words } = self {
+            return line_of("setguardrail", words);
+        }
+        if let Command::GetGuardrails { name } = self {
+            return line_of("getguardrails", name.as_slice());
+        }
         let (name, tag, names): (_, _, Vec<String>) = match self {
             Command::Flush(scope) => ("flush", None, of_scope(scope)),
             Command::Compact(scope) => ("compact", None, of_scope(scope)),
@@ -160,7 +181,9 @@ impl Command {
                 let tag = tag.clone().unwrap_or_else(|| "*".to_owned());
                 ("clearsnapshot", Some(tag), Vec::new())
             }
-            Command::Forget { .. } => unreachable!("it was answered above"),
+            Command::Forget { .. }
+            | Command::GetGuardrails { .. }
+            | Command::SetGuardrail { .. } => unreachable!("it was answered above"),
             Command::Restore { tag, of } => ("restore", Some(tag.clone()), of_both(of)),
         };
         let mut line = name.to_owned();
@@ -178,6 +201,20 @@ impl Command {
         }
         line.push('\n');
         Ok(line)
+    }
+}
+
+/// The line of a command whose words are names and values.
+fn line_of(command: &str, words: &[String]) -> Result<String> {
+    let is_word = |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic());
+    match words.iter().find(|word| !is_word(word)) {
+        None => Ok([command]
+            .into_iter()
+            .chain(words.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" ")
+            + "\n"),
+        Some(word) => Err(Error::Invalid(format!("{word:?} is not one word"))),
     }
 }
 
@@ -274,6 +311,13 @@ mod tests {
         for (tag, of) in [("", "ks"), ("a b", "ks"), ("a\n", "ks"), ("a", "ks.t.u"), ("a", ".")] {
             assert!(tagged(tag, of).is_err(), "{tag:?} {of:?}");
         }
+        let words = |words: &[&str]| {
+            let settings = words.iter().map(|word| (*word).to_owned()).collect();
+            Command::SetGuardrail { settings }.line()
+        };
+        let line = "setguardrail a_warned [ONE,TWO] b null\n";
+        assert_eq!(words(&["a_warned", "[ONE,TWO]", "b", "null"]).unwrap(), line);
+        assert!(words(&["a", "1\nflush"]).is_err() && words(&["a", ""]).is_err());
         for bad in ["", "a b", "a\nflush", "k.t"] {
             assert!(Command::Compact(scope(bad)).line().is_err(), "{bad:?}");
         }

@@ -25,6 +25,21 @@ pub enum Guardrail {
     UncompressedTables,
     CompactTables,
     ZeroTtlOnTwcs,
+    PageSize,
+    PartitionKeysInSelect,
+    InSelectCartesianProduct,
+    ReadConsistencyLevels,
+    AllowFiltering,
+    GroupBy,
+    UserTimestamps,
+    WriteConsistencyLevels,
+    ReadBeforeWriteListOperations,
+    MaximumTimestamp,
+    MinimumTimestamp,
+    ColumnValueSize,
+    CollectionSize,
+    ItemsPerCollection,
+    ReplicaDiskUsage,
 }
 
 /// What is fixed of a guardrail.
@@ -36,8 +51,10 @@ pub struct Definition {
     pub name: &'static str,
     /// What it looks at, for the documents.
     pub about: &'static str,
-    /// Its settings, and what is compared.
+    /// What is compared, and the settings: those of thresholds and lists begin with the second.
     pub kind: Kind,
+    /// How the names of its settings begin.
+    pub stem: &'static str,
     /// What is said behind each of its answers.
     reason: Option<&'static str>,
 }
@@ -54,7 +71,7 @@ const fn plain(
     kind: Kind,
     about: &'static str,
 ) -> Definition {
-    Definition { guardrail, name, about, kind, reason: None }
+    Definition { guardrail, name, about, kind, stem: name, reason: None }
 }
 
 /// A guardrail that is on or off: `setting` is true while the feature may be used.
@@ -67,13 +84,18 @@ const fn flag(
     plain(guardrail, name, Kind::Flag { setting, warned: None }, about)
 }
 
+/// A guardrail with a reason.
+const fn because(of: Definition, reason: &'static str) -> Definition {
+    Definition { reason: Some(reason), ..of }
+}
+
 const COUNT: Kind = Kind::Max(Unit::Count);
 
 use Guardrail as G;
 
 /// Every guardrail, at its place.
 #[rustfmt::skip]
-pub const GUARDRAILS: [Definition; 16] = [
+pub const GUARDRAILS: [Definition; 31] = [
     plain(G::Keyspaces, "keyspaces", COUNT, "keyspaces, at CREATE KEYSPACE"),
     plain(G::Tables, "tables", COUNT, "tables of all keyspaces, at CREATE TABLE"),
     plain(G::ColumnsPerTable, "columns_per_table", COUNT, "columns of a table, at CREATE TABLE and ALTER TABLE .. ADD"),
@@ -89,14 +111,32 @@ pub const GUARDRAILS: [Definition; 16] = [
     flag(G::DropKeyspace, "drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE"),
     flag(G::UncompressedTables, "uncompressed_tables_enabled", "uncompressed_tables_enabled", "tables without compression, at CREATE TABLE and ALTER TABLE .. WITH"),
     flag(G::CompactTables, "compact_tables", "compact_tables_enabled", "CREATE TABLE .. WITH COMPACT STORAGE"),
+    because(plain(G::ZeroTtlOnTwcs, "zero_ttl_on_twcs", Kind::Flag { setting: "zero_ttl_on_twcs_enabled", warned: Some("zero_ttl_on_twcs_warned") },
+        "TimeWindowCompactionStrategy without default_time_to_live"), ZERO_TTL),
+    plain(G::PageSize, "page_size", COUNT, "rows of a page that a SELECT asks for, unless its LIMIT fits in one"),
+    plain(G::PartitionKeysInSelect, "partition_keys_in_select", COUNT, "partitions that the IN of a SELECT names"),
+    plain(G::InSelectCartesianProduct, "in_select_cartesian_product", COUNT, "combinations that the INs of a SELECT name, of the partition key and of whole clustering keys"),
+    plain(G::ReadConsistencyLevels, "read_consistency_levels", Kind::Levels, "the level of a SELECT"),
+    because(flag(G::AllowFiltering, "allow_filtering", "allow_filtering_enabled", "ALLOW FILTERING"), FILTERING),
+    flag(G::GroupBy, "group_by", "group_by_enabled", "GROUP BY"),
+    flag(G::UserTimestamps, "user_timestamps", "user_timestamps_enabled", "USING TIMESTAMP"),
+    plain(G::WriteConsistencyLevels, "write_consistency_levels", Kind::Levels, "the level of a write, and its serial level, which is SERIAL unless another is given"),
+    flag(G::ReadBeforeWriteListOperations, "read_before_write_list_operations", "read_before_write_list_operations_enabled", "changes of lists by index or by value"),
+    because(plain(G::MaximumTimestamp, "maximum_timestamp", Kind::Max(Unit::Micros), "how far in the future a USING TIMESTAMP is, in batches, too"), FUTURE),
+    because(plain(G::MinimumTimestamp, "minimum_timestamp", Kind::Min(Unit::Micros), "how far in the past a USING TIMESTAMP is, in batches, too"), PAST),
+    plain(G::ColumnValueSize, "column_value_size", Kind::Max(Unit::Bytes), "a value that is written, or an element or key of a collection"),
+    plain(G::CollectionSize, "collection_size", Kind::Max(Unit::Bytes), "what a statement writes of one collection, with 20 bytes for each element that is a cell"),
+    plain(G::ItemsPerCollection, "items_per_collection", COUNT, "elements that a statement writes of one collection"),
     Definition {
-        guardrail: G::ZeroTtlOnTwcs,
-        name: "zero_ttl_on_twcs",
-        about: "TimeWindowCompactionStrategy without default_time_to_live",
-        kind: Kind::Flag { setting: "zero_ttl_on_twcs_enabled", warned: Some("zero_ttl_on_twcs_warned") },
-        reason: Some(ZERO_TTL),
+        stem: "data_disk_usage_percentage",
+        ..plain(G::ReplicaDiskUsage, "replica_disk_usage", Kind::Max(Unit::Percent), "how full the file system is, in per cent, at each write; from 97 on writes are refused in any case")
     },
 ];
+
+const FILTERING: &str = "ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance.";
+const FUTURE: &str =
+    "Timestamps too far in the future can lead to data that can't be easily overwritten";
+const PAST: &str = "Timestamps too far in the past can cause writes can be unexpectedly lost";
 
 impl Guardrail {
     /// What is fixed of it.
@@ -117,6 +157,10 @@ impl Guardrail {
             G::ZeroTtlOnTwcs => {
                 "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy"
             }
+            G::AllowFiltering => "Querying with ALLOW FILTERING",
+            G::GroupBy => "GROUP BY functionality",
+            G::UserTimestamps => "User provided timestamps (USING TIMESTAMP)",
+            G::ReadBeforeWriteListOperations => "List operation requiring read before write",
             other => unreachable!("{other:?} switches nothing off"),
         }
     }
@@ -129,7 +173,7 @@ impl Guardrail {
         value: i64,
         threshold: i64,
     ) -> String {
-        let word = if strength == Strength::Warn { "warning" } else { "failure" };
+        let word = strength.word();
         match (self, strength) {
             (G::Keyspaces, Strength::Warn) => format!(
                 "Creating keyspace {what}, current number of keyspaces {value} exceeds warning threshold of {threshold}."
@@ -164,6 +208,59 @@ impl Guardrail {
             (G::MaximumReplicationFactor, _) => format!(
                 "The keyspace {what} has a replication factor of {value}, above the {word} threshold of {threshold}."
             ),
+            (other, _) => other.passed_by_statement(strength, what, value, threshold),
+        }
+    }
+
+    /// The same of those that look at reads and writes.
+    fn passed_by_statement(
+        self,
+        strength: Strength,
+        what: &str,
+        value: i64,
+        threshold: i64,
+    ) -> String {
+        let word = strength.word();
+        match (self, strength) {
+            (G::PageSize, Strength::Warn) => format!(
+                "Query for table {what} with page size {value} exceeds warning threshold of {threshold}."
+            ),
+            (G::PageSize, Strength::Fail) => format!(
+                "Aborting query for table {what}, page size {value} exceeds fail threshold of {threshold}."
+            ),
+            (G::PartitionKeysInSelect, Strength::Warn) => format!(
+                "Query with partition keys in IN clause on table {what}, with number of partition keys {value} exceeds warning threshold of {threshold}."
+            ),
+            (G::PartitionKeysInSelect, Strength::Fail) => format!(
+                "Aborting query with partition keys in IN clause on table {what}, number of partition keys {value} exceeds fail threshold of {threshold}."
+            ),
+            (G::InSelectCartesianProduct, Strength::Warn) => format!(
+                "The cartesian product of the IN restrictions on {what} produces {value} values, this exceeds warning threshold of {threshold}."
+            ),
+            (G::InSelectCartesianProduct, Strength::Fail) => format!(
+                "Aborting query because the cartesian product of the IN restrictions on {what} produces {value} values, this exceeds fail threshold of {threshold}."
+            ),
+            (G::MaximumTimestamp, _) => format!(
+                "The modification to table {what} has a timestamp {value} after the maximum allowable {word} threshold {threshold}"
+            ),
+            (G::MinimumTimestamp, _) => format!(
+                "The modification to table {what} has a timestamp {value} before the minimum allowable {word} threshold {threshold}"
+            ),
+            (G::ColumnValueSize, _) => format!(
+                "Value of column '{what}' has size {value}, this exceeds the {word} threshold of {threshold}."
+            ),
+            (G::CollectionSize, _) => format!(
+                "Detected collection {what} of size {value}, this exceeds the {word} threshold of {threshold}."
+            ),
+            (G::ItemsPerCollection, _) => format!(
+                "Detected collection {what} with {value} items, this exceeds the {word} threshold of {threshold}."
+            ),
+            (G::ReplicaDiskUsage, Strength::Warn) => {
+                "Replica disk usage exceeds warning threshold".to_owned()
+            }
+            (G::ReplicaDiskUsage, Strength::Fail) => {
+                "Write request failed because disk usage exceeds failure threshold".to_owned()
+            }
             (other, _) => unreachable!("{other:?} has no threshold"),
         }
     }
@@ -172,6 +269,8 @@ impl Guardrail {
     pub(super) fn values(self) -> &'static str {
         match self {
             G::TableProperties => "Table Properties",
+            G::ReadConsistencyLevels => "read consistency levels",
+            G::WriteConsistencyLevels => "write consistency levels",
             other => unreachable!("{other:?} lists no values"),
         }
     }

@@ -38,6 +38,8 @@ pub struct SelectPlan {
     pub selection: Selection,
     /// The columns of the result.
     pub columns: Vec<ResultColumn>,
+    /// Whether `ALLOW FILTERING` was written.
+    pub allows_filtering: bool,
     /// Whether rows come against the order of storage.
     pub reversed: bool,
     /// Whether rows of several partitions must be sorted after they were read.
@@ -92,6 +94,8 @@ pub struct BoundRead {
     pub page_answer_bytes: usize,
     /// Of pages of groups: how many groups this page and those after it may have.
     pub groups_left: Option<u64>,
+    /// What the client should know, of guardrails.
+    pub warnings: Vec<String>,
 }
 
 impl SelectPlan {
@@ -133,6 +137,7 @@ impl SelectPlan {
             groups_left: pages_groups.then_some(left),
             reads_all: gathers,
             timeout: timeout(self.timeout.as_ref(), bindings)?,
+            warnings: Vec::new(),
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
         };
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
@@ -165,6 +170,12 @@ impl SelectPlan {
             now_s: bindings.time.now_s,
         };
         Ok(BoundRead { command: Some(command), ..nothing })
+    }
+
+    /// Whether a result may have more than one page of so many rows.
+    pub fn has_pages(&self, rows: u32, bindings: &Bindings<'_>) -> Result<bool> {
+        let is_grouped = self.selection.is_aggregate() || self.group_by.is_some();
+        Ok(is_grouped || limit_of(self.limit.as_ref(), bindings)? > u64::from(rows))
     }
 
     /// How the result over a range of partitions is made of parts; `None` if it is no aggregate.

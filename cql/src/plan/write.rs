@@ -91,6 +91,14 @@ impl WritePlan {
         !self.static_lists.is_empty() || !self.row_lists.is_empty()
     }
 
+    /// When it happens, in microseconds.
+    pub fn timestamp_us(&self, bindings: &Bindings<'_>) -> Result<i64> {
+        match &self.timestamp {
+            Some(term) => timestamp(term, bindings),
+            None => Ok(bindings.time.timestamp_us),
+        }
+    }
+
     /// How long the statement says that it may take.
     #[inline]
     pub fn timeout(&self, bindings: &Bindings<'_>) -> Result<Option<Duration>> {
@@ -275,10 +283,7 @@ impl WritePlan {
 
     /// When the write happens and until when it lives.
     fn stamp<'b>(&self, bindings: &'b Bindings<'_>) -> Result<Stamp<'b>> {
-        let timestamp = match &self.timestamp {
-            Some(term) => timestamp(term, bindings)?,
-            None => bindings.time.timestamp_us,
-        };
+        let timestamp = self.timestamp_us(bindings)?;
         let default_ttl = self.table.options.default_time_to_live;
         let ttl = match &self.ttl {
             Some(term) => ttl(term, bindings, default_ttl)?,

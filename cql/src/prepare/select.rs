@@ -66,6 +66,7 @@ pub(super) fn compile(
         table: table.clone(),
         filter,
         selection,
+        allows_filtering: select.allow_filtering,
         columns: selected.columns,
         reversed,
         sorted_after,

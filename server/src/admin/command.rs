@@ -11,6 +11,8 @@
 //! forget FILE                   give up what a damaged file holds
 //! getcompactionthroughput       what compactions may go through in a second
 //! setcompactionthroughput MIB   another limit from now on; 0 for none
+//! getguardrails [NAME]          the settings of all guardrails, or of one
+//! setguardrail NAME VALUE [NAME VALUE ..]   other values from now on, for all cores
 //! toppartitions MS [KEYSPACE TABLE]     the partitions that are read and written most in this time
 //! ```
 //!
@@ -29,6 +31,7 @@ use shard::upkeep::{ShardStatus, Upkeep};
 use uuid::Uuid;
 
 use crate::execute::{Peering, snapshots};
+use crate::guardrails::{self, Guardrails};
 use crate::limits::HOT_SAMPLE_MS_MAX;
 use crate::system;
 
@@ -57,6 +60,10 @@ pub(super) enum Command {
     GetThroughput,
     /// Let compactions go through so many mebibytes a second; 0 for no limit.
     SetThroughput(u32),
+    /// Show the settings of guardrails whose names begin so.
+    GetGuardrails(String),
+    /// Set guardrails: names of settings, and values.
+    SetGuardrail(Vec<(String, String)>),
     /// Sample the partitions of one table, or all, for so many milliseconds.
     TopPartitions(u32, Scope),
 }
@@ -86,6 +93,22 @@ impl Command {
                 (Some(mib), None) => Ok(Command::SetThroughput(mib)),
                 _ => Err("a whole number of MiB/s is wanted; 0 for no limit".to_owned()),
             };
+        }
+        if name == "getguardrails" {
+            let begin = words.next().unwrap_or_default().to_owned();
+            return match words.next() {
+                None => Ok(Command::GetGuardrails(begin)),
+                Some(_) => Err("one name at most".to_owned()),
+            };
+        }
+        if name == "setguardrail" {
+            let words: Vec<&str> = words.collect();
+            let (pairs, rest) = words.as_chunks();
+            if pairs.is_empty() || !rest.is_empty() {
+                return Err("the name of a setting and its value are wanted".to_owned());
+            }
+            let owned = |[name, value]: &[&str; 2]| ((*name).to_owned(), (*value).to_owned());
+            return Ok(Command::SetGuardrail(pairs.iter().map(owned).collect()));
         }
         if name == "toppartitions" {
             let ms = words.next().and_then(|ms| ms.parse().ok());
@@ -128,7 +151,12 @@ impl Command {
     }
 
     /// Asks all shards; the whole answer.
-    pub(super) async fn run(self, shard: &Shard<Peering>, now_us: i64) -> String {
+    pub(super) async fn run(
+        self,
+        shard: &Shard<Peering>,
+        guardrails: &Guardrails,
+        now_us: i64,
+    ) -> String {
         let schema = shard.schema();
         let upkeep = match &self {
             Command::Flush(scope) => scope.tables(&schema).map(|t| Upkeep::Flush(t.into())),
@@ -142,6 +170,11 @@ impl Command {
             Command::SetThroughput(mib) => {
                 shard.compaction_throughput().set_limit_bytes(u64::from(*mib) * MIB);
                 return "ok\n".to_owned();
+            }
+            Command::GetGuardrails(begin) => return show_guardrails(guardrails, begin),
+            Command::SetGuardrail(changes) => {
+                let done = guardrails::change(guardrails, changes);
+                return done.map_or_else(|why| refusal(&why), |()| "ok\n".to_owned());
             }
             Command::TopPartitions(ms, scope) => {
                 let lines = scope.sample(shard, *ms).await;
@@ -202,6 +235,8 @@ impl Command {
             | Command::Forget(_)
             | Command::GetThroughput
             | Command::SetThroughput(_)
+            | Command::GetGuardrails(_)
+            | Command::SetGuardrail(_)
             | Command::TopPartitions(..) => unreachable!("these are no commands of snapshots"),
         }
     }
@@ -265,6 +300,17 @@ impl Scope {
             _ => Ok(meant),
         }
     }
+}
+
+/// A line for each setting of guardrails whose name begins so.
+fn show_guardrails(guardrails: &Guardrails, begin: &str) -> String {
+    let mut settings = guardrails::settings(&guardrails.load());
+    settings.retain(|(name, _)| name.starts_with(begin));
+    if settings.is_empty() {
+        return refusal(&format!("no guardrail has a setting that begins with {begin}"));
+    }
+    let lines: String = settings.iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+    lines + "ok\n"
 }
 
 /// The answer to what is not done.

@@ -34,6 +34,29 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     time.filter(|time| *time <= TIME_MAX).ok_or_else(|| format!("`{text}` is more than a day"))
 }
 
+/// Parses a time as [`duration`] does, of any length and with microseconds.
+pub(crate) fn micros(text: &str) -> Result<i64, String> {
+    let (number, unit) = split(text)?;
+    let factor: u64 = match unit {
+        "us" | "µs" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return Err(format!("`{text}` is no time: write for example 500ms or 1h")),
+    };
+    let micros = number.checked_mul(factor).and_then(|micros| i64::try_from(micros).ok());
+    micros.ok_or_else(|| format!("`{text}` is too long"))
+}
+
+/// A number in the largest unit that shows it whole; the last of `units` is 1.
+pub(crate) fn exact(number: i64, units: &[(i64, &str)]) -> String {
+    let fits = |(factor, _): &&(i64, &str)| number % factor == 0 && number != 0;
+    let (factor, unit) = units.iter().find(fits).or(units.last()).expect("there are units");
+    format!("{}{unit}", number / factor)
+}
+
 /// The longest time that can be configured.
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

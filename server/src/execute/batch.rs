@@ -58,10 +58,17 @@ impl Executor {
         let time = self.state.time(&batch.parameters);
         let (mut record, mut scratch) = self.writes.buffers();
         let mut bound = self.begin_batch(kind, &mut record);
+        let (watched, mut told) = (self.watched_of_writes(), Vec::new());
         for (statement, item) in statements.iter().zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, statement.markers(), time)?;
             let BoundBatch { record, size, .. } = &mut bound;
-            plan_of(statement)?.bind_into_batch(&bindings, &mut scratch, record, size)?;
+            let plan = plan_of(statement)?;
+            plan.bind_into_batch(&bindings, &mut scratch, record, size)?;
+            if watched.is_some() {
+                let now_us = self.state.now_us();
+                let guardrails = &self.state.settings().guardrails;
+                guardrails.check_write(plan, &bindings, now_us, &mut told)?;
+            }
         }
         let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
         // A batch may name one statement many thousand times.
@@ -70,7 +77,12 @@ impl Executor {
         let says_time =
             |one: &Rc<ServerStatement>| plan_of(one).is_ok_and(|plan| plan.timeout.is_some());
         let unheard = statements.iter().any(says_time).then(batch_timeout_warning);
-        let warnings = once.into_iter().cloned().chain(unheard).chain(bound.warnings()).collect();
+        let mut warnings: Vec<String> =
+            once.into_iter().cloned().chain(unheard).chain(bound.warnings()).collect();
+        if let Some(watched) = watched {
+            self.guard_record(watched, &batch.parameters, &record, &mut told)?;
+            warnings.append(&mut told);
+        }
         let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
         BoundWrite { record, kind, warnings, timeout: None }.check(&replication)
     }

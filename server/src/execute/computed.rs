@@ -13,6 +13,7 @@ use shard::snapshots::Snapshot;
 use super::Executor;
 use super::peers::{Answer, Ask};
 use super::statement::ServerStatement;
+use crate::guardrails;
 use crate::prepared::StatementId;
 use crate::statements::AllStatements;
 use crate::system::{
@@ -103,6 +104,7 @@ impl Executor {
             node: self.state.node(),
             schema: &self.shard.schema(),
             settings: &self.state.settings().all,
+            guardrails: guardrails::settings(&self.state.settings().guardrails.load()),
             clients: Vec::new(),
             prepared: prepared.iter().map(info).collect(),
             sizes: Default::default(),

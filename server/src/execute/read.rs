@@ -298,6 +298,7 @@ impl Executor {
         };
         let page = Page { rows: parameters.page_rows, state };
         let mut bound = select.plan.bind_read(select.bindings, page)?;
+        self.guard_read(select, &mut bound)?;
         if let Some(command) = &mut bound.command {
             command.limits.tombstones = self.state.settings().tombstones.failure;
             let level = level_of_read(parameters.consistency, &command.partitions);
@@ -368,6 +369,7 @@ impl Executor {
         let rows = encoder.finish()?;
         let state = self.paging_state(plan, bound, &end, (rows, groups_end))?;
         open.close(rows, state.as_deref(), out);
+        bound.warnings.iter().for_each(|text| add_warning(start, text, out));
         if end.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(bound, &end);
             let text = tombstone_warning(run.statement, (end.rows, end.tombstones), token);
@@ -431,6 +433,7 @@ impl Executor {
         self.count_rows(&statement, (rows, 0));
         let state = self.paging_state(plan, &bound, &given.end, (rows, groups_end))?;
         open.close(rows, state.as_deref(), out);
+        bound.warnings.iter().for_each(|text| add_warning(start, text, out));
         if given.tombstones > self.state.settings().tombstones.warn {
             let token = last_token(&bound, &given.end);
             let text = tombstone_warning(&statement, (given.rows, given.tombstones), token);

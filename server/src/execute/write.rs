@@ -109,7 +109,13 @@ impl Executor {
         let (mut record, mut scratch) = self.writes.buffers();
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
         let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
-        let warnings = statement.compiled.warnings.clone();
+        let mut warnings = statement.compiled.warnings.clone();
+        if let Some(watched) = self.watched_of_writes() {
+            let now_us = self.state.now_us();
+            let guardrails = &self.state.settings().guardrails;
+            guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+            self.guard_record(watched, parameters, &record, &mut warnings)?;
+        }
         let timeout = plan.timeout(&bindings)?;
         BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)
     }
@@ -128,6 +134,12 @@ impl Executor {
         plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;
         let mut warnings = statement.compiled.warnings.clone();
         warnings.extend(batch.warnings());
+        if let Some(watched) = self.watched_of_writes() {
+            let now_us = self.state.now_us();
+            let guardrails = &self.state.settings().guardrails;
+            guardrails.check_batch(plan, &bindings, now_us, &mut warnings)?;
+            self.guard_record(watched, parameters, &record, &mut warnings)?;
+        }
         let kind = WriteKind { level: parameters.consistency, name: batch::write_type(plan.kind) };
         let timeout = plan.timeout(&bindings)?;
         BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)

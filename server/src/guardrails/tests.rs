@@ -19,6 +19,14 @@ fn values_are_read_as_they_are_shown() {
         ("zero_ttl_on_twcs_warned", "false", "false"),
         ("table_properties_ignored", "COMMENT, cdc", "[cdc, comment]"),
         ("table_properties_warned", "null", "[]"),
+        ("read_consistency_levels_warned", "[ONE, two]", "[ONE, TWO]"),
+        ("column_value_size_fail_threshold", "1024KiB", "1MiB"),
+        ("column_value_size_fail_threshold", "1000", "1000B"),
+        ("column_value_size_fail_threshold", "null", "null"),
+        ("maximum_timestamp_warn_threshold", "90m", "90m"),
+        ("maximum_timestamp_warn_threshold", "48h", "2d"),
+        ("minimum_timestamp_warn_threshold", "0s", "0us"),
+        ("data_disk_usage_percentage_warn_threshold", "80", "80"),
     ] {
         set(&mut values, name, text).unwrap();
         assert_eq!(setting(&values, name), shown, "{name}");
@@ -30,6 +38,11 @@ fn values_are_read_as_they_are_shown() {
         ("tables_warn_threshold", "0", "1 to 2147483647"),
         ("tables_warn_threshold", "many", "1 to 2147483647"),
         ("drop_keyspace_enabled", "no", "true or false"),
+        ("read_consistency_levels_warned", "MOST", "no consistency level"),
+        ("column_value_size_warn_threshold", "0B", "null is none"),
+        ("column_value_size_warn_threshold", "-1", "does not begin with a number"),
+        ("minimum_timestamp_warn_threshold", "5", "is no time"),
+        ("data_disk_usage_percentage_warn_threshold", "101", "1 to 100"),
         ("table_properties_warned", "coment", "no option of a table"),
         ("tables_threshold", "1", "no such guardrail"),
     ] {

@@ -1,0 +1,73 @@
+//! The guardrails of reads, writes and prepared texts, where they are executed; what each compares: `cql/src/guardrails`.
+//!
+//! One load tells whether any may fire; what comes here has one that may. The server's own tables are not looked at:
+//! drivers read them to connect, and operators to see.
+
+use cql::frame::request::Parameters;
+use cql::guardrails::Watched;
+use cql::plan::BoundRead;
+use cql::prepare::Statement;
+
+use super::read::SelectRun;
+use super::statement::ServerStatement;
+use super::{ExecuteError, Executor};
+use crate::system;
+
+impl Executor {
+    /// Looks at a text that is prepared; what it does is looked at again whenever it is executed.
+    pub(super) fn guard_text(
+        &self,
+        statement: &ServerStatement,
+    ) -> Result<Vec<String>, ExecuteError> {
+        let guardrails = &self.state.settings().guardrails;
+        let mut warnings = Vec::new();
+        match &statement.compiled.statement {
+            Statement::Select(plan) if !system::is_guarded(&plan.table.keyspace) => {
+                guardrails.check_select_text(plan, &mut warnings)?;
+            }
+            Statement::Write(plan) => guardrails.check_write_text(plan, &mut warnings)?,
+            Statement::Batch(plan) => guardrails.check_batch_text(plan, &mut warnings)?,
+            _ => {}
+        }
+        Ok(warnings)
+    }
+
+    /// Looks at a bound SELECT, which takes the warnings along.
+    #[inline]
+    pub(super) fn guard_read(
+        &self,
+        select: &SelectRun<'_>,
+        bound: &mut BoundRead,
+    ) -> Result<(), ExecuteError> {
+        let guardrails = &self.state.settings().guardrails;
+        if !guardrails.watched().has_of_reads() || system::is_guarded(&select.plan.table.keyspace) {
+            return Ok(());
+        }
+        let parameters = select.run.parameters;
+        let asked = (parameters.consistency, parameters.page_rows);
+        Ok(guardrails.check_select(select.plan, select.bindings, asked, bound)?)
+    }
+
+    /// The guardrails that may fire for a write; none if none may.
+    #[inline]
+    pub(super) fn watched_of_writes(&self) -> Option<Watched> {
+        Some(self.state.settings().guardrails.watched()).filter(|watched| watched.has_of_writes())
+    }
+
+    /// Looks at the levels of a write and at all that it writes.
+    #[cold]
+    pub(super) fn guard_record(
+        &self,
+        watched: Watched,
+        parameters: &Parameters<'_>,
+        record: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ExecuteError> {
+        let (guardrails, schema) = (&self.state.settings().guardrails, self.shard.schema());
+        let (level, serial) = (parameters.consistency, parameters.serial_consistency);
+        guardrails.check_write_levels(level, serial, warnings)?;
+        guardrails.check_disk(self.shard.engine().disk_used_percent(), warnings)?;
+        let table = |id| schema.table_by_id(id);
+        Ok(guardrails.check_values(record, watched, table, warnings)?)
+    }
+}
