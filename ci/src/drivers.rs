@@ -1,10 +1,12 @@
 //! Real clients, unmodified, against a fresh server or any CQL server: `cargo ci drivers`.
 //!
 //!   python-v4 python-v5   Apache's Python driver, protocols 4 and 5, lz4
+//!   cqlengine             models of Apache's Python driver
 //!   scylla                ScyllaDB's Python driver: one connection a shard, by its own log
 //!   cqlsh                 its commands, DESCRIBE, paging, COPY of many rows, TRACING
 //!   cqlsh-copy            COPY both ways of every type, compared byte by byte, and COPY's options
 //!   rust node go java     ScyllaDB's Rust driver, Node's, gocql 2, the Java driver
+//!   java-mapper           the Java driver's object mapper
 //!   latte                 a load tool for five seconds without an error
 //!
 //! A driver sees the schema, creates a keyspace and a table with all scalar types, writes 10,000 rows
@@ -65,7 +67,7 @@ enum Proof {
     Status,
 }
 
-const DRIVERS: [Driver; 10] = [
+const DRIVERS: [Driver; 12] = [
     Driver {
         name: "python-v4",
         needs: PYTHON,
@@ -79,6 +81,13 @@ const DRIVERS: [Driver; 10] = [
         is_quick: true,
         proof: Proof::Ok,
         prepare: python_v5,
+    },
+    Driver {
+        name: "cqlengine",
+        needs: PYTHON,
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: cqlengine,
     },
     Driver {
         name: "scylla",
@@ -116,6 +125,13 @@ const DRIVERS: [Driver; 10] = [
         is_quick: true,
         proof: Proof::Ok,
         prepare: java,
+    },
+    Driver {
+        name: "java-mapper",
+        needs: ("mvn", "--version"),
+        is_quick: true,
+        proof: Proof::Ok,
+        prepare: java_mapper,
     },
     Driver {
         name: "latte",
@@ -296,6 +312,20 @@ fn scylla(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<C
     python(repository, &SCYLLA, address, "4", log)
 }
 
+/// The driver's models, with one protocol.
+fn cqlengine(
+    repository: &Repository,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    let programs = APACHE.install(repository, log)?;
+    let mut command = repository.command(programs.join("python"));
+    command.arg(folder(repository, "python").join("models.py"));
+    let mut commands = toward(command, address);
+    commands[0].arg("5");
+    Ok(commands)
+}
+
 fn cqlsh(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
     shell(repository, "check.py", address, log)
 }
@@ -354,17 +384,38 @@ fn go(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Comma
 }
 
 fn java(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
-    let source = folder(repository, "java");
-    let project = source.join("pom.xml");
-    let kit = kit::install(repository, "java", &read(&project)?, |kit| {
+    let kit = java_kit(repository, log)?;
+    let mut command = repository.command("java");
+    command.arg("-cp").arg(kit.join("*")).arg(folder(repository, "java").join("Check.java"));
+    Ok(toward(command, address))
+}
+
+/// Unlike a single file that `java` runs, entities are compiled: the mapper's code is made of their annotations.
+fn java_mapper(
+    repository: &Repository,
+    address: &Address,
+    log: &Log,
+) -> Result<Vec<Command>, String> {
+    let kit = java_kit(repository, log)?;
+    let (jars, classes) = (kit.join("*"), repository.work_folder().join("kits/java-mapper"));
+    let mut compile = repository.command("javac");
+    compile.arg("-cp").arg(&jars).arg("-d").arg(&classes);
+    kit::run(log, compile.arg(folder(repository, "java").join("models/Models.java")))?;
+    let mut command = repository.command("java");
+    command.arg("-cp").arg(format!("{}:{}", jars.display(), classes.display()));
+    command.arg("models.Models");
+    Ok(toward(command, address))
+}
+
+/// The driver, its mapper, and what they need.
+fn java_kit(repository: &Repository, log: &Log) -> Result<PathBuf, String> {
+    let project = folder(repository, "java").join("pom.xml");
+    kit::install(repository, "java", &read(&project)?, |kit| {
         let mut maven = repository.command("mvn");
         maven.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]);
         maven.arg(&project).arg(format!("-DoutputDirectory={}", kit.display()));
         kit::run(log, &mut maven)
-    })?;
-    let mut command = repository.command("java");
-    command.arg("-cp").arg(kit.join("*")).arg(source.join("Check.java"));
-    Ok(toward(command, address))
+    })
 }
 
 fn latte(repository: &Repository, address: &Address, log: &Log) -> Result<Vec<Command>, String> {
