@@ -1,4 +1,4 @@
-// Drives a CQL server with gocql 2: schema, 10,000 rows, paging.
+// Drives a CQL server with gocql 2: schema, 10,000 rows, paging, and the type matrix (matrix.go).
 //
 //	go run . HOST PORT
 //
@@ -50,9 +50,10 @@ func main() {
 	create(session)
 	write(session)
 	read(session)
+	count := matrix(session)
 	must(session.Query("DROP KEYSPACE driver_go").Exec())
 	session.Close()
-	fmt.Println("gocql 2, lz4")
+	fmt.Printf("gocql 2, lz4, %d values of the type matrix\n", count)
 	fmt.Println("ok")
 }
 

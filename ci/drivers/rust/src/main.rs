@@ -1,8 +1,10 @@
-//! Drives a CQL server with ScyllaDB's Rust driver: schema, 10,000 rows, paging.
+//! Drives a CQL server with ScyllaDB's Rust driver: schema, 10,000 rows, paging, and the type matrix (`matrix.rs`).
 //!
 //!   driver-check HOST PORT
 //!
 //! Prints `ok` last; any other end is a failure. The same rows as the other drivers' programs.
+
+mod matrix;
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -58,6 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     create(&session).await?;
     write(&session).await?;
     read(&session).await?;
+    let count = matrix::run(&session).await?;
     session.query_unpaged("DROP KEYSPACE driver_rust", ()).await?;
     let shards = session
         .get_cluster_state()
@@ -65,7 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .iter()
         .find_map(|node| node.sharder())
         .map_or("no shards".to_owned(), |sharder| format!("{} shards", sharder.nr_shards));
-    println!("scylla Rust driver, protocol 4, lz4, {shards}");
+    println!("scylla Rust driver, protocol 4, lz4, {shards}, {count} rows of the type matrix");
     println!("ok");
     Ok(())
 }
