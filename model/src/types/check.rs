@@ -11,7 +11,10 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
     let wrong = |text: &str| Err(Error::invalid(format!("{text} ({count})")));
     match ty {
         CqlType::Ascii if value.is_ascii() => Ok(()),
-        CqlType::Ascii => Err(Error::invalid("Invalid byte for ascii: not below 128")),
+        CqlType::Ascii => {
+            let wrong = value.iter().find(|byte| !byte.is_ascii()).copied().unwrap_or_default();
+            Err(Error::invalid(format!("Invalid byte for ascii: {}", wrong.cast_signed())))
+        }
         CqlType::Blob => Ok(()),
         CqlType::Text if simdutf8::basic::from_utf8(value).is_ok() => Ok(()),
         CqlType::Text => Err(Error::invalid("String didn't validate.")),
@@ -42,7 +45,9 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
             let bytes: String = value.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
             Err(Error::invalid(format!("Expected 4 or 16 byte inetaddress; got {bytes}")))
         }
-        CqlType::Decimal if matches!(count, 1..=4) => wrong("Expected 0 or at least 5 bytes"),
+        CqlType::Decimal if matches!(count, 1..=3) => wrong("Expected 0 or at least 4 bytes"),
+        // Cassandra takes a scale without a number, which no client can show.
+        CqlType::Decimal if count == 4 => wrong("Expected 0 or at least 5 bytes"),
         CqlType::Duration => validate_duration(value),
         CqlType::Empty if count > 0 => wrong("EmptyType only accept empty values"),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
@@ -228,6 +233,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Before: the byte was not told, and a decimal of 1 to 3 bytes was told to need 5.
+    #[test]
+    fn refusals_of_ascii_and_decimals_are_cassandras() {
+        let refused = |ty, value: &[u8]| validate(&ty, value).unwrap_err().to_string();
+        assert_eq!(refused(CqlType::Ascii, b"a\xc3\x80"), "Invalid byte for ascii: -61");
+        let text = "Expected 0 or at least 4 bytes (3)";
+        assert_eq!(refused(CqlType::Decimal, &[0, 0, 0]), text);
+        assert!(validate(&CqlType::Decimal, &[0, 0, 0, 0]).is_err());
+        assert!(validate(&CqlType::Decimal, &[0, 0, 0, 0, 0]).is_ok());
+    }
 
     fn some_types() -> Vec<CqlType> {
         let mut types: Vec<CqlType> = CqlType::SCALARS.into_iter().map(|(_, ty)| ty).collect();
