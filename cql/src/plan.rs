@@ -10,6 +10,7 @@
 
 mod batch;
 mod cells;
+mod explain;
 mod list_changes;
 mod page;
 mod record;
@@ -18,6 +19,7 @@ mod write;
 
 pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite, ListEnd};
+pub use explain::{EXPLAIN_COLUMNS, ExplainStep};
 pub use list_changes::{ListOpPlan, ListWrite};
 pub use page::PagingState;
 pub use record::{Records, Scratch};

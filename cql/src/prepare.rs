@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Parsed ──► Use, Describe                  as they are
-//!        ──► Select, Write, Batch           plans with their markers
+//!        ──► Select, Explain, Write, Batch  plans with their markers
 //!        ──► Schema                         looked at when it is executed: the schema may be newer
 //! ```
 //!
@@ -38,6 +38,8 @@ pub enum Statement {
     Use(String),
     /// `SELECT ..`: a read.
     Select(Box<SelectPlan>),
+    /// `EXPLAIN SELECT ..`: the read, told and not done.
+    Explain(Box<SelectPlan>),
     /// `INSERT`, `UPDATE`, `DELETE`.
     Write(Box<WritePlan>),
     /// `BEGIN BATCH ..`: several writes.
@@ -111,13 +113,12 @@ pub fn prepare_parsed(
             Prepared { warnings, ..plain(Statement::Truncate(table)) }
         }
         ast::Statement::Select(select) => {
-            let table = find_table(&select.table, schema, keyspace)?;
-            let mut compiler = Compiler::new(schema, table, names);
-            let (plan, warnings) = select::compile(&select, table, &mut compiler)?;
-            let key_indexes = key_indexes(&select_keys(&plan));
-            let plain = plain(Statement::Select(Box::new(plan)));
-            let plain = Prepared { key_indexes, warnings, ..plain };
-            with_collected(plain, compiler.into_collected())?
+            let compiled = compile_select(&select, names, schema, keyspace)?;
+            compiled.into_prepared(plain, Statement::Select)?
+        }
+        ast::Statement::Explain(select) => {
+            let compiled = compile_select(&select, names, schema, keyspace)?;
+            compiled.into_prepared(plain, Statement::Explain)?
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
@@ -148,6 +149,38 @@ pub fn prepare_parsed(
     })
 }
 
+/// A SELECT whose plan is made, to be read or to be explained.
+struct CompiledSelect {
+    plan: Box<SelectPlan>,
+    warnings: Vec<String>,
+    collected: Collected,
+}
+
+fn compile_select(
+    select: &ast::Select,
+    names: &[Option<String>],
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<CompiledSelect> {
+    let table = find_table(&select.table, schema, keyspace)?;
+    let mut compiler = Compiler::new(schema, table, names);
+    let (plan, warnings) = select::compile(select, table, &mut compiler)?;
+    Ok(CompiledSelect { plan: Box::new(plan), warnings, collected: compiler.into_collected() })
+}
+
+impl CompiledSelect {
+    fn into_prepared(
+        self,
+        plain: impl FnOnce(Statement) -> Prepared,
+        statement: fn(Box<SelectPlan>) -> Statement,
+    ) -> Result<Prepared> {
+        let CompiledSelect { plan, warnings, collected } = self;
+        let key_indexes = key_indexes(&select_keys(&plan));
+        let plain = plain(statement(plan));
+        with_collected(Prepared { key_indexes, warnings, ..plain }, collected)
+    }
+}
+
 /// A statement with what its compiler has collected.
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
     let (json_bytes, called) = (collected.json.bytes(), std::mem::take(&mut collected.called));
@@ -160,7 +193,9 @@ fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared>
 fn is_qualified(statement: &ast::Statement) -> bool {
     let has_keyspace = |name: &QualifiedName| name.keyspace.is_some();
     match statement {
-        ast::Statement::Select(select) => has_keyspace(&select.table),
+        ast::Statement::Select(select) | ast::Statement::Explain(select) => {
+            has_keyspace(&select.table)
+        }
         ast::Statement::Modification(one) => has_keyspace(table_of(one)),
         ast::Statement::Batch(batch) => {
             batch.statements.iter().all(|one| has_keyspace(table_of(one)))

@@ -136,6 +136,15 @@ impl Database {
         self.warnings = prepared.warnings.clone();
         match &prepared.statement {
             Statement::Select(plan) => self.select(plan, &prepared.markers, values),
+            Statement::Explain(plan) => {
+                let ids = CountingIds::default();
+                let bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
+                let bound =
+                    plan.bind_read(&bindings, Page { rows: self.page_rows, state: None })?;
+                let steps = plan.explain(&bound).into_iter();
+                let lines = steps.map(|step| [step.step, step.what, step.value].join(", "));
+                Ok(lines.collect::<Vec<_>>().join("\n"))
+            }
             Statement::Write(plan) => {
                 let mut record = Vec::new();
                 let ids = CountingIds(self.ids.0.clone());

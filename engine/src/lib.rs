@@ -61,7 +61,7 @@ pub use hot_partitions::{HotPartition, HotPartitions};
 pub use jobs::{Job, JobKind};
 pub use large_data::{Large, LargeData, LargeThresholds, LargeWritten};
 pub use pace::{Pace, Wait};
-pub use read::read_record;
+pub use read::{ReadSources, read_record};
 pub use read_before_write::Turn;
 pub use reshard::{Reshard, Swept, sweep};
 pub use row_limits::RowLimits;

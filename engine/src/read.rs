@@ -14,6 +14,7 @@
 
 mod page;
 mod row;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
 use page::Page;
 use row::RowWanted;
+pub use sources::ReadSources;
 
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;

@@ -21,6 +21,7 @@ mod call;
 mod computed;
 mod consistency;
 mod describe;
+mod explain;
 mod forward;
 mod frame_pool;
 mod guarded;
@@ -323,6 +324,7 @@ impl Executor {
         }
         match &run.statement.compiled.statement {
             Statement::Select(plan) => self.select(call, run, plan, out),
+            Statement::Explain(plan) => self.explain(call, run, plan, out),
             Statement::Write(plan) => self.write(call, run, plan, out),
             Statement::Batch(plan) => self.batch_text(call, run, plan, out),
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),

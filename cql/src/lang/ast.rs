@@ -53,6 +53,8 @@ pub enum Statement {
     Use(String),
     /// `SELECT ..`: reads rows.
     Select(Box<Select>),
+    /// `EXPLAIN SELECT ..`: how the rows would be read.
+    Explain(Box<Select>),
     /// `INSERT`, `UPDATE` or `DELETE`.
     Modification(Box<Modification>),
     /// `BEGIN BATCH .. APPLY BATCH`.

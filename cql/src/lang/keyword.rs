@@ -2,7 +2,7 @@
 //!
 //! A reserved word can never be a name without quotes; every other word can, wherever the grammar
 //! expects a name. The list and its classes are Apache Cassandra's, plus the few words ScyllaDB
-//! adds (`bypass`, `cache`, `logged`, `reducefunc`, `timeout`), all of them unreserved.
+//! adds (`bypass`, `cache`, `logged`, `reducefunc`, `timeout`) and `explain`, all of them unreserved.
 //!
 //! Not here: the grammar (`parser/`), which names of types mean what (`types.rs`).
 
@@ -85,6 +85,7 @@ keywords! {
     Entries "entries" Reserved,
     Execute "execute" Reserved,
     Exists "exists" Plain,
+    Explain "explain" Plain,
     Filtering "filtering" Plain,
     Finalfunc "finalfunc" Plain,
     Float "float" Native,

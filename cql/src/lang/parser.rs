@@ -91,6 +91,13 @@ impl Parser<'_> {
             Keyword::Alter => self.alter()?,
             Keyword::Drop => self.drop()?,
             Keyword::Describe | Keyword::Desc => Statement::Describe(self.describe()?),
+            Keyword::Explain => {
+                self.advance();
+                if !self.at_word(Keyword::Select) {
+                    return Err(self.no_viable());
+                }
+                Statement::Explain(Box::new(self.select()?))
+            }
             Keyword::Grant => self.unsupported("GRANT"),
             Keyword::Revoke => self.unsupported("REVOKE"),
             Keyword::List => self.unsupported("LIST"),
@@ -179,7 +186,7 @@ impl Parser<'_> {
 }
 
 /// The words a statement may begin with.
-const STATEMENT_WORDS: [Keyword; 14] = [
+const STATEMENT_WORDS: [Keyword; 15] = [
     Keyword::Select,
     Keyword::Insert,
     Keyword::Update,
@@ -191,6 +198,7 @@ const STATEMENT_WORDS: [Keyword; 14] = [
     Keyword::Alter,
     Keyword::Drop,
     Keyword::Describe,
+    Keyword::Explain,
     Keyword::Grant,
     Keyword::Revoke,
     Keyword::List,

@@ -128,7 +128,7 @@ impl Executor {
                 Answer::LargeData(of_core) => facts.large.push(of_core),
                 Answer::Statements(all) => facts.statements = all,
                 Answer::Merges(of_core) => facts.merges.push(*of_core),
-                Answer::Done | Answer::Frame(_) | Answer::Part(_) => {
+                Answer::Done | Answer::Frame(_) | Answer::Part(_) | Answer::Sources(_) => {
                     unreachable!("only facts are asked for")
                 }
             }

@@ -37,7 +37,9 @@ impl Replication {
     pub(super) fn of_statement(statement: &Statement, schema: &Schema) -> Vec<Replication> {
         let of = |table: &Table| schema.keyspace(&table.keyspace).map(|found| Self::of(found));
         let mut all: Vec<Replication> = match statement {
-            Statement::Select(plan) => of(&plan.table).into_iter().collect(),
+            Statement::Select(plan) | Statement::Explain(plan) => {
+                of(&plan.table).into_iter().collect()
+            }
             Statement::Write(plan) => of(&plan.table).into_iter().collect(),
             Statement::Batch(plan) => {
                 plan.writes.iter().filter_map(|write| of(&write.table)).collect()

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use cql::ddl;
 use cql::frame::response::Event;
 use engine::io::{ClassCounts, IoClass};
-use engine::{DamagedView, LargeData, LargeThresholds};
-use model::TableId;
+use engine::{DamagedView, LargeData, LargeThresholds, ReadSources};
+use model::{ReadCommand, TableId};
 use shard::stalls::{Stall, Work};
 use shard::{Asker, Group, Protocol};
 
@@ -57,6 +57,8 @@ pub(crate) enum Ask {
         /// The asker's number for the read.
         number: u32,
     },
+    /// What would be read here for this part of a command?
+    Sources(Box<ReadCommand>),
     /// Make the part of an aggregate whose rows this core owns.
     Part(Box<PartAsk>),
     /// No one waits any more for the `Select` or `Part` that the asker has numbered so.
@@ -89,6 +91,8 @@ pub(crate) enum Answer {
     Done,
     /// To `Select`: the frame that answers the client. To `Part`: the client's error.
     Frame(Vec<u8>),
+    /// What a read would be made of; `None` if there is no such table.
+    Sources(Box<Option<ReadSources>>),
     /// To `Part`: what was made of the rows.
     Part(Box<PartAnswer>),
 }
@@ -123,6 +127,9 @@ impl Executor {
         }
         if let Ask::Part(ask) = ask {
             return self.part_for_peer(asker, *ask);
+        }
+        if let Ask::Sources(command) = ask {
+            return self.sources_for_peer(asker, command);
         }
         if let Ask::LargeData = ask {
             return self.large_data_for_peer(asker);
@@ -174,9 +181,11 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-            Ask::LargeData | Ask::Select { .. } | Ask::Part(_) | Ask::EndSelect { .. } => {
-                return None;
-            }
+            Ask::LargeData
+            | Ask::Sources(_)
+            | Ask::Select { .. }
+            | Ask::Part(_)
+            | Ask::EndSelect { .. } => return None,
         })
     }
 

@@ -10,7 +10,7 @@ use cql::frame::response::result::{OpenRows, PreparedResult};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::lang::ast::BatchKind;
 use cql::limits::PLAN_TOKEN_BYTES;
-use cql::plan::SelectPlan;
+use cql::plan::{ExplainStep, SelectPlan};
 use cql::prepare::{Prepared, Statement};
 use model::schema::Schema;
 
@@ -157,7 +157,8 @@ impl ServerStatement {
     pub(super) fn select(&self) -> Option<&SelectPlan> {
         match &self.compiled.statement {
             Statement::Select(plan) => Some(plan),
-            Statement::Write(_)
+            Statement::Explain(_)
+            | Statement::Write(_)
             | Statement::Batch(_)
             | Statement::Truncate(_)
             | Statement::Use(_)
@@ -172,7 +173,7 @@ impl ServerStatement {
             schema.table_by_id(table.id).is_some_and(|now| std::sync::Arc::ptr_eq(now, table))
         };
         let tables = match &self.compiled.statement {
-            Statement::Select(plan) => same(&plan.table),
+            Statement::Select(plan) | Statement::Explain(plan) => same(&plan.table),
             Statement::Write(plan) => same(&plan.table),
             Statement::Batch(plan) => plan.writes.iter().all(|write| same(&write.table)),
             Statement::Truncate(table) => same(table),
@@ -201,9 +202,16 @@ impl ServerStatement {
     }
 
     fn result_columns(&self, version: Version) -> &Columns {
-        self.result[place(version)].get_or_init(|| {
-            self.select().map_or_else(Columns::none, |plan| plan.result_columns(version))
+        self.result[place(version)].get_or_init(|| match &self.compiled.statement {
+            Statement::Select(plan) => plan.result_columns(version),
+            Statement::Explain(_) => ExplainStep::columns(version),
+            _ => Columns::none(),
         })
+    }
+
+    /// Whether it is answered with rows that are known when it is prepared.
+    fn has_rows(&self) -> bool {
+        matches!(self.compiled.statement, Statement::Select(_) | Statement::Explain(_))
     }
 
     /// Appends RESULT Prepared.
@@ -214,7 +222,7 @@ impl ServerStatement {
             result_metadata_id: &self.result_id,
             markers: self.marker_columns(version),
             key_indexes: &self.compiled.key_indexes,
-            result: self.select().map(|_| self.result_columns(version)),
+            result: self.has_rows().then(|| self.result_columns(version)),
         };
         Envelope { warnings: &self.compiled.warnings, ..*envelope }.put_prepared(&prepared, out);
     }
