@@ -265,7 +265,7 @@ func refusals(session *gocql.Session, columns map[string]string) {
 		{"time", raw{1}, "Expected 8 byte long for time (1)"},
 		{"uuid", raw{1}, "UUID should be 16 or 0 bytes (1)"},
 		{"duration", raw{1}, "Expected at least 3 bytes for a duration (1)"},
-		{"list<text>", raw{0, 0, 0, 1}, "Not enough bytes to read a list"},
+		{"list<text>", raw{0, 0, 0, 1}, "Not enough bytes to read a"},
 		{"vector<float, 3>", raw{0, 0, 0, 0}, "Not enough bytes"},
 	} {
 		column := columns[wrong.cql]
