@@ -7,7 +7,8 @@
 //! 4. A test that expects an error, and is given the refusal of something that is not there, has not
 //!    passed.
 //! 5. The tests' calls of nodetool go to `messina-admin` (`ci/conformance/nodetool`), and are counted.
-//! 6. The result is a document, written where `--write` says: that is how docs/conformance.md is made.
+//! 6. The tests that the suite calls a defect of Cassandra's, and Cassandra fails, are counted beside (`marked`).
+//! 7. The result is a document, written where `--write` says: that is how docs/conformance.md is made.
 //!
 //! Invariants
 //! 1. The suite is somebody else's: it is named by a folder, and never committed.
@@ -15,6 +16,7 @@
 //!
 //! Not here: how a test is run and judged (`ci/conformance/cqlpy`).
 
+mod marked;
 mod page;
 
 use std::collections::{BTreeMap, HashMap};
@@ -70,6 +72,8 @@ struct Run {
     nodetool: BTreeMap<(String, bool), u64>,
     /// What answers otherwise in the golden suite.
     differences: String,
+    /// What the tests state that call Cassandra wrong.
+    marked: Vec<marked::Group>,
 }
 
 /// What to run and where to write.
@@ -131,6 +135,7 @@ pub(crate) fn run(
             commit: commit(repository, &choice.suite)?,
             nodetool: nodetool(&work),
             differences: golden::differences(repository)?,
+            marked: marked_groups(repository, &work)?,
         };
         fs::write(repository.root().join(path), page::render(&run, &verdicts))
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -175,6 +180,27 @@ fn verdicts(
     work: &Path,
     areas: &[String],
 ) -> Result<Vec<Verdict>, String> {
+    let mut verdicts = verdicts_of(repository, work, "passed")?;
+    verdicts.retain(|verdict| areas.is_empty() || areas.contains(&verdict.area));
+    Ok(verdicts)
+}
+
+/// The tests that call Cassandra wrong, of those that it fails.
+fn marked_groups(repository: &Repository, work: &Path) -> Result<Vec<marked::Group>, String> {
+    let path = repository.root().join("ci/conformance/cassandra-bugs.json");
+    let mut groups = marked::groups(&path)?;
+    for verdict in verdicts_of(repository, work, "failed")? {
+        marked::place(&mut groups, &verdict);
+    }
+    Ok(groups)
+}
+
+/// What became of the tests that had this outcome with Cassandra.
+fn verdicts_of(
+    repository: &Repository,
+    work: &Path,
+    with_cassandra: &str,
+) -> Result<Vec<Verdict>, String> {
     let folder = repository.root().join("ci/conformance");
     let outcomes = read_map(&work.join("results.json"))?;
     let baseline = read_map(&folder.join("cassandra-5.0.9.json"))?;
@@ -183,11 +209,7 @@ fn verdicts(
     let record = fs::read_to_string(work.join("record.jsonl")).unwrap_or_default();
     let (reasons, errors) = (reasons(&record), errors(&record));
     let mut verdicts = Vec::new();
-    for (test, _) in baseline.iter().filter(|(_, outcome)| *outcome == "passed") {
-        let area = area(&scope, test);
-        if !areas.is_empty() && !areas.contains(&area) {
-            continue;
-        }
+    for (test, _) in baseline.iter().filter(|(_, outcome)| *outcome == with_cassandra) {
         let outcome = outcomes.get(test).map_or(NOT_RUN, String::as_str);
         let answered = errors.get(test).map_or(&[][..], Vec::as_slice);
         let refusal = answered.iter().find_map(|error| named_cause(&causes, error));
@@ -195,7 +217,7 @@ fn verdicts(
         let is_passed = outcome == "passed";
         verdicts.push(Verdict {
             test: test.clone(),
-            area,
+            area: area(&scope, test),
             is_passed: is_passed && refusal.is_none(),
             is_refused: is_passed && refusal.is_some(),
             cause: refusal.unwrap_or_else(|| cause(&causes, reason)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BASIC_AREAS, Run, Verdict};
+use super::{BASIC_AREAS, Run, Verdict, marked};
 
 const HEAD: &str = "\
 # Conformance
@@ -46,6 +46,7 @@ pub(super) fn render(run: &Run, verdicts: &[Verdict]) -> String {
             page.push_str(&format!("- `{}`{note}\n", verdict.test));
         }
     }
+    page.push_str(&marked::section(&run.marked));
     page.push_str(&run.differences);
     page
 }
@@ -104,6 +105,7 @@ mod tests {
             commit: "abc".to_owned(),
             nodetool: nodetool.into(),
             differences: "\n## Otherwise\n".to_owned(),
+            marked: Vec::new(),
         };
         let verdicts = [
             verdict("a", "json", false),
@@ -122,6 +124,7 @@ mod tests {
         let by_area = "| dml | 3 | 2 | 66 % |\n| json | 2 | 0 | 0 % |\n\
             | first cut | 3 | 2 | 66 % |\n| all | 5 | 2 | 40 % |\n";
         assert!(page.contains(by_area), "{page}");
-        assert!(page.ends_with("### no json (2)\n\n- `a`\n- `e` (expects an error, and is refused)\n\n### no dml (1)\n\n- `d`\n\n## Otherwise\n"));
+        assert!(page.contains("### no json (2)\n\n- `a`\n- `e` (expects an error, and is refused)\n\n### no dml (1)\n\n- `d`\n\n## Tests"));
+        assert!(page.ends_with("\n\n## Otherwise\n"));
     }
 }

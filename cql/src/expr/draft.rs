@@ -203,9 +203,10 @@ impl Draft<'_> {
                 _ => Fit::No,
             },
             (Form::Udt(fields), CqlType::Udt { definition, .. }) => {
-                let fits = fields.iter().map(|(name, value)| {
+                // A field that the type does not have is refused by its name, when the value is made.
+                let fits = fields.iter().filter_map(|(name, value)| {
                     let known = definition.fields.iter().find(|(known, _)| known == name);
-                    known.map_or(Fit::No, |(_, ty)| value.fit(ty, resolve))
+                    known.map(|(_, ty)| value.fit(ty, resolve))
                 });
                 worst(fits).min(Fit::Weak)
             }

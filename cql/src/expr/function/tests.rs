@@ -25,6 +25,24 @@ fn conversions_of_time_agree() {
     }
 }
 
+/// Cassandra's wraps around: the bound would be of another time, and select the wrong rows.
+#[test]
+fn a_bound_of_timeuuids_is_null_where_they_end() {
+    let mut db = Database::with("k int PRIMARY KEY, ts timestamp");
+    let (first, last) = (-12_219_292_800_000, 103_072_857_660_683);
+    for function in ["min_timeuuid", "max_timeuuid"] {
+        let select = format!("SELECT to_unix_timestamp({function}(ts)) FROM t");
+        for inside in [first, 0, last] {
+            db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, {inside})"));
+            assert_eq!(db.ok(&select), inside.to_string(), "{function}");
+        }
+        for outside in [first - 1, last + 2, -(1 << 58), 1 << 62, i64::MIN + 123, i64::MAX - 123] {
+            db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, {outside})"));
+            assert_eq!(db.ok(&select), "null", "{function} of {outside}");
+        }
+    }
+}
+
 #[test]
 fn casts_and_arithmetic_are_javas() {
     let mut db = Database::with(
@@ -198,6 +216,19 @@ fn a_tuple_is_written_as_a_string_too() {
     ] {
         assert_eq!(db.err(&format!("INSERT INTO t (k, t) VALUES (1, {text})")), error);
     }
+}
+
+#[test]
+fn a_field_that_a_type_does_not_have_is_named_inside_of_collections_too() {
+    let mut db = Database::new();
+    db.ok("CREATE TYPE u (a int, b text)");
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, m map<int, frozen<u>>, l list<frozen<u>>, w tuple<int, u>)");
+    for (column, literal) in [("m", "{1: {z: 1}}"), ("l", "[{a: 1, z: 1}]"), ("w", "(1, {z: 1})")] {
+        let error = db.err(&format!("INSERT INTO t (k, {column}) VALUES (1, {literal})"));
+        assert_eq!(error, "Unknown field 'z' in value of user defined type u", "{column}");
+    }
+    let error = db.err("INSERT INTO t (k, l) VALUES (1, [{a: 'x', z: 1}])");
+    assert!(error.starts_with("Invalid list literal for l: value"), "{error}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
 
 /// Ticks of a millisecond.
 const TICKS_OF_MILLI: i64 = 10_000;
+/// Ticks since 1582 have 60 bits in a timeuuid.
+const TIMEUUID_TICKS_END: i64 = 1 << 60;
 
 /// A date in wire form.
 pub(super) fn date_of_millis(millis: i64) -> Result<u32> {
@@ -90,11 +92,14 @@ pub(super) fn max_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(bound_timeuuid(call.value(0), TICKS_OF_MILLI - 1, 0x7F).map(Vec::from))
 }
 
-/// The timeuuid so many ticks after a timestamp whose last eight bytes are all `rest`.
+/// The timeuuid so many ticks after a timestamp whose last eight bytes are all `rest`; `None` for an empty value, and for a
+/// time that no timeuuid has.
 fn bound_timeuuid(timestamp: &[u8], ticks_after: i64, rest: u8) -> Option<[u8; 16]> {
     let millis = i64::from_be_bytes(timestamp.try_into().ok()?);
-    let ticks = millis.checked_mul(TICKS_OF_MILLI)?.checked_add(UUID_EPOCH_TICKS)?;
-    let ticks = ticks.checked_add(ticks_after)? as u64;
+    let ticks = millis.checked_mul(TICKS_OF_MILLI)?.checked_add(UUID_EPOCH_TICKS + ticks_after)?;
+    if !(0..TIMEUUID_TICKS_END).contains(&ticks) {
+        return None;
+    }
     let mut uuid = [rest; 16];
     uuid[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
     uuid[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
