@@ -405,10 +405,13 @@ pub const READING_WRITES_QUEUED_MAX: usize = 256;
 /// Changes of lists by index or by value in one mutation.
 pub const LIST_CHANGES_MAX: usize = 1 << 16;
 
+/// Changes of counters in one statement or batch.
+pub const COUNTER_CHANGES_MAX: usize = 1 << 16;
+
 /// Elements of a list that can be changed by index or by value: all of them are read, in one step.
 pub const CHANGED_LIST_ELEMENTS_MAX: usize = 1 << 16;
 
-/// What a cell that a list change writes takes in memory beside its path and its value, in bytes.
+/// What a cell that a change of a list or counter writes takes in memory beside its path and its value, in bytes.
 pub const NEW_CELL_OVERHEAD_BYTES: usize = 160;
 
 /// What the list changes of one mutation may write, in bytes, [`NEW_CELL_OVERHEAD_BYTES`] for each cell included.

@@ -92,6 +92,10 @@ pub enum Bug {
     AppliedNotWritten,
     /// A conditional write keeps its timestamp, though it has read something newer.
     ConditionalKeepsTime,
+    /// What is written to a counter is what was to be added, and not the sum.
+    CounterForgets,
+    /// A counter keeps the timestamp of its change, though something newer was read.
+    CounterKeepsTime,
 }
 
 impl Bug {
@@ -111,7 +115,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 16] = [
+    pub const OF_ENGINE: [Bug; 18] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::DeleteAtFirstOwner,
@@ -128,6 +132,8 @@ impl Bug {
         Bug::PlainWritesPass,
         Bug::AppliedNotWritten,
         Bug::ConditionalKeepsTime,
+        Bug::CounterForgets,
+        Bug::CounterKeepsTime,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.

@@ -1,30 +1,32 @@
-//! Writes that read first: conditions are judged, and what is said of elements by index or by value becomes cells, as
-//! the rows are when their turn comes.
+//! Writes that read first: conditions are judged, and what is said of elements by index or by value, and of counters,
+//! becomes cells, as the rows are when their turn comes.
 //!
 //! ```text
-//! record with conditions, list changes ─► queue of its partitions ─► its turn: all that came before is readable
+//! record with conditions, changes ─► queue of its partitions ─► its turn: all that came before is readable
 //!      ─► conditions ─► one does not hold ─► `NotApplied`: nothing is written, the next has its turn
-//!      ─► lists that are changed are read ─► record with cells ─► log ─► readable: the next has its turn
+//!      ─► lists and counters that are changed are read ─► record with cells ─► log ─► readable: the next has its turn
 //! ```
 //!
 //! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those
-//!    before it have made of the list, as in Cassandra.
+//!    before it have made of the list, as in Cassandra. What is added to counters is added up over the whole record.
 //! 2. If one of them cannot be done nothing of the record is written, and the first that cannot is told.
 //!
-//! 3. The log holds what was written and no condition: a replay judges nothing.
+//! 3. The log holds what was written, sums and no condition: a replay judges nothing and adds nothing.
 //!
-//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/list_change.rs`) and
-//! of conditions (`model/src/condition/form.rs`).
+//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/`) and of conditions (`model/src/condition/form.rs`).
 
 mod conditions;
+mod counters;
 mod elements;
 mod held;
 mod lists;
+mod rows;
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use conditions::Judged;
+use counters::Counters;
 pub(crate) use held::HeldBytes;
 use lists::Lists;
 use model::mutation::{MutationBuilder, RangeTombstone};
@@ -107,13 +109,15 @@ impl Engine {
         }
     }
 
-    /// The record without conditions and with cells in the place of its list changes; empty if there is nothing to
+    /// The record without conditions and with cells in the place of its changes; empty if there is nothing to
     /// write.
     async fn resolve(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<Vec<u8>> {
         if !planted(Bug::ReadBeforeApplied) {
             self.until_settled().await?;
         }
         let delay_us = self.judge(record, pause).await?;
+        let (counters, later_us) = self.add_up(record, pause).await?;
+        let delay_us = delay_us.max(later_us);
         let (mut out, mut held) = (Vec::with_capacity(record.len()), self.read_lists.holder());
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
@@ -131,7 +135,40 @@ impl Engine {
             self.log.check_bytes(out.len())?;
             held.add(out.len() - before)?;
         }
+        if let Some(counters) = counters {
+            counters.put(delay_us, &mut out);
+            self.log.check_bytes(out.len())?;
+        }
         Ok(out)
+    }
+
+    /// What the counters of a record become, if it changes any, and by how many microseconds later than it says it has
+    /// to be written.
+    async fn add_up<'m>(
+        &'m self,
+        record: &'m [u8],
+        pause: &impl AsyncFn(),
+    ) -> Result<(Option<Counters<'m>>, i64)> {
+        let mutations = MutationRef::of_trusted_record(record)
+            .map(|mutation| mutation.expect("a record is checked when it is taken"));
+        if !mutations.clone().any(|mutation| mutation.changes_counters()) {
+            return Ok((None, 0));
+        }
+        let mut counters = Counters::none(self.read_lists.holder());
+        for mutation in mutations {
+            counters.add(&mutation)?;
+            pause().await;
+        }
+        let mut delay_us = 0;
+        for sums in counters.partitions() {
+            for command in sums.commands() {
+                self.read(&command, sums, pause).await?;
+            }
+            delay_us = delay_us.max(sums.delay_us()?);
+            // A read of little from memory does not pause, and a record may have very many of them.
+            pause().await;
+        }
+        Ok((Some(counters), delay_us))
     }
 
     /// Judges the conditions of a record, which its first mutation has; gives by how many microseconds later than it
@@ -157,7 +194,7 @@ impl Engine {
     }
 }
 
-/// Appends what a mutation says without conditions and list changes, if that is anything, so many microseconds later.
+/// Appends what a mutation says without conditions and changes, if that is anything, so many microseconds later.
 fn put_plain(mutation: &MutationRef<'_>, delay_us: i64, out: &mut Vec<u8>) {
     let later = |deletion: Deletion| match deletion {
         none if none.is_none() => none,

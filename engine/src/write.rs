@@ -306,7 +306,7 @@ impl Engine {
         let tables = self.tables.by_id();
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
-            assert!(!mutation.reads_first(), "no log and no memtable takes list changes");
+            assert!(!mutation.reads_first(), "no log and no memtable takes changes");
             // A table that was dropped meanwhile takes its rows with it.
             if let Some(table) = tables.get(&mutation.table) {
                 self.budget.memtables_grew(table.apply(&mutation, entry.start, entry.end));

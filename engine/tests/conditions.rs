@@ -251,7 +251,7 @@ fn nothing_is_newer_than_the_largest_timestamp() {
         write(&engine, &last).await.unwrap();
         let writes = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"b")])));
         let record = conditional(ALL, &exists(&[(Some(b"1"), true)]), &writes);
-        invalid(write(&engine, &record).await, "no conditional write can be newer");
+        invalid(write(&engine, &record).await, "nothing that reads it first can be newer");
         assert_eq!(read(&engine).await, ["1 a"]);
     });
 }

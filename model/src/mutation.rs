@@ -3,20 +3,22 @@
 //! ```text
 //! mutation := table:16 token:i64 key flags:u8 [timestamp:i64 local_s:u32] [static row]
 //!             ranges:varint (start end timestamp:i64 local_s:u32)*
-//!             rows:varint (clustering row)* [changes:varint (list change)*] [conditions]
+//!             rows:varint (clustering row)* [changes:varint (list change | counter change)*] [conditions]
 //! key, start, end, clustering, row, conditions := length:varint bytes
 //! flags: 1 the partition is deleted, 2 a static row follows, 4 list changes follow (`list_change.rs`),
-//!        8 conditions follow (`condition/form.rs`)
+//!        8 conditions follow (`condition/form.rs`), 16 counter changes follow (`counter_change.rs`), and then no others
 //! record := (length:varint mutation)+               the mutations of one batch for one shard
 //! ```
 //!
 //! A mutation carries its timestamps, so applying it twice is applying it once. Rows need not be
-//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`). List changes and conditions are for
-//! the owner of the partition, on the way to the log: a log never holds them. The conditions of a record are those of
-//! its first mutation, and hold for all of it.
+//! in order; range tombstones cover `start <= clustering < end` as bytes (`key.rs`). Changes and conditions are for the
+//! owner of the partition, on the way to the log: a log never holds them. The conditions of a record are those of its
+//! first mutation, and hold for all of it.
 
+mod counter_change;
 mod list_change;
 
+pub use counter_change::CounterChange;
 pub use list_change::{ListChange, ListOp};
 use uuid::Uuid;
 
@@ -30,8 +32,11 @@ use crate::{Error, Result};
 
 const PARTITION_DELETED: u8 = 1;
 const HAS_STATIC: u8 = 2;
-const HAS_CHANGES: u8 = 4;
+const HAS_LIST_CHANGES: u8 = 4;
 const HAS_CONDITIONS: u8 = 8;
+const HAS_COUNTER_CHANGES: u8 = 16;
+/// Changes of one kind: a table of counters has no lists.
+const HAS_CHANGES: u8 = HAS_LIST_CHANGES | HAS_COUNTER_CHANGES;
 /// What the owner of the partition has to read for.
 const READS_FIRST: u8 = HAS_CHANGES | HAS_CONDITIONS;
 
@@ -44,6 +49,14 @@ pub struct RangeTombstone<'a> {
     pub end: &'a [u8],
     /// What it deletes.
     pub deletion: Deletion,
+}
+
+/// What stands behind the rows: a count and so many changes.
+#[derive(Clone, Copy, Debug)]
+enum Changes<'a> {
+    None,
+    Lists(Cursor<'a>),
+    Counters(Cursor<'a>),
 }
 
 /// A view of one mutation.
@@ -65,8 +78,8 @@ pub struct MutationRef<'a> {
     pub row_count: u64,
     ranges: Cursor<'a>,
     rows: Cursor<'a>,
-    /// The list changes, each walked when it was parsed.
-    changes: Option<Cursor<'a>>,
+    /// The changes, each walked when it was parsed.
+    changes: Changes<'a>,
     /// The bytes of the conditions, walked when they were parsed.
     conditions: Option<&'a [u8]>,
 }
@@ -127,7 +140,7 @@ impl<'a> MutationRef<'a> {
         let row_count = cursor.varint()?;
         let rows = cursor;
         let (changes, conditions) = match flags & READS_FIRST {
-            0 => (None, None),
+            0 => (Changes::None, None),
             flags => walk_tail(cursor, row_count, flags)?,
         };
         let m = MutationRef {
@@ -149,12 +162,17 @@ impl<'a> MutationRef<'a> {
     /// Whether something has to be read before it is written: elements that it changes, or what its conditions ask.
     #[inline]
     pub fn reads_first(&self) -> bool {
-        self.changes.is_some() || self.conditions.is_some()
+        !matches!(self.changes, Changes::None) || self.conditions.is_some()
     }
 
     /// Whether it changes elements that have to be read first.
     pub fn changes_lists(&self) -> bool {
-        self.changes.is_some()
+        matches!(self.changes, Changes::Lists(_))
+    }
+
+    /// Whether it changes counters, which have to be read first.
+    pub fn changes_counters(&self) -> bool {
+        matches!(self.changes, Changes::Counters(_))
     }
 
     /// What must be so for the record to be written.
@@ -178,9 +196,20 @@ impl<'a> MutationRef<'a> {
 
     /// The list changes.
     pub fn list_changes(&self) -> impl Iterator<Item = ListChange<'a>> + use<'a> {
-        let mut cursor = self.changes.unwrap_or(Cursor::new(&[]));
-        let count = self.changes.map_or(0, |_| cursor.varint().expect("walked when parsed"));
-        (0..count).map(move |_| list_change::get_change(&mut cursor).expect("walked when parsed"))
+        let changes = match self.changes {
+            Changes::Lists(changes) => Some(changes),
+            _ => None,
+        };
+        changes_of(changes, list_change::get_change)
+    }
+
+    /// The counter changes.
+    pub fn counter_changes(&self) -> impl Iterator<Item = CounterChange<'a>> + use<'a> {
+        let changes = match self.changes {
+            Changes::Counters(changes) => Some(changes),
+            _ => None,
+        };
+        changes_of(changes, counter_change::get_change)
     }
 
     /// The rows, each with its clustering key.
@@ -193,8 +222,18 @@ impl<'a> MutationRef<'a> {
     }
 }
 
-/// What stands behind the rows: list changes and conditions.
-type Tail<'a> = (Option<Cursor<'a>>, Option<&'a [u8]>);
+/// The changes at a place where they were walked.
+fn changes_of<'a, C>(
+    changes: Option<Cursor<'a>>,
+    get: impl Fn(&mut Cursor<'a>) -> Result<C>,
+) -> impl Iterator<Item = C> {
+    let mut cursor = changes.unwrap_or(Cursor::new(&[]));
+    let count = changes.map_or(0, |_| cursor.varint().expect("walked when parsed"));
+    (0..count).map(move |_| get(&mut cursor).expect("walked when parsed"))
+}
+
+/// What stands behind the rows: changes and conditions.
+type Tail<'a> = (Changes<'a>, Option<&'a [u8]>);
 
 /// Walks what stands behind so many rows: all of it is well-formed.
 #[cold]
@@ -203,12 +242,22 @@ fn walk_tail(mut cursor: Cursor<'_>, row_count: u64, flags: u8) -> Result<Tail<'
         cursor.bytes()?;
         cursor.bytes()?;
     }
-    let mut tail = (None, None);
-    if flags & HAS_CHANGES != 0 {
-        tail.0 = Some(cursor);
-        for _ in 0..cursor.varint()? {
-            list_change::get_change(&mut cursor)?;
+    let mut tail = (Changes::None, None);
+    match flags & HAS_CHANGES {
+        0 => {}
+        HAS_LIST_CHANGES => {
+            tail.0 = Changes::Lists(cursor);
+            for _ in 0..cursor.varint()? {
+                list_change::get_change(&mut cursor)?;
+            }
         }
+        HAS_COUNTER_CHANGES => {
+            tail.0 = Changes::Counters(cursor);
+            for _ in 0..cursor.varint()? {
+                counter_change::get_change(&mut cursor)?;
+            }
+        }
+        _ => return Err(Error::Malformed("mutation: changes of two kinds")),
     }
     if flags & HAS_CONDITIONS != 0 {
         let bytes = cursor.bytes()?;
@@ -332,7 +381,7 @@ impl<'o> MutationBuilder<'o> {
 
     /// Writes a row.
     pub fn row<R>(&mut self, clustering: &[u8], write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        assert!(self.changes_at.is_none(), "rows before list changes");
+        assert!(self.changes_at.is_none(), "rows before changes");
         self.open_rows();
         self.rows += 1;
         put_bytes(self.out, clustering);
@@ -370,13 +419,14 @@ impl<'o> MutationBuilder<'o> {
         bytes
     }
 
-    /// Counts one more list change; gives where it is written.
-    fn open_changes(&mut self) -> &mut Vec<u8> {
+    /// Counts one more change of this kind; gives where it is written.
+    fn open_changes(&mut self, kind: u8) -> &mut Vec<u8> {
         self.open_rows();
         if self.changes_at.is_none() {
-            self.out[self.flags_at] |= HAS_CHANGES;
+            self.out[self.flags_at] |= kind;
             self.changes_at = Some(reserve(self.out));
         }
+        assert_eq!(self.out[self.flags_at] & HAS_CHANGES, kind, "changes are of one kind");
         self.changes += 1;
         self.out
     }

@@ -21,6 +21,7 @@ use model::row::{Cell, RowBuilder};
 use model::{ColumnId, Deletion, Flow, RowRef, RowSink, Table};
 
 use super::held::Held;
+use super::rows::delay_us;
 use crate::error::{Error, Result};
 use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITIONS_MAX};
 
@@ -114,7 +115,7 @@ impl<'m> Judged<'m> {
             // A row may have many cells, and conditions may be many.
             pause().await;
         }
-        self.delay_us()
+        delay_us(self.conditions.timestamp, self.newest)
     }
 
     fn row(&self, condition: &Condition<'_>) -> Option<RowRef<'_>> {
@@ -139,20 +140,6 @@ impl<'m> Judged<'m> {
         }
         mutation.finish();
         out
-    }
-
-    /// A record may hold deletions of collections that are a microsecond older than it says.
-    fn delay_us(&self) -> Result<i64> {
-        let timestamp = self.conditions.timestamp;
-        if timestamp.saturating_sub(1) > self.newest {
-            return Ok(0);
-        }
-        let later = self.newest.checked_add(2).ok_or_else(|| {
-            Error::invalid(
-                "A row was written or deleted with the largest timestamp there is: no conditional write can be newer",
-            )
-        })?;
-        Ok(later.saturating_sub(timestamp))
     }
 
     /// Keeps what is needed of a row.

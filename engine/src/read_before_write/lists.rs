@@ -12,19 +12,17 @@ use std::mem;
 
 use model::cell::Life;
 use model::mutation::{ListChange, ListOp, MutationBuilder};
-use model::read::{Limits, PartitionRef, Partitions, ReadCommand, Slice};
+use model::read::{PartitionRef, ReadCommand};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Flow, MutationRef, RowRef, RowSink};
 
 use super::elements::Elements;
 use super::held::Held;
+use super::rows::{Place, reads_of};
 use crate::error::{Error, Result};
 use crate::limits::{
     CHANGED_LIST_ELEMENTS_MAX, CHANGED_LISTS_BYTES_MAX, LIST_CHANGES_MAX, NEW_CELL_OVERHEAD_BYTES,
 };
-
-/// The row of a list; `None` is the static row, which comes first.
-type Place<'m> = Option<&'m [u8]>;
 
 /// The list changes of a mutation.
 pub(super) struct Lists<'m> {
@@ -84,32 +82,10 @@ impl<'m> Lists<'m> {
 
     /// Reads of the rows: of the static one, and of the others.
     pub(super) fn commands(&self) -> impl Iterator<Item = ReadCommand> + use<> {
-        let mut places: Vec<Place<'m>> = self.lists.iter().map(|list| list.place).collect();
-        places.dedup();
-        let has_static = places.first() == Some(&None);
-        let slices: Vec<Slice> = places
-            .into_iter()
-            .flatten()
-            .map(|clustering| Slice::row(clustering.to_vec()))
-            .collect();
         let now_s =
             self.lists.iter().flat_map(|list| &list.changes).map(|(_, change)| change.now_s);
-        let (token, key) = (self.mutation.token, self.mutation.key);
-        let read = ReadCommand {
-            table: self.mutation.table,
-            partitions: Partitions::Keys(vec![(token, key.into())]),
-            slices: vec![Slice::all()],
-            reversed: false,
-            static_alone: true,
-            distinct: true,
-            filters: Vec::new(),
-            limits: Limits::none(u64::MAX),
-            resume: None,
-            now_s: now_s.max().unwrap_or_default(),
-        };
-        let rows = ReadCommand { slices, static_alone: false, distinct: false, ..read.clone() };
-        let static_row = has_static.then_some(read);
-        static_row.into_iter().chain((!rows.slices.is_empty()).then_some(rows))
+        let places = self.lists.iter().map(|list| list.place).collect();
+        reads_of(&self.mutation, places, now_s.max().unwrap_or_default())
     }
 
     /// Appends what the changes write, if that is anything; the refusal of the first that cannot be done. Lists that no

@@ -10,7 +10,7 @@
 //! A change stands behind the rows of a mutation until the owner of the partition has read the list and put cells in
 //! its place (`engine/src/read_before_write.rs`). Invariant: no log, memtable or file holds one.
 
-use super::MutationBuilder;
+use super::{HAS_LIST_CHANGES, MutationBuilder};
 use crate::bytes::{Cursor, put_bytes};
 use crate::cell::Expiry;
 use crate::schema::ColumnId;
@@ -85,7 +85,7 @@ pub enum ListOp<'a> {
 impl MutationBuilder<'_> {
     /// Changes a list. After all rows.
     pub fn list_change(&mut self, change: &ListChange<'_>) {
-        let out = self.open_changes();
+        let out = self.open_changes(HAS_LIST_CHANGES);
         let (mut flags, index, value, expiry) = match change.op {
             ListOp::Set { index, value, expiry } => (SET, Some(index), value, expiry),
             ListOp::Delete { index } => (DELETE, Some(index), None, None),

@@ -7,7 +7,7 @@
 //! A write that read too early, that another one slipped past, or that was answered and dropped, leaves another state,
 //! or was given another answer. So this is stronger than linearizable: the order is known.
 //!
-//! Not here: what is written (`lists.rs`, `conditional.rs`).
+//! Not here: what is written (`lists.rs`, `conditional.rs`, `counters.rs`).
 
 use std::fmt::Debug;
 

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::checks::verify_all;
 use crate::conditional::RowWrite;
+use crate::counters::CounterWrite;
 use crate::in_order::{Writes, find, send_some, verify};
 use crate::lists::ListWrite;
 use crate::node::{self, Node, RESERVE_BYTES, Taken, command};
@@ -93,6 +94,7 @@ async fn one_life(
     find_records(&node, world).await?;
     find::<ListWrite>(&node, world).await?;
     find::<RowWrite>(&node, world).await?;
+    find::<CounterWrite>(&node, world).await?;
     verify_all(&node, world, &mut rng).await?;
     {
         let mut w = world.borrow_mut();
@@ -109,6 +111,7 @@ async fn one_life(
     life.answered().await?;
     verify::<ListWrite>(&life.node, world).await?;
     verify::<RowWrite>(&life.node, world).await?;
+    verify::<CounterWrite>(&life.node, world).await?;
     verify_all(&life.node, world, &mut life.rng).await?;
     for stats in life.node.engines.iter().map(|engine| engine.stats()) {
         let tally = &mut world.borrow_mut().tally;
@@ -280,10 +283,11 @@ impl Life {
     }
 
     async fn step(&mut self) -> Lived {
-        match self.rng.below(42) {
+        match self.rng.below(43) {
             0..20 => self.write()?,
             20 => send_some::<ListWrite>(self)?,
             21 => send_some::<RowWrite>(self)?,
+            42 => send_some::<CounterWrite>(self)?,
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
@@ -291,6 +295,7 @@ impl Life {
                 self.answered().await?;
                 verify::<ListWrite>(&self.node, &self.world).await?;
                 verify::<RowWrite>(&self.node, &self.world).await?;
+                verify::<CounterWrite>(&self.node, &self.world).await?;
                 verify_all(&self.node, &self.world, &mut self.rng).await?;
             }
             30..33 => self.flush(),
@@ -393,6 +398,10 @@ impl Life {
             let mut done = Vec::new();
             engine.take_completed(&mut done);
             for (ticket, result) in done {
+                if ticket >= CounterWrite::TICKETS {
+                    w.tally.added += u64::from(w.counters.answered(ticket, result)?);
+                    continue;
+                }
                 if ticket >= RowWrite::TICKETS {
                     w.tally.judged += u64::from(w.conditional.answered(ticket, result)?);
                     continue;

@@ -15,6 +15,7 @@
 
 mod checks;
 mod conditional;
+mod counters;
 mod in_order;
 mod life;
 mod lists;
@@ -121,6 +122,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.repaired,
         all.resolved,
         all.judged,
+        all.added,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

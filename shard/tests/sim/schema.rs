@@ -1,7 +1,7 @@
 //! The schema of the simulated tables, and the changes that are made to it.
 //!
 //! ```text
-//! t0 (notes)  k | v l              which records are there, and a list
+//! t0 (notes)  k | v l n0 n1        which records are there, a list, and counters
 //! t1          k | v w              no clustering
 //! t2, t3      k | c1 c2 | s | v w m u x0 x1 …    m is a map, u a user type, x are added and dropped
 //! ```
@@ -134,7 +134,10 @@ fn definition(number: usize, id: TableId, parts: CqlType) -> Table {
     let build = || {
         let b = TableBuilder::new(KEYSPACE, &name(number), id).partition_key("k", CqlType::Blob)?;
         let b = match number {
-            0 => return b.regular("v", CqlType::Blob)?.regular("l", list)?.build(),
+            0 => {
+                let b = b.regular("v", CqlType::Blob)?.regular("l", list)?;
+                return b.regular("n0", CqlType::Counter)?.regular("n1", CqlType::Counter)?.build();
+            }
             1 => b,
             _ => b
                 .clustering("c1", CqlType::Tinyint, false)?

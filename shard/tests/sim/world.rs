@@ -13,6 +13,7 @@ use engine::layout;
 use model::Schema;
 
 use crate::conditional::RowWrite;
+use crate::counters::CounterWrite;
 use crate::in_order::History;
 use crate::lists::ListWrite;
 use crate::node::RESERVE_BYTES;
@@ -79,6 +80,8 @@ pub(crate) struct Tally {
     pub(crate) resolved: u64,
     /// Conditional writes that were answered.
     pub(crate) judged: u64,
+    /// Additions to counters that were done.
+    pub(crate) added: u64,
 }
 
 impl Tally {
@@ -111,6 +114,7 @@ impl Tally {
         self.repaired += other.repaired;
         self.resolved += other.resolved;
         self.judged += other.judged;
+        self.added += other.added;
     }
 }
 
@@ -143,6 +147,8 @@ pub(crate) struct World {
     pub(crate) lists: History<ListWrite>,
     /// The row that conditional writes change.
     pub(crate) conditional: History<RowWrite>,
+    /// The row of counters.
+    pub(crate) counters: History<CounterWrite>,
     /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
     pub(crate) unsure: Vec<VecDeque<Record>>,
     /// What is not there and must never come back.
@@ -194,6 +200,7 @@ impl World {
             notes: BTreeSet::new(),
             lists: History::default(),
             conditional: History::default(),
+            counters: History::default(),
             unsure: Vec::new(),
             lost: BTreeSet::new(),
             truncating: None,
