@@ -10,8 +10,10 @@
 
 mod batch;
 mod cells;
+mod conditions;
 mod explain;
 mod list_changes;
+mod not_applied;
 mod page;
 mod record;
 mod select;
@@ -19,8 +21,14 @@ mod write;
 
 pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite, ListEnd};
+pub(crate) use conditions::MANY_TABLES;
+pub use conditions::{
+    ColumnCondition, ConditionTest, ConditionValues, ConditionalWrite, Extent, PartPlan,
+    WriteCondition,
+};
 pub use explain::{EXPLAIN_COLUMNS, ExplainStep};
 pub use list_changes::{ListOpPlan, ListWrite};
+pub use not_applied::NotApplied;
 pub use page::PagingState;
 pub use record::{Records, Scratch};
 pub use select::{BoundRead, Page, Parts, ResultColumn, SelectPlan};

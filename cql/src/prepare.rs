@@ -10,6 +10,7 @@
 //! again when their table changed.
 
 mod batch;
+mod condition;
 mod hints;
 mod name;
 mod select;

@@ -17,6 +17,7 @@ mod rows;
 use std::borrow::Cow;
 
 pub use filter::FilterTemplate;
+pub(crate) use gather::contained;
 use model::CqlType;
 use model::schema::{Column, ColumnKind};
 use model::types::{collection_elements, tuple_fields};

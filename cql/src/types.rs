@@ -126,3 +126,12 @@ fn inside(element: CqlType, whole: impl FnOnce() -> String) -> Result<CqlType> {
 }
 
 mod marshal;
+
+/// Whether values hold durations, which have no order; of vectors Cassandra does not look inside.
+pub(crate) fn has_duration(ty: &CqlType) -> bool {
+    match ty {
+        CqlType::Vector { .. } => false,
+        CqlType::Duration => true,
+        other => other.parts().into_iter().any(has_duration),
+    }
+}

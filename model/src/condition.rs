@@ -212,16 +212,7 @@ impl Part<'_> {
 /// In Cassandra's words, which says so where it comes to the comparison, and not before.
 #[cold]
 fn null_compared(operator: Operator) -> Error {
-    let symbol = match operator {
-        Operator::Equal => "=",
-        Operator::Less => "<",
-        Operator::LessOrEqual => "<=",
-        Operator::Greater => ">",
-        Operator::GreaterOrEqual => ">=",
-        Operator::In => "IN",
-        Operator::Contains | Operator::Entry => "CONTAINS",
-        Operator::ContainsKey => "CONTAINS KEY",
-    };
+    let symbol = operator.symbol();
     Error::invalid(format!("Invalid comparison with null for operator \"{symbol}\""))
 }
 

@@ -90,6 +90,7 @@ struct Choices {
     read_timeout: Option<Duration>,
     range_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
+    cas_timeout: Option<Duration>,
     auto_snapshot: Option<bool>,
     drop_compact_storage: Option<bool>,
     functions_enabled: Option<bool>,
@@ -172,6 +173,7 @@ fn with_defaults(
         read: choices.read_timeout.unwrap_or(default.read),
         range: choices.range_timeout.unwrap_or(default.range),
         write: choices.write_timeout.unwrap_or(default.write),
+        cas_contention: choices.cas_timeout.unwrap_or(default.cas_contention),
     };
     let config = Config {
         data_dir: choices.data_dir.unwrap_or_else(|| PathBuf::from("messina-data")),
@@ -256,11 +258,12 @@ impl Config {
         if !(1 << 20..=1 << 30).contains(&self.commitlog_segment_bytes) {
             return Err("commitlog_segment_size: 1MiB to 1GiB are possible".to_owned());
         }
-        let Timeouts { read, range, write } = self.timeouts;
+        let Timeouts { read, range, write, cas_contention } = self.timeouts;
         let timeouts = [
             ("read_request_timeout", read),
             ("range_request_timeout", range),
             ("write_request_timeout", write),
+            ("cas_contention_timeout", cas_contention),
         ];
         for (name, timeout) in timeouts {
             if timeout < REQUEST_TIMEOUT_MIN {
@@ -297,6 +300,8 @@ impl Display for Config {
         writeln!(f, "batch_size_fail_threshold: {}B", self.batch.fail_bytes)?;
         writeln!(f, "batch_size_warn_threshold: {}B", self.batch.warn_bytes)?;
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;
+        let cas = self.timeouts.cas_contention.as_millis();
+        writeln!(f, "cas_contention_timeout: {cas}ms")?;
         writeln!(f, "cluster_name: {}", self.cluster_name)?;
         writeln!(f, "commitlog_segment_size: {}B", self.commitlog_segment_bytes)?;
         let sync = if self.commitlog_sync == SyncMode::Batch { "batch" } else { "periodic" };

@@ -19,6 +19,7 @@ mod answer;
 mod batch;
 mod call;
 mod computed;
+mod conditional;
 mod consistency;
 mod describe;
 mod explain;

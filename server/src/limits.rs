@@ -111,6 +111,8 @@ pub(crate) const READ_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const RANGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A write, unless configured: Cassandra's default of `write_request_timeout`.
 pub(crate) const WRITE_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// A conditional write, unless configured: Cassandra's default of `cas_contention_timeout`.
+pub(crate) const CAS_CONTENTION_TIMEOUT: Duration = Duration::from_millis(1800);
 /// Tombstones that a page of a read passes before its client is warned, unless configured: Cassandra's default of
 /// `tombstone_warn_threshold`.
 pub(crate) const TOMBSTONE_WARN_THRESHOLD: u64 = 1000;

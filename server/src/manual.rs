@@ -318,7 +318,7 @@ fn settings(guardrails: &Arc<Guardrails>) -> Settings {
         prepared_bytes_max: PREPARED_BYTES_MAX,
         batch,
         tombstones: TombstoneThresholds { failure: TOMBSTONES_MAX, ..Default::default() },
-        timeouts: Timeouts { read: LONG, range: LONG, write: LONG },
+        timeouts: Timeouts { read: LONG, range: LONG, write: LONG, cas_contention: LONG },
         auto_snapshot: true,
         functions_enabled: true,
         drop_compact_storage: true,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use model::read::Partitions;
 
 use crate::limits::{
-    RANGE_REQUEST_TIMEOUT, READ_REQUEST_TIMEOUT, TOMBSTONE_FAILURE_THRESHOLD,
-    TOMBSTONE_WARN_THRESHOLD, WRITE_REQUEST_TIMEOUT,
+    CAS_CONTENTION_TIMEOUT, RANGE_REQUEST_TIMEOUT, READ_REQUEST_TIMEOUT,
+    TOMBSTONE_FAILURE_THRESHOLD, TOMBSTONE_WARN_THRESHOLD, WRITE_REQUEST_TIMEOUT,
 };
 
 /// The time that each kind of request may take, unless its statement says another by `USING TIMEOUT`.
@@ -18,6 +18,8 @@ pub(crate) struct Timeouts {
     pub(crate) range: Duration,
     /// A write: `write_request_timeout`.
     pub(crate) write: Duration,
+    /// A conditional write: `cas_contention_timeout`.
+    pub(crate) cas_contention: Duration,
 }
 
 impl Default for Timeouts {
@@ -26,6 +28,7 @@ impl Default for Timeouts {
             read: READ_REQUEST_TIMEOUT,
             range: RANGE_REQUEST_TIMEOUT,
             write: WRITE_REQUEST_TIMEOUT,
+            cas_contention: CAS_CONTENTION_TIMEOUT,
         }
     }
 }

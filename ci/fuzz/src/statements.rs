@@ -127,6 +127,12 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
                 rows += shard.read(plan, &bindings);
                 continue;
             }
+            Statement::Write(plan) if plan.condition.is_some() => {
+                plan.bind_conditional(&bindings, &mut Scratch::default(), &mut record).is_ok()
+            }
+            Statement::Batch(plan) if plan.not_applied.is_some() => {
+                plan.bind_conditional(&bindings, &mut Scratch::default(), &mut record).is_ok()
+            }
             Statement::Write(plan) => {
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record).is_ok()
             }
@@ -251,7 +257,8 @@ impl Shard {
             self.poll();
             self.engine.take_completed(&mut completed);
             if let Some((ticket, result)) = completed.pop() {
-                let is_refused = reads_first && matches!(result, Err(Error::Invalid(_)));
+                let is_refused = reads_first
+                    && matches!(result, Err(Error::Invalid(_) | Error::NotApplied { .. }));
                 let is_sound = ticket == self.ticket && (result.is_ok() || is_refused);
                 assert!(is_sound, "{ticket}: {result:?}");
                 return;

@@ -22,7 +22,7 @@ use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
     TableChange,
 };
-use crate::types::resolve_type;
+use crate::types::{has_duration, resolve_type};
 
 pub(super) type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
@@ -258,15 +258,6 @@ fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
             "duration type is not supported for PRIMARY KEY column '{name}'"
         ))),
         _ => Ok(()),
-    }
-}
-
-/// Whether values hold durations, which have no order; of vectors Cassandra does not look inside.
-fn has_duration(ty: &CqlType) -> bool {
-    match ty {
-        CqlType::Vector { .. } => false,
-        CqlType::Duration => true,
-        other => other.parts().into_iter().any(has_duration),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use model::{Table, Token};
 
+use super::not_applied::NotApplied;
 use super::record::{Records, Scratch, timeout, timestamp};
 use super::write::WritePlan;
 use crate::bind::Bindings;
@@ -29,6 +30,9 @@ pub struct BatchPlan {
     pub timeout: Option<Term>,
     /// The statements of the batch, in their order.
     pub writes: Vec<WritePlan>,
+    /// What is answered if a condition does not hold; `None` if no statement has one. What has is bound by
+    /// [`ConditionalWrite`](super::ConditionalWrite).
+    pub not_applied: Option<Arc<NotApplied>>,
 }
 
 impl BatchPlan {

@@ -20,6 +20,7 @@ use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
+use super::conditions::WriteCondition;
 use super::list_changes::{ListWrite, put_list_changes};
 use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use crate::bind::Bindings;
@@ -64,6 +65,9 @@ pub struct WritePlan {
     pub static_lists: Vec<ListWrite>,
     /// Changes of lists of each row by index or by value, in the order written.
     pub row_lists: Vec<ListWrite>,
+    /// `IF ..`: what must be so for it to write. What has a condition is bound by
+    /// [`ConditionalWrite`](super::ConditionalWrite) alone.
+    pub condition: Option<Box<WriteCondition>>,
     /// The values of an `INSERT JSON`, which its terms take their own from.
     pub json: Option<Box<JsonInsert>>,
     /// `USING TIMESTAMP n`: time of the write in µs.
@@ -113,9 +117,29 @@ impl WritePlan {
         records: &mut impl Records,
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
-        let json = self.json.as_ref().map(|json| json.slots(bindings, &self.table)).transpose()?;
-        let with_json = json.as_ref().map(|slots| bindings.with_json(slots));
-        let bindings = with_json.as_ref().unwrap_or(bindings);
+        debug_assert!(self.condition.is_none(), "a condition is bound with what it is of");
+        self.with_json(bindings, |bindings| self.bind_here(bindings, scratch, records, &mut each))
+    }
+
+    /// Does something with the bindings and, of an `INSERT JSON`, the values of its text.
+    pub(super) fn with_json<T>(
+        &self,
+        bindings: &Bindings<'_>,
+        run: impl FnOnce(&Bindings<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let Some(json) = &self.json else { return run(bindings) };
+        let slots = json.slots(bindings, &self.table)?;
+        run(&bindings.with_json(&slots))
+    }
+
+    /// The same, with the values of its text at hand.
+    pub(super) fn bind_here(
+        &self,
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        records: &mut impl Records,
+        each: &mut impl FnMut(Token, usize) -> Result<()>,
+    ) -> Result<()> {
         let stamp = self.stamp(bindings)?;
         let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;

@@ -1,5 +1,7 @@
 //! `BATCH` to a plan: its statements one after the other, with one list of markers.
 
+use std::sync::Arc;
+
 use model::schema::Schema;
 
 use super::write::{compile, timeout, timestamp, using_of};
@@ -7,7 +9,7 @@ use super::{find_table, table_of, timeout_warning};
 use crate::error::{Error, Result};
 use crate::expr::{Collected, Compiler};
 use crate::lang::ast::{Batch, BatchKind};
-use crate::plan::BatchPlan;
+use crate::plan::{BatchPlan, MANY_TABLES, NotApplied};
 
 /// What its user should know of a batch.
 pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
@@ -51,6 +53,15 @@ pub(super) fn compile_batch(
         collected = compiler.into_collected();
     }
     let (timestamp, timeout) = (batch_timestamp, batch_timeout);
-    let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes };
+    let not_applied = NotApplied::of_batch(writes.iter(), schema)?.map(Arc::new);
+    if not_applied.is_some() {
+        if timestamp.is_some() {
+            return Err(Error::invalid("Cannot provide custom timestamp for conditional BATCH"));
+        }
+        if writes.iter().any(|write| write.table.id != writes[0].table.id) {
+            return Err(Error::invalid(MANY_TABLES));
+        }
+    }
+    let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes, not_applied };
     Ok((plan, collected))
 }

@@ -47,8 +47,8 @@ mod tests {
     const SILENT: [(&str, &str, &str); 2] = [
         (
             "serial consistency level",
-            "checked, and no effect, as in Cassandra",
-            "it is of conditional updates, which are refused",
+            "checked",
+            "of conditional updates; one node has one order for both levels",
         ),
         ("custom payload", "passed over, as in Cassandra", "nothing reads it"),
     ];

@@ -1,12 +1,12 @@
 //! `INSERT`, `UPDATE` and `DELETE` to plans.
 //!
-//! 1. What no table takes, or not this one, is refused: conditions with columns, counters. JSON writes all columns.
+//! 1. What this table does not take is refused: counters. JSON writes all columns.
 //! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
 //!    a whole value stands alone.
 //! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
 //!    too much is refused, and [`RowChange`] says what happens to them.
 //! 4. `USING`: of a part that stands there twice the last counts, but all of its markers have a type.
-//! 5. Last, as in Cassandra: what is right but not supported (`IF`).
+//! 5. What has an `IF` (`condition.rs`) names one row, or is about static columns.
 //!
 //! Of compact tables rows have no markers: what an INSERT writes of them is cells.
 //!
@@ -20,15 +20,18 @@ use std::sync::Arc;
 use model::schema::{Column, ColumnId, ColumnKind};
 use model::{CqlType, Table};
 
+use super::condition::{compile_test, refuse_stretch, with_answer};
 use super::has_kind;
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::json::{JsonInsert, read_row};
 use crate::lang::ast::{
-    Access, Assign, Assignment, Delete, Deletion, Expr, If, Insert, InsertValues, Modification,
-    Update, Using,
+    Access, Assign, Assignment, Delete, Deletion, Expr, Insert, InsertValues, Modification, Update,
+    Using,
 };
-use crate::plan::{CellOp, CellWrite, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan};
+use crate::plan::{
+    CellOp, CellWrite, ConditionTest, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan,
+};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use crate::steps::step;
 
@@ -38,30 +41,17 @@ pub(super) fn compile(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
+    let test = compile_test(modification, compiler)?;
     let plan = match modification {
         Modification::Insert(insert) => compile_insert(insert, table, compiler)?,
-        Modification::Update(update) => compile_update(update, table, compiler)?,
-        Modification::Delete(delete) => compile_delete(delete, table, compiler)?,
+        Modification::Update(update) => compile_update(update, test.as_ref(), table, compiler)?,
+        Modification::Delete(delete) => compile_delete(delete, test.as_ref(), table, compiler)?,
     };
-    if is_conditional(modification) {
-        return Err(unsupported_condition());
+    let Some(test) = test else { return Ok(plan) };
+    if plan.timestamp.is_some() {
+        return Err(Error::invalid("Cannot provide custom timestamp for conditional updates"));
     }
-    Ok(plan)
-}
-
-/// `IF EXISTS`, `IF NOT EXISTS`: refused once everything else is found to be right.
-fn is_conditional(modification: &Modification) -> bool {
-    match modification {
-        Modification::Insert(insert) => insert.if_not_exists,
-        Modification::Update(update) => update.condition != If::Always,
-        Modification::Delete(delete) => delete.condition != If::Always,
-    }
-}
-
-/// What conditional statements are told.
-#[cold]
-fn unsupported_condition() -> Error {
-    Error::invalid("Conditional statements (IF ...) are not supported yet")
+    Ok(WritePlan { condition: Some(with_answer(test, table, compiler)?), ..plan })
 }
 
 pub(super) fn using_of(modification: &Modification) -> &Using {
@@ -102,11 +92,8 @@ pub(super) fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<Opti
     last(&using.timeout, &to, compiler)
 }
 
-/// Refuses what this server does not do to any table, or not to this one.
-fn refuse(table: &Table, condition: Option<&If>) -> Result<()> {
-    if let Some(If::Conditions(_)) = condition {
-        return Err(unsupported_condition());
-    }
+/// Refuses what this server does not do to this table.
+fn refuse(table: &Table) -> Result<()> {
     if table.is_counter() {
         return Err(Error::invalid("Counter tables are not supported yet"));
     }
@@ -118,7 +105,7 @@ fn compile_insert(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, None)?;
+    refuse(table)?;
     let of_json;
     let (names, values, json) = match &insert.values {
         InsertValues::Columns(names, values) => (names, values, None),
@@ -227,6 +214,7 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         row_cells,
         static_lists,
         row_lists,
+        condition: None,
         json: None,
         timestamp: None,
         ttl: None,
@@ -259,10 +247,11 @@ fn list_op(op: CellOp) -> ListOpPlan {
 
 fn compile_update(
     update: &Update,
+    test: Option<&ConditionTest>,
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, Some(&update.condition))?;
+    refuse(table)?;
     let timeout = timeout(&update.using, compiler)?;
     let timestamp = timestamp(&update.using, compiler)?;
     let ttl = ttl(&update.using, compiler)?;
@@ -277,13 +266,13 @@ fn compile_update(
         cells.assign(column, cell_op(column, assignment, compiler)?)?;
     }
     let mut filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
-    let change = change_of_cells(&cells, &mut filter, "UPDATE", table)?;
+    let change = change_of_cells((&cells, test), &mut filter, "UPDATE", table)?;
     Ok(WritePlan { timestamp, ttl, timeout, ..finish(filter, cells, change, table) })
 }
 
 /// What a write of cells changes: rows, or the static row alone.
 fn change_of_cells(
-    cells: &Cells,
+    (cells, test): (&Cells, Option<&ConditionTest>),
     filter: &mut Where,
     statement: &str,
     table: &Table,
@@ -291,6 +280,11 @@ fn change_of_cells(
     if !cells.rows.is_empty() {
         require_rows(filter, table)?;
         return Ok(RowChange::Cells);
+    }
+    if test.is_some_and(ConditionTest::names_regular) {
+        // Of a row that is looked at, the static row is written.
+        require_rows(filter, table)?;
+        return Ok(RowChange::StaticOnly);
     }
     if !filter.rows.is_all() {
         return Err(Error::invalid(format!(
@@ -302,10 +296,11 @@ fn change_of_cells(
 
 fn compile_delete(
     delete: &Delete,
+    test: Option<&ConditionTest>,
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table, Some(&delete.condition))?;
+    refuse(table)?;
     let mut cells = Cells::default();
     for deletion in &delete.deletions {
         let name = &deletion.column;
@@ -322,12 +317,15 @@ fn compile_delete(
     let of_columns = !delete.deletions.is_empty();
     let mut filter =
         Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
+    if let Some(test) = test.filter(|_| !filter.rows.is_rows(table)) {
+        refuse_stretch(test, !cells.rows.is_empty() || cells.statics.is_empty())?;
+    }
     let change = if of_columns {
         let ranged = !cells.rows.is_empty() && !filter.rows.is_rows(table);
         if ranged {
             return Err(Error::invalid("Range deletions are not supported for specific columns"));
         }
-        change_of_cells(&cells, &mut filter, "DELETE", table)?
+        change_of_cells((&cells, test), &mut filter, "DELETE", table)?
     } else if filter.rows.is_all() {
         RowChange::DeletePartition
     } else if filter.rows.is_rows(table) {

@@ -58,7 +58,8 @@ impl Restrictions {
         let to = receiver(column);
         let kind = match (relation.operator, &relation.operand) {
             (Operator::Contains | Operator::ContainsKey, Operand::One(value)) => {
-                contains(column, relation.operator, value, compiler)?
+                let (operator, term) = contained(column, relation.operator, value, compiler)?;
+                Kind::Contains(vec![(operator, vec![term])])
             }
             (_, Operand::Many(values)) => {
                 let terms = values
@@ -233,12 +234,13 @@ fn refuse_operator(column: &Column, relation: &Relation) -> Result<()> {
     Err(Error::invalid(text))
 }
 
-fn contains(
+/// What `CONTAINS` or `CONTAINS KEY` looks for in a column.
+pub(crate) fn contained(
     column: &Column,
     operator: Operator,
     value: &Expr,
     compiler: &mut Compiler<'_>,
-) -> Result<Kind> {
+) -> Result<(model::read::Operator, Term)> {
     let key = operator == Operator::ContainsKey;
     let element = match &column.ty {
         CqlType::Map { key: of, .. } if key => of,
@@ -263,7 +265,7 @@ fn contains(
         ("value", model::read::Operator::Contains)
     };
     let to = ExpectedType::new(format!("{what}({})", column.name), (**element).clone());
-    Ok(Kind::Contains(vec![(operator, vec![compiler.term(value, &to)?])]))
+    Ok((operator, compiler.term(value, &to)?))
 }
 
 /// The columns of a tuple are clustering columns in order.

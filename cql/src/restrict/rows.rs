@@ -201,6 +201,14 @@ impl RowChoice {
             .sum()
     }
 
+    /// Whether a column has several values.
+    pub fn has_in(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            RowPart::ValueSet { values, .. } => !values.is_one(),
+            RowPart::Slice { .. } => false,
+        })
+    }
+
     /// Whether every column is restricted by value: only whole rows are named.
     pub fn is_rows(&self, table: &Table) -> bool {
         self.by_value() == table.clustering().len()

@@ -98,6 +98,20 @@ impl Filter {
 }
 
 impl Operator {
+    /// As Cassandra's errors write it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Operator::Equal => "=",
+            Operator::Less => "<",
+            Operator::LessOrEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterOrEqual => ">=",
+            Operator::In => "IN",
+            Operator::Contains | Operator::Entry => "CONTAINS",
+            Operator::ContainsKey => "CONTAINS KEY",
+        }
+    }
+
     /// Whether a value of this type compares so with `others`: one, or several for `In` and two for `Entry`.
     pub fn accepts(self, ty: &CqlType, value: &[u8], others: &[impl AsRef<[u8]>]) -> bool {
         let order = || others.first().map(|other| ty.compare(value, other.as_ref()));

@@ -45,6 +45,8 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("batch_size_warn_threshold", |v, c| put(&mut c.batch_warn_bytes, size(v, 1))),
     ("batch_size_warn_threshold_in_kb", |v, c| put(&mut c.batch_warn_bytes, size(v, KIB))),
     ("broadcast_rpc_address", |v, c| put(&mut c.broadcast_address, address(v))),
+    ("cas_contention_timeout", |v, c| put(&mut c.cas_timeout, duration(v))),
+    ("cas_contention_timeout_in_ms", |v, c| put(&mut c.cas_timeout, millis(v))),
     ("cluster_name", |v, c| put(&mut c.cluster_name, text(v))),
     ("commitlog_segment_size", |v, c| put(&mut c.commitlog_segment_bytes, size(v, 1))),
     ("commitlog_segment_size_in_mb", |v, c| put(&mut c.commitlog_segment_bytes, size(v, MIB))),
@@ -321,12 +323,12 @@ mod tests {
     #[test]
     fn a_timeout_that_is_not_kept_is_named_with_the_reason() {
         let mut warnings = Vec::new();
-        let text = "cas_contention_timeout: 1s\ncounter_write_request_timeout: 5000ms\n\
+        let text = "counter_write_request_timeout: 5000ms\nmemtable_flush_writers: 1\n\
              request_timeout_in_ms: 2000\nnum_tokens: 1\n";
         assert!(read(text, &mut warnings).is_ok());
         assert_eq!(warnings.len(), 3, "{warnings:?}");
         assert!(warnings[0].starts_with("the setting counter_write_request_timeout has no effect"));
-        let unused = "settings without effect here: cas_contention_timeout, num_tokens";
+        let unused = "settings without effect here: memtable_flush_writers, num_tokens";
         assert_eq!(warnings[2], unused);
     }
 

@@ -74,15 +74,15 @@ fn compactions_are_limited_by_either_setting_of_cassandra() {
 fn requests_have_the_time_outs_of_cassandra() {
     let (config, warnings) = from(&[], "").unwrap();
     let timeouts = |config: &Config| {
-        let Timeouts { read, range, write } = config.timeouts;
-        [read.as_millis(), range.as_millis(), write.as_millis()]
+        let Timeouts { read, range, write, cas_contention } = config.timeouts;
+        [read, range, write, cas_contention].map(|timeout| timeout.as_millis())
     };
-    assert_eq!((timeouts(&config), warnings), ([5000, 10_000, 2000], Vec::new()));
+    assert_eq!((timeouts(&config), warnings), ([5000, 10_000, 2000, 1800], Vec::new()));
     let file = "read_request_timeout: 1500ms\nrange_request_timeout_in_ms: 20\n\
-                write_request_timeout: 2m\ntombstone_warn_threshold: 5\n";
+                write_request_timeout: 2m\ncas_contention_timeout_in_ms: 700\ntombstone_warn_threshold: 5\n";
     let (config, warnings) = from(&[], file).unwrap();
     assert_eq!((config.tombstones.warn, config.tombstones.failure), (5, 100_000));
-    assert_eq!((timeouts(&config), warnings), ([1500, 20, 120_000], Vec::new()));
+    assert_eq!((timeouts(&config), warnings), ([1500, 20, 120_000, 700], Vec::new()));
     for (wrong, why) in [
         ("9ms", "at least 10ms"),
         ("5", "is no time"),

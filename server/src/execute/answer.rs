@@ -8,6 +8,7 @@ use cql::frame::ErrorCode;
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, Failure, Tally};
 
+use super::conditional::WRITE_TYPE;
 use crate::system::Node;
 
 /// Why a request has no result.
@@ -53,12 +54,16 @@ impl From<cql::Error> for ExecuteError {
 pub(super) struct WriteKind {
     /// The level asked for.
     pub(super) level: Consistency,
-    /// The write type of the protocol: `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`.
+    /// The write type of the protocol: `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, `CAS`.
     pub(super) name: &'static str,
 }
 
 /// What Cassandra says of a request whose one replica has not answered in time.
 const TIMED_OUT: &str = "Operation timed out - received only 0 responses.";
+
+/// The same of a conditional write.
+const CAS_TIMED_OUT: &str =
+    "CAS operation timed out: received 0 of 1 required responses after 0 contention retries";
 
 /// Reason codes of a replica's failure: 0 is unknown.
 const UNKNOWN_REASON: u16 = 0;
@@ -120,7 +125,8 @@ impl ExecuteError {
             ExecuteError::WriteTimedOut(WriteKind { level, name }) => {
                 let tally = none_of(*level);
                 let failure = Failure::WriteTimeout { tally, write_type: name, contentions: 0 };
-                envelope.put_error(failure, TIMED_OUT, out);
+                let text = if *name == WRITE_TYPE { CAS_TIMED_OUT } else { TIMED_OUT };
+                envelope.put_error(failure, text, out);
             }
             ExecuteError::Overloaded(text) => {
                 envelope.put_error(Failure::Plain(ErrorCode::Overloaded), text, out);

@@ -55,6 +55,10 @@ impl Executor {
         let mut replication: Vec<Replication> =
             statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
+        if statements.iter().any(is_conditional) {
+            let warnings = warnings_of(&statements);
+            return self.bind_conditional_batch(batch, &statements, &replication, warnings);
+        }
         let time = self.state.time(&batch.parameters);
         let (mut record, mut scratch) = self.writes.buffers();
         let mut bound = self.begin_batch(kind, &mut record);
@@ -70,21 +74,14 @@ impl Executor {
                 guardrails.check_write(plan, &bindings, now_us, &mut told)?;
             }
         }
-        let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
-        // A batch may name one statement many thousand times.
-        let once: BTreeSet<&String> = of_statements.collect();
-        // A batch has one time-out, and as a message it says none.
-        let says_time =
-            |one: &Rc<ServerStatement>| plan_of(one).is_ok_and(|plan| plan.timeout.is_some());
-        let unheard = statements.iter().any(says_time).then(batch_timeout_warning);
         let mut warnings: Vec<String> =
-            once.into_iter().cloned().chain(unheard).chain(bound.warnings()).collect();
+            warnings_of(&statements).into_iter().chain(bound.warnings()).collect();
         if let Some(watched) = watched {
             self.guard_record(watched, &batch.parameters, &record, &mut told)?;
             warnings.append(&mut told);
         }
         let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
-        BoundWrite { record, kind, warnings, timeout: None }.check(&replication)
+        BoundWrite { record, kind, warnings, timeout: None, not_applied: None }.check(&replication)
     }
 
     /// The statements of a batch, each a write of a table that may be written to.
@@ -129,6 +126,22 @@ impl Executor {
         let record = BatchRecord { record, sharder, owner: None, is_divided: false };
         BoundBatch { kind, record, size: BatchSize::new(kind, self.state.settings().batch) }
     }
+}
+
+/// What the user should know of the statements of a batch.
+fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
+    let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
+    // A batch may name one statement many thousand times.
+    let once: BTreeSet<&String> = of_statements.collect();
+    // A batch has one time-out, and as a message it says none.
+    let says_time =
+        |one: &Rc<ServerStatement>| plan_of(one).is_ok_and(|plan| plan.timeout.is_some());
+    let unheard = statements.iter().any(says_time).then(batch_timeout_warning);
+    once.into_iter().cloned().chain(unheard).collect()
+}
+
+fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
+    plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
 }
 
 fn plan_of(statement: &ServerStatement) -> Result<&WritePlan, ExecuteError> {

@@ -182,6 +182,11 @@ impl NodeState {
         }
     }
 
+    /// The same, at the time of the clock whatever the client says.
+    pub(super) fn own_time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
+        StatementTime { timestamp_us: self.clock.timestamp_us(), ..self.time(parameters) }
+    }
+
     /// Compiles a statement against the schema that this core follows.
     pub(super) fn compile(
         &self,

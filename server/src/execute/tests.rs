@@ -17,6 +17,7 @@ use super::snapshots as auto_snapshots;
 use crate::limits::SCHEMA_CHANGES_WAITING_MAX;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
+mod conditional;
 mod explain;
 mod guardrails;
 mod long_reads;
@@ -58,6 +59,8 @@ fn shown_rows(rows: &Rows<'_>) -> String {
 fn shown_value(value: Option<&[u8]>) -> String {
     match value {
         None => "null".to_owned(),
+        Some([0]) => "false".to_owned(),
+        Some([1]) => "true".to_owned(),
         Some(bytes) => match <[u8; 4]>::try_from(bytes) {
             Ok(int) => i32::from_be_bytes(int).to_string(),
             Err(_) => match <[u8; 8]>::try_from(bytes) {

@@ -4,11 +4,12 @@
 //! those who wait are the core's own and are used again.
 
 use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::bind::Bindings;
 use cql::frame::response::Envelope;
-use cql::plan::{BatchPlan, Scratch, WritePlan};
+use cql::plan::{BatchPlan, NotApplied, Scratch, WritePlan};
 use shard::Ticket;
 use slab::Slab;
 
@@ -38,6 +39,8 @@ struct WaitingWrite {
     kind: WriteKind,
     warnings: Vec<String>,
     deadline: Instant,
+    /// Of a conditional write: how it is answered.
+    not_applied: Option<Arc<NotApplied>>,
 }
 
 /// A write that is ready to be submitted.
@@ -50,6 +53,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) warnings: Vec<String>,
     /// How long it says that it may take.
     pub(super) timeout: Option<Duration>,
+    /// Of a conditional write: how it is answered.
+    pub(super) not_applied: Option<Arc<NotApplied>>,
 }
 
 impl Writes {
@@ -103,6 +108,9 @@ impl Executor {
     fn bind_write(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
+        if let Some(condition) = &plan.condition {
+            return self.bind_conditional(run, plan, &condition.not_applied);
+        }
         check_write(parameters.consistency)?;
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
@@ -117,7 +125,8 @@ impl Executor {
             self.guard_record(watched, parameters, &record, &mut warnings)?;
         }
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)
+        BoundWrite { record, kind, warnings, timeout, not_applied: None }
+            .check(&statement.replication)
     }
 
     fn bind_batch_text(
@@ -127,6 +136,9 @@ impl Executor {
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
+        if let Some(not_applied) = &plan.not_applied {
+            return self.bind_conditional_batch_text(run, plan, not_applied);
+        }
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
         let (mut record, mut scratch) = self.writes.buffers();
@@ -142,7 +154,8 @@ impl Executor {
         }
         let kind = WriteKind { level: parameters.consistency, name: batch::write_type(plan.kind) };
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout }.check(&statement.replication)
+        BoundWrite { record, kind, warnings, timeout, not_applied: None }
+            .check(&statement.replication)
     }
 
     /// Makes what was bound durable, and answers when it is; answers a refusal at once.
@@ -153,7 +166,7 @@ impl Executor {
         bound: Result<BoundWrite<'_>, ExecuteError>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let BoundWrite { record, kind, warnings, timeout } = match bound {
+        let BoundWrite { record, kind, warnings, timeout, not_applied } = match bound {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -166,10 +179,17 @@ impl Executor {
             trace.event(self.state.now_us(), activity);
         }
         let mut waiting = self.writes.waiting.borrow_mut();
-        let timeout = timeout.unwrap_or(self.state.settings().timeouts.write);
-        let deadline = self.state.monotonic() + timeout;
+        let timeouts = &self.state.settings().timeouts;
+        let usual = if not_applied.is_some() { timeouts.cas_contention } else { timeouts.write };
+        let deadline = self.state.monotonic() + timeout.unwrap_or(usual);
         self.deadlines.add(deadline);
-        let place = waiting.insert(WaitingWrite { call: Some(call), kind, warnings, deadline });
+        let place = waiting.insert(WaitingWrite {
+            call: Some(call),
+            kind,
+            warnings,
+            deadline,
+            not_applied,
+        });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
         match self.shard.write(&record, Ticket::Caller(number)) {
             Ok(()) => Flow::Later,
@@ -212,16 +232,31 @@ impl Executor {
 
     #[inline]
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
-        let WaitingWrite { call, kind, warnings, .. } = waiter;
-        let Some(call) = call else { return };
+        let WaitingWrite { call, kind, warnings, not_applied, .. } = waiter;
+        let Some(mut call) = call else { return };
         let envelope = Envelope { warnings: &warnings, ..call.envelope() };
-        let mut answered = Answered { bytes: 0, is_error: result.is_err(), rows: 0 };
+        let mut answered = Answered { bytes: 0, is_error: false, rows: 0 };
         self.replies.put(call.session.id, |out| {
             let start = out.len();
-            match result {
-                Ok(()) => envelope.put_void(out),
-                Err(error) => {
-                    ExecuteError::Write(error, kind).put(&envelope, self.state.node(), out);
+            let put = match (result, not_applied) {
+                (Ok(()), None) => {
+                    envelope.put_void(out);
+                    Ok(0)
+                }
+                (Ok(()), Some(not_applied)) => {
+                    not_applied.put_applied(&envelope, out);
+                    Ok(1)
+                }
+                (Err(engine::Error::NotApplied { found }), Some(not_applied)) => {
+                    self.put_not_applied(&not_applied, &found, &envelope, out)
+                }
+                (Err(error), _) => Err(ExecuteError::Write(error, kind)),
+            };
+            match put {
+                Ok(rows) => call.rows = rows,
+                Err(refusal) => {
+                    answered.is_error = true;
+                    refusal.put(&envelope, self.state.node(), out);
                 }
             }
             answered.bytes = out.len() - start;

@@ -207,6 +207,15 @@ impl Parser<'_> {
     fn condition(&mut self) -> Result<Condition> {
         let column = self.name()?;
         let part = self.element_or_field()?;
+        // A WHERE has more operators.
+        let may_follow = match self.peek() {
+            Kind::Word(Keyword::Contains) => part.is_none(),
+            Kind::Word(Keyword::Between | Keyword::Is | Keyword::Like | Keyword::Not) => false,
+            _ => true,
+        };
+        if !may_follow {
+            return Err(self.no_viable());
+        }
         let (operator, operand) = self.column_operand()?;
         Ok(Condition { column, part, operator, operand })
     }

@@ -3,40 +3,9 @@
 use super::*;
 
 #[test]
-fn what_is_wrong_anyway_is_told_before_a_condition_is_refused() {
-    let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
-    let refusal = "Conditional statements (IF ...) are not supported yet";
-    let missing = "Some clustering keys are missing: c";
-    for (text, error) in [
-        ("INSERT INTO t (k, c) VALUES (?, ?) IF NOT EXISTS", refusal),
-        ("INSERT INTO t (k, v) VALUES (1, 1) IF NOT EXISTS", missing),
-        ("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF EXISTS", refusal),
-        ("UPDATE t SET v = 1 WHERE k = 1 IF EXISTS", missing),
-        ("DELETE FROM t WHERE k = 1 AND c = 1 IF EXISTS", refusal),
-        (
-            "DELETE FROM t WHERE k = 1 AND c = 'x' IF EXISTS",
-            "Invalid STRING constant (x) for \"c\" of type int",
-        ),
-        ("UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF v = 2", refusal),
-    ] {
-        assert_eq!(db.err(text), error, "{text}");
-    }
-    assert_eq!(db.ok("SELECT * FROM t"), "");
-}
-
-#[test]
 fn what_execute_would_refuse_or_ignore_is_said_at_prepare() {
     let db = Database::with("k int PRIMARY KEY, v int");
     let prepared = |text: &str| prepare(text, &db.schema, Some("ks"));
-    for text in [
-        "INSERT INTO t (k) VALUES (?) IF NOT EXISTS",
-        "UPDATE t SET v = 1 WHERE k = ? IF EXISTS",
-        "DELETE FROM t WHERE k = ? IF EXISTS",
-        "BEGIN BATCH INSERT INTO t (k) VALUES (?) IF NOT EXISTS; APPLY BATCH",
-    ] {
-        let error = prepared(text).map(drop).unwrap_err().to_string();
-        assert_eq!(error, "Conditional statements (IF ...) are not supported yet", "{text}");
-    }
     for text in [
         "TRUNCATE t USING TIMEOUT 5s",
         "BEGIN BATCH INSERT INTO t (k) VALUES (1) USING TIMEOUT 5s; APPLY BATCH",

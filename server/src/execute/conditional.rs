@@ -1,0 +1,167 @@
+//! Conditional writes (LWT): bound with their conditions into one record of one partition, and answered with `[applied]`.
+//!
+//! ```text
+//! statement or batch with IF ─► record: conditions, then what is written ─► the owner's queue of the partition
+//!      ─► applied: the write is durable ─► [applied] true
+//!      └► not applied: the rows as they are ─► [applied] false and these rows
+//! ```
+//!
+//! The owner judges the conditions when all writes that came before can be read, and no other write of the partition
+//! comes between (`engine/src/read_before_write.rs`). A client that is told of a time-out does not know whether the
+//! write was applied: it may read, or write again with a condition that tells (`docs/conditional-writes.md`).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cql::bind::Bindings;
+use cql::frame::consistency::Consistency;
+use cql::frame::request::{Batch, Parameters};
+use cql::frame::response::Envelope;
+use cql::plan::{BatchPlan, ConditionalWrite, Extent, NotApplied, WritePlan};
+use cql::prepare::Statement;
+
+use super::answer::WriteKind;
+use super::consistency::Replication;
+use super::statement::ServerStatement;
+use super::write::BoundWrite;
+use super::{ExecuteError, Executor, Run};
+
+/// The write type of the protocol.
+pub(super) const WRITE_TYPE: &str = "CAS";
+
+impl Executor {
+    /// Binds a statement with a condition.
+    #[cold]
+    pub(super) fn bind_conditional(
+        &self,
+        run: Run<'_>,
+        plan: &WritePlan,
+        not_applied: &Arc<NotApplied>,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let bindings = self.bindings_of(run)?;
+        let (mut record, mut scratch) = self.writes.buffers();
+        plan.bind_conditional(&bindings, &mut scratch, &mut record)?;
+        let mut warnings = run.statement.compiled.warnings.clone();
+        if let Some(watched) = self.watched_of_writes() {
+            let (guardrails, now_us) = (&self.state.settings().guardrails, self.state.now_us());
+            guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+            self.guard_record(watched, run.parameters, &record, &mut warnings)?;
+        }
+        let bound = BoundWrite {
+            record,
+            kind: kind(run.parameters),
+            warnings,
+            timeout: plan.timeout(&bindings)?,
+            not_applied: Some(not_applied.clone()),
+        };
+        check(bound, run.parameters.consistency, &run.statement.replication)
+    }
+
+    /// Binds a batch that is one statement, and has a condition.
+    #[cold]
+    pub(super) fn bind_conditional_batch_text(
+        &self,
+        run: Run<'_>,
+        plan: &BatchPlan,
+        not_applied: &Arc<NotApplied>,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let bindings = self.bindings_of(run)?;
+        let (mut record, mut scratch) = self.writes.buffers();
+        plan.bind_conditional(&bindings, &mut scratch, &mut record)?;
+        let mut warnings = run.statement.compiled.warnings.clone();
+        if let Some(watched) = self.watched_of_writes() {
+            let (guardrails, now_us) = (&self.state.settings().guardrails, self.state.now_us());
+            guardrails.check_batch(plan, &bindings, now_us, &mut warnings)?;
+            self.guard_record(watched, run.parameters, &record, &mut warnings)?;
+        }
+        let bound = BoundWrite {
+            record,
+            kind: kind(run.parameters),
+            warnings,
+            timeout: plan.timeout(&bindings)?,
+            not_applied: Some(not_applied.clone()),
+        };
+        check(bound, run.parameters.consistency, &run.statement.replication)
+    }
+
+    /// Binds a BATCH of which a statement has a condition; `None` if none has.
+    #[cold]
+    pub(super) fn bind_conditional_batch(
+        &self,
+        batch: &Batch<'_>,
+        statements: &[Rc<ServerStatement>],
+        replication: &[Replication],
+        mut warnings: Vec<String>,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let plans = || {
+            statements.iter().filter_map(|one| match &one.compiled.statement {
+                Statement::Write(plan) => Some(&**plan),
+                _ => None,
+            })
+        };
+        let schema = self.shard.schema();
+        let not_applied = NotApplied::of_batch(plans(), &schema)?.map(Arc::new);
+        let time = self.state.own_time(&batch.parameters);
+        let mut write = ConditionalWrite::new(Extent::Batch);
+        let (mut record, mut scratch) = self.writes.buffers();
+        let (watched, now_us) = (self.watched_of_writes(), self.state.now_us());
+        for ((statement, plan), item) in statements.iter().zip(plans()).zip(batch.statements()) {
+            let bindings = Bindings::new(&item.values, statement.markers(), time)?;
+            write.add(plan, &bindings, &mut scratch)?;
+            if watched.is_some() {
+                let guardrails = &self.state.settings().guardrails;
+                guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+            }
+        }
+        write.put(&Bindings::none(time), &mut record);
+        if let Some(watched) = watched {
+            self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
+        }
+        let kind = kind(&batch.parameters);
+        let bound = BoundWrite { record, kind, warnings, timeout: None, not_applied };
+        check(bound, batch.parameters.consistency, replication)
+    }
+
+    /// The values of a statement, at a time of the server.
+    fn bindings_of<'r>(&'r self, run: Run<'r>) -> Result<Bindings<'r>, ExecuteError> {
+        let mut bindings = Bindings::none(self.state.own_time(run.parameters));
+        bindings.bind(&run.parameters.values, run.statement.markers())?;
+        Ok(bindings)
+    }
+
+    /// Appends the answer to a write that was not applied, with the rows that its conditions have found.
+    #[cold]
+    pub(super) fn put_not_applied(
+        &self,
+        not_applied: &NotApplied,
+        found: &[u8],
+        envelope: &Envelope<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, ExecuteError> {
+        let parameters = Parameters::plain(Consistency::One, envelope.version);
+        Ok(not_applied.put_found(found, self.state.own_time(&parameters), envelope, out)?)
+    }
+}
+
+/// What a client is told of a conditional write that fails: of its serial level.
+fn kind(parameters: &Parameters<'_>) -> WriteKind {
+    let level = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+    WriteKind { level, name: WRITE_TYPE }
+}
+
+/// Refuses levels that no conditional write has, or that the keyspace cannot keep.
+fn check<'w>(
+    bound: BoundWrite<'w>,
+    level: Consistency,
+    replication: &[Replication],
+) -> Result<BoundWrite<'w>, ExecuteError> {
+    if level.is_serial() {
+        return Err(ExecuteError::invalid(format!(
+            "{} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"",
+            level.name()
+        )));
+    }
+    let bound = bound.check(replication)?;
+    replication.iter().try_for_each(|one| one.check(level))?;
+    Ok(bound)
+}
