@@ -39,7 +39,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ),
     ("messina-ci", &["messina-cql"]),
     ("messina-differential", &["messina-cql"]),
-    ("messina-fuzz", &["messina-cql", "messina-engine", "messina-model"]),
+    ("messina-fuzz", &["messina-cql", "messina-engine", "messina-functions", "messina-model"]),
     ("messina-miri", &[]),
 ];
 

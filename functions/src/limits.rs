@@ -6,8 +6,8 @@
 /// Longest time of all calls that a core makes before it does something else, in ms: one row may have thousands. A read
 /// pauses after each row with such a call.
 pub(crate) const CALLS_AT_ONCE_MS_MAX: u64 = 50;
-/// Longest body in Lua, in bytes: compiling takes time with the square of its names, labels and branches, 10 ms of
-/// this many bytes at worst, and cannot be interrupted.
+/// Longest body in Lua, in bytes: compiling takes time with the square of its names, labels and branches, and
+/// cannot be interrupted.
 pub(crate) const LUA_BODY_BYTES_MAX: usize = 16 << 10;
 /// Memory that compiling a body may take, in bytes.
 pub(crate) const LUA_CODE_BYTES_MAX: usize = 4 << 20;
@@ -42,7 +42,7 @@ pub(crate) const WASM_FUEL_PER_LOOK: u64 = 50_000;
 pub(crate) const WASM_START_FUEL_MAX: u64 = 200_000;
 /// Longest time of one call in WebAssembly, in ms.
 pub(crate) const WASM_CALL_MS_MAX: u64 = 20;
-/// Most locals of a function in WebAssembly, arguments included: 8 bytes each are zeroed at each of its calls.
+/// Most locals of a function in WebAssembly, beside its arguments: 8 bytes each are zeroed at each of its calls.
 pub(crate) const WASM_LOCALS_MAX: u64 = 1_000;
 /// Most imports, exports and segments of a module, all together: each call goes through them, for its own instance.
 pub(crate) const WASM_NAMES_MAX: usize = 1_000;

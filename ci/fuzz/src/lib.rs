@@ -7,6 +7,7 @@
 //!
 //! Invariant: every target has a folder of the corpus, and every folder has a target.
 
+mod functions;
 mod segments;
 mod statements;
 mod storage;

@@ -19,7 +19,7 @@ use model::row::RowRef;
 use model::schema::{Schema, SchemaChange};
 use model::types::CqlType;
 
-use crate::{segments, statements, storage};
+use crate::{functions, segments, statements, storage};
 
 /// One decoder, and inputs to begin with.
 pub struct Target {
@@ -44,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "segments", run: segments::run, seeds: SEGMENTS },
     Target { name: "paging", run: paging, seeds: PAGING },
     Target { name: "statements", run: statements::run, seeds: EXECUTED },
+    Target { name: "functions", run: functions::run, seeds: FUNCTIONS },
     Target { name: "planted", run: planted, seeds: &[b""] },
 ];
 
@@ -74,6 +75,28 @@ const EXECUTED: &[&[u8]] = &[
     b"ALTER TABLE t ADD w int\xffALTER TABLE t DROP v\xffCREATE TABLE x (a int PRIMARY KEY, b vector<float, 2>) \
       WITH compaction = {'class': 'LeveledCompactionStrategy'}\xffINSERT INTO x (a, b) VALUES (1, [1.5, 2])\xff\
       SELECT a, b, toJson(b), a + 1 FROM x\xffALTER TYPE pair ADD z int\xffTRUNCATE x\xffDROP TABLE x",
+];
+
+/// Language, types, argument, body: see `functions.rs`. Types are numbered as in [`types`].
+const FUNCTIONS: &[&[u8]] = &[
+    b"\x00\x0b\x0b\x04\x00\x00\x00\x07return a + 1",
+    b"\x00\x0d\x0d\x05hello local t = {} for k, v in a:gmatch('(%w)(l*)') do t[#t + 1] = k .. v end \
+      return table.concat(t, ',', 1, 2):rep(2, '-')",
+    b"\x02\x13\x13\x02\x30\x39local m = setmetatable({}, {__index = function(_, k) return k end, __call = tostring}) \
+      return a + '7' - 1.0 + #m",
+    b"\x00\x0d\x14\x02ab return {[{}] = true, [{a, 'b'}] = 1, [{'z'}] = 2}",
+    b"\x00\x0d\x15\xff return {[2] = string.format('%5.1f %s %q', 1.5, a, 'x'), ['1'] = a or 'y'}",
+    b"\x00\x01\x16\xff local s = table.pack(1, utf8.char(233), 1 << 40) table.sort(s, function(x, y) \
+      return tostring(x) < tostring(y) end) return {s[1], s[2], '0x10'}",
+    b"\x00\x11\x17\xff return {year = 2026}, string.gsub('abcd', '[^%d]-()', {a = 1, [2] = false})",
+    b"\x03\x0b\x0b\x04\x00\x00\x00\x07(module (func (export \"f\") (param i32) (result i32) \
+      (local i64) (i32.add (local.get 0) (i32.const 1))))",
+    b"\x01\x0d\x0d\x02ab(module (memory (export \"memory\") 1) (global (export \"_scylla_abi\") i32 (i32.const 8)) \
+      (data (i32.const 8) \"\\01\") (func (export \"f\") (param i64) (result i64) (local.get 0)))",
+    b"\x01\x0b\x14\xff(module (table 2 funcref) (elem (i32.const 0) $g) (memory (export \"memory\") 1) \
+      (data (i32.const 0) \"\\00\\00\\00\\01\\00\\00\\00\\04\\00\\00\\00\\00\") (func $g (result i64) (i64.const 51539607552)) \
+      (func (export \"f\") (param i64) (result i64) (block (br_if 0 (i64.eqz (local.get 0))) (drop (memory.grow (i32.const 1)))) \
+      (call_indirect (result i64) (i32.const 0))))",
 ];
 
 const FRAMES: &[&[u8]] = &[
@@ -181,7 +204,8 @@ fn parser(input: &[u8]) {
     }
 }
 
-fn types() -> Vec<CqlType> {
+/// Types of every kind, numbered.
+pub(crate) fn types() -> Vec<CqlType> {
     let mut types: Vec<CqlType> = CqlType::SCALARS.into_iter().map(|(_, ty)| ty).collect();
     let (int, text) = (Arc::new(CqlType::Int), Arc::new(CqlType::Text));
     let list = CqlType::List { element: text.clone(), frozen: true };

@@ -67,6 +67,15 @@ impl Server {
         Server::spawn(command, port)
     }
 
+    /// Starts with so many shards, and what a file of settings says.
+    pub(crate) fn start_configured(data_dir: &Path, shards: usize, config: &Path) -> Server {
+        let port = free_port();
+        let mut command = plain_command(data_dir, port);
+        command.args(["--shards", &shards.to_string()]).arg("--config").arg(config);
+        command.stderr(Stdio::inherit());
+        Server::spawn(command, port)
+    }
+
     /// Starts with one shard; what it says to the operator goes to this file.
     pub(crate) fn start_telling(data_dir: &Path, told: std::fs::File) -> Server {
         let port = free_port();
