@@ -19,7 +19,6 @@
 
 use model::CqlType;
 use model::schema::UserFunction;
-use wasmi::errors::ErrorKind;
 use wasmi::{
     CompilationMode, Config, EnforcedLimits, Engine, Error, ExternType, Func, Instance, Linker,
     Memory, Module, ResumableCall, Store, StoreLimits, StoreLimitsBuilder, TrapCode, Val,
@@ -43,7 +42,7 @@ fn engine() -> Engine {
     let mut config = Config::default();
     config
         .consume_fuel(true)
-        .compilation_mode(CompilationMode::LazyTranslation)
+        .compilation_mode(CompilationMode::Eager)
         .enforced_limits(EnforcedLimits::strict())
         .ignore_custom_sections(true)
         .set_max_stack_height(WASM_STACK_BYTES_MAX)
@@ -242,17 +241,9 @@ impl Running {
 
     /// Calls a function, a portion of fuel at a time.
     fn invoke(&mut self, callee: Func, values: &[Val], results: &mut [Val]) -> Result<(), Failed> {
-        let mut portion = WASM_FUEL_PER_LOOK;
-        let mut call = loop {
-            self.refuel(portion)?;
-            match callee.call_resumable(&mut self.store, values, results) {
-                // To translate the function takes more than that; nothing of it has run.
-                Err(error) if matches!(error.kind(), ErrorKind::ResumableOutOfFuel(_)) => {
-                    portion *= 2;
-                }
-                call => break call.map_err(shown)?,
-            }
-        };
+        self.refuel(WASM_FUEL_PER_LOOK)?;
+        let call = callee.call_resumable(&mut self.store, values, results);
+        let mut call = call.map_err(shown)?;
         loop {
             call = match call {
                 ResumableCall::Finished => return Ok(()),

@@ -182,6 +182,14 @@ fn to_find_the_end_of_a_set_takes_steps() {
     }
 }
 
+/// Before: each `%1` of a replacement was gone through for each match at no steps: two thousand million times.
+#[test]
+fn a_replacement_takes_steps_for_each_capture() {
+    let _alone = alone();
+    let body = "return (string.gsub(string.rep('a', 11000), '(b?)', string.rep('%1', 200000)))";
+    fails(&lua(CqlType::Text, body), "lua execution failed");
+}
+
 /// Before: a body of 256 KiB took seconds to compile, and once more at each call that failed.
 #[test]
 fn to_compile_takes_little_time_and_is_done_once() {

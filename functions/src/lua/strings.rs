@@ -282,6 +282,8 @@ impl Search<'_> {
                 Some(b'%') => out.push(b'%'),
                 Some(b'0') => out.extend_from_slice(&matcher.text()[at..end]),
                 Some(digit @ b'1'..=b'9') => {
+                    // An empty capture appends nothing, so what is appended does not bound the loop.
+                    self.budget.take_pattern_steps(STEPS_PER_MATCH).map_err(Error::runtime)?;
                     let index = usize::from(digit - b'1');
                     let capture = captures.get(index).ok_or_else(|| {
                         Error::runtime(format!(

@@ -290,6 +290,11 @@ impl UserState {
             self.clone_from(later);
             return Ok(());
         }
+        if !reduce.called_on_null && (self.state.is_none() || later.state.is_none()) {
+            // It is not called, and the rows of the part with a state are not lost by that.
+            self.state = self.state.take().or_else(|| later.state.clone());
+            return Ok(());
+        }
         self.step(reduce, &[later.state.as_deref()], time)
     }
 
