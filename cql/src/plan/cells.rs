@@ -64,6 +64,8 @@ pub struct CellWrite {
 /// When a write happens and how long it lives.
 pub(super) struct Stamp<'a> {
     pub(super) timestamp: i64,
+    /// When rows and stretches of rows are deleted.
+    pub(super) deletes_at: i64,
     pub(super) now_s: u32,
     pub(super) expiry: Option<Expiry>,
     pub(super) ids: &'a dyn Ids,

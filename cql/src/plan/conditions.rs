@@ -25,7 +25,7 @@ use model::{CqlType, MutationBuilder, Token};
 use super::batch::BatchPlan;
 use super::not_applied::NotApplied;
 use super::record::{Scratch, check_bytes};
-use super::write::{RowChange, WritePlan};
+use super::write::{Deletes, RowChange, WritePlan};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
@@ -167,6 +167,7 @@ impl ConditionalWrite {
                 &timed
             }
         };
+        let bindings = (bindings, Deletes::BeforeWrites);
         plan.bind_here(bindings, scratch, &mut self.writes, &mut |_, _| Ok(()))?;
         check_bytes(self.conditions.bytes() + self.writes.len())
     }

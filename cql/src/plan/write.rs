@@ -46,6 +46,15 @@ pub enum RowChange {
     DeletePartition,
 }
 
+/// When rows and stretches of rows are deleted, beside what is written to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletes {
+    /// At the same time: in a batch the deletion wins.
+    WithWrites,
+    /// A microsecond before: in a conditional batch what is written stays, as in Cassandra.
+    BeforeWrites,
+}
+
 /// A compiled `INSERT`, `UPDATE` or `DELETE`.
 #[derive(Clone, Debug)]
 pub struct WritePlan {
@@ -118,7 +127,9 @@ impl WritePlan {
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
         debug_assert!(self.condition.is_none(), "a condition is bound with what it is of");
-        self.with_json(bindings, |bindings| self.bind_here(bindings, scratch, records, &mut each))
+        self.with_json(bindings, |bindings| {
+            self.bind_here((bindings, Deletes::WithWrites), scratch, records, &mut each)
+        })
     }
 
     /// Does something with the bindings and, of an `INSERT JSON`, the values of its text.
@@ -135,12 +146,12 @@ impl WritePlan {
     /// The same, with the values of its text at hand.
     pub(super) fn bind_here(
         &self,
-        bindings: &Bindings<'_>,
+        (bindings, deletes): (&Bindings<'_>, Deletes),
         scratch: &mut Scratch,
         records: &mut impl Records,
         each: &mut impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
-        let stamp = self.stamp(bindings)?;
+        let stamp = self.stamp(bindings, deletes)?;
         let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
@@ -306,7 +317,7 @@ impl WritePlan {
     }
 
     /// When the write happens and until when it lives.
-    fn stamp<'b>(&self, bindings: &'b Bindings<'_>) -> Result<Stamp<'b>> {
+    fn stamp<'b>(&self, bindings: &'b Bindings<'_>, deletes: Deletes) -> Result<Stamp<'b>> {
         let timestamp = self.timestamp_us(bindings)?;
         let default_ttl = self.table.options.default_time_to_live;
         let ttl = match &self.ttl {
@@ -318,7 +329,11 @@ impl WritePlan {
             Ok(0) | Err(_) => None,
             Ok(ttl_s) => Some(Expiry { ttl_s, at_s: self.expiry_at(now_s, ttl_s)? }),
         };
-        Ok(Stamp { timestamp, now_s, expiry, ids: bindings.time.ids })
+        let deletes_at = match deletes {
+            Deletes::WithWrites => timestamp,
+            Deletes::BeforeWrites => timestamp.saturating_sub(1),
+        };
+        Ok(Stamp { timestamp, deletes_at, now_s, expiry, ids: bindings.time.ids })
     }
 
     fn expiry_at(&self, now_s: u32, ttl_s: u32) -> Result<u32> {
@@ -367,7 +382,7 @@ fn ttl(term: &Term, bindings: &Bindings<'_>, default_ttl: i32) -> Result<i32> {
 
 impl Stamp<'_> {
     fn deletion(&self) -> Deletion {
-        Deletion { timestamp: self.timestamp, local_s: self.now_s }
+        Deletion { timestamp: self.deletes_at, local_s: self.now_s }
     }
 
     fn life(&self) -> Life {

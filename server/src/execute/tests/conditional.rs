@@ -108,6 +108,21 @@ fn a_batch_with_conditions_is_done_as_a_whole_or_not() {
     assert_eq!(bench.query("SELECT v FROM ks.t WHERE k = 1"), "0");
 }
 
+/// Before: a deletion had the time of the batch and won over what the batch wrote beside it.
+#[test]
+fn what_a_conditional_batch_writes_stays_beside_what_it_deletes() {
+    let mut bench = Bench::new(2);
+    assert_eq!(bench.query("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1)"), "void");
+    for deleted in ["k = 1", "k = 1 AND c > 0", "k = 1 AND c = 1"] {
+        let text = format!(
+            "BEGIN BATCH UPDATE ks.t SET v = 7 WHERE k = 1 AND c = 1 IF EXISTS; \
+             DELETE FROM ks.t WHERE {deleted}; INSERT INTO ks.t (k, c) VALUES (1, 2); APPLY BATCH"
+        );
+        assert_eq!(bench.query(&text), "true", "{deleted}");
+        assert_eq!(bench.query("SELECT v FROM ks.t WHERE k = 1 AND c = 1"), "7", "{deleted}");
+    }
+}
+
 #[test]
 fn levels_are_kept_or_refused_in_cassandras_words() {
     let mut bench = Bench::new(1);
