@@ -84,8 +84,6 @@ pub struct Engine {
     /// Writes that wait for others of their partitions.
     pub(crate) queues: PartitionQueues,
     pub(crate) read_lists: HeldBytes,
-    /// How often a table was emptied.
-    pub(crate) truncations: Cell<u64>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -157,7 +155,6 @@ impl Engine {
             deferred,
             queues,
             read_lists,
-            truncations: Cell::new(0),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),

@@ -49,6 +49,7 @@ pub mod sstable;
 mod stats;
 mod table;
 mod tables;
+mod truncations;
 mod write;
 mod write_queue;
 

@@ -67,9 +67,9 @@ impl Engine {
     fn take_plain(&self, first: QueuedWrite) {
         // The table may be gone by now, and its rows may have grown.
         let checked = self.check_record(&first.record);
-        if let Err(error) = checked
-            .and_then(|checked| self.take_or_defer(checked.range, &first.record, first.ticket))
-        {
+        if let Err(error) = checked.and_then(|checked| {
+            self.take_or_defer(checked.range, &first.record, first.ticket, None)
+        }) {
             self.refuse(first.ticket, &error);
         }
         self.queues.leave(first.number);
@@ -79,10 +79,14 @@ impl Engine {
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
         let QueuedWrite { number, ticket, record, .. } = turn.0;
         let resolved = loop {
-            let truncations = self.truncations.get();
-            let resolved = self.resolve(&record, &pause).await;
-            // What was read may be gone since.
-            if self.truncations.get() == truncations {
+            let over = self.writes.until(|| !self.is_truncating(&record)).await;
+            let truncations = self.truncations_begun(&record);
+            let resolved = match over {
+                Ok(()) => self.resolve(&record, &pause).await,
+                Err(error) => Err(error),
+            };
+            // What was read may go, and what was made of it would stay.
+            if self.truncations_begun(&record) == truncations {
                 break resolved;
             }
         };
@@ -99,9 +103,10 @@ impl Engine {
                 return self.writes.wake_waiters();
             }
             // The table may be gone by now, and its rows may have grown.
-            Ok(record) => self
-                .check_record(&record)
-                .and_then(|checked| self.take_or_defer(checked.range, &record, ticket)),
+            Ok(resolved) => self.check_record(&resolved).and_then(|checked| {
+                let truncations = Some(self.truncations_begun(&resolved));
+                self.take_or_defer(checked.range, &resolved, ticket, truncations)
+            }),
             Err(error) => Err(error),
         };
         if let Err(error) = taken {

@@ -32,6 +32,7 @@ impl Engine {
     /// Empties a table: nothing that was answered before the call is left when it returns.
     pub async fn truncate(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
+        let _truncating = self.begin_truncation(&table);
         self.until_applied(self.log.positions().appended).await?;
         let _turn = self.turn.take().await;
         // The layers of now go. Sealed, they take nothing more: a write that comes while we wait begins a layer of its
@@ -66,7 +67,6 @@ impl Engine {
             false => dropped,
         };
         self.budget.memtables_shrank(table.clear(&dropped));
-        self.truncations.set(self.truncations.get() + 1);
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
         self.space.freed();
@@ -78,6 +78,7 @@ impl Engine {
     /// stays.
     pub async fn truncate_to_cut(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
+        let _truncating = self.begin_truncation(&table);
         let _turn = self.turn.take().await;
         let Some(cut) = table.cut.end() else {
             return Err(Error::invalid(format!("table {id} was emptied or made anew meanwhile")));
@@ -98,7 +99,6 @@ impl Engine {
         let dropped =
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
-        self.truncations.set(self.truncations.get() + 1);
         self.space.freed();
         drop(gone);
         self.delete_files(&entries).await
@@ -108,6 +108,7 @@ impl Engine {
     pub fn end_cut(&self, id: TableId) {
         if let Ok(table) = self.table(id) {
             table.cut.end();
+            self.unannounce_truncation(&table);
         }
     }
 
@@ -131,6 +132,8 @@ impl Engine {
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.space.freed();
         self.garbage.add(table.definition().id.0, entries);
+        // Writes that wait until it is truncated.
+        self.writes.wake_waiters();
     }
 
     /// Whether the log is long and has segments that nothing holds any more: what they hold is of tables that are gone.

@@ -68,7 +68,8 @@ impl Engine {
     }
 
     /// Does the same, and makes a cut: [`truncate_to_cut`](Engine::truncate_to_cut) takes away what was linked, and
-    /// no more. Until then, or until [`end_cut`](Engine::end_cut), the table is not compacted.
+    /// no more. Until then, or until [`end_cut`](Engine::end_cut), the table is not compacted. The truncation was
+    /// [announced](Engine::announce_truncation) before the flush.
     pub async fn link_and_cut(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
         let table = self.table(id)?;
         let _turn = self.turn.take().await;

@@ -36,6 +36,7 @@ use crate::memtable::Memtable;
 use crate::overwriting::Overwriting;
 use crate::schema_memory::DefinitionCosts;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
+use crate::truncations::Truncations;
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
@@ -83,6 +84,7 @@ pub(crate) struct Table {
     quarantine: RefCell<Vec<ViewId>>,
     /// To where it is to be truncated.
     pub(crate) cut: CutCell,
+    pub(crate) truncations: Truncations,
     /// Writes are refused: the table is about to leave the schema.
     pub(crate) closed: Cell<bool>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
@@ -214,6 +216,7 @@ impl Table {
             damage: Damage::default(),
             quarantine: RefCell::default(),
             cut: CutCell::default(),
+            truncations: Truncations::default(),
             closed: Cell::new(false),
             has_large_rows: Cell::new(false),
         }

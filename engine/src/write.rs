@@ -47,7 +47,7 @@ impl Engine {
         let queues = checked.reads_first || (!self.queues.is_empty() && self.must_queue(record));
         match queues {
             true => self.queue(record, ticket, checked.reads_first),
-            false => self.take_or_defer(checked.range, record, ticket),
+            false => self.take_or_defer(checked.range, record, ticket, None),
         }
         .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
     }
@@ -64,14 +64,21 @@ impl Engine {
         self.queues.push(record, ticket, reads)
     }
 
-    /// Appends a checked record, or keeps it until there is space for it.
-    pub(crate) fn take_or_defer(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
+    /// Appends a checked record, or keeps it until there is space for it. Of one that has read: how many truncations of
+    /// its tables had begun then.
+    pub(crate) fn take_or_defer(
+        &self,
+        range: u32,
+        record: &[u8],
+        ticket: u64,
+        truncations: Option<u64>,
+    ) -> Result<()> {
         let taken = match self.deferred.is_empty() {
             true => self.take(range, record, ticket),
             false => Err(Error::Overloaded("writes that came before")),
         };
         match taken {
-            Err(Error::Overloaded(_)) => self.defer(record, ticket),
+            Err(Error::Overloaded(_)) => self.defer(record, ticket, truncations),
             taken => taken,
         }
     }
@@ -108,10 +115,10 @@ impl Engine {
 
     /// Keeps a record until there is space for it.
     #[cold]
-    fn defer(&self, record: &[u8], ticket: u64) -> Result<()> {
+    fn defer(&self, record: &[u8], ticket: u64, truncations: Option<u64>) -> Result<()> {
         self.admit_disk()?;
         let waits_alone = self.deferred.is_empty();
-        self.deferred.push(record, ticket)?;
+        self.deferred.push(record, ticket, truncations)?;
         if waits_alone {
             self.space.wake_watcher();
         }
@@ -122,6 +129,14 @@ impl Engine {
     fn take_deferred(&self) -> bool {
         for _ in 0..DEFERRED_AT_ONCE_MAX {
             let Some(first) = self.deferred.first() else { return false };
+            let begun = |_| self.truncations_begun(&first.record);
+            if first.truncations != first.truncations.map(begun) {
+                drop(first);
+                self.refuse_first(&Error::Overloaded(
+                    "the table was truncated while a write waited",
+                ));
+                continue;
+            }
             // The table may be gone by now, and its rows may have grown.
             let checked = self.check_record(&first.record);
             let taken =

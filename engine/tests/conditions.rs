@@ -4,10 +4,10 @@
 
 mod shard;
 
-use engine::io::{Disk, SimExec};
+use engine::io::{Disk, Faults, SimExec};
 use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITIONS_MAX};
 use engine::{Config, Engine, Error};
-use futures_lite::future::yield_now;
+use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::condition::{Comparison, ConditionsBuilder, Part, Wanted};
 use model::mutation::{ListChange, ListOp, MutationBuilder, RangeTombstone};
@@ -119,6 +119,71 @@ async fn found(engine: &Engine, record: &[u8]) -> Vec<String> {
 }
 
 /// A test on an open shard.
+/// Writes of a row while its table is emptied: none of it is there afterwards, as the write was done before the
+/// truncation, or not at all.
+fn emptied_meanwhile(empty: impl AsyncFn(&Engine, &Disk) + Copy + 'static) {
+    for seed in 0..64 {
+        on_sim(seed, async move |sim, disk, exec| {
+            make(&disk, &config(seed)).await;
+            let engine = shard::open(&disk, &exec, config(seed), &schema()).await;
+            let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a")])));
+            write(&engine, &row).await.unwrap();
+            if seed % 2 == 0 {
+                flush(&engine).await;
+            }
+            sim.set_faults(Faults { suspensions_max: 40, ..Faults::default() });
+            let mut same = ConditionsBuilder::default();
+            equal(&mut same, Some(b"1"), V, b"a");
+            let update = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"b")])));
+            let record = conditional(Wanted::TESTED, &same, &update);
+            let meanwhile = async {
+                for _ in 0..seed {
+                    yield_now().await;
+                }
+                let _ = write(&engine, &record).await;
+            };
+            zip(empty(&engine, &disk), meanwhile).await;
+            assert_eq!(read(&engine).await, [""; 0], "seed {seed}");
+        });
+    }
+}
+
+/// Before: a condition was judged on rows that were about to go, and what it wrote stayed.
+#[test]
+fn a_condition_is_not_judged_on_rows_that_a_truncation_takes() {
+    emptied_meanwhile(async |engine, _| engine.truncate(TABLE).await.unwrap());
+}
+
+#[test]
+fn a_condition_is_not_judged_on_rows_that_a_snapshot_has_and_a_truncation_takes() {
+    emptied_meanwhile(async |engine, disk| {
+        let dir = engine::io::RelPath::root().join("snapshot");
+        disk.mkdir(&dir).await.unwrap();
+        engine.announce_truncation(TABLE).await.unwrap();
+        flush(engine).await;
+        engine.link_and_cut(TABLE, &dir).await.unwrap();
+        engine.truncate_to_cut(TABLE).await.unwrap();
+    });
+}
+
+#[test]
+fn a_truncation_that_does_not_come_lets_conditions_be_judged() {
+    on_shard(3, config(3), async |engine, _, exec| {
+        let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a")])));
+        write(&engine, &row).await.unwrap();
+        engine.announce_truncation(TABLE).await.unwrap();
+        let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &[]);
+        let waits = engine.clone();
+        exec.spawn(async move { waits.write(&there, 2).unwrap() });
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(engine.writes_in_flight() > 0, "it waits");
+        engine.end_cut(TABLE);
+        assert_eq!(shard::answers(&engine, 1).await, [(2, Ok(()))]);
+    });
+}
+
 fn on_shard(
     seed: u64,
     config: Config,

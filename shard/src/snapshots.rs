@@ -303,6 +303,11 @@ impl<P: Protocol> Shard<P> {
         linking: Linking,
     ) -> Result<Vec<ViewEntry>> {
         let dir = snapshot::snapshot_dir(tag)?;
+        if linking == Linking::Cut {
+            for table in tables {
+                self.engine().announce_truncation(*table).await?;
+            }
+        }
         self.background.flush_tables(tables).await?;
         let mut linked = Vec::new();
         for table in tables {

@@ -1,0 +1,102 @@
+//! What the truncations of a table are to writes that read first: such a write is done before one, or after it.
+//!
+//! ```text
+//! turn ─► is a truncation under way? ─► yes: it waits
+//!      └► no: reads ─► has one begun since? ─► yes: once more
+//!                   └► no: log. A truncation that begins now takes the record, too
+//! ```
+//!
+//! 1. A truncation says that it begins, waits for all that the log has, and only then decides what goes. Behind a
+//!    snapshot it says so before the flush, so that the snapshot has all that was written from what it has.
+//! 2. A record that has read and waits for space is refused if a truncation has begun meanwhile: what it was made of
+//!    goes, and what it says would stay.
+//!
+//! Not here: what goes (`remove.rs`), to where behind a snapshot (`cut.rs`).
+
+use std::cell::Cell;
+
+use model::{MutationRef, TableId};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::table::Table;
+
+/// The truncations of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Truncations {
+    /// How many ever began.
+    begun: Cell<u64>,
+    underway: Cell<u32>,
+    /// One is to come behind a snapshot that is taken.
+    announced: Cell<bool>,
+}
+
+impl Truncations {
+    fn is_underway(&self) -> bool {
+        self.underway.get() > 0 || self.announced.get()
+    }
+
+    fn count(&self) {
+        self.begun.set(self.begun.get() + 1);
+    }
+}
+
+/// A truncation that is under way, until this is dropped.
+#[must_use]
+pub(crate) struct Truncating<'e> {
+    engine: &'e Engine,
+    table: &'e Table,
+}
+
+impl Drop for Truncating<'_> {
+    fn drop(&mut self) {
+        let underway = &self.table.truncations.underway;
+        underway.set(underway.get() - 1);
+        self.engine.writes.wake_waiters();
+    }
+}
+
+impl Engine {
+    /// A truncation of the table begins; one that was announced is this one.
+    pub(crate) fn begin_truncation<'e>(&'e self, table: &'e Table) -> Truncating<'e> {
+        let Truncations { underway, announced, .. } = &table.truncations;
+        table.truncations.count();
+        underway.set(underway.get() + 1);
+        announced.set(false);
+        Truncating { engine: self, table }
+    }
+
+    /// A table is to be truncated behind a snapshot: until [`truncate_to_cut`](Engine::truncate_to_cut) has done that,
+    /// or [`end_cut`](Engine::end_cut) says that it is not, no write of the table that reads first has its turn. Those
+    /// that had it are in memory when this returns.
+    pub async fn announce_truncation(&self, id: TableId) -> Result<()> {
+        let table = self.table(id)?;
+        table.truncations.count();
+        table.truncations.announced.set(true);
+        self.until_applied(self.log.positions().appended).await
+    }
+
+    /// The truncation that was announced does not come.
+    pub(crate) fn unannounce_truncation(&self, table: &Table) {
+        table.truncations.announced.set(false);
+        self.writes.wake_waiters();
+    }
+
+    /// Whether a table of a record is being truncated.
+    pub(crate) fn is_truncating(&self, record: &[u8]) -> bool {
+        self.truncations(record, |truncations| u64::from(truncations.is_underway())) > 0
+    }
+
+    /// How many truncations of the tables of a record ever began.
+    pub(crate) fn truncations_begun(&self, record: &[u8]) -> u64 {
+        self.truncations(record, |truncations| truncations.begun.get())
+    }
+
+    /// The sum over the mutations of a record. A table that is gone counts nothing: writes to it are refused.
+    fn truncations(&self, record: &[u8], count: impl Fn(&Truncations) -> u64) -> u64 {
+        let tables = self.tables.by_id();
+        let of_table = |id: &TableId| tables.get(id).map_or(0, |table| count(&table.truncations));
+        let mutations = MutationRef::of_trusted_record(record).flatten();
+        mutations.map(|mutation| of_table(&mutation.table)).sum()
+    }
+}
