@@ -457,7 +457,7 @@ pub const HOT_KEY_BYTES_MAX: usize = 1 << 10;
 pub const CONDITIONS_MAX: usize = 1 << 10;
 
 /// Bytes of the rows that the conditions of one write look at, of what is compared or comes back in the answer.
-pub const CONDITION_ROWS_BYTES_MAX: usize = model::limits::MUTATION_BYTES_MAX / 4;
+pub const CONDITION_ROWS_BYTES_MAX: usize = 1 << 20;
 
 /// Cells of these rows: they are looked at in one step.
 pub const CONDITION_CELLS_MAX: usize = 1 << 16;
