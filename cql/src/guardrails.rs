@@ -84,14 +84,13 @@ pub struct Value {
 pub struct Values([Value; GUARDRAILS.len()]);
 
 impl Default for Values {
-    /// As in Cassandra: nothing is refused, and time windows whose rows do not expire are warned of.
+    /// Nothing is refused and nothing warned of, as Cassandra has it for clients that do not log in.
     fn default() -> Self {
         Values(std::array::from_fn(|at| match GUARDRAILS[at].kind {
             Kind::Max(_) | Kind::Min(_) => Value { warn: -1, fail: -1, ignored: 0 },
-            Kind::Flag { warned, .. } => {
-                Value { warn: i64::from(warned.is_some()), fail: 0, ignored: 0 }
+            Kind::Flag { .. } | Kind::Properties | Kind::Levels => {
+                Value { warn: 0, fail: 0, ignored: 0 }
             }
-            Kind::Properties | Kind::Levels => Value { warn: 0, fail: 0, ignored: 0 },
         }))
     }
 }
@@ -261,7 +260,10 @@ impl Guardrails {
         if let Some(limit) = passed(fail) {
             return Err(Error::Guardrail(says(Strength::Fail, limit)));
         }
-        if let Some(limit) = passed(warn) {
+        // A batch may have a million of them, and texts take long.
+        if warnings.len() < GUARDRAIL_WARNINGS_MAX
+            && let Some(limit) = passed(warn)
+        {
             warn_once(warnings, says(Strength::Warn, limit));
         }
         Ok(())

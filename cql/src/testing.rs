@@ -306,7 +306,7 @@ impl Database {
                 let is_range =
                     |command: &&ReadCommand| matches!(command.partitions, Partitions::Range(_));
                 let command = bound.command.as_ref().filter(is_range);
-                let parts = plan.parts().filter(|_| bound.groups_left.is_none());
+                let parts = plan.parts(&bound);
                 if let (Some(command), Some(parts)) = (command, parts) {
                     let made = self.select_in_parts(plan, &bindings, (&bound, command), parts)?;
                     assert_eq!(made, shown, "the result is the same if it is made of parts");

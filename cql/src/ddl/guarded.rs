@@ -177,19 +177,22 @@ fn check_like(
     let kept = without_ignored(guardrails, &like.properties, warnings)?;
     check_tables(context, name, warnings)?;
     let keyspace = like.source.keyspace.as_deref().or(context.keyspace).unwrap_or_default();
-    if let Some(source) = context.schema.table(keyspace, &like.source.name) {
+    let target = like.name.keyspace.as_deref().or(context.keyspace).unwrap_or_default();
+    let is_made = !like.if_not_exists || context.schema.table(target, name).is_none();
+    let source = context.schema.table(keyspace, &like.source.name).filter(|_| is_made);
+    if let Some(source) = source {
         let columns = source.columns().len() as i64;
         guardrails.check(Guardrail::ColumnsPerTable, columns, name, warnings)?;
         for column in source.columns() {
             if let CqlType::Vector { dimensions, .. } = column.ty {
-                let what = format!("Column {}", column.name);
-                check_vector(guardrails, dimensions.into(), &what, warnings)?;
+                check_vector(guardrails, dimensions.into(), &column.name, warnings)?;
             }
         }
         if source.is_compact() {
             guardrails.allow(Guardrail::CompactTables, warnings)?;
         }
     }
+    check_expiry(guardrails, kept.as_ref().unwrap_or(&like.properties), warnings)?;
     Ok(kept.map(|properties| CreateTableLike { properties, ..like.clone() }))
 }
 

@@ -216,7 +216,8 @@ impl Guardrails {
             collected.items += 1;
             collected.bytes += value + path + CELL_BYTES;
         }
-        self.check_value(column, value.max(path), warnings)
+        self.check_value(column, value, warnings)?;
+        self.check_value(column, path, warnings)
     }
 
     fn check_value(&self, column: &Column, bytes: usize, warnings: &mut Vec<String>) -> Result<()> {

@@ -87,7 +87,7 @@ impl SelectPlan {
             ExplainStep::new("filter", column, operator(filter.operator))
         }));
         steps.push(ExplainStep::new("order", "rows", self.order()));
-        self.explain_groups(&mut steps);
+        self.explain_groups(bound, &mut steps);
         self.explain_limits(command, bound, &mut steps);
         steps
     }
@@ -136,7 +136,7 @@ impl SelectPlan {
         }
     }
 
-    fn explain_groups(&self, steps: &mut Vec<ExplainStep>) {
+    fn explain_groups(&self, bound: &BoundRead, steps: &mut Vec<ExplainStep>) {
         let selection = &self.selection;
         if self.distinct {
             steps.push(ExplainStep::new("group", "rows", "one for each partition"));
@@ -154,7 +154,7 @@ impl SelectPlan {
         };
         steps.push(ExplainStep::new("group", "rows", groups));
         steps.push(ExplainStep::new("group", "aggregates", selection.aggregates.len()));
-        let made = match self.parts() {
+        let made = match self.parts(bound) {
             Some(Parts::SideBySide) => "on all shards at once, if it is over a range",
             Some(Parts::OneByOne) => "on one shard after another, if it is over a range",
             None => "where the statement runs",
@@ -286,12 +286,15 @@ mod tests {
             ),
             (
                 "k, c, max(v) FROM t GROUP BY k, c LIMIT 3",
-                "access, path, full scan; order, rows, as stored; group, rows, a group for each (k, c); group, aggregates, 1; group, made, on one shard after another, if it is over a range; limit, groups, 3",
+                "access, path, full scan; order, rows, as stored; group, rows, a group for each (k, c); group, aggregates, 1; group, made, where the statement runs; limit, groups, 3",
             ),
         ] {
             assert_eq!(told(&mut db, text), steps, "{text}");
         }
         db.page_rows = None;
+        let whole = told(&mut db, "k, c, max(v) FROM t GROUP BY k, c");
+        let made = "group, made, on one shard after another, if it is over a range";
+        assert!(whole.contains(made), "without pages: {whole}");
         let sorted = told(&mut db, "* FROM t WHERE k IN (1, 2) ORDER BY c DESC, d DESC LIMIT 4");
         let order = "order, rows, sorted in memory by (c, d), against the order of storage";
         assert!(sorted.contains(order) && sorted.ends_with("limit, sorted rows, 4"), "{sorted}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::read::{Limits, Partitions, Resume, Slice};
+use model::schema::system;
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
 use super::page::{PagingState, check_resume};
@@ -178,8 +179,15 @@ impl SelectPlan {
         Ok(is_grouped || limit_of(self.limit.as_ref(), bindings)? > u64::from(rows))
     }
 
-    /// How the result over a range of partitions is made of parts; `None` if it is no aggregate.
-    pub fn parts(&self) -> Option<Parts> {
+    /// How the result over a range of partitions is made of parts; `None` if it is no aggregate, is computed, or has
+    /// pages: a page of groups ends behind a row, and parts do not tell which.
+    pub fn parts(&self, bound: &BoundRead) -> Option<Parts> {
+        let is_computed = system::is_computed(&self.table.keyspace);
+        self.parts_of_all().filter(|_| bound.groups_left.is_none() && !is_computed)
+    }
+
+    /// How the result is made of parts if it is one page of stored rows.
+    pub(crate) fn parts_of_all(&self) -> Option<Parts> {
         let selection = &self.selection;
         if !selection.is_aggregate() || self.sorted_after.is_some() {
             return None;

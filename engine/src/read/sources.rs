@@ -91,12 +91,16 @@ async fn of_keys(
     command: &ReadCommand,
     pause: &impl AsyncFn(),
 ) -> Known {
+    // Slices are many and the same for all keys.
+    if !view.sstable.may_hold(&command.slices) {
+        return Known::OutsideBounds;
+    }
     let mut known = Known::OutsideBounds;
     for (at, token) in tokens.iter().enumerate() {
         if at % ASKED_AT_ONCE == 0 {
             pause().await;
         }
-        if !view.entry.tokens.contains(*token) || !view.sstable.may_hold(&command.slices) {
+        if !view.entry.tokens.contains(*token) {
             continue;
         }
         if view.sstable.may_contain(*token) {

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! 1. It is bound as the SELECT is, so that its errors, levels and paging states are the same ones.
+//!    So are its deadline and its end with the connection.
 //! 2. Shards are asked for numbers (`engine/src/read/sources.rs`): no block is read, and no row.
 //!
 //! The answer is one page: a few rows, one for each condition, two for each shard. Not here: the numbers of a read that
@@ -13,6 +14,7 @@
 use std::rc::Rc;
 
 use cql::bind::Bindings;
+use cql::frame::response::add_warning;
 use cql::frame::writer;
 use cql::plan::{ExplainStep, SelectPlan};
 use engine::ReadSources;
@@ -24,7 +26,8 @@ use shard::{Asker, Group, ShardId, join};
 use super::call::{Call, Flow};
 use super::peers::{Answer, Ask};
 use super::read::SelectRun;
-use super::{Executor, Run};
+use super::terms::Registered;
+use super::{ExecuteError, Executor, Run};
 use crate::system;
 
 impl Executor {
@@ -47,20 +50,30 @@ impl Executor {
             Err(refusal) => return self.refuse(call, refusal, out),
         };
         let mut steps = plan.explain(&bound);
+        let (deadline, warnings) = (self.deadline_of(&bound), bound.warnings);
+        self.deadlines.add(deadline);
+        let registered = Registered::for_client(&call.session, deadline);
+        let level = run.parameters.consistency;
         let command = bound.command.filter(|_| !system::is_computed(&plan.table.keyspace));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);
         self.spawn(Group::Requests, call, async move |call, out| {
             if let Some(command) = &command {
-                for (shard, sources) in executor.sources(command).await {
+                let sources = registered.term.run(executor.sources(command)).await;
+                let Ok(sources) = sources else {
+                    return Err(ExecuteError::ReadTimedOut(level));
+                };
+                for (shard, sources) in sources {
                     steps.extend(steps_of_shard(shard, &sources));
                 }
             }
+            let start = out.len();
             let open = statement.open_rows(&call.envelope(), target, out);
             for ExplainStep { step, what, value } in &steps {
                 let texts = [step, what, value];
                 texts.iter().for_each(|text| writer::bytes(out, Some(text.as_bytes())));
             }
             open.close(steps.len() as u32, None, out);
+            warnings.iter().for_each(|text| add_warning(start, text, out));
             Ok(())
         });
         Flow::Later

@@ -22,7 +22,9 @@ impl Executor {
         let guardrails = &self.state.settings().guardrails;
         let mut warnings = Vec::new();
         match &statement.compiled.statement {
-            Statement::Select(plan) if !system::is_guarded(&plan.table.keyspace) => {
+            Statement::Select(plan) | Statement::Explain(plan)
+                if !system::is_guarded(&plan.table.keyspace) =>
+            {
                 guardrails.check_select_text(plan, &mut warnings)?;
             }
             Statement::Write(plan) => guardrails.check_write_text(plan, &mut warnings)?,

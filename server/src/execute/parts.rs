@@ -41,7 +41,6 @@ use super::{ExecuteError, Executor, Run};
 use crate::answers::Lease;
 use crate::limits::AGGREGATES_IN_PARTS_MAX;
 use crate::prepared::StatementId;
-use crate::system;
 
 /// How a SELECT is made in parts.
 pub(super) struct InParts {
@@ -130,13 +129,11 @@ impl Executor {
     /// How this SELECT is made in parts, if other cores have some of its rows and it can be.
     pub(super) fn in_parts(&self, call: &Call, run: Run<'_>, pending: &Pending) -> Option<InParts> {
         let plan = run.statement.select()?;
-        let how = plan.parts()?;
+        let how = plan.parts(&pending.bound)?;
         let Partitions::Range(range) = pending.bound.command.as_ref()?.partitions else {
             return None;
         };
-        // A page of groups ends behind a row, and parts do not tell which.
-        let has_pages = pending.bound.groups_left.is_some();
-        if has_pages || call.trace.is_some() || system::is_computed(&plan.table.keyspace) {
+        if call.trace.is_some() {
             return None;
         }
         let owners = split_range(range, None, self.shard.sharder());

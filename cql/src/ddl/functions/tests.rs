@@ -272,3 +272,20 @@ fn the_empty_value_of_a_number_is_null_to_a_function() {
     db.ok("INSERT INTO t (k, v, w) VALUES (5, blob_as_int(0x), '')");
     assert_eq!(db.ok("SELECT fails(v), f(v, 1) FROM t WHERE k = 5"), "null, 1");
 }
+
+#[test]
+fn a_function_that_only_groups_is_called_for_each_row() {
+    let mut db = Database::with("k int, c timestamp, PRIMARY KEY (k, c)");
+    db.ok("CREATE FUNCTION slow (a int) CALLED ON NULL INPUT RETURNS duration LANGUAGE lua AS ''");
+    let calls_users = |by: &str| {
+        let text = format!("SELECT count(*) FROM t WHERE k = 1 GROUP BY k, floor(c, {by})");
+        let prepared = crate::prepare::prepare(&text, &db.schema, db.keyspace.as_deref());
+        let crate::prepare::Statement::Select(plan) = prepared.expect("it compiles").statement
+        else {
+            panic!("a SELECT")
+        };
+        plan.selection.calls_users
+    };
+    assert!(calls_users("ks.slow(1)"));
+    assert!(!calls_users("1h"));
+}

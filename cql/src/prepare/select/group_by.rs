@@ -15,6 +15,9 @@ use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::lang::keyword::quoted;
 use crate::restrict::{PartitionChoice, Where, undefined};
 
+const FUNCTION_NOT_LAST: &str =
+    "Functions are only supported on the last element of the GROUP BY clause";
+
 /// How many columns of the primary key make a group; the selection takes the function of the last one.
 pub(super) fn compile(
     select: &Select,
@@ -34,16 +37,16 @@ pub(super) fn compile(
     };
     let (mut next, mut function) = (0, None);
     for expr in &select.group_by {
+        // Cassandra takes a second function in the place of the first, whose column then counts as it is.
+        let is_behind_function = function.is_some();
         let column = if is_call(expr) {
             let (term, columns) = compiler.grouping(expr, selection)?;
             function = Some(term);
             one_clustering_column(columns)?
         } else {
             let column = column_of_key(expr, compiler)?;
-            if function.is_some() {
-                let text =
-                    "Functions are only supported on the last element of the GROUP BY clause";
-                return Err(Error::invalid(text));
+            if is_behind_function {
+                return Err(Error::invalid(FUNCTION_NOT_LAST));
             }
             column
         };
@@ -57,6 +60,9 @@ pub(super) fn compile(
             ));
         }
         next += 1;
+        if is_behind_function {
+            return Err(Error::invalid(FUNCTION_NOT_LAST));
+        }
     }
     if next < keys {
         return Err(Error::invalid(
@@ -70,6 +76,9 @@ pub(super) fn compile(
     }
     if let Some(function) = &function {
         check_order(function)?;
+        // It is called for each row, as what is selected is.
+        selection.calls_users |= function
+            .any(&mut |kind| matches!(kind, Kind::Call(signature, _) if signature.user.is_some()));
         selection.wanted.clustering = selection.wanted.clustering.max(next - keys);
     }
     selection.group_by = function;
@@ -131,11 +140,13 @@ fn check_order(term: &Term) -> Result<()> {
         };
     };
     let varies = |argument: &Term| argument.any(&mut |kind| matches!(kind, Kind::Row(_)));
-    let mut varying = arguments.iter().filter(|argument| varies(argument));
-    if let (true, Some(one), None) =
-        (signature.function.keeps_order, varying.next(), varying.next())
+    // What keeps order keeps that of its first argument alone.
+    if signature.function.keeps_order
+        && let [first, others @ ..] = &arguments[..]
+        && varies(first)
+        && !others.iter().any(varies)
     {
-        return check_order(one);
+        return check_order(first);
     }
     let shown = signature.arguments.iter().zip(arguments).map(|(ty, argument)| {
         let constant = if varies(argument) { "" } else { "(constant)" };

@@ -357,6 +357,34 @@ fn groups_come_in_pages_that_make_the_whole() {
     }
 }
 
+#[test]
+fn functions_group_by_their_first_argument_alone() {
+    let mut db = Database::with("k int, c timestamp, PRIMARY KEY (k, c)");
+    for text in [
+        "SELECT c FROM t WHERE k = 1 GROUP BY k, floor(current_timestamp(), 2h, c)",
+        "SELECT c FROM t GROUP BY k, floor(c, 2h, c)",
+    ] {
+        let refused = db.err(text);
+        let words = "Only monotonic functions are supported in the GROUP BY clause. Got: ";
+        assert!(refused.contains(words), "{text}: {refused}");
+    }
+    db.ok("SELECT c FROM t GROUP BY k, floor(c, 2h, '2020-01-01')");
+}
+
+/// Cassandra takes the second in the place of the first.
+#[test]
+fn groups_are_by_one_function_at_most() {
+    let mut db = Database::with("k int, a int, c timestamp, d timestamp, PRIMARY KEY (k, a, c, d)");
+    for text in [
+        "SELECT k FROM t GROUP BY k, a, floor(c, 1h), floor(d, 1h)",
+        "SELECT k FROM t GROUP BY k, abs(a), floor(c, 1h)",
+    ] {
+        let refused = db.err(text);
+        let words = "Functions are only supported on the last element of the GROUP BY clause";
+        assert!(refused.contains(words), "{text}: {refused}");
+    }
+}
+
 /// The answers of Apache Cassandra 5.0.9 for values of 65,536 bytes, and of 65,535 twice.
 #[test]
 fn clustering_values_that_no_row_can_have_find_none_and_cannot_be_written() {

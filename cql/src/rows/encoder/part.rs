@@ -166,7 +166,7 @@ mod tests {
         let parts = |text: &str| {
             let prepared = prepare(text, &db.schema, db.keyspace.as_deref()).expect("it compiles");
             let Statement::Select(plan) = prepared.statement else { panic!("a SELECT") };
-            plan.parts()
+            plan.parts_of_all()
         };
         let beside = ["count(*), sum(b), avg(v), min(f)", "sum(d)", "count(f)"];
         for selected in beside {

@@ -13,7 +13,7 @@ const QUORUM: Consistency = Consistency::Quorum;
 const ALL: Consistency = Consistency::All;
 
 #[rustfmt::skip]
-const CASES: [Case; 42] = [
+const CASES: [Case; 44] = [
     (&[("page_size_warn_threshold", "3")], "SELECT * FROM ks.t", ONE, 4,
         "Guardrail page_size violated: Query for table t with page size 4 exceeds warning threshold of 3."),
     (&[("page_size_warn_threshold", "3")], "SELECT * FROM ks.t", ONE, 3, ""),
@@ -44,6 +44,10 @@ const CASES: [Case; 42] = [
     (&[("read_consistency_levels_disallowed", "ALL")], "INSERT INTO ks.t (k, c) VALUES (1, 1)", ALL, 100, ""),
     (&[("allow_filtering_enabled", "false")], "SELECT * FROM ks.t WHERE v = 1 ALLOW FILTERING", ONE, 100,
         "error: Guardrail allow_filtering violated: Querying with ALLOW FILTERING is not allowed. ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance."),
+    (&[("allow_filtering_enabled", "false")], "EXPLAIN SELECT * FROM ks.t WHERE v = 1 ALLOW FILTERING", ONE, 100,
+        "error: Guardrail allow_filtering violated: Querying with ALLOW FILTERING is not allowed. ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance."),
+    (&[("page_size_warn_threshold", "3")], "EXPLAIN SELECT * FROM ks.t", ONE, 4,
+        "Guardrail page_size violated: Query for table t with page size 4 exceeds warning threshold of 3."),
     (&[("allow_filtering_enabled", "false")], "SELECT * FROM system_views.clients WHERE port = 1 ALLOW FILTERING", ONE, 100, ""),
     (&[("group_by_enabled", "false")], "SELECT k, count(*) FROM ks.t WHERE k = 1 GROUP BY k", ONE, 100,
         "error: Guardrail group_by violated: GROUP BY functionality is not allowed"),
@@ -173,6 +177,10 @@ fn prepared_statements_are_held_to_guardrails() {
         assert!(bench.execute(&read, &[1, 1]).contains("on clustering key produces 2 values"));
         let text = "INSERT INTO ks.t (k, c, v) VALUES (?, ?, 2) USING TIMESTAMP 5";
         assert_eq!(bench.show(&Request::Prepare(Prepare { text, keyspace: None })), refused);
+        set(&bench, &[("allow_filtering_enabled", "false")]);
+        let text = "EXPLAIN SELECT * FROM ks.t WHERE v = ? ALLOW FILTERING";
+        let explain = bench.show(&Request::Prepare(Prepare { text, keyspace: None }));
+        assert!(explain.starts_with("error: Guardrail allow_filtering violated"), "{explain}");
         let mut values = ValueList::new();
         [1i32, 1].iter().for_each(|value| values.push(Value::Bytes(&value.to_be_bytes())));
         let one =
