@@ -11,6 +11,7 @@
 mod batch;
 mod cells;
 mod conditions;
+mod counters;
 mod explain;
 mod list_changes;
 mod not_applied;
@@ -26,6 +27,7 @@ pub use conditions::{
     ColumnCondition, ConditionTest, ConditionValues, ConditionalWrite, Extent, PartPlan,
     WriteCondition,
 };
+pub use counters::{CounterOp, CounterWrite};
 pub use explain::{EXPLAIN_COLUMNS, ExplainStep};
 pub use list_changes::{ListOpPlan, ListWrite};
 pub use not_applied::NotApplied;

@@ -11,6 +11,7 @@
 
 mod batch;
 mod condition;
+mod counters;
 mod hints;
 mod name;
 mod select;
@@ -20,6 +21,7 @@ mod write;
 
 use std::sync::Arc;
 
+pub use counters::check_batch;
 use model::Table;
 use model::schema::{ColumnKind, Schema};
 pub use name::{find_table, no_keyspace_in_use};

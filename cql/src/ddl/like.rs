@@ -52,7 +52,9 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTableLike) -> Resu
     if source.is_compact() {
         table = table.compact()?;
     }
-    let change = SchemaChange::CreateTable(Box::new(table.build()?));
+    let table = table.build()?;
+    table::check_counter_options(&table)?;
+    let change = SchemaChange::CreateTable(Box::new(table));
     Ok(Ddl::step(change, "CREATED", keyspace_name, Object::Table(name.clone()), warnings))
 }
 

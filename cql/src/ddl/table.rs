@@ -298,14 +298,22 @@ fn directions(clustering: &[String], order: &[(String, Order)]) -> Result<Vec<bo
 }
 
 fn check_counters(table: &Table) -> Result<()> {
-    if table.is_counter() {
-        if table.value_columns().iter().any(|column| column.ty != CqlType::Counter) {
-            let text = "Cannot mix counter and non counter columns in the same table";
-            return Err(Error::invalid(text));
+    let counters = table.value_columns().iter().filter(|column| column.ty == CqlType::Counter);
+    match counters.count() {
+        0 => Ok(()),
+        count if count < table.value_columns().len() => {
+            Err(Error::invalid("Cannot mix counter and non counter columns in the same table"))
         }
-        return Err(Error::invalid("Counter tables are not supported yet"));
+        _ => check_counter_options(table),
     }
-    Ok(())
+}
+
+/// Counters do not expire.
+pub(super) fn check_counter_options(table: &Table) -> Result<()> {
+    match table.is_counter() && table.options.default_time_to_live > 0 {
+        true => Err(Error::invalid("Cannot set default_time_to_live on a table with counters")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl> {
@@ -348,6 +356,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
                 return Err(Error::Config("Cannot alter table id.".to_owned()));
             }
             table.options = options::apply(&table.options, properties, &mut warnings)?;
+            check_counter_options(&table)?;
         }
         TableChange::ColumnType(..) => {
             return Err(Error::invalid("Altering column types is no longer supported"));
@@ -385,18 +394,20 @@ fn add(
         if holds_collections(&ty) {
             return Err(Error::invalid(format!("{NESTED} for column {}", column.name)));
         }
-        if ty == CqlType::Counter {
-            return Err(Error::Config(format!(
-                "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
-                table.keyspace, table.name, column.name
-            )));
-        }
         if column.is_static && table.clustering().is_empty() {
             return Err(Error::invalid(
                 "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
             ));
         }
         check_readded(table, column, &ty)?;
+        if (ty == CqlType::Counter) != table.is_counter() {
+            let (is, not) =
+                if table.is_counter() { ("non counter", "") } else { ("counter", "non ") };
+            return Err(Error::Config(format!(
+                "{}.{}: Cannot have a {is} column (\"{}\") in a {not}counter table",
+                table.keyspace, table.name, column.name
+            )));
+        }
         let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
         table.add_column(&column.name, ty, kind)?;
     }
@@ -422,6 +433,10 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
             "Cannot re-add previously dropped column '{}' of kind {is}, incompatible with previous kind {was}",
             column.name
         )));
+    }
+    if table.is_counter() {
+        let text = format!("Cannot re-add previously dropped counter column {}", column.name);
+        return Err(Error::Invalid(text));
     }
     Ok(())
 }

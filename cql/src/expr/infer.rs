@@ -54,6 +54,9 @@ impl Compiler<'_> {
             }
         };
         let term = match draft.form {
+            Form::Null if to.ty == CqlType::Counter => {
+                return Err(Error::invalid("Invalid null value for counter increment/decrement"));
+            }
             Form::Null => Term::null(to.ty.clone()),
             Form::Literal(literal) => self.constant(literal, to)?,
             Form::Marker(marker) => {

@@ -19,6 +19,7 @@ use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
 use model::types::{collection_elements, tuple_fields};
 
+use super::counters::CounterOp;
 use super::list_changes::ListOpPlan;
 use super::record::check_bytes;
 use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
@@ -46,6 +47,8 @@ pub enum CellOp {
     SetField(u16, Term),
     /// A list is changed by index or by value. A plan keeps these apart from its cells.
     List(ListOpPlan),
+    /// A counter is changed. A plan keeps these apart from its cells.
+    Count(CounterOp),
 }
 
 /// All that happens to one column.
@@ -82,7 +85,7 @@ pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> b
         | CellOp::RemoveKey(term)
         | CellOp::Put(_, term)
         | CellOp::SetField(_, term) => !term.is_unset(bindings),
-        CellOp::List(_) => true,
+        CellOp::List(_) | CellOp::Count(_) => true,
     })
 }
 
@@ -232,7 +235,7 @@ impl Elements {
             CellOp::SetField(index, term) => {
                 return self.put(index.to_be_bytes().to_vec().into(), term, bindings);
             }
-            CellOp::List(_) => unreachable!("changes of lists are no cells yet"),
+            CellOp::List(_) | CellOp::Count(_) => unreachable!("changes are no cells yet"),
         };
         match term.eval(bindings)? {
             Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, stamp.ids),

@@ -21,6 +21,7 @@ use model::{MutationBuilder, Table, Token};
 
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use super::conditions::WriteCondition;
+use super::counters::{CounterWrite, adds_anything, put_counter_changes};
 use super::list_changes::{ListWrite, put_list_changes};
 use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use crate::bind::Bindings;
@@ -77,6 +78,10 @@ pub struct WritePlan {
     /// `IF ..`: what must be so for it to write. What has a condition is bound by
     /// [`ConditionalWrite`](super::ConditionalWrite) alone.
     pub condition: Option<Box<WriteCondition>>,
+    /// What is added to counters of the static row.
+    pub static_counters: Vec<CounterWrite>,
+    /// What is added to counters of each row.
+    pub row_counters: Vec<CounterWrite>,
     /// The values of an `INSERT JSON`, which its terms take their own from.
     pub json: Option<Box<JsonInsert>>,
     /// `USING TIMESTAMP n`: time of the write in µs.
@@ -99,9 +104,17 @@ impl WritePlan {
         self.bind_each(bindings, scratch, records, |_, _| Ok(()))
     }
 
-    /// Whether what it writes depends on elements that are there.
+    /// Whether what it writes depends on elements or counters that are there.
     pub fn reads_first(&self) -> bool {
+        self.changes_lists() || self.changes_counters()
+    }
+
+    fn changes_lists(&self) -> bool {
         !self.static_lists.is_empty() || !self.row_lists.is_empty()
+    }
+
+    fn changes_counters(&self) -> bool {
+        !self.static_counters.is_empty() || !self.row_counters.is_empty()
     }
 
     /// When it happens, in microseconds.
@@ -176,7 +189,9 @@ impl WritePlan {
             RowChange::Cells | RowChange::StaticOnly => {
                 !writes_anything(&self.static_cells, bindings)
                     && !writes_anything(&self.row_cells, bindings)
-                    && !self.reads_first()
+                    && !self.changes_lists()
+                    && !adds_anything(&self.static_counters, bindings)
+                    && !adds_anything(&self.row_counters, bindings)
             }
             RowChange::Insert
             | RowChange::DeleteRows
@@ -210,28 +225,31 @@ impl WritePlan {
             RowChange::DeletePartition => mutation.delete_partition(stamp.deletion()),
         }
         if self.reads_first() {
-            self.put_lists(&mut mutation, stamp, bindings)?;
+            self.put_changes(&mut mutation, stamp, bindings)?;
         }
         mutation.finish();
         Ok(())
     }
 
-    /// Says what becomes of elements of lists that are there.
+    /// Says what becomes of counters, or of elements of lists, that are there.
     #[cold]
-    fn put_lists(
+    fn put_changes(
         &self,
         mutation: &mut MutationBuilder<'_>,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<()> {
         let mut bytes = put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
-        if self.row_lists.is_empty() {
+        bytes += put_counter_changes(&self.static_counters, None, stamp, bindings, mutation)?;
+        if self.row_lists.is_empty() && self.row_counters.is_empty() {
             return Ok(());
         }
         for row in self.rows.rows(&self.table, bindings)? {
             row.check_bytes()?;
             let clustering = Some(&row.clustering[..]);
             bytes += put_list_changes(&self.row_lists, clustering, stamp, bindings, mutation)?;
+            bytes +=
+                put_counter_changes(&self.row_counters, clustering, stamp, bindings, mutation)?;
             check_bytes(bytes)?;
         }
         Ok(())

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use model::schema::Schema;
 
+use super::counters::check_batch;
 use super::write::{compile, timeout, timestamp, using_of};
 use super::{find_table, table_of, timeout_warning};
 use crate::error::{Error, Result};
 use crate::expr::{Collected, Compiler};
-use crate::lang::ast::{Batch, BatchKind};
+use crate::lang::ast::Batch;
 use crate::plan::{BatchPlan, MANY_TABLES, NotApplied};
 
 /// What its user should know of a batch.
@@ -26,9 +27,6 @@ pub(super) fn compile_batch(
     schema: &Schema,
     keyspace: Option<&str>,
 ) -> Result<(BatchPlan, Collected)> {
-    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
-        return Err(Error::invalid("Cannot include non-counter statement in a counter batch"));
-    }
     if !batch.using.ttl.is_empty() {
         return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
     }
@@ -53,6 +51,7 @@ pub(super) fn compile_batch(
         collected = compiler.into_collected();
     }
     let (timestamp, timeout) = (batch_timestamp, batch_timeout);
+    check_batch(batch.kind, timestamp.is_some(), writes.iter().map(|write| &*write.table))?;
     let not_applied = NotApplied::of_batch(writes.iter(), schema)?.map(Arc::new);
     if not_applied.is_some() {
         if timestamp.is_some() {

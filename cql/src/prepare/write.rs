@@ -1,6 +1,6 @@
 //! `INSERT`, `UPDATE` and `DELETE` to plans.
 //!
-//! 1. What this table does not take is refused: counters. JSON writes all columns.
+//! 1. What this table does not take is refused: counters (`counters.rs`). JSON writes all columns.
 //! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
 //!    a whole value stands alone.
 //! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
@@ -21,7 +21,7 @@ use model::schema::{Column, ColumnId, ColumnKind};
 use model::{CqlType, Table};
 
 use super::condition::{compile_test, refuse_stretch, with_answer};
-use super::has_kind;
+use super::{counters, has_kind};
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::json::{JsonInsert, read_row};
@@ -30,7 +30,8 @@ use crate::lang::ast::{
     Using,
 };
 use crate::plan::{
-    CellOp, CellWrite, ConditionTest, ListEnd, ListOpPlan, ListWrite, RowChange, WritePlan,
+    CellOp, CellWrite, ConditionTest, CounterOp, CounterWrite, ListEnd, ListOpPlan, ListWrite,
+    RowChange, WritePlan,
 };
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 use crate::steps::step;
@@ -41,12 +42,14 @@ pub(super) fn compile(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
+    counters::check_form(modification, table)?;
     let test = compile_test(modification, compiler)?;
     let plan = match modification {
         Modification::Insert(insert) => compile_insert(insert, table, compiler)?,
         Modification::Update(update) => compile_update(update, test.as_ref(), table, compiler)?,
         Modification::Delete(delete) => compile_delete(delete, test.as_ref(), table, compiler)?,
     };
+    counters::check_plan(&plan, test.is_some())?;
     let Some(test) = test else { return Ok(plan) };
     if plan.timestamp.is_some() {
         return Err(Error::invalid("Cannot provide custom timestamp for conditional updates"));
@@ -92,20 +95,11 @@ pub(super) fn timeout(using: &Using, compiler: &mut Compiler<'_>) -> Result<Opti
     last(&using.timeout, &to, compiler)
 }
 
-/// Refuses what this server does not do to this table.
-fn refuse(table: &Table) -> Result<()> {
-    if table.is_counter() {
-        return Err(Error::invalid("Counter tables are not supported yet"));
-    }
-    Ok(())
-}
-
 fn compile_insert(
     insert: &Insert,
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table)?;
     let of_json;
     let (names, values, json) = match &insert.values {
         InsertValues::Columns(names, values) => (names, values, None),
@@ -203,8 +197,10 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
     let PartitionChoice::Keys { columns: keys, .. } = filter.partitions else {
         unreachable!("a write names its partitions");
     };
-    let (static_cells, static_lists) = without_lists(cells.statics);
-    let (row_cells, row_lists) = without_lists(cells.rows);
+    let (statics, static_counters) = without_counters(cells.statics);
+    let (rows, row_counters) = without_counters(cells.rows);
+    let (static_cells, static_lists) = without_lists(statics);
+    let (row_cells, row_lists) = without_lists(rows);
     WritePlan {
         table: table.clone(),
         keys,
@@ -215,11 +211,33 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
         static_lists,
         row_lists,
         condition: None,
+        static_counters,
+        row_counters,
         json: None,
         timestamp: None,
         ttl: None,
         timeout: None,
     }
+}
+
+/// The cells that are no counters, or delete one; and apart from them what is added to counters.
+fn without_counters(cells: Vec<CellWrite>) -> (Vec<CellWrite>, Vec<CounterWrite>) {
+    let mut counters = Vec::new();
+    let mut others = Vec::with_capacity(cells.len());
+    for mut cell in cells {
+        let column = cell.column;
+        cell.ops.retain(|op| match op {
+            CellOp::Count(op) => {
+                counters.push(CounterWrite { column, op: op.clone() });
+                false
+            }
+            _ => true,
+        });
+        if !cell.ops.is_empty() {
+            others.push(cell);
+        }
+    }
+    (others, counters)
 }
 
 /// The cells in the order of storage, and apart from them what happens to lists that are changed by index or by value.
@@ -251,7 +269,6 @@ fn compile_update(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table)?;
     let timeout = timeout(&update.using, compiler)?;
     let timestamp = timestamp(&update.using, compiler)?;
     let ttl = ttl(&update.using, compiler)?;
@@ -300,7 +317,6 @@ fn compile_delete(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
-    refuse(table)?;
     let mut cells = Cells::default();
     for deletion in &delete.deletions {
         let name = &deletion.column;
@@ -417,8 +433,22 @@ fn cell_op(
 ) -> Result<CellOp> {
     let to = ExpectedType::new(column.name.clone(), column.ty.clone());
     let grows = column.ty.is_collection() && column.ty.is_multi_cell();
+    let counts = column.ty == CqlType::Counter;
     match &assignment.assign {
+        Assign::Set(value) if counts => {
+            compiler.term(value, &to)?;
+            Err(Error::invalid(format!(
+                "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
+                column.name
+            )))
+        }
         Assign::Set(value) => Ok(CellOp::Set(compiler.term(value, &to)?)),
+        Assign::Add(value) if counts => {
+            Ok(CellOp::Count(CounterOp::Add(compiler.term(value, &to)?)))
+        }
+        Assign::Subtract(value) if counts => {
+            Ok(CellOp::Count(CounterOp::Subtract(compiler.term(value, &to)?)))
+        }
         Assign::Add(value) if grows => {
             check_map_operand(column, value, "addition has to be a map")?;
             Ok(CellOp::Add(compiler.term(value, &to)?))

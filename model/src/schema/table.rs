@@ -206,9 +206,10 @@ impl Table {
         self.columns.iter().chain(self.hidden()).find(|column| column.id == id)
     }
 
-    /// Whether this is a table of counters.
+    /// Whether this is a table of counters: then all of its columns are, but those of the key.
+    #[inline]
     pub fn is_counter(&self) -> bool {
-        self.value_columns().iter().any(|column| column.ty == CqlType::Counter)
+        self.value_columns().first().is_some_and(|column| column.ty == CqlType::Counter)
     }
 
     /// Adds a static or regular column. One that was dropped and is added as what it was gets its id back.

@@ -11,7 +11,7 @@ use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{BatchSize, Records, WritePlan};
-use cql::prepare::{Statement, batch_timeout_warning};
+use cql::prepare::{Statement, batch_timeout_warning, check_batch};
 use model::Token;
 use shard::owner::{ShardId, Sharder};
 
@@ -46,12 +46,8 @@ impl Executor {
             let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];
             self.count(call, place, || first.name_of_batch(kind));
         }
-        // Counter tables cannot be made yet, so every statement is of another kind.
-        if kind == BatchKind::Counter && !statements.is_empty() {
-            return Err(ExecuteError::invalid(
-                "Cannot include non-counter statement in a counter batch",
-            ));
-        }
+        let tables = statements.iter().filter_map(|statement| plan_of(statement).ok());
+        let counts = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
         let mut replication: Vec<Replication> =
             statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
@@ -80,7 +76,8 @@ impl Executor {
             self.guard_record(watched, &batch.parameters, &record, &mut told)?;
             warnings.append(&mut told);
         }
-        let kind = WriteKind { level: batch.parameters.consistency, name: write_type(kind) };
+        let kind =
+            WriteKind { level: batch.parameters.consistency, name: write_type(kind, counts) };
         BoundWrite { record, kind, warnings, timeout: None, not_applied: None }.check(&replication)
     }
 
@@ -203,8 +200,9 @@ fn kind_of(kind: request::BatchKind) -> BatchKind {
 }
 
 /// As the protocol names it when it fails.
-pub(super) fn write_type(kind: BatchKind) -> &'static str {
+pub(super) fn write_type(kind: BatchKind, counts: bool) -> &'static str {
     match kind {
+        _ if counts => "COUNTER",
         BatchKind::Logged => "BATCH",
         BatchKind::Unlogged => "UNLOGGED_BATCH",
         BatchKind::Counter => "COUNTER",

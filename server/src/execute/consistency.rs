@@ -93,6 +93,20 @@ pub(super) fn check_write(level: Consistency) -> Result<(), ExecuteError> {
     Ok(())
 }
 
+/// Refuses a level that no write of counters has.
+#[cold]
+pub(super) fn check_counter_write(level: Consistency, table: &str) -> Result<(), ExecuteError> {
+    if level == Consistency::Any {
+        return Err(ExecuteError::invalid(format!(
+            "Consistency level ANY is not yet supported for counter table {table}"
+        )));
+    }
+    if level.is_serial() {
+        return Err(ExecuteError::invalid("Counter operations are inherently non-serializable"));
+    }
+    Ok(())
+}
+
 /// Refuses a serial level that is none. Cassandra says so of conditional updates only and ignores
 /// it elsewhere.
 #[inline]

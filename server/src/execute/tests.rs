@@ -18,6 +18,7 @@ use crate::limits::SCHEMA_CHANGES_WAITING_MAX;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 mod conditional;
+mod counters;
 mod explain;
 mod guardrails;
 mod long_reads;

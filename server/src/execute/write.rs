@@ -16,7 +16,7 @@ use slab::Slab;
 use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
-use super::consistency::{Replication, check_write};
+use super::consistency::{Replication, check_counter_write, check_write};
 use super::{ExecuteError, Executor, Run, When};
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::statements::Answered;
@@ -111,12 +111,17 @@ impl Executor {
         if let Some(condition) = &plan.condition {
             return self.bind_conditional(run, plan, &condition.not_applied);
         }
-        check_write(parameters.consistency)?;
+        let counts = plan.table.is_counter();
+        match counts {
+            true => check_counter_write(parameters.consistency, &plan.table.name)?,
+            false => check_write(parameters.consistency)?,
+        }
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
         let (mut record, mut scratch) = self.writes.buffers();
         plan.bind_write(&bindings, &mut scratch, &mut *record)?;
-        let kind = WriteKind { level: parameters.consistency, name: "SIMPLE" };
+        let name = if counts { "COUNTER" } else { "SIMPLE" };
+        let kind = WriteKind { level: parameters.consistency, name };
         let mut warnings = statement.compiled.warnings.clone();
         if let Some(watched) = self.watched_of_writes() {
             let now_us = self.state.now_us();
@@ -152,7 +157,9 @@ impl Executor {
             guardrails.check_batch(plan, &bindings, now_us, &mut warnings)?;
             self.guard_record(watched, parameters, &record, &mut warnings)?;
         }
-        let kind = WriteKind { level: parameters.consistency, name: batch::write_type(plan.kind) };
+        let counts = plan.writes.first().is_some_and(|write| write.table.is_counter());
+        let name = batch::write_type(plan.kind, counts);
+        let kind = WriteKind { level: parameters.consistency, name };
         let timeout = plan.timeout(&bindings)?;
         BoundWrite { record, kind, warnings, timeout, not_applied: None }
             .check(&statement.replication)
