@@ -6,6 +6,7 @@
 
 pub mod async_mutex;
 mod backoff;
+mod batch_parts;
 mod budget;
 pub mod cache;
 pub mod codec;

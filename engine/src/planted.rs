@@ -96,6 +96,12 @@ pub enum Bug {
     CounterForgets,
     /// A counter keeps the timestamp of its change, though something newer was read.
     CounterKeepsTime,
+    /// A batch is forgotten when the first of its parts is durable.
+    ForgetEarly,
+    /// The parts of a batch are sent before it is noted.
+    SendUnnoted,
+    /// A start sends nothing of the batches that it finds.
+    BatchesNotSent,
 }
 
 impl Bug {
@@ -114,8 +120,8 @@ impl Bug {
         Bug::TrustReadable,
     ];
 
-    /// Those of the engine that stands on them.
-    pub const OF_ENGINE: [Bug; 18] = [
+    /// Those of the engine that stands on them, and of the shards' batches.
+    pub const OF_ENGINE: [Bug; 21] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::DeleteAtFirstOwner,
@@ -134,6 +140,9 @@ impl Bug {
         Bug::ConditionalKeepsTime,
         Bug::CounterForgets,
         Bug::CounterKeepsTime,
+        Bug::ForgetEarly,
+        Bug::SendUnnoted,
+        Bug::BatchesNotSent,
     ];
 
     /// Those of reads: merge, cursors, pages, cache.
@@ -159,13 +168,13 @@ impl Bug {
 
 /// Whether this bug is planted on this thread.
 #[cfg(feature = "planted")]
-pub(crate) fn planted(bug: Bug) -> bool {
+pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 /// Whether this bug is planted: never.
 #[cfg(not(feature = "planted"))]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub const fn planted(_: Bug) -> bool {
     false
 }
 

@@ -63,6 +63,26 @@ impl Engine {
         .await
     }
 
+    /// What a record that reads first has to write, as the rows are now; empty if that is nothing.
+    pub(crate) async fn plain_form(
+        &self,
+        record: &[u8],
+        pause: &impl AsyncFn(),
+    ) -> Result<Vec<u8>> {
+        loop {
+            let over = self.writes.until(|| !self.is_truncating(record)).await;
+            let truncations = self.truncations_begun(record);
+            let resolved = match over {
+                Ok(()) => self.resolve(record, pause).await,
+                Err(error) => Err(error),
+            };
+            // What was read may go, and what was made of it would stay.
+            if self.truncations_begun(record) == truncations {
+                return resolved;
+            }
+        }
+    }
+
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
     fn take_plain(&self, first: QueuedWrite) {
         // The table may be gone by now, and its rows may have grown.
@@ -78,18 +98,7 @@ impl Engine {
     /// Reads what a write has to know, and writes it. Its ticket tells how it went. `pause` is called while it reads.
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
         let QueuedWrite { number, ticket, record, .. } = turn.0;
-        let resolved = loop {
-            let over = self.writes.until(|| !self.is_truncating(&record)).await;
-            let truncations = self.truncations_begun(&record);
-            let resolved = match over {
-                Ok(()) => self.resolve(&record, &pause).await,
-                Err(error) => Err(error),
-            };
-            // What was read may go, and what was made of it would stay.
-            if self.truncations_begun(&record) == truncations {
-                break resolved;
-            }
-        };
+        let resolved = self.plain_form(&record, &pause).await;
         self.queues.has_read(number, ticket);
         let taken = match resolved {
             Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => {

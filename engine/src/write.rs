@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Appends a checked record, if there is space for it.
-    fn take(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
+    pub(crate) fn take(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
         let start = self.log.positions().appended;
         self.admit(record.len())?;
         let end = self.log.append(range, start.to_bits(), record)?;

@@ -12,6 +12,7 @@
 //! measures it and tests drive it. Not here: sockets, the load limits and the order of messages,
 //! which are `connection.rs`.
 
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -116,7 +117,7 @@ impl ManualServer {
             ManualCore { executor: Executor::new(shard.clone(), state, answers), clock }
         };
         let cores = node.shards().iter().zip(node.clocks()).map(core).collect();
-        let server = ManualServer {
+        let mut server = ManualServer {
             node,
             cores,
             clients: Vec::new(),
@@ -125,7 +126,25 @@ impl ManualServer {
         };
         // The first poll of a log prepares its segments.
         server.node.manual().run_ready();
+        server.send_batches_again();
         Ok(server)
+    }
+
+    /// What a start does before clients are let in. Ends early when the power is cut.
+    fn send_batches_again(&mut self) {
+        let left = Rc::new(Cell::new(self.cores.len()));
+        for (shard, core) in self.node.shards().iter().zip(&self.cores) {
+            let (shard, now_s, left) = (shard.clone(), core.clock.wall_s(), left.clone());
+            shard.runtime().clone().spawn(shard::Group::Background, async move {
+                shard.send_batches_again(now_s).await;
+                left.set(left.get() - 1);
+            });
+        }
+        for _ in 0..TURNS_MAX {
+            if left.get() == 0 || !self.turn() {
+                break;
+            }
+        }
     }
 
     /// Moves the clocks of all cores ahead, as if the wall clock were so far ahead, in microseconds since 1970.

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use engine::{RowLimits, commitlog};
+use shard::Group;
 use shard::clock::Clock;
 use shard::node::{Core, NodeConfig, StartError, start};
 use shard::notify::Notify;
@@ -153,7 +154,11 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     };
     let pass = Pass::new(executor, clock, poller, config);
     let mut pass = pass.expect("listeners can be added to a fresh epoll set");
-    opened.tell_ready();
+    runtime.spawn(Group::Background, async move {
+        // Before clients are let in, so that none sees a part of a batch; the passes of all cores run meanwhile.
+        opened.shard.send_batches_again(opened.clock.wall_s()).await;
+        opened.tell_ready();
+    });
     pass.run(&runtime, &idle).await
 }
 

@@ -41,6 +41,12 @@ pub(crate) use wanted::{Pages, Wanted};
 use crate::session::Session;
 use crate::statements::{StatementCounts, StatementName};
 
+/// Whether the rows of a table are computed when they are read.
+pub(crate) fn computes(table: &Table) -> bool {
+    let is_stored = table.keyspace == "system" && table.name == "batches";
+    is_computed(&table.keyspace) && !is_stored
+}
+
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");
 /// One client, as a core tells the others.

@@ -26,6 +26,7 @@
 
 mod background;
 mod backpressure;
+mod batches;
 pub mod boot;
 pub mod clock;
 mod completions;
@@ -41,6 +42,7 @@ pub mod message;
 pub mod node;
 pub mod notify;
 pub mod os;
+pub mod outbox;
 mod outstanding;
 pub mod owner;
 pub mod page;

@@ -46,6 +46,20 @@ pub const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 const _: () = assert!(HOUSEKEEPING_INTERVAL.as_millis() * 5 <= WRITE_WAIT_MAX.as_millis());
 
+/// Batches of the last run that a shard sends again at once.
+pub const BATCHES_SENT_AT_ONCE: usize = 64;
+
+/// Logged batches over several shards that one shard has under way; a further one is answered `Overloaded`.
+pub const BATCHES_MAX: usize = 4096;
+/// What these hold in memory, in bytes of their records, if there is more than one.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+/// How long a part of such a batch waits that its owner had no space for before it is sent again.
+pub const BATCH_RETRY: Duration = Duration::from_millis(100);
+/// How long a start waits until the batches that the last one left are written.
+pub const BATCHES_WAIT_MAX: Duration = Duration::from_secs(30);
+
+const _: () = assert!(BATCH_RETRY.as_millis() * 10 <= BATCHES_WAIT_MAX.as_millis());
+
 /// How long a core looks for work before it sleeps, while looking pays (`gaps.rs`). Longer spins
 /// turn into the latency of others who share the core.
 pub const IDLE_SPIN_DEFAULT: Duration = Duration::from_micros(50);

@@ -42,6 +42,12 @@ pub enum Message<A, R> {
 pub enum Request<A> {
     /// Make this record durable and readable: mutations that the receiver owns.
     Apply(Box<[u8]>),
+    /// Say whether this part of a batch could be written, and how it reads in plain form.
+    CheckPart(Box<[u8]>),
+    /// Make this part of a noted batch durable and readable.
+    Part(Box<[u8]>),
+    /// The same of a part that was refused as `Invalid`: what there is of its tables.
+    Insist(Box<[u8]>),
     /// Read what the receiver owns.
     Read(Box<ReadCommand>),
     /// No one waits any more for the `Read` that the asker named so.
@@ -63,8 +69,10 @@ pub enum Request<A> {
 /// The reply to a [`Request`].
 #[derive(Debug)]
 pub enum Reply<R> {
-    /// To `Apply`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
+    /// To `Apply`, `Part`, `Insist`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
     Done(Result<(), Box<Error>>),
+    /// To `CheckPart`: the part in plain form.
+    Part(Result<Box<[u8]>, Box<Error>>),
     /// The answer to `Read`.
     Page(Result<Box<Page>, Box<Error>>),
     /// To `Alter`: the schema after it, which every core has.

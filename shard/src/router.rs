@@ -9,7 +9,7 @@
 //! What a peer has no slots for waits, in the order in which it was sent (`peers.rs`). So many that wait that nothing new
 //! is sent are `Overloaded`, said before anything was done. A write over several owners is
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
-//! the writer is told that it failed.
+//! the writer is told that it failed. Of a logged batch all is written or nothing (`batches.rs`).
 
 use std::rc::Rc;
 
@@ -19,7 +19,8 @@ use model::read::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::{MutationRef, TableId};
 
 use crate::message::{Reply, Request};
-use crate::owner::ShardId;
+use crate::outbox::Part;
+use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
@@ -42,7 +43,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// The owner of all mutations of a record, if there is one.
-    fn owner_of_record(&self, record: &[u8]) -> Result<Option<ShardId>> {
+    pub(crate) fn owner_of_record(&self, record: &[u8]) -> Result<Option<ShardId>> {
         let mut cursor = Cursor::new(record);
         let mut owner = None;
         while !cursor.is_empty() {
@@ -63,10 +64,9 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn write_everywhere(&self, record: &[u8], ticket: Ticket) -> Result<()> {
-        let parts = self.split_record(record)?;
+        let parts = split(record, self.sharder)?;
         assert!(parts.len() > 1, "what has one owner is not split");
-        let mut peers = parts.iter().map(|(owner, _)| *owner).filter(|owner| *owner != self.me());
-        peers.try_for_each(|owner| self.peers.check_place(owner))?;
+        self.check_places(&parts)?;
         let batch = Waiting::Batch { ticket, parts_left: parts.len(), failed: None };
         let batch = self.peers.remember(batch);
         if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me()) {
@@ -79,28 +79,16 @@ impl<P: Protocol> Shard<P> {
         }
         for (owner, part) in parts {
             if owner != self.me() {
-                self.peers.send(owner, Waiting::Part(batch), Request::Apply(part.into()));
+                self.peers.send(owner, Waiting::Part(batch), Request::Apply(part));
             }
         }
         Ok(())
     }
 
-    /// The record of each owner, in the order in which they first appear.
-    fn split_record(&self, record: &[u8]) -> Result<Vec<(ShardId, Vec<u8>)>> {
-        let mut parts: Vec<(ShardId, Vec<u8>)> = Vec::new();
-        let mut cursor = Cursor::new(record);
-        while !cursor.is_empty() {
-            let before = cursor.rest();
-            let mutation = cursor.bytes().map_err(malformed)?;
-            let token = MutationRef::token_of(mutation).map_err(malformed)?;
-            let bytes = &before[..before.len() - cursor.rest().len()];
-            let owner = self.sharder.shard_of(token);
-            match parts.iter_mut().find(|(shard, _)| *shard == owner) {
-                Some((_, part)) => part.extend_from_slice(bytes),
-                None => parts.push((owner, bytes.to_vec())),
-            }
-        }
-        Ok(parts)
+    /// `Overloaded` if so much waits for one of the owners that it is asked for nothing new.
+    pub(crate) fn check_places(&self, parts: &[Part]) -> Result<()> {
+        let mut peers = parts.iter().map(|(owner, _)| *owner).filter(|owner| *owner != self.me());
+        peers.try_for_each(|owner| self.peers.check_place(owner))
     }
 
     /// Asks a peer and waits for its reply.
@@ -251,6 +239,24 @@ impl<P: Protocol> Drop for PeerRead<'_, P> {
             self.shard.wake().notify();
         }
     }
+}
+
+/// The record of each owner, in the order in which they first appear.
+pub fn split(record: &[u8], sharder: Sharder) -> Result<Vec<Part>> {
+    let mut parts: Vec<(ShardId, Vec<u8>)> = Vec::new();
+    let mut cursor = Cursor::new(record);
+    while !cursor.is_empty() {
+        let before = cursor.rest();
+        let mutation = cursor.bytes().map_err(malformed)?;
+        let token = MutationRef::token_of(mutation).map_err(malformed)?;
+        let bytes = &before[..before.len() - cursor.rest().len()];
+        let owner = sharder.shard_of(token);
+        match parts.iter_mut().find(|(shard, _)| *shard == owner) {
+            Some((_, part)) => part.extend_from_slice(bytes),
+            None => parts.push((owner, bytes.to_vec())),
+        }
+    }
+    Ok(parts.into_iter().map(|(owner, part)| (owner, part.into())).collect())
 }
 
 #[cold]

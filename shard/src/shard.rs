@@ -26,12 +26,14 @@ use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema};
 
 use crate::background::Background;
+use crate::batches::Batches;
 use crate::completions::Completions;
 use crate::groups::Group;
 use crate::idle::InFlight;
 use crate::mailbox::Port;
 use crate::message::{Reply, Request};
 use crate::notify::Notify;
+use crate::outbox::BatchesTable;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
 use crate::peers::{Asker, Incoming, Mail, Peers, Received, Waiting};
@@ -55,6 +57,7 @@ pub struct Shard<P: Protocol> {
     throughput: CompactionThroughput,
     pub(crate) schema: CurrentSchema,
     completions: Completions,
+    pub(crate) batches: Batches,
     wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
@@ -92,6 +95,7 @@ impl<P: Protocol> Shard<P> {
             peers,
             background,
             throughput: parts.throughput,
+            batches: Batches::new(BatchesTable::of(&parts.schema)),
             schema: CurrentSchema::new(parts.schema, parts.schema_log),
             completions: Completions::default(),
             wake: parts.wake,
@@ -197,6 +201,17 @@ impl<P: Protocol> Shard<P> {
     fn serve(self: &Rc<Self>, asker: Asker, request: Request<P::Ask>) {
         match request {
             Request::Apply(record) => self.serve_write(asker, &record),
+            Request::CheckPart(part) => {
+                self.reply_later(Group::Requests, asker, async move |shard| {
+                    Reply::Part(shard.check_part_here(part).await.map_err(Box::new))
+                })
+            }
+            Request::Part(part) => self.reply_later(Group::Requests, asker, async move |shard| {
+                Reply::Done(shard.write_durably(&part).await.map_err(Box::new))
+            }),
+            Request::Insist(part) => self.reply_later(Group::Requests, asker, async move |shard| {
+                Reply::Done(shard.insist_durably(&part).await.map_err(Box::new))
+            }),
             Request::Read(command) => self.serve_read(asker, *command),
             Request::EndRead(id) => {
                 if let Some(term) = self.peer_reads.borrow().get(&(asker.from, id)) {
@@ -300,6 +315,13 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn reading(&self) -> Reading {
         self.reads.set(self.reads.get() + 1);
         Reading(self.reads.clone())
+    }
+
+    /// A write of the layer above that a task of this shard has made is done.
+    pub(crate) fn complete(&self, ticket: Ticket, result: Result<()>) {
+        self.completions.push(ticket, result);
+        // The pass takes it; it may be asleep.
+        self.wake.notify();
     }
 
     /// Gives the reply to who waited for it.

@@ -128,6 +128,11 @@ impl Log {
             > self.config.log_bytes_max / 2
     }
 
+    /// When writes may be acknowledged.
+    pub fn sync_mode(&self) -> SyncMode {
+        self.config.sync
+    }
+
     /// Everything that ends at or before this place may be acknowledged.
     pub fn acknowledgeable(&self) -> Position {
         let positions = self.positions();

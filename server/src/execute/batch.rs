@@ -1,7 +1,8 @@
 //! BATCH as a message: statements by text and by id, bound one after the other into one record.
 //!
 //! What one core owns of a batch is one record of its log, so it is durable and readable as a whole
-//! or not at all; parts of different cores are not atomic with each other.
+//! or not at all. A logged batch that several cores own is written by the outbox
+//! (`shard/src/outbox.rs`): all of it or nothing, though others may see parts of it before the rest.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -71,14 +72,16 @@ impl Executor {
             }
         }
         let mut warnings: Vec<String> =
-            warnings_of(&statements).into_iter().chain(bound.warnings()).collect();
+            warnings_of(&statements).into_iter().chain(bound.size.warnings()).collect();
+        let is_divided = bound.is_divided();
         if let Some(watched) = watched {
             self.guard_record(watched, &batch.parameters, &record, &mut told)?;
             warnings.append(&mut told);
         }
         let kind =
             WriteKind { level: batch.parameters.consistency, name: write_type(kind, counts) };
-        BoundWrite { record, kind, warnings, timeout: None, not_applied: None }.check(&replication)
+        BoundWrite { record, kind, warnings, timeout: None, not_applied: None, is_divided }
+            .check(&replication)
     }
 
     /// The statements of a batch, each a write of a table that may be written to.
@@ -160,20 +163,11 @@ pub(super) struct BoundBatch<'r> {
 }
 
 impl BoundBatch<'_> {
-    /// What the user of the batch should know.
-    pub(super) fn warnings(&mut self) -> Vec<String> {
-        let mut warnings = self.size.warnings();
-        if self.kind == BatchKind::Logged && self.record.is_divided {
-            warnings.push(NOT_ATOMIC.to_owned());
-        }
-        warnings
+    /// Whether it is to be written as a whole, and more than one core owns a part of it.
+    pub(super) fn is_divided(&self) -> bool {
+        self.kind == BatchKind::Logged && self.record.is_divided
     }
 }
-
-/// What the user of a logged batch should know when no single log can hold it.
-const NOT_ATOMIC: &str = "Logged batch covers partitions of several shards: each shard writes its \
-    part whole or not at all, but a failure may leave the parts of some shards written and those of \
-    others not. Write again until it succeeds, or keep a batch to one partition.";
 
 /// The record of a batch, and whether more than one shard owns a part of it.
 pub(super) struct BatchRecord<'r> {

@@ -53,6 +53,7 @@ impl Executor {
             warnings,
             timeout: plan.timeout(&bindings)?,
             not_applied: Some(not_applied.clone()),
+            is_divided: false,
         };
         check(bound, run.parameters.consistency, &run.statement.replication)
     }
@@ -80,6 +81,7 @@ impl Executor {
             warnings,
             timeout: plan.timeout(&bindings)?,
             not_applied: Some(not_applied.clone()),
+            is_divided: false,
         };
         check(bound, run.parameters.consistency, &run.statement.replication)
     }
@@ -118,7 +120,8 @@ impl Executor {
             self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
         }
         let kind = kind(&batch.parameters);
-        let bound = BoundWrite { record, kind, warnings, timeout: None, not_applied };
+        let bound =
+            BoundWrite { record, kind, warnings, timeout: None, not_applied, is_divided: false };
         check(bound, batch.parameters.consistency, replication)
     }
 

@@ -185,10 +185,7 @@ impl Executor {
     ) -> Option<ShardId> {
         let sharder = self.shard.sharder();
         // A traced request is run where its trace is.
-        if sharder.shards() == 1
-            || call.trace.is_some()
-            || system::is_computed(&plan.table.keyspace)
-        {
+        if sharder.shards() == 1 || call.trace.is_some() || system::computes(&plan.table) {
             return None;
         }
         let token = plan.token(bindings, &mut self.key.borrow_mut())?;
@@ -352,7 +349,7 @@ impl Executor {
         let mut sink = InPass::new(&mut encoder);
         let end = match &bound.command {
             None => ReadEnd::default(),
-            Some(command) if system::is_computed(&plan.table.keyspace) => {
+            Some(command) if system::computes(&plan.table) => {
                 let Some(record) = self.computed_now(&plan.table, bound) else {
                     return Err(refused(Error::WouldBlock));
                 };
@@ -457,7 +454,7 @@ impl Executor {
         let mut given = Given::default();
         let Some(command) = &bound.command else { return Ok(given) };
         let mut command = command.clone();
-        let computed = match system::is_computed(&plan.table.keyspace) {
+        let computed = match system::computes(&plan.table) {
             true => {
                 let computed = self.computed(&plan.table, bound).await;
                 Some(computed.map_err(|error| ExecuteError::Read(error, level))?)

@@ -17,6 +17,7 @@ use super::snapshots as auto_snapshots;
 use crate::limits::SCHEMA_CHANGES_WAITING_MAX;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
+mod batches;
 mod conditional;
 mod counters;
 mod explain;

@@ -7,11 +7,12 @@ use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cql::bind::Bindings;
+use cql::bind::{Bindings, Ids};
 use cql::frame::response::Envelope;
 use cql::plan::{BatchPlan, NotApplied, Scratch, WritePlan};
 use shard::Ticket;
 use slab::Slab;
+use uuid::Uuid;
 
 use super::answer::WriteKind;
 use super::batch;
@@ -55,6 +56,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) timeout: Option<Duration>,
     /// Of a conditional write: how it is answered.
     pub(super) not_applied: Option<Arc<NotApplied>>,
+    /// Whether it is a logged batch that several cores own.
+    pub(super) is_divided: bool,
 }
 
 impl Writes {
@@ -130,7 +133,7 @@ impl Executor {
             self.guard_record(watched, parameters, &record, &mut warnings)?;
         }
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied: None }
+        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided: false }
             .check(&statement.replication)
     }
 
@@ -150,7 +153,8 @@ impl Executor {
         let mut batch = self.begin_batch(plan.kind, &mut record);
         plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;
         let mut warnings = statement.compiled.warnings.clone();
-        warnings.extend(batch.warnings());
+        warnings.extend(batch.size.warnings());
+        let is_divided = batch.is_divided();
         if let Some(watched) = self.watched_of_writes() {
             let now_us = self.state.now_us();
             let guardrails = &self.state.settings().guardrails;
@@ -161,7 +165,7 @@ impl Executor {
         let name = batch::write_type(plan.kind, counts);
         let kind = WriteKind { level: parameters.consistency, name };
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied: None }
+        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided }
             .check(&statement.replication)
     }
 
@@ -173,7 +177,7 @@ impl Executor {
         bound: Result<BoundWrite<'_>, ExecuteError>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let BoundWrite { record, kind, warnings, timeout, not_applied } = match bound {
+        let BoundWrite { record, kind, warnings, timeout, not_applied, is_divided } = match bound {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -198,13 +202,23 @@ impl Executor {
             not_applied,
         });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
-        match self.shard.write(&record, Ticket::Caller(number)) {
+        let submitted = match is_divided {
+            true => self.write_divided(&record, number),
+            false => self.shard.write(&record, Ticket::Caller(number)),
+        };
+        match submitted {
             Ok(()) => Flow::Later,
             Err(error) => {
                 let call = waiting.remove(place).call.expect("it was put there above");
                 self.refuse(call, ExecuteError::Write(error, kind), out)
             }
         }
+    }
+
+    /// Submits a logged batch that several cores own.
+    fn write_divided(&self, record: &[u8], number: u32) -> engine::Result<()> {
+        let new_id = || Uuid::from_bytes(self.state.ids().timeuuid());
+        self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
     /// Answers the writes that are done. Once a pass.
@@ -220,7 +234,7 @@ impl Executor {
 
     /// Answers the writes that are not done at `now` and should be. Their entries stay until they are done.
     pub(super) fn answer_late_writes(&self, now: Instant) {
-        for (_, write) in &mut *self.writes.waiting.borrow_mut() {
+        for (place, write) in &mut *self.writes.waiting.borrow_mut() {
             if write.deadline > now {
                 self.deadlines.add(write.deadline);
                 continue;
@@ -229,7 +243,12 @@ impl Executor {
             let mut answered = Answered { bytes: 0, is_error: true, rows: 0 };
             self.replies.put(call.session.id, |out| {
                 let start = out.len();
-                let timed_out = ExecuteError::WriteTimedOut(write.kind);
+                let number = u32::try_from(place).expect("the requests of a shard are bounded");
+                let kind = match self.shard.is_noted(number) {
+                    true => write.kind,
+                    false => WriteKind { name: "BATCH_LOG", ..write.kind },
+                };
+                let timed_out = ExecuteError::WriteTimedOut(kind);
                 timed_out.put(&call.envelope(), self.state.node(), out);
                 answered.bytes = out.len() - start;
             });

@@ -14,6 +14,7 @@ use model::schema::SchemaEntry;
 use model::{Schema, SchemaChange, Token, TokenRange};
 use uuid::Uuid;
 
+use crate::batches::{self, flush_notes, verify_batches, write_batch};
 use crate::checks::verify_all;
 use crate::conditional::RowWrite;
 use crate::counters::CounterWrite;
@@ -92,6 +93,8 @@ async fn one_life(
     find_schema(&node.schema, world);
     complete_schema(&mut node, world, &mut rng).await?;
     find_records(&node, world).await?;
+    batches::send_again(&node, exec, world, &mut rng).await?;
+    verify_batches(&node, world).await?;
     find::<ListWrite>(&node, world).await?;
     find::<RowWrite>(&node, world).await?;
     find::<CounterWrite>(&node, world).await?;
@@ -109,6 +112,7 @@ async fn one_life(
         life.step().await?;
     }
     life.answered().await?;
+    verify_batches(&life.node, world).await?;
     verify::<ListWrite>(&life.node, world).await?;
     verify::<RowWrite>(&life.node, world).await?;
     verify::<CounterWrite>(&life.node, world).await?;
@@ -283,11 +287,18 @@ impl Life {
     }
 
     async fn step(&mut self) -> Lived {
-        match self.rng.below(43) {
+        match self.rng.below(45) {
             0..20 => self.write()?,
             20 => send_some::<ListWrite>(self)?,
             21 => send_some::<RowWrite>(self)?,
             42 => send_some::<CounterWrite>(self)?,
+            43..45 => {
+                let exec = self.exec.clone();
+                write_batch(self, &exec);
+                if self.rng.one_in(6) {
+                    flush_notes(self, &exec);
+                }
+            }
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
@@ -398,6 +409,10 @@ impl Life {
             let mut done = Vec::new();
             engine.take_completed(&mut done);
             for (ticket, result) in done {
+                if ticket >= batches::TICKETS {
+                    w.batches.answered(ticket, result);
+                    continue;
+                }
                 if ticket >= CounterWrite::TICKETS {
                     w.tally.added += u64::from(w.counters.answered(ticket, result)?);
                     continue;
@@ -432,7 +447,8 @@ impl Life {
     pub(crate) async fn answered(&self) -> Lived {
         for round in 1u32.. {
             self.take_answers()?;
-            if self.node.engines.iter().all(|engine| engine.writes_in_flight() == 0) {
+            let is_quiet = self.node.engines.iter().all(|engine| engine.writes_in_flight() == 0);
+            if is_quiet && !self.world.borrow().batches.is_under_way() {
                 break;
             }
             let deferred = self.node.engines.iter().any(|engine| engine.writes_deferred() > 0);
@@ -488,16 +504,7 @@ impl Life {
     }
 
     fn do_jobs(&self) {
-        let now_s = self.world.borrow().workload.now_s;
-        for engine in self.node.engines.clone() {
-            self.exec.spawn(async move {
-                while let Some(job) = engine.next_job(now_s) {
-                    if engine.run(job, now_s, async || yield_now().await).await.is_err() {
-                        break;
-                    }
-                }
-            });
-        }
+        do_jobs(&self.node, &self.exec, self.world.borrow().workload.now_s);
     }
 
     /// Changes a table or the user type; a column that goes takes what was written until a while ago.
@@ -512,5 +519,18 @@ impl Life {
         let (change, effect) = schema::drop_table(1 + self.rng.index(TABLES - 1));
         alter(&mut self.node, &self.world, &mut self.rng, change, effect).await?;
         complete_schema(&mut self.node, &self.world, &mut self.rng).await
+    }
+}
+
+/// Does what the engines would like to be done.
+pub(crate) fn do_jobs(node: &Node, exec: &SimExec, now_s: u32) {
+    for engine in node.engines.clone() {
+        exec.spawn(async move {
+            while let Some(job) = engine.next_job(now_s) {
+                if engine.run(job, now_s, async || yield_now().await).await.is_err() {
+                    break;
+                }
+            }
+        });
     }
 }

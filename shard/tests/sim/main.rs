@@ -13,6 +13,7 @@
 //!
 //! Not here: the passes of a server, mailboxes (`shard/tests/node.rs`, `server/tests`).
 
+mod batches;
 mod checks;
 mod conditional;
 mod counters;
@@ -123,6 +124,8 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.resolved,
         all.judged,
         all.added,
+        all.sent_again,
+        all.whole,
     ] {
         assert!(count > points / 100, "{all:?}");
     }

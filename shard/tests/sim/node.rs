@@ -46,7 +46,7 @@ fn config(shards: usize, sync: SyncMode) -> NodeConfig {
         reserve_bytes: RESERVE_BYTES,
         compaction_throughput_bytes: 0,
         idle_spin: Duration::ZERO,
-        base: Arc::new(Schema::empty()),
+        base: crate::schema::base(),
         wall_us: 1,
     }
 }

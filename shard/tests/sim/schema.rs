@@ -9,10 +9,11 @@
 //! Not here: how a change is made durable (`messina_shard::schema_changes`), what it does to data (`oracle.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use engine::io::Rng;
 use model::options::{Class, Compaction, Compression, KeyspaceOptions};
-use model::schema::{ColumnKind, Table, TableBuilder};
+use model::schema::{ColumnKind, SchemaEntry, Table, TableBuilder};
 use model::types::UserType;
 use model::{CqlType, Schema, SchemaChange, TableId};
 use uuid::Uuid;
@@ -46,6 +47,26 @@ pub(crate) enum Effect {
         table: usize,
         column: u16,
     },
+}
+
+/// What is built in: the table of batches.
+pub(crate) fn base() -> Arc<Schema> {
+    let apply = |schema: &Schema, change| {
+        let entry = SchemaEntry { number: 0, version: Uuid::nil(), change };
+        schema.apply(&entry).expect("the built-in schema is sound")
+    };
+    let options = KeyspaceOptions::default();
+    let schema =
+        apply(&Schema::empty(), SchemaChange::CreateKeyspace { name: "system".into(), options });
+    let list = CqlType::List { element: CqlType::Blob.into(), frozen: false };
+    let build = || {
+        let table = TableBuilder::new("system", "batches", TableId(Uuid::from_u128(1)));
+        let table = table.partition_key("id", CqlType::Timeuuid)?;
+        table.regular("mutations", list)?.regular("version", CqlType::Int)?.build()
+    };
+    let mut table = build().expect("a sound table");
+    table.options.gc_grace_seconds = 0;
+    Arc::new(apply(&schema, SchemaChange::CreateTable(Box::new(table))))
 }
 
 /// A table by its number.

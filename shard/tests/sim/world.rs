@@ -12,6 +12,7 @@ use engine::io::{Faults, RelPath, Rng, SimDisk};
 use engine::layout;
 use model::Schema;
 
+use crate::batches::Batches;
 use crate::conditional::RowWrite;
 use crate::counters::CounterWrite;
 use crate::in_order::History;
@@ -82,6 +83,10 @@ pub(crate) struct Tally {
     pub(crate) judged: u64,
     /// Additions to counters that were done.
     pub(crate) added: u64,
+    /// Batches that a start sent again.
+    pub(crate) sent_again: u64,
+    /// Batches that were under way at the end of a life, and were there afterwards.
+    pub(crate) whole: u64,
 }
 
 impl Tally {
@@ -115,6 +120,8 @@ impl Tally {
         self.resolved += other.resolved;
         self.judged += other.judged;
         self.added += other.added;
+        self.sent_again += other.sent_again;
+        self.whole += other.whole;
     }
 }
 
@@ -149,6 +156,8 @@ pub(crate) struct World {
     pub(crate) conditional: History<RowWrite>,
     /// The row of counters.
     pub(crate) counters: History<CounterWrite>,
+    /// The batches over several shards.
+    pub(crate) batches: Batches,
     /// Taken by a shard's log in this order, and not sure: answered only if the log is periodic.
     pub(crate) unsure: Vec<VecDeque<Record>>,
     /// What is not there and must never come back.
@@ -194,13 +203,14 @@ impl World {
             kills: rng.one_in(2),
             gc_grace_s,
             workload: Workload::new(times, value_bytes_max),
-            schema: Arc::new(Schema::empty()),
+            schema: crate::schema::base(),
             altering: None,
             sure: Facts::default(),
             notes: BTreeSet::new(),
             lists: History::default(),
             conditional: History::default(),
             counters: History::default(),
+            batches: Batches::default(),
             unsure: Vec::new(),
             lost: BTreeSet::new(),
             truncating: None,

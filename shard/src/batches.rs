@@ -1,0 +1,212 @@
+//! Logged batches on a shard of a running node: who writes them, and how their parts reach the owners.
+//!
+//! ```text
+//! write_batch ─┬─ one owner ─► a plain write: one record
+//!              └─ several ───► place ─► a task: the outbox (`outbox.rs`) ─► completions
+//!                                          └─ check, send, insist: here, or by mailbox at a peer
+//! ```
+//!
+//! Not here: the steps and their order.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use engine::{Error, Result};
+use futures_lite::future::or;
+use uuid::Uuid;
+
+use crate::groups::Group;
+use crate::limits::{BATCH_RETRY, BATCHES_SENT_AT_ONCE, BATCHES_WAIT_MAX};
+use crate::message::{Reply, Request};
+use crate::outbox::{self, BatchesTable, Hands, Note, Part, Places};
+use crate::peers::{Slot, Waiting};
+use crate::protocol::Protocol;
+use crate::read_pauses::ReadPauses;
+use crate::router::{join, split};
+use crate::shard::Shard;
+use crate::stalls::Work;
+use crate::ticket::Ticket;
+
+/// The batches over several shards that a shard writes.
+pub(crate) struct Batches {
+    table: Option<BatchesTable>,
+    places: Rc<Places>,
+    /// The numbers of callers whose batches may still come to nothing.
+    unnoted: RefCell<BTreeSet<u32>>,
+}
+
+impl Batches {
+    pub(crate) fn new(table: Option<BatchesTable>) -> Batches {
+        Batches { table, places: Rc::default(), unnoted: RefCell::default() }
+    }
+}
+
+impl<P: Protocol> Shard<P> {
+    /// As [`write`](Shard::write), and of a record over several shards all is written or nothing. Each call of `new_id`
+    /// gives another timeuuid.
+    pub fn write_batch(
+        self: &Rc<Self>,
+        record: &[u8],
+        number: u32,
+        new_id: impl Fn() -> Uuid,
+        timestamp_us: i64,
+    ) -> Result<()> {
+        if self.owner_of_record(record)?.is_some() {
+            return self.write(record, Ticket::Caller(number));
+        }
+        let table =
+            self.batches.table.ok_or_else(|| Error::invalid("there is no table system.batches"))?;
+        let parts = split(record, self.sharder)?;
+        self.check_places(&parts)?;
+        let place = self.batches.places.take(record.len())?;
+        // A row of this shard: every second one is where there are two.
+        let note = loop {
+            let note = Note { id: new_id(), timestamp_us, mutations: Vec::new() };
+            if self.sharder.shard_of(note.token()) == self.me() {
+                break note;
+            }
+        };
+        self.batches.unnoted.borrow_mut().insert(number);
+        let shard = self.clone();
+        let work = Work { group: Group::Requests, name: "logged batch", table: None };
+        self.runtime.spawn(work, async move {
+            let noted = || {
+                shard.batches.unnoted.borrow_mut().remove(&number);
+            };
+            let written = outbox::write(&*shard, parts, note, &table, noted).await;
+            shard.batches.unnoted.borrow_mut().remove(&number);
+            drop(place);
+            shard.complete(Ticket::Caller(number), written);
+        });
+        Ok(())
+    }
+
+    /// Whether a batch that is under way will be written, whatever its writer is told: it is noted.
+    pub fn is_noted(&self, number: u32) -> bool {
+        !self.batches.unnoted.borrow().contains(&number)
+    }
+
+    /// Sends again what was noted before this start; the passes of all shards must run. When some of it takes too
+    /// long, because an owner has no space, the rest goes on beside everything else.
+    pub async fn send_batches_again(self: &Rc<Self>, now_s: u32) {
+        let Some(table) = self.batches.table else { return };
+        // All of them, before clients are let in: a batch of this run is never sent behind its answer.
+        let notes = match self.noted_batches(&table, now_s).await {
+            Ok(notes) if notes.is_empty() => return,
+            Ok(notes) => notes,
+            Err(error) => return self.say_in_part(&error),
+        };
+        let done = Rc::new(crate::notify::Notify::new());
+        let (shard, told) = (self.clone(), done.clone());
+        let work =
+            Work { group: Group::Background, name: "batches of the last start", table: None };
+        self.runtime.spawn(work, async move {
+            let mut sent = 0;
+            for notes in notes.chunks(BATCHES_SENT_AT_ONCE) {
+                let again = notes.iter();
+                let again =
+                    again.map(|note| outbox::send_again(&*shard, shard.sharder, note, &table));
+                for result in join(again).await {
+                    match result {
+                        Ok(()) => sent += 1,
+                        Err(error) => shard.say_in_part(&error),
+                    }
+                }
+            }
+            tracing::info!(shard = %shard.me(), sent, "batches sent again");
+            told.notify();
+        });
+        let is_late = async {
+            self.runtime.sleep(BATCHES_WAIT_MAX).await;
+            tracing::warn!(shard = %self.me(), "batches of the last start wait for space");
+        };
+        or(done.notified(), is_late).await;
+    }
+
+    fn say_in_part(&self, error: &Error) {
+        tracing::error!(
+            shard = %self.me(), %error,
+            "batches that were under way when the node stopped may be there in part; the next start tries again"
+        );
+    }
+
+    /// What was noted and is not done, of the number and the bytes that all shards of an earlier run may note.
+    async fn noted_batches(&self, table: &BatchesTable, now_s: u32) -> Result<Vec<Note>> {
+        let (mut resume, mut notes) = (None, Vec::new());
+        loop {
+            let pauses = ReadPauses::new(&self.runtime, Group::Background);
+            let page = table.read(&self.engine, resume, now_s, || pauses.turn()).await?;
+            notes.extend(page.notes);
+            resume = page.more;
+            if resume.is_none() {
+                return Ok(notes);
+            }
+        }
+    }
+
+    /// Writes a record of this shard, durably.
+    pub(crate) async fn write_durably(&self, record: &[u8]) -> Result<()> {
+        self.durably(|ticket| self.engine.write(record, ticket)).await
+    }
+
+    /// Writes what this shard has refused of a noted batch, durably.
+    pub(crate) async fn insist_durably(&self, part: &[u8]) -> Result<()> {
+        self.durably(|ticket| self.engine.insist(part, ticket)).await
+    }
+
+    async fn durably(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+        let slot = Slot::new();
+        let entry = self.peers.remember(Waiting::Task(slot.clone()));
+        if let Err(error) = write(Ticket::Entry(entry).to_bits()) {
+            self.peers.forget(entry);
+            return Err(error);
+        }
+        // What is written before it waits for the log is done by the pass; it may be asleep.
+        self.wake().notify();
+        match slot.take().await {
+            Reply::Done(result) => result.map_err(|error| *error)?,
+            _ => unreachable!("a write is answered with `Done`"),
+        }
+        self.engine.until_answered_is_durable().await
+    }
+
+    pub(crate) async fn check_part_here(&self, part: Box<[u8]>) -> Result<Box<[u8]>> {
+        let pauses = ReadPauses::new(&self.runtime, Group::Requests);
+        self.engine.check_part(part, || pauses.turn()).await
+    }
+}
+
+impl<P: Protocol> Hands for Shard<P> {
+    async fn check(&self, (owner, part): Part) -> Result<Box<[u8]>> {
+        if owner == self.me() {
+            return self.check_part_here(part).await;
+        }
+        match self.call(owner, Request::CheckPart(part)).await {
+            Reply::Part(result) => result.map_err(|error| *error),
+            _ => unreachable!("a part that is checked comes back"),
+        }
+    }
+
+    async fn send(&self, (owner, part): Part) -> Result<()> {
+        match owner == self.me() {
+            true => self.write_durably(&part).await,
+            false => self.call_done(owner, Request::Part(part)).await,
+        }
+    }
+
+    async fn insist(&self, (owner, part): Part) -> Result<()> {
+        match owner == self.me() {
+            true => self.insist_durably(&part).await,
+            false => self.call_done(owner, Request::Insist(part)).await,
+        }
+    }
+
+    async fn write_here(&self, record: &[u8]) -> Result<()> {
+        self.write_durably(record).await
+    }
+
+    async fn wait(&self) {
+        self.runtime.sleep(BATCH_RETRY).await;
+    }
+}

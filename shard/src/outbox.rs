@@ -1,0 +1,136 @@
+//! The outbox: of a logged batch over several shards, all is written or nothing, whatever happens.
+//!
+//! ```text
+//! 1  check    each owner: could it write its part? what has to be read first becomes cells     nothing is written
+//! 2  note     one record here: a row of system.batches that holds all mutations                 from now on, all of it
+//! 3  send     each owner makes its part durable; who cannot now is asked again, until it could
+//! 4  forget   the row is deleted, durably; the writer is told
+//!
+//! start ─► what is noted: 3 and 4, before clients are served
+//! ```
+//!
+//! Invariants
+//! 1. No part is sent before the note is durable, and the note is deleted after all parts are durable.
+//! 2. Mutations carry their timestamps, so a part that is sent twice is written once.
+//! 3. The writer is told after the note is gone: nothing of an answered batch is sent again behind a later TRUNCATE, or
+//!    behind a deletion whose tombstone was purged.
+//! 4. The note names no shard. Its own token and those of its mutations say who has it and who gets them, also when the
+//!    number of shards has changed since.
+//!
+//! Readers may see parts of a batch before others while it is under way, as in Cassandra. Reasons, and what was
+//! rejected: `docs/decisions/2026-11-23-outbox.md`. Not here: the bytes of a note (`note.rs`), how a part reaches its owner
+//! ([`Hands`] of `batches.rs`), batches that one shard owns, which are one record.
+
+mod note;
+mod places;
+
+use engine::planted::{Bug, planted};
+use engine::{Error, Result};
+pub use note::{BatchesTable, Note, Notes};
+pub use places::{Place, Places};
+
+use crate::owner::{ShardId, Sharder};
+use crate::router::join;
+pub use crate::router::split;
+
+/// The mutations of one owner, as a record.
+pub type Part = (ShardId, Box<[u8]>);
+
+/// What an outbox is done with: the owners of the parts, and the log of the shard that it belongs to.
+pub trait Hands {
+    /// Asks an owner whether it could write a part; gives the part's plain form (`Engine::check_part`).
+    fn check(&self, part: Part) -> impl Future<Output = Result<Box<[u8]>>>;
+    /// Makes a part durable at its owner.
+    fn send(&self, part: Part) -> impl Future<Output = Result<()>>;
+    /// Makes durable what an owner has refused as `Invalid` after it was noted (`Engine::insist`).
+    fn insist(&self, part: Part) -> impl Future<Output = Result<()>>;
+    /// Makes a record of this shard durable.
+    fn write_here(&self, record: &[u8]) -> impl Future<Output = Result<()>>;
+    /// Waits before what could not be done now is tried again.
+    fn wait(&self) -> impl Future<Output = ()>;
+}
+
+/// Writes a batch over several shards; `note` has its name and time, and no mutations yet. `noted` is called when the
+/// batch will be written in any case. An error before that: nothing was done.
+pub async fn write(
+    hands: &impl Hands,
+    parts: Vec<Part>,
+    note: Note,
+    table: &BatchesTable,
+    noted: impl FnOnce(),
+) -> Result<()> {
+    let parts = check(hands, parts).await?;
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let note = Note {
+        mutations: parts.iter().map(|(_, part)| &part[..]).collect::<Vec<_>>().concat(),
+        ..note
+    };
+    if planted(Bug::SendUnnoted) {
+        send(hands, &parts).await?;
+    }
+    hands.write_here(&table.noted(&note)).await?;
+    noted();
+    finish(hands, &parts, &note, table).await
+}
+
+/// Sends again what was noted before a start, and forgets it.
+pub async fn send_again(
+    hands: &impl Hands,
+    sharder: Sharder,
+    note: &Note,
+    table: &BatchesTable,
+) -> Result<()> {
+    if planted(Bug::BatchesNotSent) {
+        return Ok(());
+    }
+    let parts = split(&note.mutations, sharder)?;
+    finish(hands, &parts, note, table).await
+}
+
+/// The parts as they are to be written, if all of their owners could.
+async fn check(hands: &impl Hands, parts: Vec<Part>) -> Result<Vec<Part>> {
+    let checked = join(parts.into_iter().map(async |(owner, part)| {
+        let plain = hands.check((owner, part)).await?;
+        Ok((owner, plain))
+    }));
+    let parts: Result<Vec<Part>> = checked.await.into_iter().collect();
+    parts.map(|parts| parts.into_iter().filter(|(_, part)| !part.is_empty()).collect())
+}
+
+async fn finish(
+    hands: &impl Hands,
+    parts: &[Part],
+    note: &Note,
+    table: &BatchesTable,
+) -> Result<()> {
+    let forget = table.forgotten(note);
+    if planted(Bug::ForgetEarly) {
+        send(hands, &parts[..1]).await?;
+        hands.write_here(&forget).await?;
+    }
+    send(hands, parts).await?;
+    until_done(hands, async || hands.write_here(&forget).await).await
+}
+
+async fn send(hands: &impl Hands, parts: &[Part]) -> Result<()> {
+    let sent = parts.iter().map(|part| {
+        until_done(hands, async || match hands.send(part.clone()).await {
+            // A table is gone, or a row has grown.
+            Err(Error::Invalid(_)) => hands.insist(part.clone()).await,
+            sent => sent,
+        })
+    });
+    join(sent).await.into_iter().collect()
+}
+
+/// Does what may have to wait for space, or for others, until it is done. An error ends the trust in a shard.
+async fn until_done(hands: &impl Hands, act: impl AsyncFn() -> Result<()>) -> Result<()> {
+    loop {
+        match act().await {
+            Err(Error::Overloaded(_) | Error::DiskFull { .. }) => hands.wait().await,
+            done => return done,
+        }
+    }
+}
