@@ -10,6 +10,7 @@
 //! again when their table changed.
 
 mod batch;
+mod cells;
 mod condition;
 mod counters;
 mod hints;

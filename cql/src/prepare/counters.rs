@@ -1,5 +1,5 @@
-//! What is refused of counters, in Cassandra's words: statements that would set one, expire one, or give one a time; and
-//! batches that have other statements beside.
+//! What is refused of counters, in Cassandra's words: statements that would set one, expire one, or give one a time;
+//! and batches that have other statements beside.
 //!
 //! Not here: what no table of counters can be (`ddl/table.rs`), what an assignment adds (`write.rs`).
 

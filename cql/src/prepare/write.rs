@@ -1,7 +1,7 @@
 //! `INSERT`, `UPDATE` and `DELETE` to plans.
 //!
 //! 1. What this table does not take is refused: counters (`counters.rs`). JSON writes all columns.
-//! 2. Assignments become operations of cells ([`Cells`]): those of one column's elements are done together,
+//! 2. Assignments become operations of cells ([`Cells`], `cells.rs`): those of one column's elements are done together,
 //!    a whole value stands alone.
 //! 3. The `WHERE`, or the key of an INSERT, becomes partitions and rows; what of the rows is missing or
 //!    too much is refused, and [`RowChange`] says what happens to them.
@@ -14,14 +14,15 @@
 //! statement is compiled. Not here: batches (`batch.rs`), binding (`plan/write.rs`), which restrictions name rows
 //! (`restrict`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::schema::{Column, ColumnId, ColumnKind};
+use model::schema::{Column, ColumnKind};
 use model::{CqlType, Table};
 
+use super::cells::{Cells, without_counters, without_lists};
 use super::condition::{compile_test, refuse_stretch, with_answer};
-use super::{counters, has_kind};
+use super::counters;
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::json::{JsonInsert, read_row};
@@ -29,12 +30,8 @@ use crate::lang::ast::{
     Access, Assign, Assignment, Delete, Deletion, Expr, Insert, InsertValues, Modification, Update,
     Using,
 };
-use crate::plan::{
-    CellOp, CellWrite, ConditionTest, CounterOp, CounterWrite, ListEnd, ListOpPlan, ListWrite,
-    RowChange, WritePlan,
-};
+use crate::plan::{CellOp, ConditionTest, CounterOp, ListOpPlan, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
-use crate::steps::step;
 
 /// The plan of one statement.
 pub(super) fn compile(
@@ -220,49 +217,6 @@ fn finish(filter: Where, cells: Cells, change: RowChange, table: &Arc<Table>) ->
     }
 }
 
-/// The cells that are no counters, or delete one; and apart from them what is added to counters.
-fn without_counters(cells: Vec<CellWrite>) -> (Vec<CellWrite>, Vec<CounterWrite>) {
-    let mut counters = Vec::new();
-    let mut others = Vec::with_capacity(cells.len());
-    for mut cell in cells {
-        let column = cell.column;
-        cell.ops.retain(|op| match op {
-            CellOp::Count(op) => {
-                counters.push(CounterWrite { column, op: op.clone() });
-                false
-            }
-            _ => true,
-        });
-        if !cell.ops.is_empty() {
-            others.push(cell);
-        }
-    }
-    (others, counters)
-}
-
-/// The cells in the order of storage, and apart from them what happens to lists that are changed by index or by value.
-fn without_lists(cells: Vec<CellWrite>) -> (Vec<CellWrite>, Vec<ListWrite>) {
-    let reads = |cell: &CellWrite| cell.ops.iter().any(|op| matches!(op, CellOp::List(_)));
-    let (lists, mut cells): (Vec<_>, Vec<_>) = cells.into_iter().partition(reads);
-    let lists = lists.into_iter().flat_map(|cell| {
-        let column = cell.column;
-        cell.ops.into_iter().map(move |op| ListWrite { column, op: list_op(op) })
-    });
-    cells.sort_by_key(|cell| cell.column);
-    (cells, lists.collect())
-}
-
-/// An operation of a list among others that count its elements.
-fn list_op(op: CellOp) -> ListOpPlan {
-    match op {
-        CellOp::List(op) => op,
-        CellOp::Add(values) => ListOpPlan::Add(values, ListEnd::Back),
-        CellOp::Prepend(values) => ListOpPlan::Add(values, ListEnd::Front),
-        CellOp::Delete => ListOpPlan::Clear,
-        other => unreachable!("{other:?} stands alone, or is of no list"),
-    }
-}
-
 fn compile_update(
     update: &Update,
     test: Option<&ConditionTest>,
@@ -350,79 +304,6 @@ fn compile_delete(
         RowChange::DeleteRanges
     };
     Ok(WritePlan { timestamp, timeout, ..finish(filter, cells, change, table) })
-}
-
-/// The cells a statement writes.
-#[derive(Default)]
-struct Cells {
-    statics: Vec<CellWrite>,
-    rows: Vec<CellWrite>,
-    /// Where the cell of each column stands among those of its kind.
-    places: HashMap<ColumnId, Place>,
-}
-
-/// The place of a column's cell, and whether its operations delete the whole of it.
-struct Place {
-    index: usize,
-    deletes: bool,
-}
-
-impl Cells {
-    fn of(&mut self, column: &Column) -> &mut Vec<CellWrite> {
-        if has_kind(&[column], ColumnKind::Static) { &mut self.statics } else { &mut self.rows }
-    }
-
-    fn push(&mut self, column: &Column, op: CellOp) {
-        let deletes = op == CellOp::Delete;
-        let index = self.of(column).len();
-        self.places.insert(column.id, Place { index, deletes });
-        self.of(column).push(CellWrite {
-            column: column.id,
-            name: column.name.clone(),
-            ty: column.ty.clone(),
-            ops: vec![op],
-        });
-    }
-
-    /// The value of a row of a dense table that says nothing but its key: empty if the table declares none.
-    fn set_compact_value(&mut self, table: &Table) -> Result<()> {
-        let Some(column) = table.compact_value().filter(|_| self.rows.is_empty()) else {
-            return Ok(());
-        };
-        if column.ty != CqlType::Empty {
-            return Err(Error::invalid(format!(
-                "Column {} is mandatory for this COMPACT STORAGE table",
-                column.name
-            )));
-        }
-        self.push(column, CellOp::Set(Term::constant([], CqlType::Empty)));
-        Ok(())
-    }
-
-    /// Adds an operation. Those of elements are done together; a whole value stands alone.
-    fn assign(&mut self, column: &Column, op: CellOp) -> Result<()> {
-        step(1);
-        let is_whole = |op: &CellOp| {
-            step(1);
-            matches!(op, CellOp::Set(_))
-        };
-        let name = &column.name;
-        let Some(place) = self.places.get_mut(&column.id) else {
-            self.push(column, op);
-            return Ok(());
-        };
-        if op == CellOp::Delete && std::mem::replace(&mut place.deletes, true) {
-            return Ok(());
-        }
-        let index = place.index;
-        let cell = &mut self.of(column)[index];
-        // A whole value is the only operation, and so the first.
-        if is_whole(&op) || cell.ops.first().is_some_and(is_whole) {
-            return Err(Error::Syntax(format!("Multiple incompatible setting of column {name}")));
-        }
-        cell.ops.push(op);
-        Ok(())
-    }
 }
 
 /// What an assignment does to its column.
