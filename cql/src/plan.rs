@@ -22,7 +22,6 @@ mod write;
 
 pub use batch::{BatchPlan, BatchSize, BatchThresholds};
 pub use cells::{CellOp, CellWrite, ListEnd};
-pub(crate) use conditions::MANY_TABLES;
 pub use conditions::{
     ColumnCondition, ConditionTest, ConditionValues, ConditionalWrite, Extent, PartPlan,
     WriteCondition,

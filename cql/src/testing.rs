@@ -255,6 +255,25 @@ impl Database {
         }
     }
 
+    /// Binds a write or a batch with conditions.
+    pub(crate) fn bind_conditional(
+        &self,
+        text: &str,
+        values: &ValueList,
+        record: &mut Vec<u8>,
+    ) -> Result<()> {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
+        let ids = CountingIds::default();
+        let values = values.as_values(Version::V4);
+        let bindings = Bindings::new(&values, &prepared.markers, self.time(&ids))?;
+        let scratch = &mut Scratch::default();
+        match &prepared.statement {
+            Statement::Write(plan) => plan.bind_conditional(&bindings, scratch, record),
+            Statement::Batch(plan) => plan.bind_conditional(&bindings, scratch, record),
+            _ => panic!("{text} writes nothing"),
+        }
+    }
+
     /// The one page that begins at a paging state.
     pub(crate) fn page_from(&self, text: &str, state: &[u8]) -> Result<String> {
         let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;

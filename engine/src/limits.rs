@@ -453,9 +453,6 @@ pub const HOT_COUNTERS_MAX: usize = 256;
 /// Bytes of a key that such a sample keeps.
 pub const HOT_KEY_BYTES_MAX: usize = 1 << 10;
 
-/// Conditions of one conditional statement or batch.
-pub const CONDITIONS_MAX: usize = 1 << 10;
-
 /// Bytes of the rows that the conditions of one write look at, of what is compared or comes back in the answer.
 pub const CONDITION_ROWS_BYTES_MAX: usize = 1 << 20;
 

@@ -207,8 +207,12 @@ impl Engine {
     pub(crate) fn check_record(&self, record: &[u8]) -> Result<Checked> {
         let tables = self.tables.by_id();
         let (mut range, mut reads_first) = (None, false);
-        for mutation in MutationRef::of_trusted_record(record) {
+        for (place, mutation) in MutationRef::of_trusted_record(record).enumerate() {
             let mutation = mutation.map_err(|error| Error::invalid(error.to_string()))?;
+            // Only those are judged.
+            if place > 0 && mutation.conditions().is_some() {
+                return Err(Error::invalid("conditions stand in the first mutation of a record"));
+            }
             let owned = self.tables.range_of(mutation.token);
             range = Some(owned.expect("the router sends a token to the shard that owns it"));
             let Some(table) = tables.get(&mutation.table) else {

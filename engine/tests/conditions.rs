@@ -5,11 +5,12 @@
 mod shard;
 
 use engine::io::{Disk, Faults, SimExec};
-use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITIONS_MAX};
+use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX};
 use engine::{Config, Engine, Error};
 use futures_lite::future::{poll_once, yield_now, zip};
 use messina_engine as engine;
 use model::condition::{Comparison, ConditionsBuilder, Part, Wanted};
+use model::limits::CONDITIONS_MAX;
 use model::mutation::{ListChange, ListOp, MutationBuilder, RangeTombstone};
 use model::read::{Flow, Operator, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
@@ -401,5 +402,16 @@ fn what_conditions_may_ask_and_read_is_bounded() {
         write(&engine, &conditional(Wanted::TESTED, &exists(&[(Some(b"2"), true)]), &[]))
             .await
             .unwrap();
+    });
+}
+
+#[test]
+fn conditions_of_a_second_mutation_are_refused_and_not_dropped() {
+    on_shard(92, config(92), async |engine, _, _| {
+        let asks = conditional(ALL, &exists(&[(Some(b"1"), true)]), &[]);
+        let mut record = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"a")])));
+        record.extend_from_slice(&asks);
+        invalid(write(&engine, &record).await, "conditions stand in the first mutation");
+        assert!(read(&engine).await.is_empty());
     });
 }

@@ -20,11 +20,12 @@ use std::borrow::Cow;
 
 pub use form::{Conditions, ConditionsBuilder};
 
+use crate::limits::CONDITION_COMPARED_BYTES_MAX;
 use crate::ordered;
 use crate::read::Operator;
 use crate::row::{Cell, RowRef, collected};
 use crate::schema::{Column, ColumnId, ColumnKind, Table};
-use crate::types::{CqlType, collection_elements, tuple_fields};
+use crate::types::{Compared, CqlType, collection_elements, tuple_fields};
 use crate::{Error, Result};
 
 /// One condition on one row.
@@ -99,17 +100,13 @@ impl Condition<'_> {
             }
         }
     }
-
-    /// Whether the cells of a column are needed to judge it.
-    pub fn needs(&self, column: ColumnId) -> bool {
-        matches!(&self.test, Test::Column(test) if test.column == column)
-    }
 }
 
 impl ColumnTest<'_> {
     fn holds(&self, column: &Column, row: Option<RowRef<'_>>) -> Result<bool> {
         let of_column = |cell: &Cell<'_>| cell.column == column.id;
         let cells = || row.into_iter().flat_map(|row| row.cells()).filter(of_column);
+        self.check_column(&column.ty, cells())?;
         if let Comparison::Is(
             operator @ (Operator::Contains | Operator::ContainsKey | Operator::Entry),
         ) = self.comparison
@@ -130,14 +127,41 @@ impl ColumnTest<'_> {
         self.compare(ty, current.as_deref())
     }
 
+    /// Refuses a column that would hold up the shard: a condition is judged in one step. Of a column stored by element
+    /// only the element that is named is compared.
+    fn check_column<'r>(&self, ty: &CqlType, cells: impl Iterator<Item = Cell<'r>>) -> Result<()> {
+        if ty.is_multi_cell() && self.part != Part::Whole {
+            return self.check_bytes(self.part.ty(ty)?, 0);
+        }
+        let bytes = cells.map(|cell| cell.value.len() + cell.path.map_or(0, <[u8]>::len));
+        self.check_bytes(ty, bytes.sum())
+    }
+
+    /// The same of so many bytes of a value. Those that are compared as they lie take no time to speak of.
+    fn check_bytes(&self, ty: &CqlType, stored: usize) -> Result<()> {
+        let key = if let Part::Key(key) = self.part { key.len() } else { 0 };
+        let values = self.values.iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let compared = if ty.compares_bytes() { 0 } else { values + stored };
+        if key + compared <= CONDITION_COMPARED_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "A condition compares more than {CONDITION_COMPARED_BYTES_MAX} bytes, of its values and what is stored together: compare less"
+        )))
+    }
+
     fn compare(&self, ty: &CqlType, current: Option<&[u8]>) -> Result<bool> {
-        let equals = |value: Option<&[u8]>| match (value, current) {
-            (Some(value), Some(current)) => Operator::Equal.accepts(ty, current, &[value]),
-            (value, current) => value.is_none() && current.is_none(),
+        self.check_bytes(ty, current.map_or(0, <[u8]>::len))?;
+        let is_any = || {
+            let mut current = current.map(|current| Compared::new(ty, current));
+            self.values.iter().any(|value| match (value, &mut current) {
+                (Some(value), Some(current)) => current.equals(value),
+                (value, current) => value.is_none() && current.is_none(),
+            })
         };
         match self.comparison {
-            Comparison::NotEqual => Ok(!self.values.iter().any(equals)),
-            Comparison::Is(Operator::Equal | Operator::In) => Ok(self.values.iter().any(equals)),
+            Comparison::NotEqual => Ok(!is_any()),
+            Comparison::Is(Operator::Equal | Operator::In) => Ok(is_any()),
             Comparison::Is(operator) => {
                 let Some(value) = self.values.iter().next().flatten() else {
                     return Err(null_compared(operator));
@@ -194,9 +218,9 @@ impl Part<'_> {
             }
             (Part::Key(key), CqlType::Map { key: ty, .. }) => {
                 let mut items = collection_elements(value)?.doubled();
-                let mut found = None;
+                let (mut found, mut key) = (None, Compared::new(ty, key));
                 while let (Some(item), Some(value)) = (items.next(), items.next()) {
-                    if Operator::Equal.accepts(ty, item?, &[key]) {
+                    if key.equals(item?) {
                         found = Some(value?);
                         break;
                     }

@@ -28,6 +28,11 @@ pub const COLUMNS_MAX: usize = 16_384;
 pub const DROPPED_TABLES_MAX: usize = 65_536;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.
 pub const MUTATION_BYTES_MAX: usize = 16 << 20;
+/// Conditions of one conditional statement or batch.
+pub const CONDITIONS_MAX: usize = 1 << 10;
+/// Bytes that one of them compares, of its values and what is stored: it is judged in one step. Texts and blobs, which
+/// are compared as they lie, do not count.
+pub const CONDITION_COMPARED_BYTES_MAX: usize = 1 << 20;
 /// Largest single cell value, in bytes.
 pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);
 /// Longest TTL, in seconds: twenty years.

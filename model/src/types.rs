@@ -13,7 +13,6 @@ use std::sync::Arc;
 use crate::limits::{
     TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX,
 };
-use crate::ordered;
 use crate::{Error, Result};
 
 /// A type of a column, a bind marker, a term.
@@ -316,19 +315,15 @@ impl CqlType {
 
     /// Order of two valid values, as clustering by this type has it.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        match self {
-            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Date => {
-                a.cmp(b)
-            }
-            _ => {
-                let (mut x, mut y) = (Vec::new(), Vec::new());
-                // A value that cannot be ordered (a duration) compares by its bytes.
-                match (ordered::encode(self, a, &mut x), ordered::encode(self, b, &mut y)) {
-                    (Ok(()), Ok(())) => x.cmp(&y),
-                    _ => a.cmp(b),
-                }
-            }
-        }
+        Compared::new(self, b).order_of(a)
+    }
+
+    /// Whether the order of values is that of their bytes.
+    pub(crate) fn compares_bytes(&self) -> bool {
+        matches!(
+            self,
+            CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Date
+        )
     }
 }
 
@@ -388,11 +383,13 @@ fn frozen_name(f: &mut fmt::Formatter<'_>, frozen: bool, name: &dyn fmt::Display
 }
 
 mod check;
+mod compared;
 mod hex;
 mod name;
 mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
+pub(crate) use compared::{Compared, encoded};
 pub use hex::{hex, unhex};
 pub use name::{Name, RESERVED_WORDS};
 pub use vector::{current_form, put_vector_element, vector_elements};

@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::condition::{Comparison, ConditionsBuilder, Part, Wanted};
+use model::limits::CONDITIONS_MAX;
 use model::read::Operator;
 use model::schema::{Column, ColumnKind};
-use model::types::collection_elements;
+use model::types::{Elements, collection_elements};
 use model::{CqlType, MutationBuilder, Token};
 
 use super::batch::BatchPlan;
@@ -29,7 +30,7 @@ use super::write::{Deletes, RowChange, WritePlan};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::restrict::{RowKey, for_each_key};
+use crate::restrict::{RowKey, check_product, for_each_key};
 
 /// The `IF` of a statement.
 #[derive(Clone, Debug)]
@@ -225,6 +226,7 @@ impl ConditionalWrite {
                     ));
                 }
                 let row = row.map(Vec::as_slice);
+                self.check_count()?;
                 condition.bind(row, bindings, &mut self.conditions)
             }),
         }
@@ -246,11 +248,22 @@ impl ConditionalWrite {
                 "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
             )),
             None => {
+                self.check_count()?;
                 self.conditions.existence(row.as_deref(), is_there);
                 self.asked.insert(row, asked);
                 Ok(())
             }
         }
+    }
+
+    /// Refuses one more condition than there may be.
+    fn check_count(&self) -> Result<()> {
+        if self.conditions.count() < CONDITIONS_MAX as u64 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "A statement or batch has more than {CONDITIONS_MAX} conditions: use several"
+        )))
     }
 
     /// Appends the record.
@@ -266,7 +279,7 @@ impl ConditionalWrite {
 }
 
 /// What is told of a batch with a condition that is for more than one table.
-pub(crate) const MANY_TABLES: &str = "Batch with conditions cannot span multiple tables";
+pub(super) const MANY_TABLES: &str = "Batch with conditions cannot span multiple tables";
 
 impl ColumnCondition {
     /// Appends the condition on a row; `None` is the static row.
@@ -299,12 +312,14 @@ impl ColumnCondition {
             ConditionValues::Many(terms) => {
                 // What is not set is not in the list.
                 let set = terms.iter().filter(|term| !term.is_unset(bindings));
+                self.check_count(set.clone().count())?;
                 set.map(|term| self.value(term, bindings)).collect::<Result<_>>()?
             }
             ConditionValues::Listed(term) => match term.eval(bindings)? {
                 Evaluated::Null => return Err(Error::invalid("Invalid null list in IN condition")),
                 Evaluated::Unset => return Err(unset()),
-                Evaluated::Bytes(list) => collection_elements(&list)?
+                Evaluated::Bytes(list) => self
+                    .listed(&list)?
                     .map(|item| self.compared(Some(item?.to_vec())))
                     .collect::<Result<_>>()?,
             },
@@ -312,6 +327,18 @@ impl ColumnCondition {
         let values = values.iter().map(|value| value.as_deref());
         conditions.column(row, (self.column.id, part, self.comparison), values);
         Ok(())
+    }
+
+    fn listed<'l>(&self, list: &'l [u8]) -> Result<Elements<'l>> {
+        let items = collection_elements(list)?;
+        self.check_count(items.left() as usize)?;
+        Ok(items)
+    }
+
+    /// Refuses more values of one `IN` than are served.
+    fn check_count(&self, values: usize) -> Result<()> {
+        let what = format!("IN condition on {}:", self.column.name);
+        check_product(std::iter::once(values), &what).map(|_| ())
     }
 
     fn value(&self, term: &Term, bindings: &Bindings<'_>) -> Result<Option<Vec<u8>>> {

@@ -8,17 +8,18 @@
 //!
 //! Not here: which columns were read, and come back (`conditions.rs`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use model::read::{PartitionRef, RowSink};
 use model::schema::Schema;
 use model::{CqlType, MutationRef, Table};
 
-use super::conditions::{ColumnCondition, ConditionTest};
+use super::conditions::{ColumnCondition, ConditionTest, MANY_TABLES};
 use super::select::ResultColumn;
 use super::write::WritePlan;
 use crate::bind::{Bindings, StatementTime};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Compiler, Selection, Term};
 use crate::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use crate::lang::ast::Expr;
@@ -63,6 +64,9 @@ impl NotApplied {
         else {
             return Ok(None);
         };
+        if plans.clone().any(|plan| plan.table.id != table.id) {
+            return Err(Error::invalid(MANY_TABLES));
+        }
         let key = table.partition_key().iter().chain(table.clustering());
         let mut columns: Vec<&str> = key.map(|column| column.name.as_str()).collect();
         for condition in plans.filter_map(|plan| plan.condition.as_deref()) {
@@ -78,12 +82,8 @@ impl NotApplied {
 
     /// With these columns, each once; with none, all of the table.
     fn of_columns(columns: Vec<&str>, table: &Arc<Table>, schema: &Schema) -> Result<NotApplied> {
-        let mut named: Vec<&str> = Vec::with_capacity(columns.len());
-        for name in columns {
-            if !named.contains(&name) {
-                named.push(name);
-            }
-        }
+        let mut seen = HashSet::new();
+        let mut named: Vec<&str> = columns.into_iter().filter(|name| seen.insert(*name)).collect();
         let exprs: Vec<Expr> = named.iter().map(|name| Expr::Column((*name).to_owned())).collect();
         let exprs: Vec<&Expr> = exprs.iter().collect();
         let mut selection = Compiler::new(schema, table, &[]).select(&exprs)?.selection;

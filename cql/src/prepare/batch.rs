@@ -10,7 +10,7 @@ use super::{find_table, table_of, timeout_warning};
 use crate::error::{Error, Result};
 use crate::expr::{Collected, Compiler};
 use crate::lang::ast::Batch;
-use crate::plan::{BatchPlan, MANY_TABLES, NotApplied};
+use crate::plan::{BatchPlan, NotApplied};
 
 /// What its user should know of a batch.
 pub(super) fn batch_warnings(batch: &Batch, plan: &BatchPlan) -> Vec<String> {
@@ -52,15 +52,10 @@ pub(super) fn compile_batch(
     }
     let (timestamp, timeout) = (batch_timestamp, batch_timeout);
     check_batch(batch.kind, timestamp.is_some(), writes.iter().map(|write| &*write.table))?;
-    let not_applied = NotApplied::of_batch(writes.iter(), schema)?.map(Arc::new);
-    if not_applied.is_some() {
-        if timestamp.is_some() {
-            return Err(Error::invalid("Cannot provide custom timestamp for conditional BATCH"));
-        }
-        if writes.iter().any(|write| write.table.id != writes[0].table.id) {
-            return Err(Error::invalid(MANY_TABLES));
-        }
+    if timestamp.is_some() && writes.iter().any(|write| write.condition.is_some()) {
+        return Err(Error::invalid("Cannot provide custom timestamp for conditional BATCH"));
     }
+    let not_applied = NotApplied::of_batch(writes.iter(), schema)?.map(Arc::new);
     let plan = BatchPlan { kind: batch.kind, timestamp, timeout, writes, not_applied };
     Ok((plan, collected))
 }

@@ -4,6 +4,7 @@ mod batches;
 mod binding;
 mod collections;
 mod compact;
+mod conditions;
 mod counters;
 mod reading;
 mod refusals;

@@ -198,7 +198,7 @@ fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
 }
 
 /// Refuses more combinations than are served; false if there are none, since a list is empty.
-pub(super) fn check_product(
+pub(crate) fn check_product(
     lengths: impl Iterator<Item = usize> + Clone,
     what: &str,
 ) -> Result<bool> {

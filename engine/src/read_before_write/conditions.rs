@@ -14,7 +14,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::condition::{Condition, Conditions};
+use model::condition::{Condition, Conditions, Test};
+use model::limits::CONDITIONS_MAX;
 use model::mutation::{MutationBuilder, MutationRef};
 use model::read::{Limits, PartitionRef, Partitions, ReadCommand, Slice};
 use model::row::{Cell, RowBuilder};
@@ -23,7 +24,7 @@ use model::{ColumnId, Deletion, Flow, RowRef, RowSink, Table};
 use super::held::Held;
 use super::rows::delay_us;
 use crate::error::{Error, Result};
-use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITIONS_MAX};
+use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX};
 
 /// The rows that the conditions of a record look at.
 pub(super) struct Judged<'m> {
@@ -55,16 +56,16 @@ impl<'m> Judged<'m> {
                 "A statement or batch has more than {CONDITIONS_MAX} conditions: use several"
             )));
         }
-        let tested = conditions.iter().collect::<Vec<_>>();
-        let is_kept = |id: ColumnId, kind| {
-            conditions.wanted.all_of(kind) || tested.iter().any(|one| one.needs(id))
-        };
-        let columns = table.columns().iter().filter(|column| is_kept(column.id, column.kind));
+        let tested = conditions.iter().filter_map(|condition| match condition.test {
+            Test::Column(test) => Some(test.column),
+            Test::Exists | Test::NotExists => None,
+        });
+        let all = table.columns().iter().filter(|column| conditions.wanted.all_of(column.kind));
         Ok(Judged {
             mutation: *mutation,
             conditions,
             table,
-            columns: columns.map(|column| column.id).collect(),
+            columns: all.map(|column| column.id).chain(tested).collect(),
             static_row: None,
             rows: BTreeMap::new(),
             cells: 0,

@@ -84,6 +84,9 @@ impl<'a> Conditions<'a> {
 
 fn get_condition<'a>(cursor: &mut Cursor<'a>) -> Result<Condition<'a>> {
     let op = cursor.u8()?;
+    if op & !(KIND | OF_STATIC) != 0 {
+        return Err(Error::Malformed("condition"));
+    }
     let clustering = if op & OF_STATIC == 0 { Some(cursor.bytes()?) } else { None };
     let test = match op & KIND {
         EXISTS => Test::Exists,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::row::{RowBuilder, RowHead};
 use crate::schema::{TableBuilder, TableId};
+use crate::steps::steps_of;
 use crate::types::UserType;
 use crate::{MutationBuilder, MutationRef, Token};
 
@@ -90,7 +91,7 @@ fn judged(
     let conditions = Conditions::parse(&bytes).expect("what was built");
     assert_eq!((conditions.timestamp, conditions.now_s), (5, 6));
     let condition = conditions.iter().next().expect("there is one");
-    assert!(condition.needs(id) && condition.clustering == Some(b"c"));
+    assert!(condition.clustering == Some(b"c"));
     let (full, mut empty) = (row(&table), Vec::new());
     RowBuilder::begin(&mut empty, &RowHead::bare(1));
     [Some(&full), Some(&empty), None]
@@ -237,4 +238,108 @@ proptest! {
             let _ = mutation.conditions().map(|conditions| conditions.iter().count());
         }
     }
+}
+
+/// The bytes that are encoded while a condition on `column` is judged, and whether it holds.
+fn encoded_while_judged(
+    table: &Table,
+    stored: &[(Option<&[u8]>, Vec<u8>)],
+    (part, comparison): (Part<'_>, Comparison),
+    values: &[Option<&[u8]>],
+) -> (usize, Result<bool>) {
+    let column = table.column("x").expect("it is there").id;
+    let mut builder = ConditionsBuilder::default();
+    builder.column(Some(b"c"), (column, part, comparison), values.iter().copied());
+    let mut bytes = Vec::new();
+    builder.put(Wanted::TESTED, 5, 6, &mut bytes);
+    let conditions = Conditions::parse(&bytes).expect("what was built");
+    let mut out = Vec::new();
+    let mut row = RowBuilder::begin(&mut out, &RowHead::bare(1));
+    for (path, value) in stored {
+        row.cell(&Cell { path: *path, ..Cell::live(column, 1, value) });
+    }
+    let condition = conditions.iter().next().expect("there is one");
+    steps_of(|| condition.holds(table, Some(RowRef::trusted(&out))))
+}
+
+fn table_of(ty: CqlType) -> Table {
+    TableBuilder::new("ks", "t", TableId(Uuid::nil()))
+        .partition_key("k", CqlType::Int)
+        .and_then(|t| t.regular("x", ty))
+        .and_then(TableBuilder::build)
+        .expect("a sound table")
+}
+
+#[test]
+fn one_condition_encodes_its_fixed_side_once_and_not_for_each_value() {
+    let elements: Vec<Vec<u8>> = (0..1000).map(int).collect();
+    let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
+    let (long, short) = (collection(1000, &elements), collection(1, &[&int(1)]));
+    let many = vec![Some(&short[..]); 1000];
+    let values = many.len() * short.len();
+    let test = (Part::Whole, IN);
+    let (bytes, held) =
+        encoded_while_judged(&table_of(list(true)), &[(None, long.clone())], test, &many);
+    assert_eq!((bytes, held), (long.len() + values, Ok(false)), "the stored list once");
+
+    let set = |frozen| CqlType::Set { element: list(true).into(), frozen };
+    let contains = (Part::Whole, Comparison::Is(Operator::Contains));
+    let paths: Vec<[u8; 4]> = (0..1000u32).map(u32::to_be_bytes).collect();
+    let cells: Vec<_> = paths.iter().map(|path| (Some(&path[..]), Vec::new())).collect();
+    let found = encoded_while_judged(&table_of(set(false)), &cells, contains, &[Some(&long)]);
+    assert_eq!(found, (long.len(), Ok(false)), "the wanted element once");
+
+    let stored = collection(1000, &vec![&short[..]; 1000]);
+    let found =
+        encoded_while_judged(&table_of(set(true)), &[(None, stored)], contains, &[Some(&long)]);
+    assert_eq!(found, (long.len() + values, Ok(false)), "of a frozen set, too");
+
+    let ty = CqlType::Map { key: list(true).into(), value: CqlType::Int.into(), frozen: true };
+    let one = int(1);
+    let pairs = collection(1000, &[&short[..], &one[..]].repeat(1000));
+    let found = encoded_while_judged(
+        &table_of(ty),
+        &[(None, pairs)],
+        (Part::Key(&long), EQUAL),
+        &[Some(&one)],
+    );
+    assert_eq!(found, (long.len() + values, Ok(false)), "the key once");
+}
+
+#[test]
+fn one_condition_compares_so_many_bytes_and_no_more() {
+    let blob = vec![7; CONDITION_COMPARED_BYTES_MAX];
+    let half = collection(1, &[&blob[..CONDITION_COMPARED_BYTES_MAX / 2 - 8]]);
+    let ty = CqlType::List { element: CqlType::Blob.into(), frozen: true };
+    let test = (Part::Whole, EQUAL);
+    let stored = [(None, half.clone())];
+    let (_, held) = encoded_while_judged(&table_of(ty.clone()), &stored, test, &[Some(&half)]);
+    assert_eq!(held, Ok(true));
+    let longer = [&half[..], &[0]].concat();
+    let (bytes, held) = encoded_while_judged(&table_of(ty), &stored, test, &[Some(&longer)]);
+    let refused = held.expect_err("it is one byte more").to_string();
+    assert!(refused.contains("1048576 bytes") && bytes == 0, "{refused} {bytes}");
+    let stored = [(None, blob.clone())];
+    let (_, held) = encoded_while_judged(&table_of(CqlType::Blob), &stored, test, &[Some(&blob)]);
+    assert_eq!(held, Ok(true), "bytes are compared as they lie");
+    let ty = CqlType::Map { key: CqlType::Blob.into(), value: CqlType::Blob.into(), frozen: false };
+    let stored = [(Some(&b"other"[..]), blob.clone()), (Some(b"wanted"), blob.clone())];
+    let test = (Part::Key(b"none"), EQUAL);
+    let (_, held) = encoded_while_judged(&table_of(ty), &stored, test, &[Some(&blob)]);
+    assert_eq!(held, Ok(false), "of a map's entries one is compared");
+}
+
+#[test]
+fn bits_of_a_condition_that_mean_nothing_are_refused() {
+    let mut builder = ConditionsBuilder::default();
+    builder.existence(Some(b"c"), true);
+    let mut bytes = Vec::new();
+    builder.put(Wanted::TESTED, 5, 6, &mut bytes);
+    let op = bytes.len() - builder.bytes();
+    for bit in [32, 64, 128] {
+        let mut other = bytes.clone();
+        other[op] |= bit;
+        assert_eq!(Conditions::parse(&other), Err(Error::Malformed("condition")), "{bit}");
+    }
+    Conditions::parse(&bytes).expect("without them it is one");
 }

@@ -7,10 +7,9 @@ use std::cmp::Ordering;
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
-use crate::ordered;
 use crate::row::{Cell, RowRef};
 use crate::schema::{ColumnId, ColumnKind, Table};
-use crate::types::{CqlType, collection_elements};
+use crate::types::{Compared, CqlType, collection_elements, encoded};
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +120,10 @@ impl Operator {
             Operator::LessOrEqual => order().is_some_and(Ordering::is_le),
             Operator::Greater => order() == Some(Ordering::Greater),
             Operator::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
-            Operator::In => others.iter().any(|other| ty.compare(value, other.as_ref()).is_eq()),
+            Operator::In => {
+                let mut value = Compared::new(ty, value);
+                others.iter().any(|other| value.equals(other.as_ref()))
+            }
             Operator::Contains | Operator::ContainsKey | Operator::Entry => {
                 self.accepts_frozen(ty, value, others)
             }
@@ -133,12 +135,23 @@ impl Operator {
         let Ok(elements) = collection_elements(value) else { return false };
         match ty {
             CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                let is = |item: &[u8]| is_value(others.first(), element, item);
-                elements.flatten().any(is)
+                let Some(wanted) = others.first() else { return false };
+                let mut wanted = Compared::new(element, wanted.as_ref());
+                elements.flatten().any(|item| wanted.equals(item))
             }
             CqlType::Map { key, value: of, .. } => {
+                let Some(first) = others.first() else { return false };
+                let on_value = !matches!(self, Operator::ContainsKey | Operator::Entry);
+                let mut first = Compared::new(if on_value { of } else { key }, first.as_ref());
+                let mut second = others.get(1).map(|value| Compared::new(of, value.as_ref()));
                 let all: Vec<&[u8]> = elements.doubled().flatten().collect();
-                all.chunks_exact(2).any(|pair| self.accepts_pair((key, of), pair, others))
+                all.chunks_exact(2).any(|pair| match self {
+                    Operator::ContainsKey => first.equals(pair[0]),
+                    Operator::Entry => {
+                        first.equals(pair[0]) && second.as_mut().is_some_and(|v| v.equals(pair[1]))
+                    }
+                    _ => first.equals(pair[1]),
+                })
             }
             _ => false,
         }
@@ -151,47 +164,29 @@ impl Operator {
         mut cells: impl Iterator<Item = Cell<'r>>,
         others: &[impl AsRef<[u8]>],
     ) -> bool {
-        let first = others.first();
+        let Some(first) = others.first().map(AsRef::as_ref) else { return false };
         match ty {
-            CqlType::List { element, .. } => cells.any(|cell| is_value(first, element, cell.value)),
-            CqlType::Set { element, .. } => {
-                cells.any(|cell| is_path(first, element, cell.path.unwrap_or_default()))
+            CqlType::List { element: of, .. } => {
+                let mut wanted = Compared::new(of, first);
+                cells.any(|cell| wanted.equals(cell.value))
             }
-            CqlType::Map { key, value, .. } => cells.any(|cell| {
-                let path = cell.path.unwrap_or_default();
-                match self {
-                    Operator::ContainsKey => is_path(first, key, path),
-                    Operator::Entry => {
-                        is_path(first, key, path) && is_value(others.get(1), value, cell.value)
-                    }
-                    _ => is_value(first, value, cell.value),
-                }
-            }),
+            CqlType::Map { value: of, .. }
+                if !matches!(self, Operator::ContainsKey | Operator::Entry) =>
+            {
+                let mut wanted = Compared::new(of, first);
+                cells.any(|cell| wanted.equals(cell.value))
+            }
+            CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. } => {
+                let Some(path) = encoded(of, first) else { return false };
+                let is_at = |cell: &Cell<'_>| cell.path.unwrap_or_default() == path;
+                let (CqlType::Map { value, .. }, Operator::Entry) = (ty, self) else {
+                    return cells.any(|cell| is_at(&cell));
+                };
+                let Some(second) = others.get(1) else { return false };
+                let mut second = Compared::new(value, second.as_ref());
+                cells.any(|cell| is_at(&cell) && second.equals(cell.value))
+            }
             _ => false,
         }
     }
-
-    fn accepts_pair(
-        self,
-        (key, of): (&CqlType, &CqlType),
-        pair: &[&[u8]],
-        others: &[impl AsRef<[u8]>],
-    ) -> bool {
-        let (first, k, v) = (others.first(), pair[0], pair[1]);
-        match self {
-            Operator::ContainsKey => is_value(first, key, k),
-            Operator::Entry => is_value(first, key, k) && is_value(others.get(1), of, v),
-            _ => is_value(first, of, v),
-        }
-    }
-}
-
-fn is_value(other: Option<&impl AsRef<[u8]>>, ty: &CqlType, value: &[u8]) -> bool {
-    other.is_some_and(|other| ty.compare(value, other.as_ref()).is_eq())
-}
-
-fn is_path(other: Option<&impl AsRef<[u8]>>, ty: &CqlType, path: &[u8]) -> bool {
-    let mut wanted = Vec::new();
-    other.is_some_and(|other| ordered::encode(ty, other.as_ref(), &mut wanted).is_ok())
-        && wanted == path
 }

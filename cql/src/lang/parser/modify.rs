@@ -1,5 +1,7 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `BATCH` and their `USING` and `IF`.
 
+use model::limits::CONDITIONS_MAX;
+
 use super::super::ast::{
     Access, Assign, Assignment, Batch, BatchKind, Condition, Delete, Deletion, Expr, If, Insert,
     InsertValues, LiteralKind, Modification, Update, Using,
@@ -199,6 +201,10 @@ impl Parser<'_> {
         }
         let mut conditions = vec![self.condition()?];
         while self.accept_word(Keyword::And) {
+            if conditions.len() == CONDITIONS_MAX {
+                let problem = format!("more than {CONDITIONS_MAX} conditions in an IF");
+                return Err(SyntaxError::pointed(self.text, self.token(), &problem, &[]));
+            }
             conditions.push(self.condition()?);
         }
         Ok(If::Conditions(conditions))
