@@ -135,6 +135,18 @@ fn a_column_that_came_back_is_dropped_and_added_again() {
     assert!(tail.iter().zip(wanted).all(|(line, wanted)| wanted.starts_with(line)), "{tail:?}");
 }
 
+/// Before: the static column was told beside the key column that has its name now, and CREATE refused the two.
+#[test]
+fn a_dropped_column_whose_name_a_key_column_has_taken_is_not_told() {
+    let mut db = crate::testing::Database::with("k int, c int, s int static, PRIMARY KEY (k, c)");
+    db.ok("ALTER TABLE t DROP s");
+    db.ok("ALTER TABLE t RENAME c TO s");
+    let table = db.schema.keyspace("ks").unwrap().tables["t"].clone();
+    let told = create_table(&table, true);
+    assert!(told.contains("(\n    k int,\n    s int,\n    PRIMARY KEY (k, s)\n)"), "{told}");
+    assert!(!told.contains("ALTER TABLE") && !told.contains("static"), "{told}");
+}
+
 #[test]
 fn names_that_need_quotes_have_them() {
     let mut db = crate::testing::Database::with("k int PRIMARY KEY");

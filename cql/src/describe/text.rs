@@ -96,13 +96,19 @@ fn in_order(table: &Table) -> Vec<&Column> {
     columns
 }
 
-/// The last dropping of each name.
+/// The last dropping of each name, but of those that a RENAME has given to a column of the key: no statements make such
+/// a table again. (What Cassandra tells of one cannot be executed.)
 fn last_dropped(table: &Table) -> Vec<&DroppedColumn> {
     let all = &table.dropped;
     let is_last = |index: usize| {
         all[index + 1..].iter().all(|later| later.column.name != all[index].column.name)
     };
-    (0..all.len()).filter(|index| is_last(*index)).map(|index| &all[index]).collect()
+    let dropped = (0..all.len()).filter(|index| is_last(*index)).map(|index| &all[index]);
+    dropped.filter(|dropped| !is_of_key(table, &dropped.column.name)).collect()
+}
+
+fn is_of_key(table: &Table, name: &str) -> bool {
+    table.column(name).is_some_and(|column| column.kind <= ColumnKind::Clustering)
 }
 
 /// Whether the key is one column and nothing else, and so stands beside it.
