@@ -16,7 +16,7 @@ use model::read::{Flow, Operator, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, MutationRef, Schema, Token};
-use shard::{TABLE, config, flush, make, on_sim, schema_of, select_all, write};
+use shard::{TABLE, config, flush, make, on_shard, on_sim, schema_of, select_all, write};
 
 const S: ColumnId = ColumnId(2);
 const V: ColumnId = ColumnId(3);
@@ -169,7 +169,7 @@ fn a_condition_is_not_judged_on_rows_that_a_snapshot_has_and_a_truncation_takes(
 
 #[test]
 fn a_truncation_that_does_not_come_lets_conditions_be_judged() {
-    on_shard(3, config(3), async |engine, _, exec| {
+    on_shard(config(3), schema(), async |engine, _, exec| {
         let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a")])));
         write(&engine, &row).await.unwrap();
         engine.announce_truncation(TABLE).await.unwrap();
@@ -188,7 +188,7 @@ fn a_truncation_that_does_not_come_lets_conditions_be_judged() {
 /// Before: a record that waited for space went in behind the truncation that made it, with what was read before.
 #[test]
 fn a_judged_write_that_waits_for_space_is_not_written_behind_a_truncation() {
-    on_shard(4, config(4), async |engine, _, _| {
+    on_shard(config(4), schema(), async |engine, _, _| {
         let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a")])));
         write(&engine, &row).await.unwrap();
         let update = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"b")])));
@@ -233,21 +233,9 @@ fn a_judged_write_that_waits_for_space_is_not_written_behind_a_truncation() {
     });
 }
 
-fn on_shard(
-    seed: u64,
-    config: Config,
-    main: impl AsyncFnOnce(std::rc::Rc<Engine>, Disk, SimExec) + 'static,
-) {
-    on_sim(seed, async move |_, disk, exec| {
-        make(&disk, &config).await;
-        let engine = shard::open(&disk, &exec, config, &schema()).await;
-        main(engine, disk, exec).await;
-    });
-}
-
 #[test]
 fn all_is_written_where_all_conditions_hold_and_nothing_where_one_does_not() {
-    on_shard(1, config(1), async |engine, _, _| {
+    on_shard(config(1), schema(), async |engine, _, _| {
         let rows = plain(|m| {
             m.static_row(|out| put(out, 1, &[(S, b"s")]));
             m.row(b"1", |out| put(out, 1, &[(V, b"a"), (W, b"x")]));
@@ -284,7 +272,7 @@ fn all_is_written_where_all_conditions_hold_and_nothing_where_one_does_not() {
 
 #[test]
 fn lists_are_changed_where_conditions_hold_and_not_looked_at_where_they_do_not() {
-    on_shard(2, config(2), async |engine, _, _| {
+    on_shard(config(2), schema(), async |engine, _, _| {
         let elements = |out: &mut Vec<u8>| {
             let mut row = RowBuilder::begin(out, &RowHead::bare(1));
             row.cell(&Cell { path: Some(b"1"), ..Cell::live(L, 1, b"a") });
@@ -327,7 +315,7 @@ fn what_is_applied_is_newer_than_cells_and_tombstones_of_any_extent() {
     ];
     for (number, fill) in tombstones.into_iter().enumerate() {
         for flushed in [false, true] {
-            on_shard(3, config(3), async move |engine, _, _| {
+            on_shard(config(3), schema(), async move |engine, _, _| {
                 write(&engine, &plain(|m| fill(m, deletion))).await.unwrap();
                 if flushed {
                     flush(&engine).await;
@@ -360,7 +348,7 @@ fn invalid(result: Result<(), Error>, words: &str) {
 
 #[test]
 fn nothing_is_newer_than_the_largest_timestamp() {
-    on_shard(4, config(4), async |engine, _, _| {
+    on_shard(config(4), schema(), async |engine, _, _| {
         let last = plain(|m| m.row(b"1", |out| put(out, i64::MAX, &[(V, b"a")])));
         write(&engine, &last).await.unwrap();
         let writes = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"b")])));
@@ -374,7 +362,7 @@ fn nothing_is_newer_than_the_largest_timestamp() {
 fn what_conditions_may_ask_and_read_is_bounded() {
     let log = engine::commitlog::Config::new(91);
     let large = Config { log, memory_bytes: 1 << 30, ..config(91) };
-    on_shard(91, large, async |engine, _, _| {
+    on_shard(large, schema(), async |engine, _, _| {
         let many = |count| exists(&vec![(Some(&b"1"[..]), false); count]);
         write(&engine, &conditional(ALL, &many(CONDITIONS_MAX), &[])).await.unwrap();
         let refused = write(&engine, &conditional(ALL, &many(CONDITIONS_MAX + 1), &[])).await;
@@ -407,7 +395,7 @@ fn what_conditions_may_ask_and_read_is_bounded() {
 
 #[test]
 fn conditions_of_a_second_mutation_are_refused_and_not_dropped() {
-    on_shard(92, config(92), async |engine, _, _| {
+    on_shard(config(92), schema(), async |engine, _, _| {
         let asks = conditional(ALL, &exists(&[(Some(b"1"), true)]), &[]);
         let mut record = plain(|m| m.row(b"1", |out| put(out, 10, &[(V, b"a")])));
         record.extend_from_slice(&asks);

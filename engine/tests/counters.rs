@@ -13,7 +13,7 @@ use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token};
-use shard::{TABLE, answers, config, flush, make, on_sim, schema_of, select_all, write};
+use shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
 
 const STATIC: ColumnId = ColumnId(2);
 const A: ColumnId = ColumnId(3);
@@ -85,17 +85,9 @@ async fn read(engine: &Engine) -> Vec<Vec<(u16, i64)>> {
     seen.0
 }
 
-/// A test on an open shard.
-fn on_shard(seed: u64, main: impl AsyncFnOnce(std::rc::Rc<Engine>) + 'static) {
-    on_sim(seed, async move |_, disk, exec| {
-        make(&disk, &config(seed)).await;
-        main(shard::open(&disk, &exec, config(seed), &schema()).await).await;
-    });
-}
-
 #[test]
 fn counters_add_up_in_memory_and_in_files_of_rows_and_of_the_static_row() {
-    on_shard(1, async |engine| {
+    on_shard(config(1), schema(), async |engine, _, _| {
         write(&engine, &add(1, 10, &[(A, 5)])).await.unwrap();
         flush(&engine).await;
         write(&engine, &add(1, 11, &[(A, -7), (B, 1), (STATIC, 3)])).await.unwrap();
@@ -109,7 +101,7 @@ fn counters_add_up_in_memory_and_in_files_of_rows_and_of_the_static_row() {
 
 #[test]
 fn what_mutations_of_one_record_add_to_a_counter_is_all_there() {
-    on_shard(2, async |engine| {
+    on_shard(config(2), schema(), async |engine, _, _| {
         let record =
             [add(1, 10, &[(A, 1)]), add(1, 10, &[(A, 10), (A, 100)]), add(2, 10, &[(B, 1)])];
         write(&engine, &record.concat()).await.unwrap();
@@ -119,7 +111,7 @@ fn what_mutations_of_one_record_add_to_a_counter_is_all_there() {
 
 #[test]
 fn sums_wrap() {
-    on_shard(3, async |engine| {
+    on_shard(config(3), schema(), async |engine, _, _| {
         write(&engine, &add(1, 10, &[(A, i64::MAX), (B, i64::MIN)])).await.unwrap();
         write(&engine, &add(1, 11, &[(A, 2), (B, -1)])).await.unwrap();
         assert_eq!(read(&engine).await, [vec![(3, i64::MIN + 1), (4, i64::MAX)]]);
@@ -128,7 +120,7 @@ fn sums_wrap() {
 
 #[test]
 fn an_addition_is_seen_whatever_time_the_counter_was_written_or_deleted_at() {
-    on_shard(4, async |engine| {
+    on_shard(config(4), schema(), async |engine, _, _| {
         write(&engine, &add(1, 1000, &[(A, 1)])).await.unwrap();
         write(&engine, &add(1, 10, &[(A, 1)])).await.unwrap();
         assert_eq!(read(&engine).await, [vec![(3, 2)]], "of a clock that is late");
@@ -163,7 +155,7 @@ fn an_addition_is_seen_whatever_time_the_counter_was_written_or_deleted_at() {
 
 #[test]
 fn a_deletion_of_the_same_record_wins() {
-    on_shard(5, async |engine| {
+    on_shard(config(5), schema(), async |engine, _, _| {
         for timestamp in [1000, 10] {
             write(&engine, &add(1, timestamp, &[(A, 1), (STATIC, 1)])).await.unwrap();
             let record = mutation(|m| {
@@ -182,7 +174,7 @@ fn a_deletion_of_the_same_record_wins() {
 
 #[test]
 fn additions_that_are_sent_at_once_are_all_counted() {
-    on_shard(6, async |engine| {
+    on_shard(config(6), schema(), async |engine, _, _| {
         for ticket in 0..100 {
             engine.write(&add(1, 10, &[(A, 1)]), ticket).unwrap();
         }
@@ -194,7 +186,7 @@ fn additions_that_are_sent_at_once_are_all_counted() {
 
 #[test]
 fn what_one_record_may_change_is_bounded() {
-    on_shard(8, async |engine| {
+    on_shard(config(8), schema(), async |engine, _, _| {
         let many = vec![(A, 1); COUNTER_CHANGES_MAX];
         write(&engine, &add(1, 10, &many)).await.unwrap();
         assert_eq!(read(&engine).await, [vec![(3, COUNTER_CHANGES_MAX as i64)]]);

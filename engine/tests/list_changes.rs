@@ -6,7 +6,6 @@ mod shard;
 
 use std::cell::Cell as Flag;
 
-use engine::io::{Disk, SimExec};
 use engine::limits::{
     CHANGED_LIST_ELEMENTS_MAX, LIST_CHANGES_MAX, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE,
     READING_WRITES_MAX, READING_WRITES_QUEUED_MAX,
@@ -20,7 +19,7 @@ use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token};
-use shard::{TABLE, answers, config, flush, make, on_sim, schema_of, select_all, write};
+use shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
 
 const STATIC_LIST: ColumnId = ColumnId(2);
 const LIST: ColumnId = ColumnId(3);
@@ -101,22 +100,9 @@ async fn read(engine: &Engine) -> Vec<String> {
     elements.0
 }
 
-/// A test on an open shard.
-fn on_shard(
-    seed: u64,
-    config: Config,
-    main: impl AsyncFnOnce(std::rc::Rc<Engine>, Disk, SimExec) + 'static,
-) {
-    on_sim(seed, async move |_, disk, exec| {
-        make(&disk, &config).await;
-        let engine = shard::open(&disk, &exec, config, &schema()).await;
-        main(engine, disk, exec).await;
-    });
-}
-
 #[test]
 fn elements_are_set_deleted_and_discarded_where_they_are_in_memory_and_in_files() {
-    on_shard(1, config(1), async |engine, _, _| {
+    on_shard(config(1), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"acf", 10)).await.unwrap();
         flush(&engine).await;
         write(&engine, &add(1, b"be", 11)).await.unwrap();
@@ -140,7 +126,7 @@ fn elements_are_set_deleted_and_discarded_where_they_are_in_memory_and_in_files(
 
 #[test]
 fn static_lists_and_several_rows_are_changed_beside_plain_cells() {
-    on_shard(2, config(2), async |engine, _, _| {
+    on_shard(config(2), schema(), async |engine, _, _| {
         let record = mutation(|m| {
             m.static_row(|out| put_elements(STATIC_LIST, b"pq", 1, out));
             m.row(b"1", |out| put_elements(LIST, b"ab", 1, out));
@@ -161,7 +147,7 @@ fn static_lists_and_several_rows_are_changed_beside_plain_cells() {
 
 #[test]
 fn of_two_writes_to_one_element_the_one_stays_that_wins_later() {
-    on_shard(3, config(3), async |engine, _, _| {
+    on_shard(config(3), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"abc", 10)).await.unwrap();
         let add = |path, value| ListOp::Add { path, value, expiry: None };
         let ops = [set(0, b"x"), set(0, b"y"), set(0, b"w"), add(b"d", b"d"), set(3, b"D")];
@@ -179,7 +165,7 @@ fn of_two_writes_to_one_element_the_one_stays_that_wins_later() {
 
 #[test]
 fn what_is_not_there_is_told_in_cassandras_words_and_nothing_is_written() {
-    on_shard(4, config(4), async |engine, _, _| {
+    on_shard(config(4), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"ab", 10)).await.unwrap();
         let refusal = async |c, ops: &[ListOp<'_>]| match write(&engine, &changes(c, 20, ops))
             .await
@@ -217,7 +203,7 @@ fn what_is_not_there_is_told_in_cassandras_words_and_nothing_is_written() {
 #[test]
 fn writes_of_one_partition_see_each_other_in_the_order_in_which_they_came() {
     for seed in 10..40 {
-        on_shard(seed, config(seed), async |engine, _, _| {
+        on_shard(config(seed), schema(), async |engine, _, _| {
             write(&engine, &add(1, b"abcdefgh", 1)).await.unwrap();
             // What is appended in front is what the next deletes, though nothing waits for an answer.
             let pop = [ListOp::Delete { index: 0 }];
@@ -248,7 +234,7 @@ fn writes_of_one_partition_see_each_other_in_the_order_in_which_they_came() {
 #[test]
 fn a_record_of_two_partitions_waits_for_both() {
     for seed in 50..60 {
-        on_shard(seed, config(seed), async |engine, _, _| {
+        on_shard(config(seed), schema(), async |engine, _, _| {
             let of = |key: &[u8], fill: &dyn Fn(&mut MutationBuilder<'_>), out: &mut Vec<u8>| {
                 let mut m = MutationBuilder::begin(out, TABLE, Token::of_key(key), key);
                 fill(&mut m);
@@ -284,7 +270,7 @@ fn a_record_of_two_partitions_waits_for_both() {
 #[test]
 fn the_queues_are_bounded_and_empty_themselves() {
     let little = Config { memory_bytes: MEMORY_BYTES_MIN, ..config(70) };
-    on_shard(70, little, async |engine, _, _| {
+    on_shard(little, schema(), async |engine, _, _| {
         write(&engine, &add(1, b"ab", 1)).await.unwrap();
         let value = vec![b'v'; 20 << 10];
         let big = changes(1, 2, &[set(0, &value)]);
@@ -303,7 +289,7 @@ fn the_queues_are_bounded_and_empty_themselves() {
 /// Before: the last of these waited until something else was written.
 #[test]
 fn more_writes_that_read_first_than_may_read_at_once_are_all_done() {
-    on_shard(75, config(75), async |engine, _, _| {
+    on_shard(config(75), schema(), async |engine, _, _| {
         let count = 2 * READING_WRITES_MAX as u64 + 1;
         for ticket in 0..count {
             let (key, mut record) = (ticket.to_be_bytes(), Vec::new());
@@ -320,7 +306,7 @@ fn more_writes_that_read_first_than_may_read_at_once_are_all_done() {
 
 #[test]
 fn a_write_of_a_table_that_is_dropped_while_it_waits_is_refused() {
-    on_shard(80, config(80), async |engine, _, _| {
+    on_shard(config(80), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"ab", 1)).await.unwrap();
         engine.write(&changes(1, 2, &[set(0, b"x")]), 1).unwrap();
         engine.write(&add(1, b"c", 3), 2).unwrap();
@@ -336,7 +322,7 @@ fn a_write_of_a_table_that_is_dropped_while_it_waits_is_refused() {
 
 #[test]
 fn deletions_of_the_same_statement_do_not_hide_what_is_read() {
-    on_shard(90, config(90), async |engine, _, _| {
+    on_shard(config(90), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"ab", 10)).await.unwrap();
         let record = mutation(|m| {
             m.delete_partition(Deletion { timestamp: 10, local_s: 5 });
@@ -374,7 +360,7 @@ fn invalid(result: engine::Result<()>, words: &str) {
 /// Before: a batch of 65,535 changes of one short list ran for seconds without a pause.
 #[test]
 fn a_turn_pauses_after_each_mutation() {
-    on_shard(90, config(90), async |engine, _, _| {
+    on_shard(config(90), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"abcdef", 1)).await.unwrap();
         let record = changes(1, 2, &[ListOp::Delete { index: 0 }]).repeat(500);
         let (turn, pauses) = (begin(&engine, &record, 1).await, Flag::new(0));
@@ -389,7 +375,7 @@ fn a_turn_pauses_after_each_mutation() {
 fn what_list_changes_may_read_and_write_is_bounded() {
     let log = engine::commitlog::Config::new(91);
     let large = Config { log, memory_bytes: 1 << 30, ..config(91) };
-    on_shard(91, large, async |engine, _, _| {
+    on_shard(large, schema(), async |engine, _, _| {
         for c in 1..=3 {
             write(&engine, &long_list(c, CHANGED_LIST_ELEMENTS_MAX)).await.unwrap();
         }
@@ -413,7 +399,7 @@ fn what_list_changes_may_read_and_write_is_bounded() {
 /// Before: 2,048 of them held all places that a core has in the mailbox of the owner, for seconds.
 #[test]
 fn writes_that_read_first_are_bounded_in_one_partition_and_plain_ones_behind_them_are_not() {
-    on_shard(92, config(92), async |engine, _, _| {
+    on_shard(config(92), schema(), async |engine, _, _| {
         let pop = changes(1, 2, &[ListOp::Discard { value: b"x" }]);
         for ticket in 0..READING_WRITES_QUEUED_MAX as u64 {
             engine.write(&pop, ticket).unwrap();
@@ -430,7 +416,7 @@ fn writes_that_read_first_are_bounded_in_one_partition_and_plain_ones_behind_the
 /// Before: writes waited in a queue for as long as it was, minutes after their clients had gone.
 #[test]
 fn what_has_waited_too_long_for_its_turn_is_given_up() {
-    on_shard(93, config(93), async |engine, _, _| {
+    on_shard(config(93), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"abc", 1)).await.unwrap();
         let pop = changes(1, 2, &[ListOp::Delete { index: 0 }]);
         let turn = begin(&engine, &pop, 1).await;
@@ -452,7 +438,7 @@ fn what_has_waited_too_long_for_its_turn_is_given_up() {
 /// Before: an element of a list that the truncation had taken came back.
 #[test]
 fn a_table_that_is_emptied_between_read_and_write_is_read_again() {
-    on_shard(94, config(94), async |engine, _, _| {
+    on_shard(config(94), schema(), async |engine, _, _| {
         write(&engine, &add(1, b"ab", 1)).await.unwrap();
         let turn = begin(&engine, &changes(1, 2, &[set(0, b"x")]), 1).await;
         let emptied = Flag::new(false);

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::slice;
 use std::task::{Context, Waker};
 
 use cql::bind::{Bindings, Ids, StatementTime};
@@ -24,7 +25,7 @@ use cql::expr::function::NoUserFunctions;
 use cql::frame::request::ValueList;
 use cql::frame::{Value, Version};
 use cql::guardrails::Guardrails;
-use cql::plan::{BatchSize, BatchThresholds, Page, Scratch, SelectPlan};
+use cql::plan::{BatchSize, BatchThresholds, ConditionalWrite, Extent, Page, Scratch, SelectPlan};
 use cql::prepare::{Prepared, Statement, prepare};
 use engine::io::{Disk, Faults, SimDisk};
 use engine::layout::{self, Layout, Secret};
@@ -128,10 +129,14 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
                 continue;
             }
             Statement::Write(plan) if plan.condition.is_some() => {
-                plan.bind_conditional(&bindings, &mut Scratch::default(), &mut record).is_ok()
+                let (extent, plans) = (Extent::Statement, slice::from_ref(&**plan));
+                let scratch = &mut Scratch::default();
+                ConditionalWrite::bind(extent, plans, &bindings, scratch, &mut record).is_ok()
             }
             Statement::Batch(plan) if plan.not_applied.is_some() => {
-                plan.bind_conditional(&bindings, &mut Scratch::default(), &mut record).is_ok()
+                let (extent, plans) = (Extent::Batch, &plan.writes);
+                let scratch = &mut Scratch::default();
+                ConditionalWrite::bind(extent, plans, &bindings, scratch, &mut record).is_ok()
             }
             Statement::Write(plan) => {
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record).is_ok()

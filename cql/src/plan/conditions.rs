@@ -23,7 +23,6 @@ use model::schema::{Column, ColumnKind};
 use model::types::{Elements, collection_elements};
 use model::{CqlType, MutationBuilder, Token};
 
-use super::batch::BatchPlan;
 use super::not_applied::NotApplied;
 use super::record::{Scratch, check_bytes};
 use super::write::{Deletes, RowChange, WritePlan};
@@ -128,6 +127,20 @@ impl ConditionalWrite {
             writes: Vec::new(),
             updates: Wanted::TESTED,
         }
+    }
+
+    /// Appends the record of statements that are bound with the same values.
+    pub fn bind(
+        extent: Extent,
+        plans: &[WritePlan],
+        bindings: &Bindings<'_>,
+        scratch: &mut Scratch,
+        record: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut write = ConditionalWrite::new(extent);
+        plans.iter().try_for_each(|plan| write.add(plan, bindings, scratch))?;
+        write.put(bindings, record);
+        Ok(())
     }
 
     /// Adds a statement, with a condition or without.
@@ -395,21 +408,6 @@ fn element<'v>(value: &'v Evaluated<'_>, of: &str) -> Result<&'v [u8]> {
     }
 }
 
-impl BatchPlan {
-    /// Appends the record of a batch with a condition.
-    pub fn bind_conditional(
-        &self,
-        bindings: &Bindings<'_>,
-        scratch: &mut Scratch,
-        record: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut write = ConditionalWrite::new(Extent::Batch);
-        self.writes.iter().try_for_each(|plan| write.add(plan, bindings, scratch))?;
-        write.put(bindings, record);
-        Ok(())
-    }
-}
-
 impl RowChange {
     fn what_it_does(self) -> &'static str {
         match self {
@@ -422,19 +420,6 @@ impl RowChange {
 }
 
 impl WritePlan {
-    /// Appends the record of a statement with a condition.
-    pub fn bind_conditional(
-        &self,
-        bindings: &Bindings<'_>,
-        scratch: &mut Scratch,
-        record: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut write = ConditionalWrite::new(Extent::Statement);
-        write.add(self, bindings, scratch)?;
-        write.put(bindings, record);
-        Ok(())
-    }
-
     fn writes_statics(&self) -> bool {
         !self.static_cells.is_empty() || !self.static_lists.is_empty()
     }

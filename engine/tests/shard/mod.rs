@@ -87,6 +87,19 @@ pub(crate) fn drive(engine: Engine, exec: &SimExec) -> Rc<Engine> {
     engine
 }
 
+/// A test on an open shard with these tables.
+pub(crate) fn on_shard(
+    config: Config,
+    schema: Schema,
+    main: impl AsyncFnOnce(Rc<Engine>, Disk, SimExec) + 'static,
+) {
+    on_sim(config.log.seed, async move |_, disk, exec| {
+        make(&disk, &config).await;
+        let engine = open(&disk, &exec, config, &schema).await;
+        main(engine, disk, exec).await;
+    });
+}
+
 /// Writes a record, and waits for its answer. Nothing else is under way.
 pub(crate) async fn write(engine: &Engine, record: &[u8]) -> engine::Result<()> {
     // While a segment is made the log takes nothing.

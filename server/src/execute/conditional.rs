@@ -12,12 +12,13 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cql::bind::Bindings;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::{Batch, Parameters};
 use cql::frame::response::Envelope;
-use cql::plan::{BatchPlan, ConditionalWrite, Extent, NotApplied, WritePlan};
+use cql::plan::{ConditionalWrite, Extent, NotApplied, WritePlan};
 use cql::prepare::Statement;
 
 use super::answer::WriteKind;
@@ -30,56 +31,31 @@ use super::{ExecuteError, Executor, Run};
 pub(super) const WRITE_TYPE: &str = "CAS";
 
 impl Executor {
-    /// Binds a statement with a condition.
+    /// Binds a statement, or a batch that is one text, of which a statement has a condition.
     #[cold]
     pub(super) fn bind_conditional(
         &self,
         run: Run<'_>,
-        plan: &WritePlan,
+        (extent, plans): (Extent, &[WritePlan]),
         not_applied: &Arc<NotApplied>,
+        timeout: impl FnOnce(&Bindings<'_>) -> cql::Result<Option<Duration>>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let bindings = self.bindings_of(run)?;
         let (mut record, mut scratch) = self.writes.buffers();
-        plan.bind_conditional(&bindings, &mut scratch, &mut record)?;
+        ConditionalWrite::bind(extent, plans, &bindings, &mut scratch, &mut record)?;
         let mut warnings = run.statement.compiled.warnings.clone();
         if let Some(watched) = self.watched_of_writes() {
             let (guardrails, now_us) = (&self.state.settings().guardrails, self.state.now_us());
-            guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+            for plan in plans {
+                guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+            }
             self.guard_record(watched, run.parameters, &record, &mut warnings)?;
         }
         let bound = BoundWrite {
             record,
             kind: kind(run.parameters),
             warnings,
-            timeout: plan.timeout(&bindings)?,
-            not_applied: Some(not_applied.clone()),
-            is_divided: false,
-        };
-        check(bound, run.parameters.consistency, &run.statement.replication)
-    }
-
-    /// Binds a batch that is one statement, and has a condition.
-    #[cold]
-    pub(super) fn bind_conditional_batch_text(
-        &self,
-        run: Run<'_>,
-        plan: &BatchPlan,
-        not_applied: &Arc<NotApplied>,
-    ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let bindings = self.bindings_of(run)?;
-        let (mut record, mut scratch) = self.writes.buffers();
-        plan.bind_conditional(&bindings, &mut scratch, &mut record)?;
-        let mut warnings = run.statement.compiled.warnings.clone();
-        if let Some(watched) = self.watched_of_writes() {
-            let (guardrails, now_us) = (&self.state.settings().guardrails, self.state.now_us());
-            guardrails.check_batch(plan, &bindings, now_us, &mut warnings)?;
-            self.guard_record(watched, run.parameters, &record, &mut warnings)?;
-        }
-        let bound = BoundWrite {
-            record,
-            kind: kind(run.parameters),
-            warnings,
-            timeout: plan.timeout(&bindings)?,
+            timeout: timeout(&bindings)?,
             not_applied: Some(not_applied.clone()),
             is_divided: false,
         };

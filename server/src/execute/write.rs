@@ -4,12 +4,13 @@
 //! those who wait are the core's own and are used again.
 
 use std::cell::{RefCell, RefMut};
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::bind::{Bindings, Ids};
 use cql::frame::response::Envelope;
-use cql::plan::{BatchPlan, NotApplied, Scratch, WritePlan};
+use cql::plan::{BatchPlan, Extent, NotApplied, Scratch, WritePlan};
 use shard::Ticket;
 use slab::Slab;
 use uuid::Uuid;
@@ -112,7 +113,10 @@ impl Executor {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
         if let Some(condition) = &plan.condition {
-            return self.bind_conditional(run, plan, &condition.not_applied);
+            let plans = (Extent::Statement, slice::from_ref(plan));
+            return self.bind_conditional(run, plans, &condition.not_applied, |bindings| {
+                plan.timeout(bindings)
+            });
         }
         let counts = plan.table.is_counter();
         match counts {
@@ -145,7 +149,9 @@ impl Executor {
         let Run { statement, parameters, time, .. } = run;
         plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
         if let Some(not_applied) = &plan.not_applied {
-            return self.bind_conditional_batch_text(run, plan, not_applied);
+            let plans = (Extent::Batch, &*plan.writes);
+            return self
+                .bind_conditional(run, plans, not_applied, |bindings| plan.timeout(bindings));
         }
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;

@@ -14,17 +14,20 @@ use std::fmt::Debug;
 use engine::Error;
 use engine::commitlog::SyncMode;
 use engine::io::Rng;
-use model::TableId;
+use model::Token;
+use model::read::{Partitions, RowSink};
 use model::schema::Table;
 
 use crate::life::Life;
-use crate::node::Node;
+use crate::node::{Node, command};
 use crate::world::{End, Lived, Shared, World};
 
 /// A kind of writes of one partition of the notes' table.
 pub(crate) trait Writes: Copy + Debug + 'static {
     /// What a reader finds of the partition.
     type State: Clone + Debug + Default + PartialEq;
+    /// Takes what a read of the partition finds.
+    type Taken: RowSink + Default;
     /// What a writer is told.
     type Answer: Clone + Debug + PartialEq;
 
@@ -45,12 +48,8 @@ pub(crate) trait Writes: Copy + Debug + 'static {
     fn answer(&self, result: Result<(), Error>) -> Result<Self::Answer, Error>;
     /// Where the world keeps what it knows of them.
     fn history(world: &mut World) -> &mut History<Self>;
-    /// Reads the partition.
-    fn read(
-        node: &Node,
-        table: TableId,
-        now_s: u32,
-    ) -> impl Future<Output = Result<Self::State, Error>>;
+    /// What of the partition its reader has taken.
+    fn found(taken: Self::Taken) -> Self::State;
 }
 
 /// A write that was sent.
@@ -140,7 +139,7 @@ pub(crate) fn send_some<W: Writes>(life: &mut Life) -> Lived {
         let write = W::draw(&mut life.rng, number);
         let table = crate::schema::table(&w.schema, 0).expect("all tables are there");
         let (record, shard) =
-            (write.record(number, table), life.node.shard_of(model::Token::of_key(W::KEY)));
+            (write.record(number, table), life.node.shard_of(Token::of_key(W::KEY)));
         let history = W::history(w);
         history.next = number;
         history.sent.push(Sent { number, write, answer: None });
@@ -155,7 +154,12 @@ pub(crate) fn send_some<W: Writes>(life: &mut Life) -> Lived {
 
 async fn read<W: Writes>(node: &Node, world: &Shared) -> Lived<W::State> {
     let (id, now_s) = (world.borrow().workload.id(0), world.borrow().workload.now_s);
-    Ok(W::read(node, id, now_s).await?)
+    let token = Token::of_key(W::KEY);
+    let partitions = Partitions::Keys(vec![(token, W::KEY.into())]);
+    let engine = &node.engines[node.shard_of(token)];
+    let mut taken = W::Taken::default();
+    engine.read(&command(id, partitions, now_s), &mut taken, async || ()).await?;
+    Ok(W::found(taken))
 }
 
 /// The node was opened: the partition is as it was after some of the writes that were under way.

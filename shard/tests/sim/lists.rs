@@ -8,14 +8,13 @@ use std::collections::VecDeque;
 
 use engine::Error;
 use engine::io::Rng;
+use model::Token;
 use model::mutation::{ListChange, ListOp, MutationBuilder};
-use model::read::Partitions;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::Table;
-use model::{TableId, Token};
 
 use crate::in_order::{History, Writes};
-use crate::node::{Node, Taken, command};
+use crate::node::Taken;
 use crate::oracle::{Value, short};
 use crate::world::World;
 
@@ -50,6 +49,7 @@ fn path(number: u64, in_front: bool) -> Vec<u8> {
 impl Writes for ListWrite {
     /// Path and value of each element.
     type State = VecDeque<(Vec<u8>, Value)>;
+    type Taken = Taken;
     type Answer = ListAnswer;
 
     const KEY: &'static [u8] = b"list";
@@ -121,14 +121,9 @@ impl Writes for ListWrite {
         &mut world.lists
     }
 
-    async fn read(node: &Node, table: TableId, now_s: u32) -> Result<Self::State, Error> {
-        let token = Token::of_key(Self::KEY);
-        let partitions = Partitions::Keys(vec![(token, Self::KEY.into())]);
-        let engine = &node.engines[node.shard_of(token)];
-        let mut taken = Taken::default();
-        engine.read(&command(table, partitions, now_s), &mut taken, async || ()).await?;
+    fn found(taken: Taken) -> Self::State {
         let rows = taken.0.into_values().flat_map(|seen| seen.rows);
         let cells = rows.flat_map(|(_, cells)| cells);
-        Ok(cells.map(|(_, path, value)| (path.expect("an element"), value)).collect())
+        cells.map(|(_, path, value)| (path.expect("an element"), value)).collect()
     }
 }

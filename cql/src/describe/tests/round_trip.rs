@@ -195,7 +195,8 @@ fn shape(db: &Database, with_dropped: bool) -> Vec<String> {
         all.push(format!("{} {:?}", table.name, table.options));
         all.extend(table.columns().iter().map(column));
         let is_told = |name: &str| {
-            with_dropped && table.column(name).is_none_or(|column| column.kind >= ColumnKind::Static)
+            with_dropped
+                && table.column(name).is_none_or(|column| column.kind >= ColumnKind::Static)
         };
         let dropped = table.dropped.iter().filter(|dropped| is_told(&dropped.column.name));
         let mut dropped: Vec<String> =
