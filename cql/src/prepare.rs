@@ -215,7 +215,7 @@ fn is_qualified(statement: &ast::Statement) -> bool {
 /// What the user of `USING TIMEOUT` should know. Reads of computed tables end within any time one
 /// may ask for.
 fn timeout_warning(table: &Table) -> Option<String> {
-    (!model::schema::system::is_computed(&table.keyspace)).then(|| hints::TIMEOUT.warning())
+    (!model::schema::system::computes(table)).then(|| hints::TIMEOUT.warning())
 }
 
 /// What the user of a batch should know in which a statement that was prepared or sent by itself has a `USING TIMEOUT`.

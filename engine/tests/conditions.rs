@@ -4,7 +4,7 @@
 
 mod shard;
 
-use engine::io::{Disk, Faults, SimExec};
+use engine::io::{Disk, Faults};
 use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX};
 use engine::{Config, Engine, Error};
 use futures_lite::future::{poll_once, yield_now, zip};

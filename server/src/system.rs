@@ -29,7 +29,7 @@ use engine::io::{ClassCounts, IoClass};
 use engine::{DamagedView, LargeData};
 pub(crate) use key::key_literal;
 pub(crate) use merges::CoreMerges;
-pub(crate) use model::schema::system::{is_computed, is_guarded, is_virtual};
+pub(crate) use model::schema::system::{computes, is_computed, is_guarded, is_virtual};
 use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 use shard::snapshots::{Snapshot, SnapshotSize};
@@ -41,14 +41,9 @@ pub(crate) use wanted::{Pages, Wanted};
 use crate::session::Session;
 use crate::statements::{StatementCounts, StatementName};
 
-/// Whether the rows of a table are computed when they are read.
-pub(crate) fn computes(table: &Table) -> bool {
-    let is_stored = table.keyspace == "system" && table.name == "batches";
-    is_computed(&table.keyspace) && !is_stored
-}
-
 /// The definitions, in CQL.
 pub(crate) const DEFINITIONS: &str = include_str!("system/system.cql");
+
 /// One client, as a core tells the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {

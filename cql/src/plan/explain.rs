@@ -70,7 +70,7 @@ impl SelectPlan {
             let tokens = format!("{} to {}", range.first.0, range.last.0);
             steps.push(ExplainStep::new("access", "tokens", tokens));
         }
-        if system::is_computed(&table.keyspace) {
+        if system::computes(table) {
             let text = "the rows are computed when they are asked for";
             steps.push(ExplainStep::new("access", "source", text));
         }

@@ -182,7 +182,7 @@ impl SelectPlan {
     /// How the result over a range of partitions is made of parts; `None` if it is no aggregate, is computed, or has
     /// pages: a page of groups ends behind a row, and parts do not tell which.
     pub fn parts(&self, bound: &BoundRead) -> Option<Parts> {
-        let is_computed = system::is_computed(&self.table.keyspace);
+        let is_computed = system::computes(&self.table);
         self.parts_of_all().filter(|_| bound.groups_left.is_none() && !is_computed)
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Not here: their tables (`server/src/system/system.cql`).
 
+use super::Table;
+
 /// What of a keyspace of the server's own is computed when it is read, and who lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
@@ -38,7 +40,14 @@ pub fn is_virtual(keyspace: &str) -> bool {
     content(keyspace) == Some(Content::Virtual)
 }
 
-/// Whether the tables of the keyspace are computed.
+/// Whether rows of the table are computed when they are read: of a keyspace whose tables are, all but the batches that
+/// are under way.
+pub fn computes(table: &Table) -> bool {
+    let is_stored = table.keyspace == "system" && table.name == "batches";
+    is_computed(&table.keyspace) && !is_stored
+}
+
+/// Whether the tables of the keyspace are computed, but for those that [`computes`] leaves out.
 pub fn is_computed(keyspace: &str) -> bool {
     matches!(content(keyspace), Some(Content::Local | Content::Virtual))
 }

@@ -54,7 +54,7 @@ impl Executor {
         self.deadlines.add(deadline);
         let registered = Registered::for_client(&call.session, deadline);
         let level = run.parameters.consistency;
-        let command = bound.command.filter(|_| !system::is_computed(&plan.table.keyspace));
+        let command = bound.command.filter(|_| !system::computes(&plan.table));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);
         self.spawn(Group::Requests, call, async move |call, out| {
             if let Some(command) = &command {

@@ -85,6 +85,13 @@ fn shards_that_would_be_asked_are_told() {
     let computed = bench.explain("EXPLAIN SELECT * FROM system.local").unwrap();
     let source = ["access", "source", "the rows are computed when they are asked for"];
     assert!(computed.contains(&source.map(str::to_owned)), "{computed:?}");
+    // Before: the one table of the keyspace that is stored was told as computed, and its files were not.
+    let stored = bench.explain("EXPLAIN SELECT * FROM system.batches").unwrap();
+    assert!(!stored.contains(&source.map(str::to_owned)), "{stored:?}");
+    assert!(
+        stored.iter().any(|[step, what, _]| step == "shard 0" && what == "memtables"),
+        "{stored:?}"
+    );
 }
 
 #[test]
