@@ -24,7 +24,10 @@ use crate::expr::function::{UserFunctions, failure, json_text};
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
 use crate::guardrails::Guardrails;
-use crate::plan::{BatchSize, BatchThresholds, BoundRead, Page, Parts, Scratch, SelectPlan};
+use crate::plan::{
+    BatchSize, BatchThresholds, BoundRead, ConditionalWrite, Extent, Page, Parts, Scratch,
+    SelectPlan,
+};
 use crate::prepare::{Prepared, Statement, prepare};
 use crate::rows::ResultPart;
 
@@ -267,11 +270,12 @@ impl Database {
         let values = values.as_values(Version::V4);
         let bindings = Bindings::new(&values, &prepared.markers, self.time(&ids))?;
         let scratch = &mut Scratch::default();
-        match &prepared.statement {
-            Statement::Write(plan) => plan.bind_conditional(&bindings, scratch, record),
-            Statement::Batch(plan) => plan.bind_conditional(&bindings, scratch, record),
+        let (extent, plans) = match &prepared.statement {
+            Statement::Write(plan) => (Extent::Statement, std::slice::from_ref(&**plan)),
+            Statement::Batch(plan) => (Extent::Batch, &*plan.writes),
             _ => panic!("{text} writes nothing"),
-        }
+        };
+        ConditionalWrite::bind(extent, plans, &bindings, scratch, record)
     }
 
     /// The one page that begins at a paging state.
