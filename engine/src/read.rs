@@ -83,15 +83,16 @@ impl Engine {
         self.counters.count(|s| s.reads_waited += 1);
         let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause)));
         // What is opened while it computes is opened for it: a core does one thing at a time.
-        let mut blocks = 0;
+        let (mut blocks, mut cached_blocks) = (0, 0);
         let end = poll_fn(|context| {
-            let before = self.cache.opened_blocks();
+            let (opened, hits) = (self.cache.opened_blocks(), self.cache.hits());
             let polled = read.as_mut().poll(context);
-            blocks += self.cache.opened_blocks() - before;
+            blocks += self.cache.opened_blocks() - opened;
+            cached_blocks += self.cache.hits() - hits;
             polled
         });
         let end = end.await?;
-        Ok(ReadEnd { blocks, ..end })
+        Ok(ReadEnd { blocks, cached_blocks, ..end })
     }
 
     async fn read_with(

@@ -208,6 +208,8 @@ pub struct ReadEnd {
     pub tombstones: u64,
     /// Blocks of sstables that were read for it and were not in the cache.
     pub blocks: u64,
+    /// Blocks of sstables that were found in the cache. Only of a read that may wait.
+    pub cached_blocks: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
 }

@@ -30,6 +30,8 @@ pub struct Page {
     pub tombstones: u64,
     /// Blocks of sstables that the reads read.
     pub blocks: u64,
+    /// Blocks that the reads found in the cache.
+    pub cached_blocks: u64,
     /// Where the next page begins; `None` when there is nothing more.
     pub more: Option<Resume>,
     /// The partition of the last row: its token, and where its key is in `bytes`.
@@ -60,6 +62,7 @@ impl Page {
         assert_eq!(end.rows, self.rows, "the engine counted what it gave");
         self.tombstones = end.tombstones;
         self.blocks = end.blocks;
+        self.cached_blocks = end.cached_blocks;
         self.more = end.more;
         self
     }
@@ -90,16 +93,17 @@ impl Page {
     /// page was read from: it may have begun inside a partition.
     pub fn replay(&self, before: Option<&Resume>, sink: &mut impl RowSink) -> ReadEnd {
         let mut place = Place::new(before);
-        let (tombstones, blocks) = (self.tombstones, self.blocks);
+        let Page { tombstones, blocks, cached_blocks, .. } = *self;
         for entry in self.entries() {
             place.pass(&entry);
             if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
-                return ReadEnd { rows: place.rows, tombstones, blocks, more };
+                return ReadEnd { rows: place.rows, tombstones, blocks, cached_blocks, more };
             }
         }
         assert_eq!(place.rows, self.rows, "each row of the page was given");
-        ReadEnd { rows: self.rows, tombstones, blocks, more: self.more.clone() }
+        let more = self.more.clone();
+        ReadEnd { rows: self.rows, tombstones, blocks, cached_blocks, more }
     }
 }
 

@@ -166,6 +166,11 @@ impl BlockCache {
         self.opened_blocks.get()
     }
 
+    /// How often a block was asked for and was here.
+    pub(crate) fn hits(&self) -> u64 {
+        self.queues.borrow().counts.hits
+    }
+
     /// A block was read and opened.
     pub(crate) fn note_opened_block(&self) {
         self.opened_blocks.set(self.opened_blocks.get() + 1);

@@ -115,7 +115,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         assert!(self.rows <= limits.page_rows.max(1), "a page is no longer than was asked for");
         // A page that was full and found nothing more was the last.
         let more = if self.is_done() { self.more } else { None };
-        ReadEnd { rows: self.rows, tombstones: self.tombstones, blocks: 0, more }
+        ReadEnd { rows: self.rows, tombstones: self.tombstones, more, ..ReadEnd::default() }
     }
 
     /// The error of a page that cannot wait, unless it is full and only looks ahead.

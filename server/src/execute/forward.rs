@@ -142,7 +142,7 @@ impl Executor {
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let select = SelectRun { run, plan, bindings: &bindings };
-        match self.select_now(&select, envelope, None, out)? {
+        match self.select_now(&select, envelope, out)? {
             Selected::Now(rows) => {
                 self.count_rows(&statement, (rows, 0));
                 Ok(None)

@@ -118,6 +118,8 @@ pub(super) struct Given {
     pub(super) rows: u64,
     /// Tombstones that were passed.
     pub(super) tombstones: u64,
+    /// Blocks that were read from the disk, and those that were in a cache.
+    blocks: (u64, u64),
 }
 
 impl Executor {
@@ -163,14 +165,30 @@ impl Executor {
                 Err(call) => call,
             };
         }
-        let trace = call.trace.as_deref();
         let select = SelectRun { run, plan, bindings: &bindings };
-        match self.select_now(&select, &call.envelope(), trace, out) {
+        if call.trace.is_some() {
+            return self.select_traced(call, &select, out);
+        }
+        match self.select_now(&select, &call.envelope(), out) {
             Ok(Selected::Now(rows)) => {
                 call.rows = rows;
                 Flow::Answered(call)
             }
             Ok(Selected::Later(bound)) => self.suspend(call, run, bound, out),
+            Err(refusal) => self.refuse(call, refusal, out),
+        }
+    }
+
+    /// A traced request goes on as one that waits: what its trace tells takes questions to other shards.
+    #[cold]
+    fn select_traced(
+        self: &Rc<Self>,
+        call: Call,
+        select: &SelectRun<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        match self.bind_read(select) {
+            Ok(bound) => self.suspend(call, select.run, bound, out),
             Err(refusal) => self.refuse(call, refusal, out),
         }
     }
@@ -310,7 +328,6 @@ impl Executor {
         &self,
         select: &SelectRun<'_>,
         envelope: &Envelope<'_>,
-        trace: Option<&Trace>,
         out: &mut Vec<u8>,
     ) -> Result<Selected, ExecuteError> {
         let bound = self.bind_read(select)?;
@@ -326,10 +343,6 @@ impl Executor {
                 };
             }
         };
-        if let Some(trace) = trace {
-            trace_read(trace, self.state.now_us(), select.plan, &bound);
-            trace.event(self.state.now_us(), "Read from the memory of this shard");
-        }
         Ok(Selected::Now(rows))
     }
 
@@ -406,7 +419,7 @@ impl Executor {
         let Pending { statement, parameters, bound, target, in_parts, .. } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
-            trace_read(trace, self.state.now_us(), plan, &bound);
+            self.trace_read(trace, plan, &bound).await;
         }
         let values = parameters.values.as_values(envelope.version);
         let time = parameters.time(&self.state);
@@ -437,10 +450,33 @@ impl Executor {
             add_warning(start, &text, out);
         }
         if let Some(trace) = trace {
-            let activity = format!("Read {} rows from disk or from other shards", given.end.rows);
-            trace.event(self.state.now_us(), activity);
+            trace.given(self.state.now_us(), (given.rows, given.tombstones), given.blocks);
         }
         Ok(())
+    }
+
+    /// Tells a trace what is going to be read, and of which memtables and sstables on each shard.
+    #[cold]
+    async fn trace_read(&self, trace: &Trace, plan: &SelectPlan, bound: &BoundRead) {
+        let table = &plan.table.name;
+        let now = || self.state.now_us();
+        let Some(command) = &bound.command else {
+            return trace.event(now(), format!("Nothing of {table} can match"));
+        };
+        trace.event(
+            now(),
+            match &command.partitions {
+                Partitions::Range(_) => format!("Executing range query on {table}"),
+                Partitions::Keys(keys) => {
+                    format!("Executing query of {} partitions on {table}", keys.len())
+                }
+            },
+        );
+        if !system::computes(&plan.table) {
+            for (shard, sources) in self.sources(command).await {
+                trace.sources(now(), shard.index(), &sources);
+            }
+        }
     }
 
     /// Gives the rows of a SELECT to an encoder: those of a page, or all if its result has no pages.
@@ -470,6 +506,8 @@ impl Executor {
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
             given.end = sink.end(read).map_err(ExecuteError::Overloaded)?;
             given.tombstones += given.end.tombstones;
+            given.blocks.0 += given.end.blocks;
+            given.blocks.1 += given.end.cached_blocks;
             // Now: a read that fails, or takes too long, has cost what its pages cost.
             self.count_rows(select.statement, (0, given.end.blocks));
             given.rows += given.end.rows;
@@ -502,21 +540,6 @@ fn last_token(bound: &BoundRead, end: &ReadEnd) -> Option<Token> {
         Partitions::Range(_) => None,
     };
     end.more.as_ref().map(|resume| resume.token).or_else(last)
-}
-
-/// Tells a trace what is going to be read.
-fn trace_read(trace: &Trace, now_us: i64, plan: &SelectPlan, bound: &BoundRead) {
-    let table = &plan.table.name;
-    trace.event(
-        now_us,
-        match bound.command.as_ref().map(|command| &command.partitions) {
-            None => format!("Nothing of {table} can match"),
-            Some(Partitions::Range(_)) => format!("Executing range query on {table}"),
-            Some(Partitions::Keys(keys)) => {
-                format!("Executing query of {} partitions on {table}", keys.len())
-            }
-        },
-    );
 }
 
 /// What a suspended read keeps of its request's parameters.

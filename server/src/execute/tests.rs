@@ -26,6 +26,7 @@ mod long_reads;
 mod parts;
 mod snapshots;
 mod statements;
+mod traces;
 
 const VERSION: Version = Version::V4;
 

@@ -11,6 +11,7 @@ use cql::frame::Value;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::{Parameters, Values};
 use cql::literal::value_literal;
+use engine::ReadSources;
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
 use model::schema::Schema;
@@ -97,6 +98,31 @@ impl Trace {
     pub(super) fn event(&self, now_us: i64, activity: impl Into<String>) {
         let elapsed = u32::try_from(now_us - self.started_us).unwrap_or_default();
         self.events.borrow_mut().push((elapsed, activity.into()));
+    }
+
+    /// What a shard has of what is going to be read.
+    pub(super) fn sources(&self, now_us: i64, shard: usize, sources: &ReadSources) {
+        let ReadSources { memtables, sstables, outside_bounds, outside_filter, .. } = *sources;
+        let skipped = outside_bounds + outside_filter;
+        self.event(
+            now_us,
+            format!(
+                "Shard {shard}: merging data from {memtables} memtables and {sstables} sstables; skipped {skipped} sstables, {outside_filter} of them by their Bloom filters"
+            ),
+        );
+    }
+
+    /// What a read has given and passed, and the blocks of sstables that it took from the disk and from caches.
+    pub(super) fn given(
+        &self,
+        now_us: i64,
+        (rows, tombstones): (u64, u64),
+        (blocks, cached_blocks): (u64, u64),
+    ) {
+        let read = format!("Read {rows} live rows and {tombstones} tombstone cells");
+        self.event(now_us, read);
+        let taken = format!("Read {blocks} blocks from disk and {cached_blocks} from the cache");
+        self.event(now_us, taken);
     }
 
     /// The record of mutations that writes the whole trace.

@@ -35,6 +35,8 @@ pub struct KeysWalk<'s, S> {
     tombstones: u64,
     /// Blocks that the shards read.
     blocks: u64,
+    /// Blocks that the shards found in their caches.
+    cached_blocks: u64,
 }
 
 /// One owner's part of the keys.
@@ -76,8 +78,18 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             keys.push((owner, (*token, key.clone())));
         }
         let sink = Watched::new(sink);
-        let (rows, tombstones, blocks) = Default::default();
-        KeysWalk { left: command, keys, at: 0, owners, sink, rows, tombstones, blocks }
+        let (rows, tombstones, blocks, cached_blocks) = Default::default();
+        KeysWalk {
+            left: command,
+            keys,
+            at: 0,
+            owners,
+            sink,
+            rows,
+            tombstones,
+            blocks,
+            cached_blocks,
+        }
     }
 
     /// The next piece of each owner that is to be asked; the pages are to be [taken](Self::take) in this order.
@@ -101,6 +113,7 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
         for (owner, page) in due.zip(pages) {
             self.tombstones += page.tombstones;
             self.blocks += page.blocks;
+            self.cached_blocks += page.cached_blocks;
             let tombstones = &mut self.left.limits.tombstones;
             *tombstones = tombstones.saturating_sub(page.tombstones);
             owner.has_more = page.more.is_some();
@@ -124,8 +137,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
                 self.owners[owner].resume.clone().filter(|_| limits.rows > 0)
             }
         };
-        let KeysWalk { rows, tombstones, blocks, .. } = *self;
-        Some(ReadEnd { rows, tombstones, blocks, more })
+        let KeysWalk { rows, tombstones, blocks, cached_blocks, .. } = *self;
+        Some(ReadEnd { rows, tombstones, blocks, cached_blocks, more })
     }
 
     /// Gives rows until the read ends, or an owner is to be asked.

@@ -38,6 +38,8 @@ pub struct RangeWalk<'s, S> {
     tombstones: u64,
     /// Blocks that the shards read.
     blocks: u64,
+    /// Blocks that the shards found in their caches.
+    cached_blocks: u64,
     /// Where the next page of the whole read begins, if it ends here.
     more: Option<Resume>,
     density: Density,
@@ -75,7 +77,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         parts: Vec<(ShardId, TokenRange)>,
         sink: &'s mut S,
     ) -> RangeWalk<'s, S> {
-        let (before, rows, tombstones, blocks, more, density) = Default::default();
+        let (before, rows, tombstones, blocks, cached_blocks, more, density) = Default::default();
         RangeWalk {
             left: command,
             parts: parts.into(),
@@ -84,6 +86,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
             rows,
             tombstones,
             blocks,
+            cached_blocks,
             more,
             density,
         }
@@ -156,6 +159,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         limits.tombstones = limits.tombstones.saturating_sub(page.tombstones);
         self.tombstones += page.tombstones;
         self.blocks += page.blocks;
+        self.cached_blocks += page.cached_blocks;
         self.density.rows += page.rows;
         self.density.bytes += page.bytes();
         self.density.owners += u64::from(page.more.is_none());
@@ -185,7 +189,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
 
     /// How the whole read ended.
     pub fn end(self) -> ReadEnd {
-        let RangeWalk { rows, tombstones, blocks, more, .. } = self;
-        ReadEnd { rows, tombstones, blocks, more }
+        let RangeWalk { rows, tombstones, blocks, cached_blocks, more, .. } = self;
+        ReadEnd { rows, tombstones, blocks, cached_blocks, more }
     }
 }
