@@ -81,6 +81,7 @@ fn select(rows: u64) -> ReadCommand {
         static_alone: true,
         distinct: false,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits: Limits { rows, ..Limits::none(1 << 20) },
         resume: None,
         now_s: 1,

@@ -24,6 +24,10 @@ pub const TYPE_PART_BYTES: usize = 16;
 pub const USER_TYPE_LEVELS: u32 = 3;
 /// Most columns of one table over its life; column ids are never reused.
 pub const COLUMNS_MAX: usize = 16_384;
+/// Most indexes of one table at a time.
+pub const INDEXES_MAX: usize = 256;
+/// Bytes of a value by which an index knows it: of a longer one the first, for all values that begin so.
+pub const TERM_BYTES_MAX: usize = 1024;
 /// Ids of dropped tables that are remembered. When older ones were forgotten, CREATE TABLE refuses `WITH ID`.
 pub const DROPPED_TABLES_MAX: usize = 65_536;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.

@@ -14,7 +14,7 @@ pub use filter::{Filter, FilterTarget, Operator};
 
 use crate::cell::Deletion;
 use crate::row::RowRef;
-use crate::schema::TableId;
+use crate::schema::{IndexId, TableId};
 use crate::token::{Token, TokenRange};
 
 /// Which partitions a read visits.
@@ -149,12 +149,23 @@ pub struct ReadCommand {
     pub distinct: bool,
     /// Conditions that slices cannot say.
     pub filters: Vec<Filter>,
+    /// What indexes know of the wanted rows: each of them is in all of these. A hint: it may be passed over.
+    pub lookups: Vec<IndexLookup>,
     /// Row and byte limits of the query and of one page.
     pub limits: Limits,
     /// Where the page before ended.
     pub resume: Option<Resume>,
     /// The second at which expiry is judged.
     pub now_s: u32,
+}
+
+/// What an index knows of the rows that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexLookup {
+    /// Which index of the table it is.
+    pub index: IndexId,
+    /// Ranges of the terms that wanted rows have: sorted, disjoint.
+    pub terms: Vec<Slice>,
 }
 
 /// The partition a row belongs to.

@@ -18,6 +18,7 @@ mod compact;
 mod dropped_tables;
 mod drops;
 mod function;
+mod index;
 mod log;
 mod memory;
 mod snapshot;
@@ -32,6 +33,7 @@ pub use dropped_tables::DroppedTables;
 pub use drops::ColumnDrops;
 pub use function::{FunctionKey, FunctionLanguage, UserAggregate, UserFunction};
 use hashbrown::HashMap;
+pub use index::{Analysis, Index, IndexId, IndexKind, IndexTarget};
 pub use log::{FORMAT, Unreadable, decode, encode};
 pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,

@@ -109,6 +109,7 @@ impl Shape {
             static_alone: false,
             distinct: false,
             filters: Vec::new(),
+            lookups: Vec::new(),
             limits: Limits::none(1 << 20),
             resume: None,
             now_s: 1,

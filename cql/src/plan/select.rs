@@ -166,6 +166,7 @@ impl SelectPlan {
             static_alone,
             distinct: self.distinct,
             filters: filters.collect::<Result<_>>()?,
+            lookups: Vec::new(),
             limits,
             resume,
             now_s: bindings.time.now_s,

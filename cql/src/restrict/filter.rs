@@ -1,7 +1,7 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
 
 use model::read::{Filter, FilterTarget, Operator};
-use model::schema::{Column, ColumnKind};
+use model::schema::{Analysis, Column, ColumnKind};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, TupleRestriction};
 use super::{ValueSet, Values};
@@ -43,7 +43,7 @@ impl FilterTemplate {
             ColumnKind::Clustering => FilterTarget::Clustering(self.column.position),
             ColumnKind::Static | ColumnKind::Regular => FilterTarget::Value(self.column.id),
         };
-        Ok(Filter { target, operator: self.operator, values })
+        Ok(Filter { target, operator: self.operator, values, analysis: Analysis::NONE })
     }
 
     /// The bytes of an operand of a comparison: of a map's entry there are two, the key before the

@@ -156,6 +156,7 @@ fn any_command() -> impl Strategy<Value = ReadCommand> {
             target: FilterTarget::Value(ColumnId(3)),
             operator: Operator::GreaterOrEqual,
             values: vec![Box::from([value])],
+            analysis: model::schema::Analysis::NONE,
         };
         value.map(filter).into_iter().collect()
     });
@@ -169,6 +170,7 @@ fn any_command() -> impl Strategy<Value = ReadCommand> {
             static_alone,
             distinct,
             filters,
+            lookups: Vec::new(),
             limits: Limits {
                 rows: limits.0,
                 rows_per_partition: limits.1,
@@ -242,6 +244,7 @@ fn a_full_page_that_has_looked_far_enough_takes_no_row_more() {
             target: FilterTarget::Value(ColumnId(3)),
             operator: Operator::GreaterOrEqual,
             values: vec![Box::from([passes])],
+            analysis: model::schema::Analysis::NONE,
         }];
         let mut given = Taken::default();
         for page in 1..=2 {
@@ -311,6 +314,7 @@ fn a_long_read_asks_whether_to_pause() {
         target: FilterTarget::Value(ColumnId(3)),
         operator: Operator::GreaterOrEqual,
         values: vec![Box::from([2])],
+        analysis: model::schema::Analysis::NONE,
     }];
     let at_least = 256 / READ_QUANTUM_ROWS;
     for (world, command) in
@@ -330,6 +334,7 @@ fn any_whole() -> ReadCommand {
         static_alone: false,
         distinct: false,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s: 100,

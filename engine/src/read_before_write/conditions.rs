@@ -93,6 +93,7 @@ impl<'m> Judged<'m> {
             static_alone: true,
             distinct: is_static,
             filters: Vec::new(),
+            lookups: Vec::new(),
             limits: Limits::none(u64::MAX),
             resume: None,
             now_s: self.conditions.now_s,

@@ -27,6 +27,7 @@ pub(super) fn reads_of(
         static_alone: true,
         distinct: true,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

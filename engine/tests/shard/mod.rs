@@ -152,6 +152,7 @@ pub(crate) fn select_all(now_s: u32) -> ReadCommand {
         static_alone: false,
         distinct: false,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits: Limits::none(1 << 30),
         resume: None,
         now_s,

@@ -8,7 +8,7 @@ use super::PartitionRef;
 use crate::Result;
 use crate::key;
 use crate::row::{Cell, RowRef};
-use crate::schema::{ColumnId, ColumnKind, Table};
+use crate::schema::{Analysis, ColumnId, ColumnKind, Table};
 use crate::types::{Compared, CqlType, collection_elements, encoded};
 
 /// What a condition looks at.
@@ -50,6 +50,8 @@ pub struct Filter {
     pub operator: Operator,
     /// What it compares with: one value, or several for `In` and two for `Entry`.
     pub values: Vec<Box<[u8]>>,
+    /// The form in which texts compare: that of the index which the column has.
+    pub analysis: Analysis,
 }
 
 impl Filter {
@@ -82,7 +84,9 @@ impl Filter {
                     if column.kind == ColumnKind::Static { partition.static_row } else { row };
                 let Some(row) = row else { return Ok(false) };
                 let mut cells = row.cells().filter(|cell| cell.column == id);
-                if column.ty.is_multi_cell() {
+                if !self.analysis.is_none() && column.ty.is_multi_cell() {
+                    Ok(cells.any(|cell| self.accepts_element(&column.ty, &cell)))
+                } else if column.ty.is_multi_cell() {
                     Ok(self.operator.accepts_cells(&column.ty, cells, &self.values))
                 } else {
                     Ok(cells.next().is_some_and(|cell| self.accepts(&column.ty, cell.value)))
@@ -92,7 +96,35 @@ impl Filter {
     }
 
     fn accepts(&self, ty: &CqlType, value: &[u8]) -> bool {
-        self.operator.accepts(ty, value, &self.values)
+        if self.analysis.is_none_of(ty) {
+            return self.operator.accepts(ty, value, &self.values);
+        }
+        let others: Vec<_> =
+            self.values.iter().map(|other| self.analysis.apply(ty, other)).collect();
+        self.operator.accepts(ty, &self.analysis.apply(ty, value), &others)
+    }
+
+    /// Whether an element of a collection that compares in the form of an index is one that is wanted.
+    fn accepts_element(&self, ty: &CqlType, cell: &Cell<'_>) -> bool {
+        let is = |ty: &CqlType, value: &[u8], other: Option<&Box<[u8]>>| {
+            let apply = |value| self.analysis.apply(ty, value);
+            other.is_some_and(|other| ty.compare(&apply(value), &apply(other)).is_eq())
+        };
+        let element = |ty: &CqlType| {
+            let mut value = Vec::new();
+            let is_whole = cell.put_element(ty, &mut value).is_ok();
+            is_whole && is(ty, &value, self.values.first())
+        };
+        match (ty, self.operator) {
+            (CqlType::Set { element: ty, .. }, _) => element(ty),
+            (CqlType::Map { key, .. }, Operator::ContainsKey) => element(key),
+            (CqlType::Map { key, value, .. }, Operator::Entry) => {
+                element(key) && is(value, cell.value, self.values.get(1))
+            }
+            (CqlType::Map { value, .. }, _) => is(value, cell.value, self.values.first()),
+            (CqlType::List { element: ty, .. }, _) => is(ty, cell.value, self.values.first()),
+            _ => false,
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod form;
 mod function_form;
+mod index_form;
 mod type_form;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::{Column, Schema, Table, UserAggregate, UserFunction};
+use super::{Column, Index, Schema, Table, UserAggregate, UserFunction};
 use crate::types::{CqlType, UserType};
 
 /// What an allocation takes beside its bytes: counts of an `Arc`, and what an allocator rounds up.
@@ -29,6 +29,7 @@ impl Table {
         let dropped = self.dropped.iter().map(|dropped| of_column(&dropped.column));
         let own = self.columns.iter().chain(self.hidden());
         let columns: usize = own.map(of_column).chain(dropped).sum();
+        let indexes: usize = self.indexes.iter().map(of_index).sum();
         let extension = |(name, value): (&String, &Vec<u8>)| name.len() + value.len();
         let extensions: usize = options.extensions.iter().map(extension).sum();
         let extension_nodes = nodes_bytes(options.extensions.len());
@@ -41,6 +42,7 @@ impl Table {
             + self.by_name.len() * size_of::<u16>()
             + 4 * ALLOCATION_BYTES
             + columns
+            + indexes
             + of_map(options.compaction.pairs())
             + of_map(options.compression.pairs())
             + options.comment.len()
@@ -104,6 +106,11 @@ impl Schema {
 
 fn of_column(column: &Column) -> usize {
     size_of::<Column>() + column.name.len() + ALLOCATION_BYTES + of_type(&column.ty)
+}
+
+fn of_index(index: &Index) -> usize {
+    let class = index.class.as_ref().map_or(0, String::len);
+    size_of::<Index>() + 2 * ALLOCATION_BYTES + index.name.len() + class + of_map(&index.options)
 }
 
 /// What a type has on the heap.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::Index;
 use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::steps::step;
@@ -101,6 +102,9 @@ pub struct Table {
     pub(super) next_column: u16,
     /// Of a compact table the columns that it has and does not show.
     pub(super) compact: Option<Vec<Column>>,
+    /// Its indexes by name.
+    pub(super) indexes: Vec<Index>,
+    pub(super) next_index: u16,
 }
 
 /// What a table is made of, as the schema log holds it.
@@ -117,13 +121,16 @@ pub struct TableParts {
     pub next_column: u16,
     /// Of a compact table the columns that it does not show.
     pub compact: Option<Vec<Column>>,
+    pub indexes: Vec<Index>,
+    /// The id that the next index will have.
+    pub next_index: u16,
 }
 
 impl Table {
     /// The table of these parts; `Invalid` says what of them no table has.
     pub fn of_parts(parts: TableParts) -> Result<Table> {
-        let TableParts { id, keyspace, name, options, dropped, columns, next_column, compact } =
-            parts;
+        let TableParts { id, keyspace, name, options, dropped, columns, next_column, .. } = parts;
+        let compact = parts.compact;
         let own = || columns.iter().chain(compact.iter().flatten());
         let all = || own().chain(dropped.iter().map(|dropped| &dropped.column));
         for column in all() {
@@ -148,6 +155,8 @@ impl Table {
         if !in_order(table.partition_key()) || !in_order(table.clustering()) {
             return Err(Error::invalid("the positions of key columns leave gaps"));
         }
+        table.next_index = parts.next_index;
+        table.put_indexes(parts.indexes)?;
         TableBuilder { table }.build()
     }
 
@@ -402,6 +411,8 @@ impl TableBuilder {
                 clustering_count: 0,
                 next_column: 0,
                 compact: None,
+                indexes: Vec::new(),
+                next_index: 0,
             },
         }
     }

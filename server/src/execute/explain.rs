@@ -102,6 +102,7 @@ impl Executor {
             partitions,
             slices: command.slices.clone(),
             filters: Vec::new(),
+            lookups: Vec::new(),
             resume: None,
             ..*command
         };

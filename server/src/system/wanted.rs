@@ -95,6 +95,7 @@ mod tests {
             static_alone: false,
             distinct: false,
             filters: Vec::new(),
+            lookups: Vec::new(),
             limits: Limits { page_rows: 100, ..Limits::none(1 << 20) },
             resume: None,
             now_s: 0,

@@ -112,6 +112,7 @@ impl BatchesTable {
             static_alone: false,
             distinct: false,
             filters: Vec::new(),
+            lookups: Vec::new(),
             limits: Limits::none(PIECE_BYTES),
             resume,
             now_s,

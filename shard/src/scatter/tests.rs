@@ -184,6 +184,7 @@ fn command(partitions: Partitions, limits: Limits, flags: Flags) -> ReadCommand 
         static_alone,
         distinct,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits,
         resume: None,
         now_s: 0,

@@ -159,6 +159,7 @@ pub(crate) fn command(table: TableId, partitions: Partitions, now_s: u32) -> Rea
         static_alone: true,
         distinct: false,
         filters: Vec::new(),
+        lookups: Vec::new(),
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

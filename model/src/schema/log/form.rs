@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::FORMAT;
 use super::function_form::{AggregateForm, FunctionForm};
+use super::index_form::IndexForm;
 use super::type_form::{TypeForm, UserTypeForm};
 use crate::options::{Given, KeyspaceOptions, TableOptions, Value};
 use crate::schema::{
@@ -103,6 +104,12 @@ struct TableForm {
     /// From format 5 on, and of compact tables alone: the columns that they do not show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     compact: Option<Vec<ColumnForm>>,
+    /// From format 6 on, and of tables with indexes alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<IndexForm>,
+    /// From format 6 on, and of tables that ever had an index.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    next_index: u16,
     // Format 1 has two counts that follow from the columns.
     #[serde(default, rename = "partition_key_count", skip_serializing)]
     _partition_key_count: u64,
@@ -353,6 +360,8 @@ impl TableForm {
             compact: table
                 .is_compact()
                 .then(|| table.hidden().iter().map(ColumnForm::of).collect()),
+            indexes: table.indexes().iter().map(IndexForm::of).collect(),
+            next_index: table.next_index(),
             _partition_key_count: 0,
             _clustering_count: 0,
         }
@@ -385,9 +394,16 @@ impl TableForm {
             compact: self
                 .compact
                 .map(|hidden| hidden.into_iter().map(ColumnForm::column).collect()),
+            indexes: self.indexes.into_iter().map(IndexForm::index).collect(),
+            next_index: self.next_index,
         })
         .map_err(|error| format!("table {name}: {error}"))
     }
+}
+
+/// Whether no id was given yet.
+fn is_zero(next: &u16) -> bool {
+    *next == 0
 }
 
 impl ColumnForm {

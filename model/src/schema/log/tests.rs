@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::*;
 use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication};
 use crate::schema::{
-    ColumnKind, FunctionLanguage, SchemaChange, Table, TableBuilder, TableId, UserAggregate,
-    UserFunction,
+    Analysis, ColumnKind, FunctionLanguage, Index, IndexId, IndexKind, IndexTarget, SchemaChange,
+    Table, TableBuilder, TableId, UserAggregate, UserFunction,
 };
 use crate::types::{CqlType, UserType};
 
@@ -86,6 +86,33 @@ fn compact_table() -> Table {
         .unwrap()
 }
 
+/// A table with an index of each kind, one of them after one that was dropped.
+fn indexed_table() -> Table {
+    let mut table = table();
+    let kinds = [
+        (IndexKind::Plain, IndexTarget::Values, None),
+        (IndexKind::StorageAttached, IndexTarget::Full, Some("sai")),
+        (IndexKind::Sasi, IndexTarget::Keys, Some("org.apache.cassandra.index.sasi.SASIIndex")),
+        (IndexKind::Plain, IndexTarget::Entries, None),
+        (IndexKind::Plain, IndexTarget::Value, None),
+    ];
+    for (at, (kind, target, class)) in kinds.into_iter().enumerate() {
+        let index = Index {
+            id: IndexId(0),
+            name: format!("i{at}"),
+            column: table.column("l").unwrap().id,
+            target,
+            kind,
+            class: class.map(str::to_owned),
+            options: BTreeMap::from([("ascii".to_owned(), "true".to_owned())]),
+            analysis: Analysis { case_sensitive: false, normalize: at > 2, ascii: true },
+        };
+        table.add_index(index).unwrap();
+    }
+    assert!(table.drop_index("i0"));
+    table
+}
+
 /// A change of every kind.
 fn changes() -> Vec<SchemaChange> {
     let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
@@ -101,6 +128,7 @@ fn changes() -> Vec<SchemaChange> {
         SchemaChange::CreateTable(Box::new(table())),
         SchemaChange::AlterTable(Box::new(table())),
         SchemaChange::CreateTable(Box::new(compact_table())),
+        SchemaChange::AlterTable(Box::new(indexed_table())),
         SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() },
         SchemaChange::CreateType(user_type()),
         SchemaChange::AlterType { definition: user_type(), tables: vec![table()] },
@@ -178,8 +206,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_newer_format_is_refused_by_number() {
-    let newer = r#"{"format":6,"anything":["at all"]}"#;
-    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(6)));
+    let newer = r#"{"format":7,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(7)));
 }
 
 /// What the shape of a struct decided before: an option or a field that an old log lacks.

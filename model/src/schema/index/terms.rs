@@ -1,0 +1,229 @@
+//! The terms of an index: what a row is found by, and which of them a relation asks for.
+//!
+//! ```text
+//! value, element, key     its component (`ordered.rs`), of a text in the form of the index's analysis
+//! entry of a map          component of the key, component of the value
+//! ```
+//!
+//! 1. Whatever a relation accepts has a term in the ranges that [`Index::lookup`] gives for it; the property test says so.
+//! 2. A term has at most [`TERM_BYTES_MAX`] bytes: of a longer one the first, for all that begin so.
+//! 3. Dead cells have no term. An expiring one has, even when it is over: candidates are judged when they are read.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Index, IndexTarget};
+use crate::cell::Life;
+use crate::limits::TERM_BYTES_MAX;
+use crate::read::{IndexLookup, Operator, Slice};
+use crate::row::{Cell, RowRef};
+use crate::schema::{ColumnKind, Table};
+use crate::types::CqlType;
+use crate::{Result, key, ordered};
+
+impl Index {
+    /// Gives each term by which this row is found; the same one perhaps more than once.
+    ///
+    /// Without `clustering` these are the terms of the partition: of its key, and of `row`, its static row. With it they
+    /// are those of a row. The row need not be reconciled: what it says is a superset of what is to be seen.
+    pub fn terms(
+        &self,
+        table: &Table,
+        partition_key: &[u8],
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+        give: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let column = self.column(table);
+        let mut term = Vec::new();
+        match (column.kind, clustering) {
+            (ColumnKind::PartitionKey, None) => {
+                let (columns, at) = (table.partition_key().len(), usize::from(column.position));
+                let value = key::partition_key_value(partition_key, columns, at)?;
+                self.put(&column.ty, value, &mut term)?;
+                give(cut(&mut term));
+            }
+            (ColumnKind::Clustering, Some(clustering)) => {
+                let mut value = Vec::new();
+                let at = usize::from(column.position);
+                if key::clustering_value(table, clustering, at, &mut value)? {
+                    self.put(&column.ty, &value, &mut term)?;
+                    give(cut(&mut term));
+                }
+            }
+            (ColumnKind::Static, None) | (ColumnKind::Regular, Some(_)) => {
+                let Some(row) = row else { return Ok(()) };
+                for cell in row.cells().filter(|cell| cell.column == self.column) {
+                    if has_value(&cell) && self.put_cell(&column.ty, &cell, &mut term)? {
+                        give(cut(&mut term));
+                    }
+                    term.clear();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Which terms rows have that this relation accepts: `None` if the index cannot tell. `values` as in a filter.
+    pub fn lookup(
+        &self,
+        table: &Table,
+        operator: Operator,
+        values: &[impl AsRef<[u8]>],
+    ) -> Result<Option<IndexLookup>> {
+        let ty = &self.column(table).ty;
+        if !keeps_its_form(ty) {
+            return Ok(None);
+        }
+        let (targets, parts): (&[IndexTarget], Vec<&CqlType>) = match (operator, ty) {
+            (Operator::Contains, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+                (&[IndexTarget::Values], vec![element])
+            }
+            (Operator::Contains, CqlType::Map { value, .. }) => {
+                (&[IndexTarget::Values], vec![value])
+            }
+            (Operator::ContainsKey, CqlType::Map { key, .. }) => (&[IndexTarget::Keys], vec![key]),
+            (Operator::Entry, CqlType::Map { key, value, .. }) => {
+                (&[IndexTarget::Entries], vec![key, value])
+            }
+            (Operator::Contains | Operator::ContainsKey | Operator::Entry, _) => return Ok(None),
+            (Operator::Equal | Operator::In, _) => {
+                (&[IndexTarget::Value, IndexTarget::Full], vec![ty])
+            }
+            _ if self.analysis.is_none_of(ty) => {
+                (&[IndexTarget::Value, IndexTarget::Full], vec![ty])
+            }
+            _ => return Ok(None),
+        };
+        if !targets.contains(&self.target) {
+            return Ok(None);
+        }
+        let term = |values: &[_]| self.term(&parts, values);
+        let terms = match operator {
+            Operator::In => {
+                let each = values.iter().map(|value| term(std::slice::from_ref(value)).map(one));
+                joined(each.collect::<Result<_>>()?)
+            }
+            Operator::Less => vec![below(Vec::new(), term(values)?)],
+            Operator::LessOrEqual => vec![below(Vec::new(), behind(term(values)?))],
+            Operator::Greater => vec![below(behind(term(values)?), vec![ordered::AFTER])],
+            Operator::GreaterOrEqual => vec![below(term(values)?, vec![ordered::AFTER])],
+            Operator::Equal | Operator::Contains | Operator::ContainsKey | Operator::Entry => {
+                vec![one(term(values)?)]
+            }
+        };
+        Ok(Some(IndexLookup { index: self.id, terms }))
+    }
+
+    /// The whole term of these values, one for each type.
+    fn term(&self, types: &[&CqlType], values: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+        assert_eq!(types.len(), values.len(), "the binder gives each its value");
+        let mut term = Vec::new();
+        for (ty, value) in types.iter().zip(values) {
+            self.put(ty, value.as_ref(), &mut term)?;
+        }
+        Ok(term)
+    }
+
+    /// Appends the component of a value.
+    fn put(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        ordered::encode(ty, &self.analysis.apply(ty, value), out)
+    }
+
+    /// Appends the whole term of a cell; false if it has none in this index.
+    fn put_cell(&self, ty: &CqlType, cell: &Cell<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        match (ty, self.target) {
+            (_, IndexTarget::Value | IndexTarget::Full) if cell.path.is_none() => {
+                self.put(ty, cell.value, out)?;
+            }
+            (CqlType::List { element, .. }, IndexTarget::Values) => {
+                self.put(element, cell.value, out)?;
+            }
+            (CqlType::Set { element, .. }, IndexTarget::Values) => {
+                self.put_path(element, cell, out)?;
+            }
+            (CqlType::Map { key, .. }, IndexTarget::Keys) => self.put_path(key, cell, out)?,
+            (CqlType::Map { value, .. }, IndexTarget::Values) => {
+                self.put(value, cell.value, out)?;
+            }
+            (CqlType::Map { key, value, .. }, IndexTarget::Entries) => {
+                self.put_path(key, cell, out)?;
+                self.put(value, cell.value, out)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Appends the component of an element of a set, or of a key of a map: its path is one already.
+    fn put_path(&self, ty: &CqlType, cell: &Cell<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if self.analysis.is_none_of(ty) {
+            out.extend_from_slice(cell.path.unwrap_or_default());
+            return Ok(());
+        }
+        let mut value = Vec::new();
+        cell.put_element(ty, &mut value)?;
+        self.put(ty, &value, out)
+    }
+}
+
+/// Whether there is a value in the cell, as far as the cell itself says.
+fn has_value(cell: &Cell<'_>) -> bool {
+    match cell.life {
+        Life::Live => !cell.whole,
+        // Compaction drops the value of one that is spent.
+        Life::Expiring(expiry) => expiry.ttl_s != 0,
+        Life::Dead { .. } => false,
+    }
+}
+
+/// Whether values of the type have one form for ever: not if a user type in it may grow without saying where it ends.
+fn keeps_its_form(ty: &CqlType) -> bool {
+    let grows = matches!(ty, CqlType::Udt { definition, .. } if !definition.ended);
+    !grows && ty.parts().into_iter().all(keeps_its_form)
+}
+
+/// The term as it is kept.
+fn cut(term: &mut Vec<u8>) -> &[u8] {
+    term.truncate(TERM_BYTES_MAX);
+    term
+}
+
+/// The first bytes behind a term.
+fn behind(mut term: Vec<u8>) -> Vec<u8> {
+    term.push(0);
+    term
+}
+
+/// What is kept for exactly this term.
+fn one(term: Vec<u8>) -> Slice {
+    below(term.clone(), behind(term))
+}
+
+/// What is kept for the terms in `start..end`.
+fn below(mut start: Vec<u8>, mut end: Vec<u8>) -> Slice {
+    start.truncate(TERM_BYTES_MAX);
+    if end.len() > TERM_BYTES_MAX {
+        end.truncate(TERM_BYTES_MAX);
+        end.push(0);
+    }
+    Slice { start, end }
+}
+
+/// The slices in order, those that touch as one.
+fn joined(mut slices: Vec<Slice>) -> Vec<Slice> {
+    slices.sort_by(|a, b| a.start.cmp(&b.start));
+    let mut out: Vec<Slice> = Vec::new();
+    for slice in slices {
+        match out.last_mut() {
+            Some(last) if slice.start <= last.end => {
+                if slice.end > last.end {
+                    last.end = slice.end;
+                }
+            }
+            _ => out.push(slice),
+        }
+    }
+    out
+}
