@@ -25,6 +25,7 @@ use crate::workload::Workload;
 
 mod load;
 mod prove;
+mod scenario;
 mod work;
 
 /// The port of CQL, where none is named.

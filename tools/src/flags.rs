@@ -13,6 +13,8 @@ use cql::frame::compress::Compression;
 use cql::frame::{Consistency, Version};
 
 use crate::error::{Error, Result};
+use crate::workload::scenario::ScenarioName;
+use crate::workload::{record, series};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -27,6 +29,11 @@ EXAMPLES
     messina-load run --mix insert=50,update=50 --records 1000000 --journal acks &
     kill -9 SERVER; restart it; messina-load verify --journal acks
 
+  Does money stay the same when it is moved by conditional writes? And after a crash?
+    messina-load load --workload bank --journal acks
+    messina-load run --workload bank --verify --journal acks --duration 60s
+    messina-load verify --journal acks
+
   Two runs in one page:
     messina-load report before.json after.json --html compared.html
 
@@ -34,7 +41,7 @@ EXIT STATUS
   0 all went well   1 operations failed, a promise was broken, or a signal came before all was done
   2 wrong flags     3 the server went away, or was never there";
 
-/// Drives any CQL server: YCSB's workloads, time series, verified reads, honest latencies.
+/// Drives any CQL server: YCSB's workloads, time series, a bank, counters, batches; verified reads, honest latencies.
 #[derive(Debug, Parser)]
 #[command(name = "messina-load", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Flags {
@@ -115,13 +122,13 @@ pub struct DataFlags {
     /// Keyspace of the table.
     #[arg(long, default_value = "ycsb")]
     pub keyspace: String,
-    /// Records that the load phase makes.
+    /// Records that the load phase makes; banks of 8 accounts, counters, or groups of 10 partitions.
     #[arg(long, default_value_t = 1000)]
     pub records: u64,
     /// Fields of a record.
     #[arg(long, default_value_t = 10)]
     pub fields: usize,
-    /// Bytes of a field, or of a point of a series.
+    /// Bytes of a field, of a point of a series, or of a row of a batch.
     #[arg(long, default_value_t = 100)]
     pub field_bytes: usize,
     /// Series (workload timeseries).
@@ -159,7 +166,7 @@ pub struct OutputFlags {
 /// Flags of `load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadFlags {
-    /// ycsb or timeseries.
+    /// The table to make and fill.
     #[arg(long, value_enum, default_value_t = DataName::Ycsb)]
     pub workload: DataName,
     /// Drop the keyspace first.
@@ -191,11 +198,12 @@ pub struct LoadFlags {
 /// Flags of `run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
-    /// YCSB's core workload a to f, or timeseries.
+    /// YCSB's core workload a to f, time series, or data that obey a rule: bank, counters, batches.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
-    /// scan, modify; of series: append, latest, window.
+    /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt; of counters:
+    /// increment, read; of batches: batch, read.
     #[arg(long)]
     pub mix: Option<String>,
     /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
@@ -252,10 +260,12 @@ pub struct RunFlags {
 #[derive(Args, Clone, Debug)]
 pub struct VerifyFlags {
     /// The journal to check: every write in it, or a newer one, must be there, and whole. Without
-    /// one, all --records (or all points of all series) must be there and whole.
+    /// one, all --records (or all points of all series) must be there and whole. Of a bank: every applied
+    /// transfer is there, no refused one, and all add up; of counters: what was acknowledged is counted, and
+    /// no more than was begun; of batches: every one is whole.
     #[arg(long)]
     pub journal: Option<PathBuf>,
-    /// Without a journal: ycsb or timeseries.
+    /// Without a journal: what was loaded.
     #[arg(long, value_enum, default_value_t = DataName::Ycsb)]
     pub workload: DataName,
     /// Flags shared by all commands: see `DataFlags`.
@@ -297,6 +307,12 @@ pub enum WorkloadName {
     F,
     /// Points appended to series, read newest first and by stretches.
     Timeseries,
+    /// Transfers between accounts by conditional batches: the sum stays.
+    Bank,
+    /// Counters: each acknowledged increment is counted once.
+    Counters,
+    /// Logged batches over 10 partitions: all of one, or nothing.
+    Batches,
 }
 
 /// The data sets of `load` and `verify`.
@@ -306,6 +322,43 @@ pub enum DataName {
     Ycsb,
     /// The table of series.
     Timeseries,
+    /// Banks of 8 accounts.
+    Bank,
+    /// Counters that have counted once.
+    Counters,
+    /// Groups of 10 partitions that a batch writes.
+    Batches,
+}
+
+impl DataName {
+    /// The name of their table.
+    pub fn table(self) -> &'static str {
+        match self {
+            DataName::Ycsb => record::TABLE,
+            DataName::Timeseries => series::TABLE,
+            DataName::Bank => ScenarioName::Bank.table(),
+            DataName::Counters => ScenarioName::Counters.table(),
+            DataName::Batches => ScenarioName::Batches.table(),
+        }
+    }
+
+    /// The scenario that these are the data of, if it has one.
+    pub fn scenario(self) -> Option<ScenarioName> {
+        ScenarioName::of_table(self.table())
+    }
+}
+
+impl WorkloadName {
+    /// The data that the workload needs.
+    pub fn data(self) -> DataName {
+        match self {
+            WorkloadName::Timeseries => DataName::Timeseries,
+            WorkloadName::Bank => DataName::Bank,
+            WorkloadName::Counters => DataName::Counters,
+            WorkloadName::Batches => DataName::Batches,
+            _ => DataName::Ycsb,
+        }
+    }
 }
 
 /// The distributions of keys.

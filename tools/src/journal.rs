@@ -15,7 +15,7 @@
 //!
 //! A cut last record is expected (the client was killed inside `write`); damage anywhere else is not.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -53,14 +53,14 @@ pub struct Header {
 /// The first line's `format`.
 pub const FORMAT: &str = "messina-load journal 1";
 
-/// An acknowledged write.
+/// An acknowledged write; of a scenario (`workload/scenario.rs`) whatever its `mask` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The key's number.
     pub key: u64,
     /// The write's number and timestamp.
     pub sequence: u64,
-    /// The fields it wrote.
+    /// The fields it wrote, or a mark of the scenario.
     pub mask: u16,
 }
 
@@ -149,32 +149,52 @@ pub struct Promises {
 impl Promises {
     /// Reads the whole journal.
     pub fn read(path: &Path) -> Result<Promises> {
-        let doing = || format!("reading the journal {}", path.display());
-        let file = File::open(path).map_err(Error::io(doing()))?;
-        let mut file = BufReader::with_capacity(1 << 20, file);
-        let header = read_header(path, &mut file)?;
-        let mut promises = Promises { header, floors: HashMap::new(), records: 0 };
-        let mut bytes = [0u8; RECORD_BYTES];
-        loop {
-            match file.read_exact(&mut bytes) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                    return Ok(promises);
-                }
-                Err(error) => return Err(Error::io(doing())(error)),
-            }
-            let record = decode(&bytes).map_err(|reason| Error::Corrupt {
-                file: path.display().to_string(),
-                offset: HEADER_BYTES as u64 + promises.records * RECORD_BYTES as u64,
-                reason,
-            })?;
-            promises.records += 1;
-            let floor = promises.floors.entry(record.key).or_insert([0; FIELDS_MAX]);
+        let (mut floors, mut records) = (HashMap::new(), 0);
+        let header = each_record(path, |record| {
+            records += 1;
+            let floor: &mut Floor = floors.entry(record.key).or_insert([0; FIELDS_MAX]);
             for field in bits(record.mask) {
                 let slot = &mut floor[usize::from(field)];
                 *slot = record.sequence.max(*slot);
             }
+        })?;
+        Ok(Promises { header, floors, records })
+    }
+}
+
+/// The header of the journal at `path`.
+pub fn header_of(path: &Path) -> Result<Header> {
+    let doing = format!("reading the journal {}", path.display());
+    read_header(path, &mut File::open(path).map_err(Error::io(doing))?)
+}
+
+/// All records of the journal at `path`, in their order, by key number.
+pub fn records_by_key(path: &Path) -> Result<BTreeMap<u64, Vec<Record>>> {
+    let mut records: BTreeMap<u64, Vec<Record>> = BTreeMap::new();
+    each_record(path, |record| records.entry(record.key).or_default().push(record))?;
+    Ok(records)
+}
+
+/// Calls `each` with every record of the journal at `path`; returns its header.
+fn each_record(path: &Path, mut each: impl FnMut(Record)) -> Result<Header> {
+    let doing = || format!("reading the journal {}", path.display());
+    let file = File::open(path).map_err(Error::io(doing()))?;
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let header = read_header(path, &mut file)?;
+    let mut bytes = [0u8; RECORD_BYTES];
+    let mut offset = HEADER_BYTES as u64;
+    loop {
+        match file.read_exact(&mut bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(header),
+            Err(error) => return Err(Error::io(doing())(error)),
         }
+        each(decode(&bytes).map_err(|reason| Error::Corrupt {
+            file: path.display().to_string(),
+            offset,
+            reason,
+        })?);
+        offset += RECORD_BYTES as u64;
     }
 }
 

@@ -3,11 +3,11 @@
 //! `Ledger` holds the newest acknowledged write of every field of every loaded record; a read's
 //! floor is copied from it before the read is sent. `Frontier` hands out the keys that a run
 //! inserts and says up to which of them all are acknowledged: only those are ever read, as with
-//! YCSB's acknowledged counter.
+//! YCSB's acknowledged counter. `Tallies` holds of every key of a scenario what was begun and what of it has an answer.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::limits::FIELDS_MAX;
 use crate::proof::{Floor, bits};
@@ -130,6 +130,113 @@ impl Frontier {
     }
 }
 
+/// What was begun on each key and how much of that has an answer: a number of writes, or the newest write.
+#[derive(Debug)]
+pub struct Tallies {
+    keys: Vec<Tally>,
+}
+
+/// What is known of one key.
+#[derive(Debug)]
+struct Tally {
+    begun: AtomicU64,
+    answered: AtomicU64,
+    /// What a counter was before this run lies between these two.
+    base_low: AtomicI64,
+    base_high: AtomicI64,
+}
+
+/// What a read of a counter says beside what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The least that may be read.
+    pub low: i64,
+    /// The most that may be read.
+    pub high: i64,
+}
+
+impl Tallies {
+    /// Nothing begun on the keys from 0 on; what was before is as `base` says of each.
+    pub fn new(keys: u64, base: impl Fn(u64) -> Range) -> Tallies {
+        let tally = |key| {
+            let base = base(key);
+            Tally {
+                begun: AtomicU64::new(0),
+                answered: AtomicU64::new(0),
+                base_low: AtomicI64::new(base.low),
+                base_high: AtomicI64::new(base.high),
+            }
+        };
+        Tallies { keys: (0..keys).map(tally).collect() }
+    }
+
+    fn of(&self, key: u64) -> Option<&Tally> {
+        self.keys.get(usize::try_from(key).ok()?)
+    }
+
+    /// One more is begun on `key`.
+    pub fn begin(&self, key: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.begun.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// One of those begun on `key` has its answer.
+    pub fn answer(&self, key: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.answered.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// One of those begun on `key` was not done.
+    pub fn withdraw(&self, key: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.begun.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The write `sequence` of `key` is begun.
+    pub fn begin_as(&self, key: u64, sequence: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.begun.fetch_max(sequence, Ordering::AcqRel);
+        }
+    }
+
+    /// The write `sequence` of `key` has its answer.
+    pub fn answer_as(&self, key: u64, sequence: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.answered.fetch_max(sequence, Ordering::AcqRel);
+        }
+    }
+
+    /// What was begun on `key`.
+    pub fn begun(&self, key: u64) -> u64 {
+        self.of(key).map_or(0, |tally| tally.begun.load(Ordering::Acquire))
+    }
+
+    /// What of that has its answer.
+    pub fn answered(&self, key: u64) -> u64 {
+        self.of(key).map_or(0, |tally| tally.answered.load(Ordering::Acquire))
+    }
+
+    /// `count` was read of the counter `key`, when `answered` were answered before and `begun` were begun until then.
+    /// What it was before this run is known better by every read. The range that `count` should be in, if it is not.
+    pub fn narrow(&self, key: u64, count: i64, answered: u64, begun: u64) -> Result<(), Range> {
+        let Some(tally) = self.of(key) else { return Ok(()) };
+        let (low, high) =
+            (count.saturating_sub_unsigned(begun), count.saturating_sub_unsigned(answered));
+        let base_low = tally.base_low.fetch_max(low, Ordering::AcqRel);
+        let base_high = tally.base_high.fetch_min(high, Ordering::AcqRel);
+        if low <= base_high && base_low <= high {
+            return Ok(());
+        }
+        Err(Range {
+            low: base_low.saturating_add_unsigned(answered),
+            high: base_high.saturating_add_unsigned(begun),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +253,24 @@ mod tests {
         ledger.acknowledge(3, 0b11, 80);
         ledger.floor(3, &mut floor);
         assert_eq!(floor, [0; FIELDS_MAX], "keys beyond the records have no floor");
+    }
+
+    #[test]
+    fn reads_of_a_counter_narrow_what_it_was_before() {
+        let unknown = Range { low: i64::MIN, high: i64::MAX };
+        let tallies = Tallies::new(1, |_| unknown);
+        (0..5).for_each(|_| tallies.begin(0));
+        (0..3).for_each(|_| tallies.answer(0));
+        let (answered, begun) = (tallies.answered(0), tallies.begun(0));
+        assert_eq!((answered, begun), (3, 5));
+        assert_eq!(tallies.narrow(0, 10, answered, begun), Ok(()), "it was 5 to 7");
+        assert_eq!(tallies.narrow(0, 12, answered, begun), Ok(()), "it was 7");
+        assert_eq!(tallies.narrow(0, 9, answered, begun), Err(Range { low: 10, high: 12 }));
+        tallies.withdraw(0);
+        assert_eq!(tallies.begun(0), 4);
+        let known = Tallies::new(1, |_| Range { low: 2, high: 2 });
+        assert_eq!(known.narrow(0, 1, 0, 0), Err(Range { low: 2, high: 2 }));
+        assert_eq!(known.narrow(7, 1, 0, 0), Ok(()), "nothing is known of other keys");
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub const LATENCY_NS_MAX: u64 = 120_000_000_000;
 /// Significant decimal digits of a recorded latency.
 pub const LATENCY_DIGITS: u8 = 3;
 
+/// Transfers of a bank that a client thread remembers to read them back.
+pub const RECEIPTS_KEPT: usize = 1024;
+
 /// Failures of one kind whose text is kept for the report; all are counted.
 pub const EXAMPLES_KEPT: usize = 5;
 

@@ -93,6 +93,60 @@ pub enum Violation {
         /// The position in the series.
         key: u64,
     },
+    /// The balances of a bank do not add up to what was paid in.
+    Sum {
+        /// The bank's key number.
+        key: u64,
+        /// What the accounts have together.
+        sum: i64,
+        /// What was paid in.
+        expected: i64,
+    },
+    /// An account does not have what its transfers leave it.
+    Balance {
+        /// The bank's key number.
+        key: u64,
+        /// The account's number.
+        account: u8,
+        /// What the account has.
+        balance: i64,
+        /// What the transfers that are there leave it.
+        expected: i64,
+    },
+    /// A conditional write that was answered as applied is not there, or is not what was written.
+    Unapplied {
+        /// The bank's key number.
+        key: u64,
+        /// The write's number.
+        sequence: u64,
+    },
+    /// A conditional write that was answered as refused is there.
+    Refused {
+        /// The bank's key number.
+        key: u64,
+        /// The write's number.
+        sequence: u64,
+    },
+    /// A counter outside of what was acknowledged and what may have been done beside.
+    Count {
+        /// The counter's key number.
+        key: u64,
+        /// What was read.
+        count: i64,
+        /// The least it may be.
+        low: i64,
+        /// The most it may be.
+        high: i64,
+    },
+    /// The rows of a batch do not carry one number.
+    Part {
+        /// The number of the batch's rows.
+        key: u64,
+        /// The newest number.
+        sequence: u64,
+        /// The oldest, 0 of a row that is not there.
+        other: u64,
+    },
 }
 
 impl Violation {
@@ -108,6 +162,12 @@ impl Violation {
             Violation::Misplaced { .. } => "misplaced row",
             Violation::Incomplete { .. } => "incomplete slice",
             Violation::Undead { .. } => "expired row",
+            Violation::Sum { .. } => "wrong sum",
+            Violation::Balance { .. } => "wrong balance",
+            Violation::Unapplied { .. } => "lost transfer",
+            Violation::Refused { .. } => "refused transfer done",
+            Violation::Count { .. } => "wrong count",
+            Violation::Part { .. } => "part of a batch",
         }
     }
 }
@@ -140,6 +200,27 @@ impl fmt::Display for Violation {
                 write!(f, "from {key} on: {rows} rows, {expected} were acknowledged")
             }
             Violation::Undead { key } => write!(f, "position {key}: its time to live is over"),
+            Violation::Sum { key, sum, expected } => {
+                write!(f, "bank {key}: its accounts have {sum}, {expected} were paid in")
+            }
+            Violation::Balance { key, account, balance, expected } => {
+                write!(
+                    f,
+                    "bank {key}: account {account} has {balance}, its transfers say {expected}"
+                )
+            }
+            Violation::Unapplied { key, sequence } => {
+                write!(f, "bank {key}: transfer {sequence} was applied and is not there")
+            }
+            Violation::Refused { key, sequence } => {
+                write!(f, "bank {key}: transfer {sequence} was refused and is there")
+            }
+            Violation::Count { key, count, low, high } => {
+                write!(f, "counter {key}: {count}, and it must be {low} to {high}")
+            }
+            Violation::Part { key, sequence, other } => {
+                write!(f, "batch rows {key}: one shows batch {sequence}, another {other}")
+            }
         }
     }
 }

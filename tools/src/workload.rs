@@ -7,11 +7,18 @@
 //! ```
 //!
 //! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
-//! `series` the time series, `check` the reading back of a journal or of a whole data set.
+//! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
+//! `scenario` is what has a rule of its own: `bank`, `counters`, `batches`.
+//!
+//! What is not idempotent is told of each time it is sent: `begin`, and then either `complete` or `settled`.
 
+pub mod bank;
+pub mod batches;
 pub mod check;
+pub mod counters;
 pub mod mix;
 pub mod record;
+pub mod scenario;
 pub mod series;
 pub mod ycsb;
 
@@ -45,6 +52,20 @@ pub enum Verb {
     Window,
     /// Reads one point of a series.
     Point,
+    /// Opens the accounts of a bank.
+    Open,
+    /// The first half of a transfer: reads the balances of a bank, which `Transfer` follows.
+    ReadToTransfer,
+    /// The second half: moves money if the two balances are still what was read.
+    Transfer,
+    /// Reads one transfer of a bank.
+    Receipt,
+    /// Reads all that a bank has, transfers included.
+    Whole,
+    /// Adds one to a counter.
+    Increment,
+    /// Writes rows of several partitions in one logged batch.
+    Batch,
 }
 
 impl Verb {
@@ -52,19 +73,57 @@ impl Verb {
     pub fn kind(self) -> Kind {
         match self {
             Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
+            Verb::ReadToTransfer | Verb::Receipt | Verb::Whole => Kind::Read,
             Verb::Update | Verb::WriteBack => Kind::Update,
-            Verb::Insert => Kind::Insert,
+            Verb::Insert | Verb::Open => Kind::Insert,
             Verb::Scan => Kind::Scan,
             Verb::Append => Kind::Append,
             Verb::Latest => Kind::Latest,
             Verb::Window => Kind::Window,
+            Verb::Transfer => Kind::Transfer,
+            Verb::Increment => Kind::Increment,
+            Verb::Batch => Kind::Batch,
         }
     }
 
     /// Whether it changes data, and so carries a timestamp.
     pub fn is_write(self) -> bool {
-        matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append)
+        let of_tables =
+            matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append);
+        let of_scenarios =
+            matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
+        of_tables || of_scenarios
     }
+
+    /// What is done when it is not known whether an attempt arrived.
+    pub fn in_doubt(self) -> InDoubt {
+        match self {
+            // Refused the second time, it would seem that it was never applied.
+            Verb::Transfer => InDoubt::GiveUp,
+            Verb::Increment => InDoubt::RepeatAnew,
+            _ => InDoubt::Repeat,
+        }
+    }
+}
+
+/// What is done about an operation of which it is not known whether it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InDoubt {
+    /// The same is sent again: done twice, it is done once.
+    Repeat,
+    /// It is sent again and counted again: it may be done once or twice.
+    RepeatAnew,
+    /// It is left as it is, unknown.
+    GiveUp,
+}
+
+/// How an attempt ended that was not answered as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// The server says that it did nothing.
+    NotDone,
+    /// It may be done, be done later, or never.
+    Unknown,
 }
 
 /// One operation, as plain data.
@@ -109,6 +168,10 @@ pub struct Findings {
     pub rows: u64,
     /// Reads that found nothing.
     pub not_found: u64,
+    /// What was held against its rule, by name.
+    pub proved: Vec<&'static str>,
+    /// What the journal notes of a scenario's write; 0 for nothing.
+    pub mark: u16,
 }
 
 /// The workload of one client thread.
@@ -124,6 +187,8 @@ pub enum Workload {
     Series(series::Series),
     /// Reading back what was written.
     Check(check::Check),
+    /// Any phase of a scenario.
+    Scenario(scenario::Scenario),
 }
 
 /// Forwards a call to whichever workload it is.
@@ -135,6 +200,7 @@ macro_rules! each {
             Workload::SeriesFill($workload) => $call,
             Workload::Series($workload) => $call,
             Workload::Check($workload) => $call,
+            Workload::Scenario($workload) => $call,
         }
     };
 }
@@ -193,6 +259,24 @@ impl Workload {
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
         each!(self, workload => workload.complete(op, sent, rows, findings))
+    }
+
+    /// An attempt at `op`, number `sequence`, is about to be sent. The mark that the journal must have
+    /// before it is; 0 for none.
+    #[inline]
+    pub fn begin(&mut self, op: &Op, sequence: u64) -> u16 {
+        match self {
+            Workload::Scenario(scenario) => scenario.begin(op, sequence),
+            _ => 0,
+        }
+    }
+
+    /// An attempt at `op` ended without an answer that it was done. The mark that the journal notes; 0 for none.
+    pub fn settled(&mut self, op: &Op, how: Unanswered) -> u16 {
+        match self {
+            Workload::Scenario(scenario) => scenario.settled(op, how),
+            _ => 0,
+        }
     }
 
     /// `op` failed for good.

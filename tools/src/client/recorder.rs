@@ -12,7 +12,7 @@ use crate::limits::{ATTEMPTS_MAX, BACKOFF_NS_MAX, BACKOFF_NS_MIN};
 use crate::measure::interval::{Interval, Kind, note_failure};
 use crate::proof::Floor;
 use crate::wire::Rows;
-use crate::workload::{Findings, Op, Sent, Verb, Workload};
+use crate::workload::{Findings, InDoubt, Op, Sent, Unanswered, Verb, Workload};
 
 /// What one client thread has seen so far.
 #[derive(Debug)]
@@ -88,6 +88,25 @@ fn failure(code: u32) -> (&'static str, Remedy) {
     }
 }
 
+/// True if a server that answers so has done nothing.
+fn is_not_done(code: u32) -> bool {
+    use ErrorCode::{
+        Config, Invalid, IsBootstrapping, Overloaded, Syntax, Unauthorized, Unavailable, Unprepared,
+    };
+    let refusals = [Config, Invalid, Syntax, Unauthorized, Unprepared];
+    let later = [IsBootstrapping, Overloaded, Unavailable];
+    refusals.iter().chain(&later).any(|refusal| refusal.code() == code)
+}
+
+/// True if a server that answers so leaves open whether it was done, and nothing is wrong with it.
+fn is_in_doubt(code: u32) -> bool {
+    let open = [ErrorCode::WriteTimeout, ErrorCode::ReadTimeout, ErrorCode::CasWriteUnknown];
+    open.iter().any(|open| open.code() == code)
+}
+
+/// Number of attempts of which it is not known whether they were done, where that matters.
+const OUTCOME_UNKNOWN: &str = "outcomes that are not known";
+
 /// The error code that ScyllaDB gives a request over a table's rate limit.
 const RATE_LIMIT: u32 = 0xF000;
 
@@ -138,14 +157,15 @@ impl Recorder {
         if op.verb == Verb::WriteBack {
             self.interval.record(Kind::Modify, now_ns.saturating_sub(pending.began_ns));
         }
-        if op.verb.is_write()
-            && let Some(journal) = &mut self.journal
-        {
-            let (key, mask) = (self.workload.journal_key(op), self.workload.mask(op));
-            journal.note(Record { key, sequence: pending.sequence, mask });
-        }
         let sent = Sent { sequence: pending.sequence, floor, at: self.clock.at(sent_ns) };
         let follows = self.workload.complete(op, sent, rows, &mut self.findings)?;
+        if op.verb.is_write() {
+            let mask = self.workload.mask(op) | std::mem::take(&mut self.findings.mark);
+            self.note(pending, mask);
+        }
+        for name in self.findings.proved.drain(..) {
+            *self.interval.proved.entry(name).or_default() += 1;
+        }
         self.interval.rows += std::mem::take(&mut self.findings.rows);
         self.interval.not_found += std::mem::take(&mut self.findings.not_found);
         for violation in self.findings.violations.drain(..) {
@@ -173,6 +193,11 @@ impl Recorder {
     ) -> NextStep {
         let again = PendingOp { attempts: pending.attempts + 1, ..*pending };
         let (name, remedy) = failure(code);
+        let how = if is_not_done(code) { Unanswered::NotDone } else { Unanswered::Unknown };
+        if self.settled(pending, how) == InDoubt::GiveUp && is_in_doubt(code) {
+            self.workload.failed(&pending.op);
+            return NextStep::Over;
+        }
         let remedy = if again.attempts < ATTEMPTS_MAX { remedy } else { Remedy::None };
         match remedy {
             Remedy::None => {
@@ -198,7 +223,12 @@ impl Recorder {
         reason: &str,
         reconnects: Reconnects,
     ) -> NextStep {
+        let in_doubt = self.settled(pending, Unanswered::Unknown);
         match reconnects {
+            Reconnects::Yes if in_doubt == InDoubt::GiveUp => {
+                self.workload.failed(&pending.op);
+                NextStep::Over
+            }
             Reconnects::Yes => {
                 note_failure(&mut self.interval.retries, CONNECTION_LOST, || reason.to_owned());
                 NextStep::Again {
@@ -210,6 +240,40 @@ impl Recorder {
                 self.fail(&pending.op, CONNECTION_LOST, reason);
                 NextStep::Over
             }
+        }
+    }
+
+    /// Gives up `pending`, whose answer has not come in time.
+    pub fn abandon(&mut self, pending: &PendingOp) {
+        self.settled(pending, Unanswered::Unknown);
+        self.fail(&pending.op, "client timeout", "no answer in time");
+    }
+
+    /// An attempt is about to be sent: what the journal must know before, it notes.
+    #[inline]
+    pub fn begin(&mut self, pending: &PendingOp) {
+        let mark = self.workload.begin(&pending.op, pending.sequence);
+        self.note(pending, mark);
+    }
+
+    /// An attempt ended without an answer that it was done; says what is to be done if that leaves a doubt.
+    fn settled(&mut self, pending: &PendingOp, how: Unanswered) -> InDoubt {
+        let mark = self.workload.settled(&pending.op, how);
+        self.note(pending, mark);
+        let in_doubt = pending.op.verb.in_doubt();
+        if how == Unanswered::Unknown && in_doubt != InDoubt::Repeat {
+            *self.interval.proved.entry(OUTCOME_UNKNOWN).or_default() += 1;
+        }
+        in_doubt
+    }
+
+    #[inline]
+    fn note(&mut self, pending: &PendingOp, mask: u16) {
+        if let Some(journal) = &mut self.journal
+            && mask != 0
+        {
+            let key = self.workload.journal_key(&pending.op);
+            journal.note(Record { key, sequence: pending.sequence, mask });
         }
     }
 
@@ -233,11 +297,18 @@ pub enum Reconnects {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use cql::frame::Reader;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
 
     use super::*;
+    use crate::ledger::Tallies;
     use crate::limits::FIELDS_MAX;
+    use crate::popularity::Popularity;
     use crate::workload::record::RecordShape;
+    use crate::workload::scenario::{Known, Rule, Scenario, ScenarioName, Source, UNKNOWN};
     use crate::workload::ycsb::Fill;
 
     fn recorder() -> (Recorder, PendingOp) {
@@ -283,6 +354,65 @@ mod tests {
         ));
         assert_eq!(recorder.settle_lost(&pending, "gone", Reconnects::No), NextStep::Over);
         assert_eq!(recorder.interval.errors["connection lost"].count, 1);
+    }
+
+    /// A transfer that may have been done is not sent again; an increment is, and counts twice as begun.
+    #[test]
+    fn what_is_not_idempotent_is_left_in_doubt_or_counted_anew() {
+        let known = Known {
+            keyspace: "k".into(),
+            value_bytes: 40,
+            judges: true,
+            tallies: Arc::new(Tallies::new(4, |_| UNKNOWN)),
+            promises: Arc::default(),
+        };
+        let timeout = ErrorCode::WriteTimeout.code();
+        for (name, verb) in
+            [(ScenarioName::Bank, Verb::Transfer), (ScenarioName::Counters, Verb::Increment)]
+        {
+            let rng = SmallRng::seed_from_u64(1);
+            let mut rule = name.rule(known.clone(), rng.clone());
+            let mut op = rule.op(if verb == Verb::Transfer { Verb::Read } else { verb }, 3);
+            if verb == Verb::Transfer {
+                op = transfer_after(rule.as_mut(), op);
+            }
+            let source = Source::Draw {
+                keys: 4,
+                mix: name.usual_mix(),
+                popularity: Popularity::Uniform,
+                rng,
+            };
+            let scenario = Workload::Scenario(Scenario { rule, source });
+            let mut recorder = Recorder::new(scenario, None, Clock::start());
+            let (_, pending) = self::recorder();
+            let pending = PendingOp { op, ..pending };
+            recorder.begin(&pending);
+            let step = error(&mut recorder, &pending, ErrorCode::Overloaded.code());
+            assert!(matches!(step, NextStep::Again { .. }), "nothing was done: {step:?}");
+            assert!(recorder.interval.proved.is_empty());
+            recorder.begin(&pending);
+            let step = error(&mut recorder, &pending, timeout);
+            assert_eq!(matches!(step, NextStep::Over), verb == Verb::Transfer, "{step:?}");
+            assert_eq!(recorder.interval.proved[OUTCOME_UNKNOWN], 1);
+            assert!(recorder.interval.errors.is_empty(), "a doubt is no error");
+        }
+        assert_eq!(known.tallies.begun(3) - known.tallies.answered(3), 2, "both are in doubt");
+    }
+
+    /// The transfer that follows a read of eight accounts.
+    fn transfer_after(rule: &mut dyn Rule, read: Op) -> Op {
+        let mut cells = Vec::new();
+        for account in 0..8i64 {
+            for number in [account, 1000] {
+                cells.extend_from_slice(&8i32.to_be_bytes());
+                cells.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+        let at = Clock::start().now();
+        let sent = Sent { sequence: 0, floor: &[0; FIELDS_MAX], at };
+        let read = Op { verb: Verb::ReadToTransfer, ..read };
+        let rows = Rows::new(&cells, 8, 2);
+        rule.complete(&read, sent, rows, &mut Findings::default()).unwrap().unwrap()
     }
 
     #[test]

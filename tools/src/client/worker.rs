@@ -36,6 +36,7 @@ use super::statement::Template;
 use super::sys::{Ready, pin_to_core, sharpen_timers};
 use super::topology::Topology;
 use crate::error::{Error, Result};
+use crate::journal::Journal;
 use crate::limits::{FIELDS_MAX, WAIT_NS_MAX};
 use crate::measure::interval::Interval;
 use crate::workload::{Next, Now};
@@ -156,6 +157,8 @@ impl Worker {
             }
             self.reconnect(now)?;
             self.issue(now);
+            // What a journal must know before it is sent.
+            self.flush_journal()?;
             for (index, reason) in self.connections.send()? {
                 self.lose(index, &reason);
             }
@@ -163,10 +166,12 @@ impl Worker {
             while let Some(ready) = self.connections.next_ready() {
                 self.serve(ready)?;
             }
-            if let Some(journal) = &mut self.recorder.journal {
-                journal.flush()?;
-            }
+            self.flush_journal()?;
         }
+    }
+
+    fn flush_journal(&mut self) -> Result<()> {
+        self.recorder.journal.as_mut().map_or(Ok(()), Journal::flush)
     }
 
     #[inline]
@@ -279,16 +284,19 @@ impl Worker {
     #[inline]
     fn put(&mut self, index: usize, mut pending: PendingOp, now: Now) {
         let Worker { connections, schedule, recorder, server, .. } = self;
-        let workload = &recorder.workload;
         if schedule.is_closed_loop {
             pending.begin_now(now.elapsed_ns);
         }
         let mut floor = [0; FIELDS_MAX];
         if !pending.op.verb.is_write() {
-            workload.floor(&pending.op, &mut floor);
-        } else if pending.sequence == 0 {
-            pending.sequence = schedule.next_sequence(now.wall_us);
+            recorder.workload.floor(&pending.op, &mut floor);
+        } else {
+            if pending.sequence == 0 {
+                pending.sequence = schedule.next_sequence(now.wall_us);
+            }
+            recorder.begin(&pending);
         }
+        let workload = &recorder.workload;
         let template = &server.templates[workload.statement(&pending.op)];
         connections.put(index, pending, now.elapsed_ns, floor, |stream, out| {
             template.append(stream, pending.sequence, out, |binder| {

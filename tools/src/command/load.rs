@@ -1,15 +1,15 @@
-//! `load`: makes the table and inserts the records, or the first points of all series.
+//! `load`: makes the table and inserts the records, the first points of all series, or what a scenario begins with.
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Job, Server, share};
+use super::{Job, Server, scenario, share};
 use crate::console::Goal;
 use crate::error::Result;
 use crate::flags::{DataFlags, DataName, LoadFlags};
 use crate::journal::{self, Header, Journal};
 use crate::report::units::grouped;
-use crate::workload::record::{self, RecordShape};
+use crate::workload::record::RecordShape;
 use crate::workload::series::{self, SeriesShape};
 use crate::workload::{Workload, ycsb};
 
@@ -42,27 +42,48 @@ pub(super) fn open_journal(
     data: &DataFlags,
     name: DataName,
 ) -> Result<Option<Journal>> {
-    let header = match name {
-        DataName::Ycsb => Header {
-            format: journal::FORMAT.to_owned(),
-            keyspace: data.keyspace.clone(),
-            table: record::TABLE.to_owned(),
-            fields: data.fields,
-            field_bytes: data.field_bytes,
-            step_ms: 0,
-            ttl_s: 0,
-        },
-        DataName::Timeseries => Header {
-            format: journal::FORMAT.to_owned(),
-            keyspace: data.keyspace.clone(),
-            table: series::TABLE.to_owned(),
-            fields: 1,
-            field_bytes: data.field_bytes,
-            step_ms: data.step.as_millis() as i64,
-            ttl_s: data.ttl.as_secs() as u32,
-        },
+    let header = Header {
+        format: journal::FORMAT.to_owned(),
+        keyspace: data.keyspace.clone(),
+        table: name.table().to_owned(),
+        fields: if name == DataName::Ycsb { data.fields } else { 1 },
+        field_bytes: data.field_bytes,
+        step_ms: if name == DataName::Timeseries { data.step.as_millis() as i64 } else { 0 },
+        ttl_s: if name == DataName::Timeseries { data.ttl.as_secs() as u32 } else { 0 },
     };
     path.map(|path| Journal::open(path, &header)).transpose()
+}
+
+/// The statement that makes the table, how many operations fill it, and what it holds in words.
+fn plan(flags: &LoadFlags) -> Result<(String, u64, String)> {
+    let data = &flags.data;
+    Ok(match (flags.workload, flags.workload.scenario()) {
+        (_, Some(name)) => {
+            let table = scenario::create_table(name, data, &flags.table_options);
+            let records = data.records.saturating_sub(flags.from);
+            (table, records, scenario::words(name, data))
+        }
+        (DataName::Timeseries, _) => {
+            let words = format!(
+                "{} series of {} points of {} bytes",
+                grouped(data.series),
+                grouped(data.points.into()),
+                data.field_bytes
+            );
+            let table = series_shape(data)?.create_table(&flags.table_options);
+            (table, data.series * u64::from(data.points), words)
+        }
+        _ => {
+            let words = format!(
+                "{} records of {} × {} bytes",
+                grouped(data.records),
+                data.fields,
+                data.field_bytes
+            );
+            let table = record_shape(data)?.create_table(&flags.table_options);
+            (table, data.records.saturating_sub(flags.from), words)
+        }
+    })
 }
 
 /// Runs the load phase.
@@ -78,28 +99,7 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
          {{'class': 'SimpleStrategy', 'replication_factor': {}}}",
         data.keyspace, flags.replication
     ));
-    let (table, operations, words) = match flags.workload {
-        DataName::Ycsb => {
-            let words = format!(
-                "{} records of {} × {} bytes",
-                grouped(data.records),
-                data.fields,
-                data.field_bytes
-            );
-            let table = record_shape(data)?.create_table(&flags.table_options);
-            (table, data.records.saturating_sub(flags.from), words)
-        }
-        DataName::Timeseries => {
-            let words = format!(
-                "{} series of {} points of {} bytes",
-                grouped(data.series),
-                grouped(data.points.into()),
-                data.field_bytes
-            );
-            let table = series_shape(data)?.create_table(&flags.table_options);
-            (table, data.series * u64::from(data.points), words)
-        }
-    };
+    let (table, operations, words) = plan(flags)?;
     schema.push(table);
     server.change_schema(&schema)?;
     let job = Job {
@@ -116,20 +116,24 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
         goal: Goal::Operations(operations),
         journal: open_journal(flags.journal.as_deref(), data, flags.workload)?,
     };
+    if let Some(name) = flags.workload.scenario() {
+        let keys = (flags.from..data.records).collect();
+        return scenario::fill(name, data, keys, job);
+    }
     let threads = usize::from(flags.client.threads);
     let before = |all: u64, thread: usize| (0..thread).map(|t| share(all, t, threads)).sum::<u64>();
     job.run(|thread| {
         Ok(match flags.workload {
-            DataName::Ycsb => Workload::Fill(ycsb::Fill {
-                shape: record_shape(data)?,
-                next: flags.from + before(operations, thread),
-                end: flags.from + before(operations, thread + 1),
-            }),
             DataName::Timeseries => Workload::SeriesFill(series::Fill {
                 shape: series_shape(data)?,
                 series: before(data.series, thread)..before(data.series, thread + 1),
                 points: data.points,
                 made: 0,
+            }),
+            _ => Workload::Fill(ycsb::Fill {
+                shape: record_shape(data)?,
+                next: flags.from + before(operations, thread),
+                end: flags.from + before(operations, thread + 1),
             }),
         })
     })

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::load::{record_shape, series_shape};
-use super::{Job, Server};
+use super::{Job, Server, scenario};
 use crate::console::Goal;
 use crate::error::Result;
 use crate::flags::{DataName, VerifyFlags};
-use crate::journal::Promises;
+use crate::journal::{Promises, header_of};
 use crate::limits::{FIELDS_MAX, UNDEAD_GRACE_S};
 use crate::proof::Floor;
 use crate::report::units::grouped;
 use crate::workload::Workload;
 use crate::workload::check::{Check, Shape};
 use crate::workload::record::{self, RecordShape};
+use crate::workload::scenario::ScenarioName;
 use crate::workload::series::{SeriesShape, point_key};
 
 /// Keys with what they must at least show.
@@ -22,6 +23,13 @@ type Keys = Vec<(u64, Floor)>;
 
 /// Runs the check.
 pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
+    let table = match &flags.journal {
+        Some(path) => header_of(path)?.table,
+        None => flags.workload.table().to_owned(),
+    };
+    if let Some(name) = ScenarioName::of_table(&table) {
+        return scenario::prove(name, flags);
+    }
     let (shape, keys, words) = match &flags.journal {
         Some(path) => {
             let promises = Promises::read(path)?;
@@ -35,7 +43,18 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
         }
         None => everything(flags)?,
     };
-    let job = Job {
+    let job = check_job(flags, words, keys.len())?;
+    let keys = Arc::new(keys);
+    let stride = usize::from(flags.client.threads);
+    job.run(|thread| {
+        let (shape, keys) = (shape.clone(), keys.clone());
+        Ok(Workload::Check(Check { shape, keys, next: thread, stride }))
+    })
+}
+
+/// A run that reads so many keys, once each.
+pub(super) fn check_job<'a>(flags: &'a VerifyFlags, words: String, keys: usize) -> Result<Job<'a>> {
+    Ok(Job {
         client: &flags.client,
         output: &flags.output,
         server: Server::find(&flags.client)?,
@@ -46,14 +65,8 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
         warmup: Duration::ZERO,
         duration: None,
         verified: true,
-        goal: Goal::Operations(keys.len() as u64),
+        goal: Goal::Operations(keys as u64),
         journal: None,
-    };
-    let keys = Arc::new(keys);
-    let stride = usize::from(flags.client.threads);
-    job.run(|thread| {
-        let (shape, keys) = (shape.clone(), keys.clone());
-        Ok(Workload::Check(Check { shape, keys, next: thread, stride }))
     })
 }
 
@@ -94,16 +107,16 @@ fn everything(flags: &VerifyFlags) -> Result<(Shape, Keys, String)> {
     let data = &flags.data;
     let nothing: Floor = [0; FIELDS_MAX];
     Ok(match flags.workload {
-        DataName::Ycsb => {
-            let keys = (0..data.records).map(|key| (key, nothing)).collect();
-            let words = format!("{} records", grouped(data.records));
-            (Shape::Record(record_shape(data)?), keys, words)
-        }
         DataName::Timeseries => {
             let points = |series| (0..data.points).map(move |at| (point_key(series, at), nothing));
             let keys = (0..data.series).flat_map(points).collect();
             let words = format!("{} series of {} points", grouped(data.series), data.points);
             (Shape::Series(series_shape(data)?), keys, words)
+        }
+        _ => {
+            let keys = (0..data.records).map(|key| (key, nothing)).collect();
+            let words = format!("{} records", grouped(data.records));
+            (Shape::Record(record_shape(data)?), keys, words)
         }
     })
 }

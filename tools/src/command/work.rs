@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::load::{open_journal, record_shape, series_shape};
-use super::{Job, Server};
+use super::{Job, Server, scenario};
 use crate::client::beside::Beside;
 use crate::console::Goal;
 use crate::error::{Error, Result};
@@ -23,17 +23,18 @@ use crate::workload::{Verb, Workload, ycsb};
 /// Runs the workload.
 pub(super) fn work(flags: &RunFlags) -> Result<bool> {
     let data = &flags.data;
-    let name = match flags.workload {
-        WorkloadName::Timeseries => DataName::Timeseries,
-        _ => DataName::Ycsb,
-    };
+    let name = flags.workload.data();
     let mix = mix(flags)?;
     if !(1..=SCAN_ROWS_MAX).contains(&flags.scan_rows) {
         return Err(Error::Invalid(format!("--scan-rows must be between 1 and {SCAN_ROWS_MAX}")));
     }
-    if flags.write_all_fields && name == DataName::Timeseries {
-        return Err(Error::Invalid("--write-all-fields: a point of a series has one field".into()));
+    if flags.write_all_fields && name != DataName::Ycsb {
+        return Err(Error::Invalid("--write-all-fields: only YCSB's records have fields".into()));
     }
+    let promises = match name.scenario() {
+        Some(_) => scenario::promises_before(flags.journal.as_deref())?,
+        None => Default::default(),
+    };
     let server = Server::find(&flags.client)?;
     let warmup_s = flags.warmup.as_secs();
     let job = Job {
@@ -59,9 +60,14 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
         }
         None => None,
     };
-    let result = match name {
-        DataName::Ycsb => work_on_records(flags, job, &mix),
-        DataName::Timeseries => work_on_series(flags, job, &mix),
+    let result = match (name, name.scenario()) {
+        (_, Some(scenario)) => {
+            let popularity = popularity(flags, &mix)?;
+            let generators = |thread| generator(flags, thread);
+            scenario::work((scenario, &promises), flags, job, (mix, popularity), generators)
+        }
+        (DataName::Timeseries, _) => work_on_series(flags, job, &mix),
+        _ => work_on_records(flags, job, &mix),
     };
     if let Some(beside) = beside {
         println!("{}", beside.stop()?);
@@ -131,19 +137,25 @@ fn mix(flags: &RunFlags) -> Result<Mix> {
         WorkloadName::D => 'd',
         WorkloadName::E => 'e',
         WorkloadName::F => 'f',
-        WorkloadName::Timeseries => 't',
+        _ => 's',
     };
-    let usual = ycsb::core_mix(letter).unwrap_or_else(series::usual_mix);
+    let scenario = flags.workload.data().scenario();
+    let usual = match scenario {
+        Some(scenario) => scenario.usual_mix(),
+        None => ycsb::core_mix(letter).unwrap_or_else(series::usual_mix),
+    };
     let Some(text) = &flags.mix else { return Ok(usual) };
     let mix = Mix::parse(text)?;
-    let of_series = |verb: Verb| matches!(verb, Verb::Append | Verb::Latest | Verb::Window);
-    let series = flags.workload == WorkloadName::Timeseries;
-    if let Some(verb) = mix.verbs().find(|verb| of_series(*verb) != series) {
-        let kind = verb.kind().name();
-        return Err(Error::Invalid(format!(
-            "--mix {text}: '{kind}' is no operation on {}",
-            if series { "series" } else { "records" }
-        )));
+    let (suits, data): (&dyn Fn(Verb) -> bool, &str) = match (scenario, flags.workload) {
+        (Some(scenario), _) => (&move |verb| scenario.knows(verb), scenario.keys_in_words()),
+        (None, WorkloadName::Timeseries) => {
+            (&|verb| series::usual_mix().share(verb) > 0.0, "series")
+        }
+        (None, _) => (&ycsb::knows, "records"),
+    };
+    if let Some(verb) = mix.verbs().find(|verb| !suits(*verb)) {
+        let name = verb.kind().name();
+        return Err(Error::Invalid(format!("--mix {text}: '{name}' is no operation on {data}")));
     }
     Ok(mix)
 }
@@ -153,6 +165,8 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
     let records = flags.data.records;
     let usual = match flags.workload {
         WorkloadName::D => PopularityName::Latest,
+        // What is hot is mostly in doubt or refused, and proves little.
+        other if other.data().scenario().is_some() => PopularityName::Uniform,
         _ => PopularityName::Scrambled,
     };
     Ok(match flags.popularity.unwrap_or(usual) {
@@ -185,12 +199,18 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
 fn title(flags: &RunFlags) -> String {
     match flags.workload {
         WorkloadName::Timeseries => "Time series".to_owned(),
+        WorkloadName::Bank | WorkloadName::Counters | WorkloadName::Batches => {
+            format!("{:?}", flags.workload)
+        }
         letter => format!("YCSB {letter:?}"),
     }
 }
 
 fn words(flags: &RunFlags, mix: &Mix) -> String {
     let data = &flags.data;
+    if let Some(scenario) = flags.workload.data().scenario() {
+        return format!("{mix} on {}", scenario::words(scenario, data));
+    }
     match flags.workload {
         WorkloadName::Timeseries => {
             format!("{mix} on {} series of {}-byte points", grouped(data.series), data.field_bytes)
@@ -230,6 +250,9 @@ mod tests {
         expect("e", "95 % scan, 5 % insert");
         expect("f", "50 % read, 50 % read-modify-write");
         expect("timeseries", "70 % append, 20 % latest, 10 % window");
+        expect("bank", "70 % transfer, 15 % read, 15 % receipt");
+        expect("counters", "70 % increment, 30 % read");
+        expect("batches", "60 % batch, 40 % read");
         let d = flags(&["--workload", "d"]);
         let popular = popularity(&d, &mix(&d).unwrap()).unwrap();
         assert!(matches!(popular, Popularity::Latest(_)));
@@ -243,6 +266,9 @@ mod tests {
         assert!(mix(&flags(&["--mix", "append=1"])).is_err());
         assert!(mix(&flags(&["--workload", "timeseries", "--mix", "read=1"])).is_err());
         assert!(mix(&flags(&["--mix", "update=100"])).is_ok());
+        assert!(mix(&flags(&["--mix", "increment=1"])).is_err());
+        assert!(mix(&flags(&["--workload", "counters", "--mix", "transfer=1"])).is_err());
+        assert!(mix(&flags(&["--workload", "counters", "--mix", "increment=1"])).is_ok());
         let wrong = flags(&["--popularity", "hotspot", "--hotspot", "2,0.5"]);
         assert!(popularity(&wrong, &mix(&wrong).unwrap()).is_err());
     }

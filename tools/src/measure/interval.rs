@@ -29,11 +29,17 @@ pub enum Kind {
     Latest,
     /// A stretch of a series.
     Window,
+    /// A conditional batch that moves money between two accounts.
+    Transfer,
+    /// One more on a counter.
+    Increment,
+    /// A logged batch over several partitions.
+    Batch,
 }
 
 impl Kind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Read,
         Kind::Update,
         Kind::Insert,
@@ -42,6 +48,9 @@ impl Kind {
         Kind::Append,
         Kind::Latest,
         Kind::Window,
+        Kind::Transfer,
+        Kind::Increment,
+        Kind::Batch,
     ];
 
     /// Its name in reports.
@@ -55,6 +64,9 @@ impl Kind {
             Kind::Append => "append",
             Kind::Latest => "latest",
             Kind::Window => "window",
+            Kind::Transfer => "transfer",
+            Kind::Increment => "increment",
+            Kind::Batch => "batch",
         }
     }
 }
@@ -81,6 +93,8 @@ pub struct Interval {
     pub retries: BTreeMap<String, Failure>,
     /// Broken promises, by the name of the violation.
     pub violations: BTreeMap<String, Failure>,
+    /// What was held against its rule and was right or wrong, and outcomes that are not known, by name.
+    pub proved: BTreeMap<&'static str, u64>,
     /// Reads that found nothing.
     pub not_found: u64,
     /// Rows that came with answers.
@@ -96,6 +110,7 @@ impl Interval {
             errors: BTreeMap::new(),
             retries: BTreeMap::new(),
             violations: BTreeMap::new(),
+            proved: BTreeMap::new(),
             not_found: 0,
             rows: 0,
         }
@@ -156,11 +171,14 @@ impl Interval {
         self.rows += other.rows;
     }
 
-    /// Adds only what went wrong in `other`.
+    /// Adds only what went wrong in `other`, and what was proved in it: reads are judged while the run warms up, too.
     pub fn merge_failures(&mut self, other: &Interval) {
         merge_failures(&mut self.errors, &other.errors);
         merge_failures(&mut self.retries, &other.retries);
         merge_failures(&mut self.violations, &other.violations);
+        for (name, count) in &other.proved {
+            *self.proved.entry(name).or_default() += count;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::measure::cpu::Usage;
 use crate::measure::interval::{Failure, Interval, Kind};
 
 /// The value of `format`.
-pub const FORMAT: &str = "messina-load report 1";
+pub const FORMAT: &str = "messina-load report 2";
 
 /// Where the curve of latencies is sampled: `1 - 10^-(i / 10)` for `i` up to this.
 const CURVE_STEPS: u32 = 60;
@@ -63,6 +63,8 @@ pub struct RunReport {
     pub not_found: u64,
     /// Whether every read was judged.
     pub verified: bool,
+    /// How much was held against its rule, and outcomes that are not known, by name.
+    pub proved: Vec<(String, u64)>,
     /// Latencies by kind of operation.
     pub kinds: Vec<KindReport>,
     /// What failed for good.
@@ -164,6 +166,7 @@ impl RunReport {
             rows: outcome.total.rows,
             not_found: outcome.total.not_found,
             verified: setting.verified,
+            proved: proved(&outcome.total),
             kinds: kinds(&outcome.total, outcome.seconds),
             errors: failures(&outcome.total.errors),
             retries: failures(&outcome.total.retries),
@@ -245,6 +248,10 @@ fn failures(failures: &BTreeMap<String, Failure>) -> Vec<FailureReport> {
         .collect()
 }
 
+fn proved(total: &Interval) -> Vec<(String, u64)> {
+    total.proved.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
 /// Kernel, processor and number of cores.
 fn host() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -268,7 +275,7 @@ pub(super) mod tests {
         note_failure(&mut total.errors, "overloaded", || "<too> much".to_owned());
         let point = |second| Point {
             second,
-            operations: [500, 0, 0, 0, 0, 0, 0, 0],
+            operations: std::array::from_fn(|kind| if kind == 0 { 500 } else { 0 }),
             total: 500,
             p50_us: 500.0,
             p99_us: 990.0,

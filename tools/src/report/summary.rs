@@ -14,6 +14,9 @@ pub fn summary(report: &RunReport) -> String {
     table(&mut out, report);
     line(&mut out, "");
     line(&mut out, &cpu(report));
+    for (name, count) in &report.proved {
+        line(&mut out, &format!("{name}: {}", grouped(*count)));
+    }
     for (what, failures) in
         [("retried", &report.retries), ("failed", &report.errors), ("VIOLATED", &report.violations)]
     {

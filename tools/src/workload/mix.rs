@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 8] = [
+const NAMES: [(&str, Verb); 12] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -23,6 +23,10 @@ const NAMES: [(&str, Verb); 8] = [
     ("append", Verb::Append),
     ("latest", Verb::Latest),
     ("window", Verb::Window),
+    ("transfer", Verb::ReadToTransfer),
+    ("receipt", Verb::Receipt),
+    ("increment", Verb::Increment),
+    ("batch", Verb::Batch),
 ];
 
 impl Mix {
@@ -85,6 +89,8 @@ impl fmt::Display for Mix {
             let comma = if at == 0 { "" } else { ", " };
             let name = match verb {
                 Verb::ReadToModify => "read-modify-write",
+                Verb::ReadToTransfer => "transfer",
+                Verb::Receipt => "receipt",
                 other => other.kind().name(),
             };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;

@@ -37,6 +37,11 @@ pub fn core_mix(letter: char) -> Option<Mix> {
     })
 }
 
+/// Whether a mix over records may have `verb`.
+pub fn knows(verb: Verb) -> bool {
+    matches!(verb, Verb::Read | Verb::Update | Verb::Insert | Verb::Scan | Verb::ReadToModify)
+}
+
 /// The load phase: every key of a stretch, once.
 #[derive(Debug)]
 pub struct Fill {

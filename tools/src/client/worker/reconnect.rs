@@ -44,7 +44,7 @@ impl Worker {
                 if slot.state == State::InFlight && slot.sent_ns < sent_ns {
                     slot.state = State::Abandoned;
                     self.connections.in_flight -= 1;
-                    self.recorder.fail(&slot.pending.op, "client timeout", "no answer in time");
+                    self.recorder.abandon(&slot.pending);
                 }
             }
         }

@@ -1,0 +1,144 @@
+//! `load`, `run` and `verify` of a scenario: a bank, counters, batches.
+//!
+//! A journal of a scenario must begin with its load: it says of each key what was there before the first run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::Job;
+use super::prove::check_job;
+use crate::error::{Error, Result};
+use crate::flags::{DataFlags, RunFlags, VerifyFlags};
+use crate::journal::{Record, header_of, records_by_key};
+use crate::ledger::{Range, Tallies};
+use crate::popularity::Popularity;
+use crate::report::units::grouped;
+use crate::workload::mix::Mix;
+use crate::workload::scenario::{Known, Scenario, ScenarioName, Source, UNKNOWN};
+use crate::workload::{Verb, Workload};
+
+/// The records of a journal, by key.
+pub(super) type Promises = BTreeMap<u64, Vec<Record>>;
+
+/// The statement that makes the table; `options` goes behind WITH if it is not empty.
+pub(super) fn create_table(name: ScenarioName, data: &DataFlags, options: &str) -> String {
+    let with = if options.is_empty() { String::new() } else { format!(" WITH {options}") };
+    format!("{}{with}", name.create_table(&data.keyspace))
+}
+
+/// The data in words.
+pub(super) fn words(name: ScenarioName, data: &DataFlags) -> String {
+    format!("{} {}", grouped(data.records), name.keys_in_words())
+}
+
+/// What the journal at `path` says before a run goes on with it; nothing if there is none to go on with.
+pub(super) fn promises_before(path: Option<&Path>) -> Result<Promises> {
+    let Some(path) = path else { return Ok(Promises::new()) };
+    if !path.exists() {
+        return Err(Error::Invalid(format!(
+            "--journal {}: there is none; it begins with `load --journal` of the same workload",
+            path.display()
+        )));
+    }
+    records_by_key(path)
+}
+
+/// Runs the load phase over `keys`.
+pub(super) fn fill(
+    name: ScenarioName,
+    data: &DataFlags,
+    keys: Vec<u64>,
+    job: Job<'_>,
+) -> Result<bool> {
+    let known = Known { judges: false, ..known(data, Promises::new(), |_| UNKNOWN)? };
+    walk((name, name.filling()), &known, keys, job)
+}
+
+/// Runs the workload.
+pub(super) fn work(
+    (name, promises): (ScenarioName, &Promises),
+    flags: &RunFlags,
+    job: Job<'_>,
+    (mix, popularity): (Mix, Popularity),
+    generator: impl Fn(usize) -> SmallRng,
+) -> Result<bool> {
+    let data = &flags.data;
+    if data.records == 0 {
+        return Err(Error::Invalid("--records must be as many as were loaded".into()));
+    }
+    let base = |key| promises.get(&key).map_or(UNKNOWN, |records| name.base(records));
+    let known = Known { judges: flags.verify, ..known(data, Promises::new(), base)? };
+    job.run(|thread| {
+        let mut rng = generator(thread);
+        Ok(Workload::Scenario(Scenario {
+            rule: name.rule(known.clone(), SmallRng::from_rng(&mut rng)),
+            source: Source::Draw {
+                keys: data.records,
+                mix: mix.clone(),
+                popularity: popularity.clone(),
+                rng,
+            },
+        }))
+    })
+}
+
+/// Reads back what a journal says, or whatever the load phase has made.
+pub(super) fn prove(name: ScenarioName, flags: &VerifyFlags) -> Result<bool> {
+    let mut data = flags.data.clone();
+    let (promises, words) = match &flags.journal {
+        Some(path) => {
+            let header = header_of(path)?;
+            (data.keyspace, data.field_bytes) = (header.keyspace, header.field_bytes);
+            let promises = records_by_key(path)?;
+            let records: usize = promises.values().map(Vec::len).sum();
+            let words = format!(
+                "{} notes of {} {}",
+                grouped(records as u64),
+                grouped(promises.len() as u64),
+                name.keys_in_words()
+            );
+            (promises, words)
+        }
+        None => (Promises::new(), words(name, &data)),
+    };
+    let keys: Vec<u64> = match flags.journal {
+        Some(_) => promises.keys().copied().collect(),
+        None => (0..data.records).collect(),
+    };
+    let job = check_job(flags, words, keys.len())?;
+    let known = known(&DataFlags { records: 0, ..data }, promises, |_| UNKNOWN)?;
+    walk((name, name.checking()), &known, keys, job)
+}
+
+/// Does `verb` once for each of `keys`.
+fn walk(
+    (name, verb): (ScenarioName, Verb),
+    known: &Known,
+    keys: Vec<u64>,
+    job: Job<'_>,
+) -> Result<bool> {
+    let (keys, stride) = (Arc::new(keys), usize::from(job.client.threads));
+    job.run(|thread| {
+        Ok(Workload::Scenario(Scenario {
+            rule: name.rule(known.clone(), SmallRng::seed_from_u64(thread as u64)),
+            source: Source::Walk { keys: keys.clone(), next: thread, stride, verb },
+        }))
+    })
+}
+
+/// What a phase over these data knows, judging what it reads; a counter was before as `base` says.
+fn known(data: &DataFlags, promises: Promises, base: impl Fn(u64) -> Range) -> Result<Known> {
+    let known = Known {
+        keyspace: data.keyspace.clone(),
+        value_bytes: data.field_bytes,
+        judges: true,
+        tallies: Arc::new(Tallies::new(data.records, base)),
+        promises: Arc::new(promises),
+    };
+    known.validate()?;
+    Ok(known)
+}

@@ -1,0 +1,297 @@
+//! Scenarios: workloads whose data obey a rule, against which every read is held.
+//!
+//! ```text
+//! bank       conditional writes   no money appears or vanishes; applied transfers are there, refused ones are not
+//! counters   increments           each acknowledged one is counted once; those in doubt may be
+//! batches    logged batches       all rows of a batch carry its number, or none
+//!
+//! load    Walk over all keys       ─┐
+//! run     Draw by mix and popularity ├─► Rule: op, bind, complete ─► violations, and what was proved
+//! verify  Walk over promised keys  ─┘
+//! ```
+//!
+//! A scenario is one table and a `Rule`, which knows its statements and judges its answers in all three phases.
+//! To add one: a file with its rule, and its lines in `ScenarioName`; the compiler leads to the rest.
+//!
+//! Invariants
+//! 1. What a read may show is known from what was begun before its answer came and answered before it was sent, so that
+//!    nothing is judged that a write under way could explain.
+//! 2. The clients of one process are all that write: what others do would be taken for the server's mistake.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rand::rngs::SmallRng;
+
+use super::mix::Mix;
+use super::{Findings, Next, Now, Op, Sent, Unanswered, Verb, bank, batches, counters};
+use crate::error::{Error, Result};
+use crate::journal::Record;
+use crate::ledger::{Range, Tallies};
+use crate::limits::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
+use crate::popularity::Popularity;
+use crate::proof::Floor;
+use crate::wire::{Binder, Rows};
+
+/// Which scenario it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScenarioName {
+    /// Transfers between the accounts of a bank.
+    Bank,
+    /// Counters that only grow.
+    Counters,
+    /// Batches over several partitions.
+    Batches,
+}
+
+impl ScenarioName {
+    /// All of them.
+    pub const ALL: [ScenarioName; 3] =
+        [ScenarioName::Bank, ScenarioName::Counters, ScenarioName::Batches];
+
+    /// The scenario of this table.
+    pub fn of_table(table: &str) -> Option<ScenarioName> {
+        ScenarioName::ALL.into_iter().find(|name| name.table() == table)
+    }
+
+    /// The name of its table, and on the command line.
+    pub fn table(self) -> &'static str {
+        match self {
+            ScenarioName::Bank => "bank",
+            ScenarioName::Counters => "counters",
+            ScenarioName::Batches => "batches",
+        }
+    }
+
+    /// What a key stands for, in words.
+    pub fn keys_in_words(self) -> &'static str {
+        match self {
+            ScenarioName::Bank => "banks of 8 accounts",
+            ScenarioName::Counters => "counters",
+            ScenarioName::Batches => "groups of 10 partitions",
+        }
+    }
+
+    /// The statement that makes the table, without its options.
+    pub fn create_table(self, keyspace: &str) -> String {
+        let columns = match self {
+            ScenarioName::Bank => bank::COLUMNS,
+            ScenarioName::Counters => counters::COLUMNS,
+            ScenarioName::Batches => batches::COLUMNS,
+        };
+        format!("CREATE TABLE IF NOT EXISTS {keyspace}.{} ({columns})", self.table())
+    }
+
+    /// The shares of the operations of a run, unless others are asked for.
+    pub fn usual_mix(self) -> Mix {
+        Mix::new(match self {
+            ScenarioName::Bank => {
+                &[(Verb::ReadToTransfer, 70.0), (Verb::Read, 15.0), (Verb::Receipt, 15.0)]
+            }
+            ScenarioName::Counters => &[(Verb::Increment, 70.0), (Verb::Read, 30.0)],
+            ScenarioName::Batches => &[(Verb::Batch, 60.0), (Verb::Read, 40.0)],
+        })
+    }
+
+    /// Whether a mix may have `verb`.
+    pub fn knows(self, verb: Verb) -> bool {
+        self.usual_mix().verbs().any(|known| known == verb)
+    }
+
+    /// What the load phase does once for every key.
+    pub fn filling(self) -> Verb {
+        match self {
+            ScenarioName::Bank => Verb::Open,
+            ScenarioName::Counters => Verb::Increment,
+            ScenarioName::Batches => Verb::Batch,
+        }
+    }
+
+    /// What the check does once for every key.
+    pub fn checking(self) -> Verb {
+        match self {
+            ScenarioName::Bank => Verb::Whole,
+            ScenarioName::Counters | ScenarioName::Batches => Verb::Read,
+        }
+    }
+
+    /// What a counter may be before a run that goes on with a journal; of the others nothing is counted.
+    pub fn base(self, records: &[Record]) -> Range {
+        match self {
+            ScenarioName::Counters => counters::promised(records),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// The rule, as one client thread knows it.
+    pub fn rule(self, known: Known, rng: SmallRng) -> Box<dyn Rule> {
+        match self {
+            ScenarioName::Bank => Box::new(bank::Bank::new(known, rng)),
+            ScenarioName::Counters => Box::new(counters::Counters::new(known)),
+            ScenarioName::Batches => Box::new(batches::Batches::new(known)),
+        }
+    }
+}
+
+/// Of a counter of which nothing is known.
+pub const UNKNOWN: Range = Range { low: i64::MIN, high: i64::MAX };
+
+/// What all threads of a phase know.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The keyspace of the table.
+    pub keyspace: String,
+    /// Bytes of a value, where the scenario has values.
+    pub value_bytes: usize,
+    /// Whether to judge what is read.
+    pub judges: bool,
+    /// What was begun and what was answered in this run.
+    pub tallies: Arc<Tallies>,
+    /// What a journal says, by key; empty if there is none.
+    pub promises: Arc<BTreeMap<u64, Vec<Record>>>,
+}
+
+impl Known {
+    /// Refuses values that cannot name their write.
+    pub fn validate(&self) -> Result<()> {
+        if (VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "--field-bytes must be between {VALUE_BYTES_MIN} and {VALUE_BYTES_MAX}"
+        )))
+    }
+}
+
+/// The statements of a scenario and the judge of their answers, in one client thread.
+pub trait Rule: fmt::Debug + Send {
+    /// What has to be prepared; `statement` returns positions in this list.
+    fn statements(&self) -> Vec<String>;
+    /// Which statement `op` executes.
+    fn statement(&self, op: &Op) -> usize;
+    /// The operation `verb` on `key`.
+    fn op(&mut self, verb: Verb, key: u64) -> Op;
+    /// What is known when the read `op` is sent.
+    fn floor(&self, op: &Op, floor: &mut Floor);
+    /// An attempt is about to be sent; returns the journal's mark, 0 for none.
+    fn begin(&mut self, op: &Op, sequence: u64) -> u16;
+    /// Binds the values of `op`; a write is number `sequence`.
+    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>);
+    /// `op` was answered with `rows`: judges the answer, and says what follows at once.
+    fn complete(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>>;
+    /// An attempt ended without an answer that it was done; returns the journal's mark, 0 for none.
+    fn settled(&mut self, op: &Op, how: Unanswered) -> u16;
+    /// `op` is over, and was not answered as done.
+    fn failed(&mut self, op: &Op);
+}
+
+/// Where the operations of a phase come from.
+#[derive(Debug)]
+pub enum Source {
+    /// One operation for every `stride`-th key.
+    Walk {
+        /// Numbers of all keys.
+        keys: Arc<Vec<u64>>,
+        /// Position of the next one.
+        next: usize,
+        /// The number of threads.
+        stride: usize,
+        /// What is done.
+        verb: Verb,
+    },
+    /// Operations and keys that are drawn without an end.
+    Draw {
+        /// Keys from 0 on.
+        keys: u64,
+        /// The shares of the operations.
+        mix: Mix,
+        /// How keys are drawn.
+        popularity: Popularity,
+        /// The random generator of this thread.
+        rng: SmallRng,
+    },
+}
+
+/// One phase of a scenario in one client thread.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Statements and judge.
+    pub rule: Box<dyn Rule>,
+    /// Operations and keys.
+    pub source: Source,
+}
+
+impl Scenario {
+    pub(super) fn statements(&self) -> Vec<String> {
+        self.rule.statements()
+    }
+
+    pub(super) fn statement(&self, op: &Op) -> usize {
+        self.rule.statement(op)
+    }
+
+    pub(super) fn next(&mut self, _now: Now) -> Next {
+        let (verb, key) = match &mut self.source {
+            Source::Walk { keys, next, stride, verb } => {
+                let Some(&key) = keys.get(*next) else { return Next::Done };
+                *next += *stride;
+                (*verb, key)
+            }
+            Source::Draw { keys, mix, popularity, rng } => {
+                (mix.pick(rng), popularity.pick(*keys, rng))
+            }
+        };
+        Next::Op(self.rule.op(verb, key))
+    }
+
+    pub(super) fn floor(&self, op: &Op, floor: &mut Floor) {
+        self.rule.floor(op, floor);
+    }
+
+    pub(super) fn begin(&mut self, op: &Op, sequence: u64) -> u16 {
+        self.rule.begin(op, sequence)
+    }
+
+    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        self.rule.bind(op, sequence, binder);
+    }
+
+    /// The journal takes a scenario's marks from `begin`, `complete` and `settled`.
+    pub(super) fn mask(&self, _op: &Op) -> u16 {
+        0
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        findings.rows += u64::from(rows.rows);
+        self.rule.complete(op, sent, rows, findings)
+    }
+
+    pub(super) fn settled(&mut self, op: &Op, how: Unanswered) -> u16 {
+        self.rule.settled(op, how)
+    }
+
+    pub(super) fn failed(&mut self, op: &Op) {
+        self.rule.failed(op);
+    }
+}
+
+/// The number in an eight-byte cell.
+pub(super) fn number(cell: Option<&[u8]>) -> Option<i64> {
+    Some(i64::from_be_bytes(cell?.try_into().ok()?))
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,370 @@
+//! Scenarios: against a server of a few lines that keeps its promises, and against ones that break one each.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::limits::FIELDS_MAX;
+use crate::proof::Violation;
+use crate::value::Origin;
+
+/// Keys of each scenario.
+const KEYS: u64 = 5;
+/// Operations of a run.
+const OPERATIONS: u64 = 3000;
+/// Operations under way at a time.
+const TOGETHER: usize = 7;
+
+/// The promise that the server breaks, in every 50th write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// It answers as if it were done, and nothing is.
+    Forgets,
+    /// It is done, and the answer says that it was refused.
+    DoesRefused,
+    /// It is done twice.
+    DoesTwice,
+    /// Half of it is done.
+    DoesHalf,
+}
+
+/// A server as a map: (partition, row) to its cells.
+struct Model {
+    fault: Fault,
+    statements: Vec<String>,
+    rows: BTreeMap<(i64, i64), Vec<Option<Vec<u8>>>>,
+    writes: u64,
+}
+
+fn int(value: &[u8]) -> i64 {
+    i64::from_be_bytes(value.try_into().unwrap())
+}
+
+fn cell(number: i64) -> Option<Vec<u8>> {
+    Some(number.to_be_bytes().to_vec())
+}
+
+impl Model {
+    /// Executes one statement; the rows of its answer, as cells.
+    fn execute(&mut self, statement: usize, values: &[&[u8]]) -> Vec<Vec<Option<Vec<u8>>>> {
+        let text = self.statements[statement].clone();
+        assert_eq!(text.matches('?').count(), values.len(), "{text}");
+        if text.starts_with("SELECT") {
+            return self.read(&text, values);
+        }
+        self.writes += 1;
+        let fault = if self.writes.is_multiple_of(50) { self.fault } else { Fault::None };
+        let applied = vec![vec![Some(vec![u8::from(fault != Fault::DoesRefused)])]];
+        let refused = vec![vec![Some(vec![0])]];
+        if text.contains("IF NOT EXISTS") {
+            let bank = int(values[0]);
+            (0..8).for_each(|account| {
+                self.rows.entry((bank, account)).or_insert_with(|| vec![cell(1000)]);
+            });
+            return applied;
+        }
+        if text.contains("IF balance") {
+            return if self.transfer(values, fault) { applied } else { refused };
+        }
+        if text.contains("hits + 1") {
+            let count = self.rows.entry((int(values[0]), 0)).or_insert_with(|| vec![cell(0)]);
+            let more = match fault {
+                Fault::Forgets => 0,
+                Fault::DoesTwice => 2,
+                _ => 1,
+            };
+            count[0] = cell(int(count[0].as_ref().unwrap()) + more);
+            return Vec::new();
+        }
+        let kept = match fault {
+            Fault::Forgets => 0,
+            Fault::DoesHalf => 5,
+            _ => 10,
+        };
+        let sequence = |value: &[u8]| Origin::of_value(value).unwrap().sequence;
+        for row in values.chunks(2).take(kept) {
+            let there = self.rows.entry((int(row[0]), 0)).or_insert_with(|| vec![None]);
+            if there[0].as_ref().is_none_or(|value| sequence(value) < sequence(row[1])) {
+                there[0] = Some(row[1].to_vec());
+            }
+        }
+        Vec::new()
+    }
+
+    fn transfer(&mut self, values: &[&[u8]], fault: Fault) -> bool {
+        let holds = |change: &[&[u8]]| {
+            self.rows[&(int(change[1]), int(change[2]))][0].as_deref() == Some(change[3])
+        };
+        if !holds(&values[..4]) || !holds(&values[4..8]) {
+            return false;
+        }
+        if fault == Fault::Forgets {
+            return true;
+        }
+        let kept = if fault == Fault::DoesHalf { 1 } else { 2 };
+        for change in values[..8].chunks(4).take(kept) {
+            let place = (int(change[1]), int(change[2]));
+            self.rows.insert(place, vec![Some(change[0].to_vec())]);
+        }
+        let place = (int(values[8]), int(values[9]));
+        let order = values[10..].iter().map(|value| Some(value.to_vec()));
+        self.rows.insert(place, [None].into_iter().chain(order).collect());
+        true
+    }
+
+    fn read(&self, text: &str, values: &[&[u8]]) -> Vec<Vec<Option<Vec<u8>>>> {
+        let key = int(values[0]);
+        let with_entry = |low, high| {
+            let rows = self.rows.range((key, low)..(key, high));
+            rows.map(|((_, entry), cells)| {
+                let mut row = vec![cell(*entry)];
+                row.extend(cells.iter().cloned());
+                row.resize(5, None);
+                row
+            })
+        };
+        if text.contains("entry <") {
+            return with_entry(0, 8).map(|row| row[..2].to_vec()).collect();
+        }
+        if text.contains("entry = ?") {
+            let row = self.rows.get(&(key, int(values[1])));
+            return row.map(|row| row[1..].to_vec()).into_iter().collect();
+        }
+        if text.contains("SELECT entry") {
+            return with_entry(0, i64::MAX).collect();
+        }
+        if text.contains("hits") {
+            return self.rows.get(&(key, 0)).cloned().into_iter().collect();
+        }
+        let there = values.iter().map(|id| int(id)).filter_map(|id| {
+            let value = self.rows.get(&(id, 0))?;
+            Some(vec![cell(id), value[0].clone()])
+        });
+        there.collect()
+    }
+}
+
+/// The client's half: what it was told, and what it found.
+struct Client {
+    scenario: Scenario,
+    sequence: u64,
+    findings: Findings,
+    journal: BTreeMap<u64, Vec<Record>>,
+    names: HashSet<&'static str>,
+}
+
+impl Client {
+    fn send(&mut self, op: &Op) -> (u64, Floor) {
+        let mut floor = [0; FIELDS_MAX];
+        if !op.verb.is_write() {
+            self.scenario.floor(op, &mut floor);
+            return (0, floor);
+        }
+        self.sequence += 1;
+        let mark = self.scenario.begin(op, self.sequence);
+        self.note(op, mark);
+        (self.sequence, floor)
+    }
+
+    fn note(&mut self, op: &Op, mask: u16) {
+        if mask != 0 {
+            let record = Record { key: op.key, sequence: self.sequence, mask };
+            self.journal.entry(op.key).or_default().push(record);
+        }
+    }
+
+    /// Executes one operation and what follows it.
+    fn execute(&mut self, model: &mut Model, op: &Op, (sequence, floor): (u64, Floor)) {
+        let mut bytes = Vec::new();
+        self.scenario.bind(op, sequence, &mut Binder::new(&mut bytes));
+        let mut values = Vec::new();
+        let mut rest = &bytes[..];
+        while let Some((length, more)) = rest.split_first_chunk::<4>() {
+            let (value, more) = more.split_at(i32::from_be_bytes(*length) as usize);
+            values.push(value);
+            rest = more;
+        }
+        let rows = model.execute(self.scenario.statement(op), &values);
+        let mut cells = Vec::new();
+        for cell in rows.iter().flatten() {
+            let length = cell.as_ref().map_or(-1, |value| value.len() as i32);
+            cells.extend_from_slice(&length.to_be_bytes());
+            cells.extend_from_slice(cell.as_deref().unwrap_or_default());
+        }
+        let columns = rows.first().map_or(0, Vec::len) as u32;
+        let answer = Rows::new(&cells, rows.len() as u32, columns);
+        let at = Now { elapsed_ns: 0, wall_us: 0 };
+        let sent = Sent { sequence, floor: &floor, at };
+        let follows = self.scenario.complete(op, sent, answer, &mut self.findings).unwrap();
+        let mark = std::mem::take(&mut self.findings.mark);
+        let own = std::mem::replace(&mut self.sequence, sequence);
+        self.note(op, mark);
+        self.sequence = own;
+        self.names.extend(self.findings.violations.drain(..).map(|found| found.name()));
+        if let Some(next) = follows {
+            let sent = self.send(&next);
+            self.execute(model, &next, sent);
+        }
+    }
+}
+
+fn rng(seed: u64) -> SmallRng {
+    SmallRng::seed_from_u64(seed)
+}
+
+fn known(promises: BTreeMap<u64, Vec<Record>>) -> Known {
+    Known {
+        keyspace: "ks".into(),
+        value_bytes: 40,
+        judges: true,
+        tallies: Arc::new(Tallies::new(KEYS, |_| UNKNOWN)),
+        promises: Arc::new(promises),
+    }
+}
+
+fn walk(name: ScenarioName, known: Known, verb: Verb) -> Scenario {
+    let keys = Arc::new((0..KEYS).collect());
+    let source = Source::Walk { keys, next: 0, stride: 1, verb };
+    Scenario { rule: name.rule(known, rng(1)), source }
+}
+
+/// Does all that the source gives, `TOGETHER` operations under way at a time, answered in the order of a stack.
+fn drive(client: &mut Client, model: &mut Model, operations: u64) {
+    let mut under_way = Vec::new();
+    for turn in 0.. {
+        let now = Now { elapsed_ns: 0, wall_us: 0 };
+        let next = if turn < operations { client.scenario.next(now) } else { Next::Done };
+        if let Next::Op(op) = next {
+            let sent = client.send(&op);
+            under_way.push((op, sent));
+        }
+        if under_way.len() >= TOGETHER || next == Next::Done {
+            while let Some((op, sent)) = under_way.pop() {
+                client.execute(model, &op, sent);
+            }
+        }
+        if next == Next::Done {
+            return;
+        }
+    }
+}
+
+/// Loads, runs, checks; the names of what a run and then the check found.
+fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
+    let filling = walk(name, Known { judges: false, ..known(BTreeMap::new()) }, name.filling());
+    let mut client = Client {
+        scenario: filling,
+        sequence: 100,
+        findings: Findings::default(),
+        journal: BTreeMap::new(),
+        names: HashSet::new(),
+    };
+    let statements = client.scenario.statements();
+    let mut model = Model { fault: Fault::None, statements, rows: BTreeMap::new(), writes: 0 };
+    drive(&mut client, &mut model, u64::MAX);
+    model.fault = fault;
+    let (mix, popularity) = (name.usual_mix(), Popularity::Uniform);
+    let source = Source::Draw { keys: KEYS, mix, popularity, rng: rng(2) };
+    client.scenario = Scenario { rule: name.rule(known(BTreeMap::new()), rng(3)), source };
+    drive(&mut client, &mut model, OPERATIONS);
+    let of_run = client.names.drain().collect();
+    let promised = known(client.journal.clone());
+    client.scenario = walk(name, promised, name.checking());
+    drive(&mut client, &mut model, u64::MAX);
+    let mut found: [Vec<&str>; 2] = [of_run, client.names.drain().collect()];
+    found.iter_mut().for_each(|names| names.sort_unstable());
+    found
+}
+
+#[test]
+fn an_honest_server_is_found_to_be_one() {
+    for name in ScenarioName::ALL {
+        assert_eq!(life(name, Fault::None), [vec![], vec![]] as [Vec<&str>; 2], "{name:?}");
+    }
+}
+
+#[test]
+fn money_that_is_lost_or_made_is_seen() {
+    use ScenarioName::Bank;
+    assert_eq!(life(Bank, Fault::Forgets), [vec!["lost transfer"], vec!["lost transfer"]]);
+    let done = "refused transfer done";
+    assert_eq!(life(Bank, Fault::DoesRefused), [vec![done], vec![done]]);
+    assert_eq!(
+        life(Bank, Fault::DoesHalf),
+        [vec!["wrong sum"], vec!["wrong balance", "wrong sum"]]
+    );
+}
+
+#[test]
+fn counts_that_are_lost_or_made_are_seen() {
+    for fault in [Fault::Forgets, Fault::DoesTwice] {
+        let wrong = vec!["wrong count"];
+        assert_eq!(life(ScenarioName::Counters, fault), [wrong.clone(), wrong], "{fault:?}");
+    }
+}
+
+#[test]
+fn batches_that_are_lost_or_halved_are_seen() {
+    let [of_run, _] = life(ScenarioName::Batches, Fault::Forgets);
+    assert_eq!(of_run, ["lost write"]);
+    let [of_run, _] = life(ScenarioName::Batches, Fault::DoesHalf);
+    assert_eq!(of_run, ["lost write", "part of a batch"]);
+}
+
+/// What a run leaves in doubt may be done or not; what was not done is not expected.
+#[test]
+fn an_increment_in_doubt_may_count_and_one_that_was_not_done_may_not() {
+    for (how, most) in [(Unanswered::Unknown, 2), (Unanswered::NotDone, 1)] {
+        let shared = known(BTreeMap::new());
+        let mut rule = ScenarioName::Counters.rule(shared.clone(), rng(1));
+        let op = rule.op(Verb::Increment, 3);
+        let mut records = Vec::new();
+        let mut note = |mask| records.push(Record { key: 3, sequence: 1, mask });
+        for answered in [true, false] {
+            note(rule.begin(&op, 1));
+            let mut findings = Findings::default();
+            let at = Now { elapsed_ns: 0, wall_us: 0 };
+            let sent = Sent { sequence: 1, floor: &[0; FIELDS_MAX], at };
+            if answered {
+                rule.complete(&op, sent, Rows::NONE, &mut findings).unwrap();
+                note(findings.mark);
+            } else {
+                note(rule.settled(&op, how));
+            }
+        }
+        assert_eq!((shared.tallies.answered(3), shared.tallies.begun(3)), (1, most as u64));
+        assert_eq!(counters::promised(&records), Range { low: 1, high: most }, "{how:?}");
+    }
+}
+
+/// A read beside a batch that is under way may show a part of it; the check of a quiet group may not.
+#[test]
+fn a_batch_under_way_is_not_judged() {
+    let shared = known(BTreeMap::new());
+    let mut rule = ScenarioName::Batches.rule(shared, rng(1));
+    let (batch, read) = (rule.op(Verb::Batch, 0), rule.op(Verb::Read, 0));
+    let mut values = Vec::new();
+    for (key, sequence) in (0..10u64).map(|key| (key, if key < 5 { 8 } else { 7 })) {
+        let origin = Origin { key, field: 0, mask: 1, sequence };
+        let mut binder = Binder::new(&mut values);
+        binder.value(&key.to_be_bytes());
+        binder.value_of(40, |out| origin.append_value(40, out));
+    }
+    let judge = |rule: &mut Box<dyn Rule>| {
+        let mut floor = [0; FIELDS_MAX];
+        rule.floor(&read, &mut floor);
+        let sent = Sent { sequence: 0, floor: &floor, at: Now { elapsed_ns: 0, wall_us: 0 } };
+        let mut findings = Findings::default();
+        rule.complete(&read, sent, Rows::new(&values, 10, 2), &mut findings).unwrap();
+        findings.violations.iter().map(Violation::name).collect::<Vec<_>>()
+    };
+    assert_eq!(judge(&mut rule), ["part of a batch"], "nothing is under way");
+    rule.begin(&batch, 8);
+    assert_eq!(judge(&mut rule), [""; 0]);
+    let at = Now { elapsed_ns: 0, wall_us: 0 };
+    let sent = Sent { sequence: 8, floor: &[0; FIELDS_MAX], at };
+    rule.complete(&batch, sent, Rows::NONE, &mut Findings::default()).unwrap();
+    assert_eq!(judge(&mut rule), ["part of a batch"]);
+}
