@@ -57,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// How long such a snapshot stays; `None`: until it is removed.
+    pub(crate) auto_snapshot_ttl: Option<Duration>,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
     pub(crate) drop_compact_storage: bool,
     /// Whether functions and aggregates of users are made.
@@ -92,6 +94,7 @@ struct Choices {
     write_timeout: Option<Duration>,
     cas_timeout: Option<Duration>,
     auto_snapshot: Option<bool>,
+    auto_snapshot_ttl: Option<Duration>,
     drop_compact_storage: Option<bool>,
     functions_enabled: Option<bool>,
     tombstone_warn: Option<usize>,
@@ -193,6 +196,7 @@ fn with_defaults(
         batch,
         timeouts,
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
+        auto_snapshot_ttl: choices.auto_snapshot_ttl,
         drop_compact_storage: choices.drop_compact_storage.unwrap_or(false),
         functions_enabled: choices.functions_enabled.unwrap_or(false),
         tombstones,
@@ -297,6 +301,9 @@ impl Config {
 impl Display for Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "auto_snapshot: {}", self.auto_snapshot)?;
+        if let Some(ttl) = self.auto_snapshot_ttl {
+            writeln!(f, "auto_snapshot_ttl: {}s", ttl.as_secs())?;
+        }
         writeln!(f, "batch_size_fail_threshold: {}B", self.batch.fail_bytes)?;
         writeln!(f, "batch_size_warn_threshold: {}B", self.batch.warn_bytes)?;
         writeln!(f, "broadcast_rpc_address: {}", self.broadcast_address)?;

@@ -132,6 +132,10 @@ pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 8;
 /// Bytes of an admin request: a command, a tag and two names.
 pub(crate) const ADMIN_REQUEST_BYTES_MAX: usize = 1024;
+/// The shortest time that a snapshot may stay which goes by itself, as in Cassandra.
+pub(crate) const SNAPSHOT_STAY_MIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether a snapshot's time has come.
+pub(crate) const SNAPSHOTS_LOOKED_AT_EVERY: Duration = Duration::from_secs(60);
 /// How long an admin request may take to come.
 pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.

@@ -339,6 +339,7 @@ fn settings(guardrails: &Arc<Guardrails>) -> Settings {
         tombstones: TombstoneThresholds { failure: TOMBSTONES_MAX, ..Default::default() },
         timeouts: Timeouts { read: LONG, range: LONG, write: LONG, cas_contention: LONG },
         auto_snapshot: true,
+        auto_snapshot_ttl: None,
         functions_enabled: true,
         drop_compact_storage: true,
         guardrails: guardrails.clone(),

@@ -25,6 +25,7 @@ use crate::answers::Answers;
 use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
+use crate::execute::snapshots::keep_expiring;
 use crate::execute::{Executor, NodeState, Peering, Settings};
 use crate::guardrails::{Guardrails, is_setting};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
@@ -132,6 +133,8 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         if let Err(error) = served {
             tracing::warn!("no admin socket, so messina-admin finds no server: {error}");
         }
+        let expiring = keep_expiring(opened.shard.clone(), clock.clone());
+        runtime.spawn(Group::Background, expiring);
     }
     let node = node_of(&plan.config, opened.booted.layout.host_id, &clock);
     let seal = Seal::new(&opened.booted.layout.secret);
@@ -178,6 +181,7 @@ fn settings(plan: &Plan) -> Settings {
         batch: config.batch,
         timeouts: config.timeouts,
         auto_snapshot: config.auto_snapshot,
+        auto_snapshot_ttl: config.auto_snapshot_ttl,
         functions_enabled: config.functions_enabled,
         drop_compact_storage: config.drop_compact_storage,
         guardrails: plan.guardrails.clone(),

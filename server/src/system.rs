@@ -195,13 +195,13 @@ impl NodeFacts<'_> {
         stalls.map(|(shard, stall)| self.stall(shard, stall)).collect()
     }
 
-    /// One row for each table of a snapshot. None of ours expires or goes with the process.
+    /// One row for each table of a snapshot. None of ours goes with the process.
     fn snapshots(&self) -> Vec<Row> {
         let bigint = |n: u64| Value::Bigint(i64::try_from(n).unwrap_or(i64::MAX));
-        let row = |tag: &str, at: Option<i64>, of: &(String, String, SnapshotSize)| {
+        let row = |snapshot: &Snapshot, at: Option<i64>, of: &(String, String, SnapshotSize)| {
             let (keyspace, table, size) = of;
             let mut row = vec![
-                ("name", Value::text(tag)),
+                ("name", Value::text(&snapshot.tag)),
                 ("keyspace_name", Value::text(keyspace)),
                 ("table_name", Value::text(table)),
                 ("ephemeral", Value::Boolean(false)),
@@ -209,11 +209,12 @@ impl NodeFacts<'_> {
                 ("true_size", bigint(size.own_bytes)),
             ];
             row.extend(at.map(|at| ("created_at", Value::Timestamp(at))));
+            let expiry = snapshot.expiry.as_ref();
+            row.extend(expiry.map(|expiry| ("expires_at", Value::Timestamp(expiry.at_ms))));
             row
         };
         let of_snapshot = |(snapshot, at): &(Snapshot, Option<i64>)| {
-            let Snapshot { tag, tables, .. } = snapshot;
-            tables.iter().map(|table| row(tag, *at, table)).collect::<Vec<Row>>()
+            snapshot.tables.iter().map(|table| row(snapshot, *at, table)).collect::<Vec<Row>>()
         };
         self.snapshots.iter().flat_map(of_snapshot).collect()
     }

@@ -205,6 +205,13 @@ fn a_snapshot_is_taken_shown_restored_and_removed() {
     client.query("DROP TABLE k.t");
     assert_eq!(ask("restore one k\n"), "files given back: 1\nok\n");
     assert_eq!(client.query("SELECT v FROM k.t"), "1 rows");
+    assert_eq!(ask("snapshot day ttl=1d k\n"), "Snapshot directory: day\nok\n");
+    let expires = "SELECT expires_at FROM system_views.snapshots WHERE name = 'day' AND expires_at > '2020-01-01' ALLOW FILTERING";
+    assert_eq!(client.query(expires), "1 rows");
+    assert!(ask("listsnapshots\n").contains("\nday\tk\tt\t"));
+    assert!(!ask("listsnapshots no-ttl\n").contains("day"));
+    let short = "error: ttl for snapshot must be at least 60 seconds\n";
+    assert_eq!(ask("snapshot short ttl=59s\n"), short);
     assert_eq!(ask("clearsnapshot one\n"), "removed one\nok\n");
     assert!(!folder.exists());
     for bad in ["../x", "a/b", ".hidden"] {

@@ -42,6 +42,7 @@ use crate::read_pauses::ReadPauses;
 use crate::runtime::Runtime;
 use crate::schema::CurrentSchema;
 use crate::schema_changes::SchemaChanges;
+use crate::snapshots::Expiring;
 use crate::stalls::Work;
 use crate::term::Term;
 use crate::throughput::{CompactionThroughput, Paced};
@@ -64,6 +65,8 @@ pub struct Shard<P: Protocol> {
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
     /// On the first core: a snapshot is being taken, removed or given back.
     pub(crate) snapshotting: AsyncMutex,
+    /// The snapshots that go by themselves; only on the first core.
+    pub(crate) snapshots_expiring: Expiring,
 }
 
 /// The parts that a shard is made of.
@@ -102,6 +105,7 @@ impl<P: Protocol> Shard<P> {
             reads: Rc::default(),
             peer_reads: RefCell::default(),
             snapshotting: AsyncMutex::default(),
+            snapshots_expiring: Expiring::default(),
         })
     }
 

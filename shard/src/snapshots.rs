@@ -12,6 +12,7 @@
 //! Not here: the files (`engine/src/snapshot.rs`), who asks (the server's admin socket, DROP and TRUNCATE).
 
 mod definitions;
+mod expiry;
 mod manifest;
 mod removal;
 
@@ -24,6 +25,8 @@ use engine::limits::SNAPSHOT_TAG_BYTES_MAX;
 use engine::manifest::ViewEntry;
 use engine::snapshot::{self, MANIFEST};
 use engine::{Error, Result};
+pub(crate) use expiry::Expiring;
+pub use expiry::Expiry;
 use manifest::Manifest;
 use model::schema::Table;
 use model::{SchemaChange, TableId};
@@ -52,6 +55,8 @@ pub struct SnapshotOrder {
     pub schema_cql: String,
     /// The time, as it is to be shown.
     pub created_at: String,
+    /// When the snapshot goes; `None`: when it is removed.
+    pub expiry: Option<Expiry>,
 }
 
 /// A snapshot that is there.
@@ -61,6 +66,8 @@ pub struct Snapshot {
     pub tag: String,
     /// When it was taken, as its manifest shows it.
     pub created_at: String,
+    /// When it goes; `None`: when it is removed.
+    pub expiry: Option<Expiry>,
     /// Keyspace and name of each table, and what the snapshot has of it.
     pub tables: Vec<(String, String, SnapshotSize)>,
 }
@@ -90,8 +97,9 @@ impl<P: Protocol> Shard<P> {
     /// Takes a snapshot under a tag that no other has.
     async fn take_in_turn(&self, order: &SnapshotOrder, linking: Linking) -> Result<()> {
         let taken = self.take_into(order, linking).await;
-        if taken.is_err() {
-            self.remove_snapshot(&order.tag).await?;
+        match taken {
+            Ok(()) => self.snapshots_expiring.taken(&order.tag, order.expiry.as_ref()),
+            Err(_) => self.remove_snapshot(&order.tag).await?,
         }
         taken
     }
@@ -111,7 +119,8 @@ impl<P: Protocol> Shard<P> {
         let link = Upkeep::Link { tag, tables, linking };
         let statuses = self.upkeep(&link).await?;
         let views = statuses.into_iter().flat_map(|status| status.linked).collect();
-        let manifest = Manifest::of(&schema, &order.tables, views, order.created_at.clone());
+        let times = (order.created_at.clone(), order.expiry.clone());
+        let manifest = Manifest::of(&schema, &order.tables, views, times);
         let manifest = manifest.ok_or_else(|| Error::invalid("a table was dropped meanwhile"))?;
         snapshot::store_file(disk, &dir.join("schema.cql"), order.schema_cql.as_bytes()).await?;
         snapshot::store_file(disk, &dir.join(MANIFEST), &manifest.encode()).await
@@ -165,7 +174,8 @@ impl<P: Protocol> Shard<P> {
             let size = size_of(disk, &manifest, table.id).await?;
             tables.push((table.keyspace.clone(), table.name.clone(), size));
         }
-        Ok(Some(Snapshot { tag, created_at: manifest.created_at.clone(), tables }))
+        let (created_at, expiry) = (manifest.created_at.clone(), manifest.expiry.clone());
+        Ok(Some(Snapshot { tag, created_at, expiry, tables }))
     }
 
     /// Removes the snapshot of a tag, or all; their tags.
@@ -182,6 +192,7 @@ impl<P: Protocol> Shard<P> {
                 return Err(Error::invalid(format!("There is no snapshot {tag}.")));
             }
             snapshot::remove(disk, &dir).await?;
+            self.snapshots_expiring.forget(tag);
         }
         Ok(tags)
     }

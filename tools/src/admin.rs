@@ -4,8 +4,8 @@
 //! messina-admin --data-dir DIR flush [KEYSPACE [TABLE]]
 //! messina-admin --data-dir DIR compact [KEYSPACE [TABLE]]
 //! messina-admin --data-dir DIR status
-//! messina-admin --data-dir DIR snapshot [-t TAG] [KEYSPACE[.TABLE]]
-//! messina-admin --data-dir DIR listsnapshots
+//! messina-admin --data-dir DIR snapshot [-t TAG] [--ttl TIME] [KEYSPACE[.TABLE]]
+//! messina-admin --data-dir DIR listsnapshots [--no-ttl]
 //! messina-admin --data-dir DIR getcompactionthroughput
 //! messina-admin --data-dir DIR setcompactionthroughput MIB
 //! messina-admin --data-dir DIR getguardrails [NAME]
@@ -64,13 +64,20 @@ pub enum Command {
         /// Its name; the time in milliseconds if there is none
         #[arg(short, long)]
         tag: Option<String>,
+        /// How long it stays, 60s at least; without this until it is removed
+        #[arg(long, value_name = "TIME")]
+        ttl: Option<String>,
         /// Only this keyspace, or table of one
         #[arg(value_name = "KEYSPACE[.TABLE]")]
         of: Option<String>,
     },
     /// Show the snapshots
     #[command(name = "listsnapshots")]
-    ListSnapshots,
+    ListSnapshots {
+        /// Leave out those that go by themselves
+        #[arg(long)]
+        no_ttl: bool,
+    },
     /// Remove a snapshot, or all
     #[command(name = "clearsnapshot")]
     ClearSnapshot {
@@ -158,11 +165,11 @@ impl Command {
             Command::Flush(scope) => ("flush", None, of_scope(scope)),
             Command::Compact(scope) => ("compact", None, of_scope(scope)),
             Command::Status => ("status", None, Vec::new()),
-            Command::Snapshot { tag, of } => {
+            Command::Snapshot { tag, of, .. } => {
                 let tag = tag.clone().unwrap_or_else(now_ms);
                 ("snapshot", Some(tag), of_both(of))
             }
-            Command::ListSnapshots => ("listsnapshots", None, Vec::new()),
+            Command::ListSnapshots { .. } => ("listsnapshots", None, Vec::new()),
             Command::GetCompactionThroughput => ("getcompactionthroughput", None, Vec::new()),
             Command::SetCompactionThroughput { mib } => {
                 ("setcompactionthroughput", None, vec![mib.to_string()])
@@ -193,6 +200,7 @@ impl Command {
             }
             line.extend([" ", &tag]);
         }
+        line.push_str(&self.of_ttl()?);
         for name in &names {
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
                 return Err(Error::Invalid(format!("{name:?} is not the name of a table")));
@@ -201,6 +209,24 @@ impl Command {
         }
         line.push('\n');
         Ok(line)
+    }
+}
+
+impl Command {
+    /// What the line says of the time that snapshots stay.
+    fn of_ttl(&self) -> Result<String> {
+        match self {
+            Command::Snapshot { ttl: Some(ttl), .. } => {
+                match ttl.chars().all(|c| c.is_ascii_alphanumeric()) {
+                    true => Ok(format!(" ttl={ttl}")),
+                    false => {
+                        Err(Error::Invalid(format!("{ttl:?} is no time: write for example 12h")))
+                    }
+                }
+            }
+            Command::ListSnapshots { no_ttl: true } => Ok(" no-ttl".to_owned()),
+            _ => Ok(String::new()),
+        }
     }
 }
 
@@ -311,6 +337,12 @@ mod tests {
         for (tag, of) in [("", "ks"), ("a b", "ks"), ("a\n", "ks"), ("a", "ks.t.u"), ("a", ".")] {
             assert!(tagged(tag, of).is_err(), "{tag:?} {of:?}");
         }
+        let keeps = |ttl: &str| {
+            let (tag, ttl) = (Some("a".to_owned()), Some(ttl.to_owned()));
+            Command::Snapshot { tag, ttl, of: Some("ks".to_owned()) }.line()
+        };
+        assert_eq!(keeps("12h").unwrap(), "snapshot a ttl=12h ks\n");
+        assert!(keeps("1 d").is_err() && keeps("1\nflush").is_err());
         let words = |words: &[&str]| {
             let settings = words.iter().map(|word| (*word).to_owned()).collect();
             Command::SetGuardrail { settings }.line()

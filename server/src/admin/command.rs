@@ -4,8 +4,8 @@
 //! flush [KEYSPACE [TABLE]]      write what is in memory to sstables
 //! compact [KEYSPACE [TABLE]]    merge the sstables of each table into one
 //! status                        shards and tables, in two blocks of lines with tabs
-//! snapshot TAG [KEYSPACE [TABLE]]   link what the tables have on disk, memory included
-//! listsnapshots                 a line for each table of each snapshot
+//! snapshot TAG [ttl=TIME] [KEYSPACE [TABLE]]   link what the tables have on disk, memory included
+//! listsnapshots [no-ttl]        a line for each table of each snapshot
 //! clearsnapshot TAG|*           remove one snapshot, or all
 //! restore TAG [KEYSPACE [TABLE]]    give tables back what a snapshot has of them
 //! forget FILE                   give up what a damaged file holds
@@ -30,6 +30,7 @@ use shard::snapshots::Snapshot;
 use shard::upkeep::{ShardStatus, Upkeep};
 use uuid::Uuid;
 
+use crate::config::quantity;
 use crate::execute::{Peering, snapshots};
 use crate::guardrails::{self, Guardrails};
 use crate::limits::HOT_SAMPLE_MS_MAX;
@@ -46,10 +47,10 @@ pub(super) enum Command {
     Compact(Scope),
     /// Show the state of shards and tables.
     Status,
-    /// Take a snapshot of this tag.
-    Snapshot(String, Scope),
-    /// Show the snapshots.
-    ListSnapshots,
+    /// Take a snapshot of this tag, which stays for so long.
+    Snapshot(String, Option<Duration>, Scope),
+    /// Show the snapshots; those that go by themselves only if so.
+    ListSnapshots { with_ttl: bool },
     /// Remove the snapshot of this tag, or all.
     ClearSnapshot(String),
     /// Give tables back what the snapshot of this tag has of them.
@@ -127,11 +128,18 @@ impl Command {
             "snapshot" | "clearsnapshot" | "restore" => Some(word().ok_or("a tag is wanted")?),
             _ => None,
         };
-        let scope = Scope { keyspace: word(), table: word() };
+        let mut first = word();
+        let stay = first.as_deref().and_then(|word| word.strip_prefix("ttl="));
+        let stay = stay.filter(|_| name == "snapshot").map(quantity::snapshot_stay).transpose()?;
+        let with_ttl = name != "listsnapshots" || first.as_deref() != Some("no-ttl");
+        if stay.is_some() || !with_ttl {
+            first = word();
+        }
+        let scope = Scope { keyspace: first, table: word() };
         let command = match name {
             "flush" => Command::Flush(scope),
             "compact" => Command::Compact(scope),
-            "snapshot" => Command::Snapshot(tag.expect("it was asked for"), scope),
+            "snapshot" => Command::Snapshot(tag.expect("it was asked for"), stay, scope),
             "restore" => Command::Restore(tag.expect("it was asked for"), scope),
             "status" | "listsnapshots" | "clearsnapshot" | "getcompactionthroughput"
                 if scope != Scope::default() =>
@@ -139,7 +147,7 @@ impl Command {
                 return Err(format!("{name} takes no keyspace"));
             }
             "clearsnapshot" => Command::ClearSnapshot(tag.expect("it was asked for")),
-            "listsnapshots" => Command::ListSnapshots,
+            "listsnapshots" => Command::ListSnapshots { with_ttl },
             "status" => Command::Status,
             "getcompactionthroughput" => Command::GetThroughput,
             _ => return Err(format!("{name:?} is not a command: see messina-admin --help")),
@@ -214,12 +222,16 @@ impl Command {
     ) -> Result<String, String> {
         let said = |error: engine::Error| error.to_string();
         match self {
-            Command::Snapshot(tag, scope) => {
+            Command::Snapshot(tag, stay, scope) => {
                 let tables = scope.tables(&shard.schema())?;
-                snapshots::take(shard, tag.clone(), &tables, now_us).await.map_err(said)?;
+                snapshots::take(shard, tag.clone(), &tables, now_us, *stay).await.map_err(said)?;
                 Ok(format!("Snapshot directory: {tag}\n"))
             }
-            Command::ListSnapshots => Ok(list(&shard.list_snapshots().await.map_err(said)?)),
+            Command::ListSnapshots { with_ttl } => {
+                let mut all = shard.list_snapshots().await.map_err(said)?;
+                all.retain(|snapshot| *with_ttl || snapshot.expiry.is_none());
+                Ok(list(&all))
+            }
             Command::ClearSnapshot(tag) => {
                 let tag = Some(tag.as_str()).filter(|tag| *tag != "*");
                 let cleared = shard.clear_snapshots(tag).await.map_err(said)?;
@@ -254,11 +266,13 @@ fn list(all: &[Snapshot]) -> String {
     if all.is_empty() {
         return "There are no snapshots\n".to_owned();
     }
-    let mut text = "snapshot\tkeyspace\ttable\ttrue size\tsize on disk\tcreated\n".to_owned();
-    for Snapshot { tag, created_at, tables } in all {
+    let mut text =
+        "snapshot\tkeyspace\ttable\ttrue size\tsize on disk\tcreated\texpires\n".to_owned();
+    for Snapshot { tag, created_at, expiry, tables } in all {
+        let expires = expiry.as_ref().map_or("", |expiry| &expiry.shown);
         for (keyspace, table, size) in tables {
             let (own, bytes) = (size.own_bytes, size.bytes);
-            writeln!(text, "{tag}\t{keyspace}\t{table}\t{own}\t{bytes}\t{created_at}")
+            writeln!(text, "{tag}\t{keyspace}\t{table}\t{own}\t{bytes}\t{created_at}\t{expires}")
                 .expect("a string takes all that is written");
         }
     }
@@ -396,7 +410,20 @@ mod tests {
         let both = scope(Some("Ks"), Some("t"));
         assert_eq!(Command::parse("compact Ks t"), Ok(Command::Compact(both)));
         let all = Scope::default();
-        assert_eq!(Command::parse("snapshot a"), Ok(Command::Snapshot("a".to_owned(), all)));
+        let snapshot = |stay, scope| Ok(Command::Snapshot("a".to_owned(), stay, scope));
+        assert_eq!(Command::parse("snapshot a"), snapshot(None, all.clone()));
+        let day = Some(Duration::from_secs(86_400));
+        assert_eq!(Command::parse("snapshot a ttl=1d"), snapshot(day, all));
+        let of_k = Scope { keyspace: Some("k".to_owned()), table: None };
+        assert_eq!(Command::parse("snapshot a ttl=24h k"), snapshot(day, of_k));
+        let short = Command::parse("snapshot a ttl=59s").unwrap_err();
+        assert_eq!(short, "ttl for snapshot must be at least 60 seconds");
+        for bad in ["snapshot a ttl=", "snapshot a ttl=soon", "snapshot a ttl=9999999999999d"] {
+            assert!(Command::parse(bad).is_err(), "{bad}");
+        }
+        let listed = |with_ttl| Ok(Command::ListSnapshots { with_ttl });
+        assert_eq!(Command::parse("listsnapshots"), listed(true));
+        assert_eq!(Command::parse("listsnapshots no-ttl"), listed(false));
         let one = scope(Some("ks"), None);
         assert_eq!(Command::parse("restore a ks"), Ok(Command::Restore("a".to_owned(), one)));
         assert_eq!(Command::parse("clearsnapshot *"), Ok(Command::ClearSnapshot("*".to_owned())));

@@ -40,6 +40,7 @@ type Apply = fn(&Yaml, &mut Choices) -> Result<(), String>;
 /// The settings that have an effect, by every name they go by.
 const SETTINGS: &[(&str, Apply)] = &[
     ("auto_snapshot", |v, c| put(&mut c.auto_snapshot, truth(v))),
+    ("auto_snapshot_ttl", |v, c| put(&mut c.auto_snapshot_ttl, stay(v))),
     ("batch_size_fail_threshold", |v, c| put(&mut c.batch_fail_bytes, size(v, 1))),
     ("batch_size_fail_threshold_in_kb", |v, c| put(&mut c.batch_fail_bytes, size(v, KIB))),
     ("batch_size_warn_threshold", |v, c| put(&mut c.batch_warn_bytes, size(v, 1))),
@@ -205,6 +206,11 @@ fn size(value: &Yaml, unit_bytes: u64) -> Result<u64, String> {
 
 fn duration(value: &Yaml) -> Result<Duration, String> {
     quantity::duration(&text(value)?)
+}
+
+/// How long a snapshot stays.
+fn stay(value: &Yaml) -> Result<Duration, String> {
+    quantity::snapshot_stay(&text(value)?)
 }
 
 fn millis(value: &Yaml) -> Result<Duration, String> {

@@ -4,6 +4,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use crate::limits::SNAPSHOT_STAY_MIN;
+
 /// Parses a size; `unit_bytes` is what a bare number counts.
 pub(crate) fn size(text: &str, unit_bytes: u64) -> Result<u64, String> {
     let (number, unit) = split(text)?;
@@ -48,6 +50,16 @@ pub(crate) fn micros(text: &str) -> Result<i64, String> {
     };
     let micros = number.checked_mul(factor).and_then(|micros| i64::try_from(micros).ok());
     micros.ok_or_else(|| format!("`{text}` is too long"))
+}
+
+/// Parses how long a snapshot stays, in whole seconds.
+pub(crate) fn snapshot_stay(text: &str) -> Result<Duration, String> {
+    let stay = Duration::from_secs(micros(text)?.unsigned_abs() / 1_000_000);
+    if stay < SNAPSHOT_STAY_MIN {
+        let min_s = SNAPSHOT_STAY_MIN.as_secs();
+        return Err(format!("ttl for snapshot must be at least {min_s} seconds"));
+    }
+    Ok(stay)
 }
 
 /// A number in the largest unit that shows it whole; the last of `units` is 1.

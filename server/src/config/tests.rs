@@ -40,6 +40,10 @@ fn flags_win_over_the_file() {
 fn snapshots_before_a_drop_are_taken_unless_the_file_says_no() {
     assert!(from(&[], "").unwrap().0.auto_snapshot);
     assert!(!from(&[], "auto_snapshot: false\n").unwrap().0.auto_snapshot);
+    let ttl = |text: &str| from(&[], text).map(|(config, _)| config.auto_snapshot_ttl);
+    assert_eq!(ttl("").unwrap(), None);
+    assert_eq!(ttl("auto_snapshot_ttl: 30d\n").unwrap(), Some(Duration::from_secs(30 * 86_400)));
+    assert!(ttl("auto_snapshot_ttl: 59s\n").unwrap_err().contains("at least 60 seconds"));
     assert!(from(&[], "auto_snapshot: 1\n").unwrap_err().contains("true or false"));
 }
 

@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cql::bind::StatementTime;
 use cql::frame::request::Parameters;
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) timeouts: Timeouts,
     /// Whether TRUNCATE and DROP take a snapshot first.
     pub(crate) auto_snapshot: bool,
+    /// How long such a snapshot stays; `None`: until it is removed.
+    pub(crate) auto_snapshot_ttl: Option<Duration>,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
     pub(crate) drop_compact_storage: bool,
     /// What the operator has set, and may change.

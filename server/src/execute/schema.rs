@@ -130,10 +130,8 @@ impl Executor {
             }
             _ => (String::new(), Vec::new()),
         };
-        let order = match self.state.settings().auto_snapshot {
-            true => snapshots::before(schema, "dropped", &name, &tables, self.state.now_us()),
-            false => None,
-        };
+        let (settings, now_us) = (self.state.settings(), self.state.now_us());
+        let order = snapshots::before(settings, schema, ("dropped", &name), &tables, now_us);
         let Some(order) = order else {
             return self.shard.alter(alteration.change, alteration.based_on).await.map(|_| None);
         };
@@ -156,13 +154,9 @@ impl Executor {
         self.spawn(Group::Background, call, async move |call, out| {
             let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
             let refused = |error| ExecuteError::Write(error, kind);
-            let order = match executor.state.settings().auto_snapshot {
-                true => {
-                    let (schema, now_us) = (executor.shard.schema(), executor.state.now_us());
-                    snapshots::before(&schema, "truncated", &table.name, &[&*table], now_us)
-                }
-                false => None,
-            };
+            let (schema, settings) = (executor.shard.schema(), executor.state.settings());
+            let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
+            let order = snapshots::before(settings, &schema, of, &[&*table], now_us);
             match order {
                 None => executor.shard.truncate(table.id).await.map_err(refused)?,
                 Some(order) => {

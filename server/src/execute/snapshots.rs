@@ -3,12 +3,14 @@
 //! `auto_snapshot`: before TRUNCATE or DROP takes the rows of tables away, a snapshot is taken as Cassandra takes it,
 //! `truncated-<ms>-<table>` or `dropped-<ms>-<name>`. Tables without rows are left out, and so are those whose option
 //! `allow_auto_snapshot` says so. With a full disk none is taken, with a warning: a snapshot keeps the space that the
-//! statement is to free.
+//! statement is to free. With `auto_snapshot_ttl` they go by themselves.
 //!
 //! Not here: the snapshot itself (`shard/src/snapshots.rs`), and its order with what takes the rows
 //! (`shard/src/snapshots/removal.rs`).
 
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cql::describe::{create_keyspace, create_table, create_type};
 use cql::literal::to_text;
@@ -16,35 +18,60 @@ use engine::Result;
 use model::schema::Table;
 use model::{CqlType, Schema, TableId};
 use shard::Shard;
-use shard::snapshots::{Kept, SnapshotOrder};
+use shard::clock::Clock;
+use shard::snapshots::{Expiry, Kept, SnapshotOrder};
 
 use super::Peering;
+use super::node_state::Settings;
+use crate::limits::SNAPSHOTS_LOOKED_AT_EVERY;
 use crate::system;
 
-/// The milliseconds of 1970 that a wall clock of microseconds shows, and their text.
-fn created(now_us: i64) -> (i64, String) {
-    let millis = now_us.div_euclid(1000);
-    (millis, to_text(&CqlType::Timestamp, &millis.to_be_bytes()).unwrap_or_default())
+/// Milliseconds since 1970 as they are shown.
+fn shown(millis: i64) -> String {
+    to_text(&CqlType::Timestamp, &millis.to_be_bytes()).unwrap_or_default()
 }
 
-/// Takes a snapshot of these tables.
+/// When a snapshot goes that is taken at `millis` and is to stay for so long.
+fn expiry(millis: i64, stays: Option<Duration>) -> Option<Expiry> {
+    let stays_ms = i64::try_from(stays?.as_millis()).unwrap_or(i64::MAX);
+    let at_ms = millis.saturating_add(stays_ms);
+    Some(Expiry { at_ms, shown: shown(at_ms) })
+}
+
+/// Takes a snapshot of these tables, which stays for so long, or until it is removed.
 pub(crate) async fn take(
     shard: &Shard<Peering>,
     tag: String,
     tables: &[TableId],
     now_us: i64,
+    stays: Option<Duration>,
 ) -> Result<()> {
     let schema_cql = statements(&shard.schema(), tables);
-    let (_, created_at) = created(now_us);
-    shard.take_snapshot(&SnapshotOrder { tag, tables: tables.into(), schema_cql, created_at }).await
+    let millis = now_us.div_euclid(1000);
+    let (created_at, expiry) = (shown(millis), expiry(millis, stays));
+    let tables = tables.into();
+    shard.take_snapshot(&SnapshotOrder { tag, tables, schema_cql, created_at, expiry }).await
+}
+
+/// Removes, now and then, the snapshots whose time has come. On the first core, as long as the process lives.
+pub(crate) async fn keep_expiring(shard: Rc<Shard<Peering>>, clock: Rc<Clock>) {
+    loop {
+        shard.runtime().sleep(SNAPSHOTS_LOOKED_AT_EVERY).await;
+        match shard.expire_snapshots(clock.wall_us().div_euclid(1000)).await {
+            Ok(gone) => {
+                gone.iter().for_each(|tag| tracing::info!(tag, "a snapshot's time has come"));
+            }
+            Err(error) => tracing::warn!("snapshots whose time has come may stay: {error}"),
+        }
+    }
 }
 
 /// The snapshot that comes before a statement which takes the rows of these tables away, if one is wanted: `what`
 /// becomes of them, and `name` is what the statement names.
 pub(super) fn before(
+    settings: &Settings,
     schema: &Schema,
-    what: &str,
-    name: &str,
+    (what, name): (&str, &str),
     tables: &[&Table],
     now_us: i64,
 ) -> Option<SnapshotOrder> {
@@ -52,12 +79,14 @@ pub(super) fn before(
         table.options.allow_auto_snapshot && !system::is_computed(&table.keyspace)
     };
     let tables: Arc<[TableId]> = tables.iter().filter(wanted).map(|table| table.id).collect();
-    if tables.is_empty() {
+    if tables.is_empty() || !settings.auto_snapshot {
         return None;
     }
-    let (millis, created_at) = created(now_us);
+    let millis = now_us.div_euclid(1000);
+    let (created_at, expiry) = (shown(millis), expiry(millis, settings.auto_snapshot_ttl));
     let tag = format!("{what}-{millis}-{name}");
-    Some(SnapshotOrder { tag, schema_cql: statements(schema, &tables), tables, created_at })
+    let schema_cql = statements(schema, &tables);
+    Some(SnapshotOrder { tag, schema_cql, tables, created_at, expiry })
 }
 
 /// What the client is to be warned of, after what became of the snapshot.

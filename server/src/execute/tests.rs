@@ -735,7 +735,7 @@ fn the_log_of_a_dropped_table_is_not_replayed_into_one_that_came_back() {
     let mut bench = with_rows(&Disk::Sim(sim.clone()), &config);
     let taken = bench.server.on_first_core(async |shard| {
         let tables = [shard.schema().table("ks", "t").unwrap().id];
-        auto_snapshots::take(&shard, "a".to_owned(), &tables, 0).await
+        auto_snapshots::take(&shard, "a".to_owned(), &tables, 0, None).await
     });
     assert_eq!(taken, Some(Ok(())));
     // In the log, and not in the snapshot.

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::Expiry;
+
 /// The newest form that this build reads. It is written where a view begins inside a partition, which a build that
 /// knows the form before would read from its first token on.
 const FORMAT: u32 = 2;
@@ -28,6 +30,8 @@ const FORMAT_OF_TOKENS: u32 = 1;
 pub(super) struct Manifest {
     /// When it was taken, as it is shown.
     pub(super) created_at: String,
+    /// When it goes by itself.
+    pub(super) expiry: Option<Expiry>,
     /// What makes keyspaces, types and tables, in this order.
     changes: Vec<SchemaChange>,
     /// The entry of each in the schema's log.
@@ -40,6 +44,9 @@ struct Form {
     format: u32,
     created_at: String,
     expires_at: Option<String>,
+    /// The same in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<i64>,
     ephemeral: bool,
     files: Vec<String>,
     schema: Vec<Value>,
@@ -69,7 +76,7 @@ impl Manifest {
         schema: &Schema,
         tables: &[TableId],
         views: Vec<ViewEntry>,
-        created_at: String,
+        (created_at, expiry): (String, Option<Expiry>),
     ) -> Option<Manifest> {
         let tables: Vec<&Table> = tables
             .iter()
@@ -93,7 +100,7 @@ impl Manifest {
             serde_json::from_slice(&schema::encode(&entry)).expect("an entry is JSON")
         };
         let entries = changes.iter().map(entry).collect();
-        Some(Manifest { created_at, changes, entries, views })
+        Some(Manifest { created_at, expiry, changes, entries, views })
     }
 
     /// The bytes of the file.
@@ -117,7 +124,8 @@ impl Manifest {
         let form = Form {
             format,
             created_at: self.created_at.clone(),
-            expires_at: None,
+            expires_at: self.expiry.as_ref().map(|expiry| expiry.shown.clone()),
+            expires_at_ms: self.expiry.as_ref().map(|expiry| expiry.at_ms),
             ephemeral: false,
             files,
             schema: self.entries.clone(),
@@ -153,7 +161,11 @@ impl Manifest {
         let views: Vec<ViewEntry> =
             form.views.into_iter().map(ViewForm::view).collect::<Result<_, _>>()?;
         check_parts(&views)?;
-        Ok(Manifest { created_at: form.created_at, changes, entries: form.schema, views })
+        let (created_at, entries) = (form.created_at, form.schema);
+        let expiry = form
+            .expires_at_ms
+            .map(|at_ms| Expiry { at_ms, shown: form.expires_at.unwrap_or_default() });
+        Ok(Manifest { created_at, expiry, changes, entries, views })
     }
 
     /// The tables that are in it.
@@ -279,10 +291,9 @@ mod tests {
             level: 0,
             shared: false,
         };
-        let made = Manifest::of(&schema, &[id], vec![view], "2026-11-22".to_owned());
-        assert!(
-            Manifest::of(&schema, &[TableId(Uuid::nil())], Vec::new(), String::new()).is_none()
-        );
+        let times = ("2026-11-22".to_owned(), None);
+        let made = Manifest::of(&schema, &[id], vec![view], times.clone());
+        assert!(Manifest::of(&schema, &[TableId(Uuid::nil())], Vec::new(), times).is_none());
         made.unwrap()
     }
 
@@ -297,6 +308,13 @@ mod tests {
         assert!(text.contains(&format!("\"files\": [\n    \"{file}\"\n  ]")), "{text}");
         assert!(text.contains("\"format\": 1,"), "builds before this one read it");
         assert!(!text.contains("\"run\""), "a file by itself");
+        assert!(
+            text.contains("\"expires_at\": null,") && !text.contains("expires_at_ms"),
+            "{text}"
+        );
+        let expiry = Some(Expiry { at_ms: 1_790_000_000_000, shown: "soon".to_owned() });
+        let goes = Manifest { expiry: expiry.clone(), ..manifest() };
+        assert_eq!(Manifest::decode(&goes.encode()).unwrap().expiry, expiry);
         let mut cut = manifest();
         let begin = ViewBegin { key: [1, 0xab][..].into(), position: [0x40, 7][..].into() };
         cut.views[0].begin = Some(Arc::new(begin));

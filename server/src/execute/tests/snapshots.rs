@@ -186,7 +186,7 @@ fn a_snapshot_of_another_life_of_its_table_is_refused() {
         let tag = tag.to_owned();
         let taken = bench.server.on_first_core(async move |shard| {
             let tables = [shard.schema().table("ks", "t").unwrap().id];
-            auto_snapshots::take(&shard, tag, &tables, 0).await
+            auto_snapshots::take(&shard, tag, &tables, 0, None).await
         });
         assert_eq!(taken, Some(Ok(())));
     };
@@ -210,4 +210,42 @@ fn a_snapshot_of_another_life_of_its_table_is_refused() {
     assert_eq!(bench.query("SELECT w FROM ks.t WHERE k = 7"), "seven");
     restore(&mut bench, "before").unwrap();
     assert_eq!(rows_of(&mut bench).len(), 5, "a table that has one column more takes them");
+}
+
+/// Also those that were taken before a start; a snapshot without a time stays.
+#[test]
+fn a_snapshot_goes_when_its_time_has_come() {
+    let (sim, config) = (SimDisk::new(1, Faults::default()), small(2));
+    let mut bench = super::with_rows(&Disk::Sim(sim.clone()), &config);
+    let take = |bench: &mut Bench, tag: &str, now_s: i64, stays_s: Option<u64>| {
+        let tag = tag.to_owned();
+        let taken = bench.server.on_first_core(async move |shard| {
+            let tables = [shard.schema().table("ks", "t").unwrap().id];
+            let stays = stays_s.map(Duration::from_secs);
+            auto_snapshots::take(&shard, tag, &tables, now_s * 1_000_000, stays).await
+        });
+        assert_eq!(taken, Some(Ok(())));
+    };
+    let expire = |bench: &mut Bench, now_ms: i64| {
+        let gone =
+            bench.server.on_first_core(async move |shard| shard.expire_snapshots(now_ms).await);
+        gone.unwrap().unwrap()
+    };
+    take(&mut bench, "old", 100, Some(60));
+    take(&mut bench, "stays", 100, None);
+    assert_eq!(expire(&mut bench, 159_999), [""; 0]);
+    take(&mut bench, "new", 101, Some(60));
+    take(&mut bench, "later", 101, Some(3600));
+    let shown = bench
+        .query("SELECT name FROM system_views.snapshots WHERE expires_at = 161000 ALLOW FILTERING");
+    assert_eq!(shown, "new");
+    assert_eq!(expire(&mut bench, 160_000), ["old"]);
+    assert_eq!(expire(&mut bench, 161_000), ["new"]);
+    drop(bench);
+    let mut bench = Bench::open(&Disk::Sim(sim.kill()), &config);
+    assert_eq!(tags(&mut bench), ["later", "stays"]);
+    bench.server.on_first_core(async |shard| shard.clear_snapshots(Some("stays")).await);
+    assert_eq!(expire(&mut bench, 3_700_999), [""; 0]);
+    assert_eq!(expire(&mut bench, 3_701_000), ["later"]);
+    assert_eq!(tags(&mut bench), [""; 0]);
 }
