@@ -20,6 +20,7 @@
 //! closed; names are as `system_schema` has them.
 
 use std::fmt::Write;
+use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
 
 use engine::TableSize;
@@ -123,6 +124,11 @@ impl Command {
                 _ => Err("a keyspace and its table are wanted, or neither".to_owned()),
             };
         }
+        Command::of_scope(name, words)
+    }
+
+    /// Reads what follows the name of a command that is about tables.
+    fn of_scope(name: &str, mut words: SplitAsciiWhitespace<'_>) -> Result<Command, String> {
         let mut word = || words.next().map(str::to_owned);
         let tag = match name {
             "snapshot" | "clearsnapshot" | "restore" => Some(word().ok_or("a tag is wanted")?),
