@@ -24,7 +24,7 @@ impl Engine {
     pub async fn check_part(&self, part: Box<[u8]>, pause: impl AsyncFn()) -> Result<Box<[u8]>> {
         self.admit_disk()?;
         match self.check_record(&part)?.reads_first {
-            true => self.plain_form(&part, &pause).await.map(Vec::into_boxed_slice),
+            true => self.plain_form(&part, None, &pause).await.map(Vec::into_boxed_slice),
             false => Ok(part),
         }
     }
@@ -54,7 +54,7 @@ impl Engine {
         if !self.deferred.is_empty() || self.queues.has_queue_for(&kept) {
             return Err(Error::Overloaded("writes that came before"));
         }
-        self.take(range, &kept, ticket)
+        self.take(range, &kept, ticket).map(drop)
     }
 
     /// Waits until what was answered is durable: at once, unless writes are answered before.

@@ -395,11 +395,15 @@ pub const QUEUED_MEMORY_SHARE: usize = 32;
 /// What a write that waits for others takes beside its bytes, and beside each of its keys.
 pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 
+/// What the overlay of one partition's queue holds of records on their way, in bytes: a turn makes a memtable of them
+/// in one step. A turn behind more waits until it is readable.
+pub const OVERLAY_BYTES_MAX: usize = 64 << 10;
+
 /// How many writes that read first read at once, enough to keep a device busy; others wait for their turn.
 pub const READING_WRITES_MAX: usize = 64;
 
-/// How many writes that read first may wait for others of one partition; more are `Overloaded`. They are done one
-/// after the other, and a core that asks for them holds a place in the mailbox for each.
+/// How many writes that read first may wait for others of one partition; more are `Overloaded`. They read one after the
+/// other, and a core that asks for them holds a place in the mailbox for each.
 pub const READING_WRITES_QUEUED_MAX: usize = 256;
 
 /// Changes of lists by index or by value in one mutation.

@@ -1,33 +1,46 @@
 //! Queues of writes to one partition, for as long as a write that reads first is in one.
 //!
 //! ```text
-//! reads first ─► the queues of its partitions ─► first in all ─► reads, is resolved, written ─► readable: leaves
-//! plain write ─► no queue of its partitions ─────────────────────► log
-//!            └─► behind what is in one ─────────► first in all ─► log: leaves at once
+//! reads first ─► the queues of its partitions ─► first in all ─► reads, is resolved ─► log, overlay ─► readable
+//! plain write ─► no queue of its partitions ─────────────────────────────────────────► log
+//!            └─► behind what is in one ─────────► first in all ──────────────────────► log, overlay ─► readable
+//!                                                                                       └► the next has its turn
 //! ```
 //!
 //! A write enters all its queues in one step, in the order of its number, so the oldest is first in all of its own: no
-//! two wait for each other.
+//! two wait for each other. The next has its turn when the one before it has its place in the log, and reads that in
+//! the overlay: so one log write makes durable all that came meanwhile, also of one partition.
 //!
 //! Invariants
-//! 1. Between the read of a write that reads first and its own record in the memtables no other record of its
+//! 1. Between the read of a write that reads first and the place of its own record in the log no other record of its
 //!    partitions goes to the log.
 //! 2. Writes to a partition that has a queue go to the log in the order in which they came.
-//! 3. A queue is there only while a write is in it, and all of them hold no more than their bound, except a write that
-//!    is alone.
-//! 4. The ticket of a write that reads first is no other write's, until it is done.
+//! 3. All records of a settled queue's partition are readable, or in its overlay. A turn settles its queues by waiting
+//!    for all that the shard has under way; they are unsettled when they are made, and again by a record that waits for
+//!    space, or that the overlay has none for.
+//! 4. A queue is there only while a write is in it, or on its way to the memtables. All of them hold no more than their
+//!    bound, except a write that is alone.
 //!
-//! Not here: what is read and written (`read_before_write.rs`), who looks for those that are first (the owner of the
-//! shard, by [`Engine::next_turn`](crate::Engine::next_turn)).
+//! Not here: what is read and written (`read_before_write.rs`), when what was read in an overlay is answered
+//! (`write_queue.rs`), who looks for those that are first (the owner of the shard, by
+//! [`Engine::next_turn`](crate::Engine::next_turn)).
+
+mod overlay;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use model::bytes::Cursor;
 use model::{MutationRef, TableId};
+use overlay::{Overlay, Part};
 
+use crate::commitlog::Position;
 use crate::error::{Error, Result};
 use crate::limits::{QUEUED_WRITE_OVERHEAD_BYTES, READING_WRITES_MAX, READING_WRITES_QUEUED_MAX};
+use crate::planted::{Bug, planted};
+use crate::table::SharedMemtable;
 
 /// A partition: its table and its serialised key.
 type Partition = (TableId, Box<[u8]>);
@@ -51,8 +64,8 @@ pub(crate) struct QueuedWrite {
 #[derive(Debug)]
 pub(crate) struct PartitionQueues {
     inner: RefCell<Inner>,
-    /// How many writes are in the queues: every write that is taken asks, and needs no borrow for it.
-    len: Cell<usize>,
+    /// Whether there is no queue: every write that is taken asks, and needs no borrow for it.
+    is_empty: Cell<bool>,
     bytes_max: usize,
 }
 
@@ -67,8 +80,8 @@ struct Inner {
     ready_reads: VecDeque<QueuedWrite>,
     /// How many writes read now.
     reading: usize,
-    /// Writes that have read and are on their way to the memtables, by their tickets.
-    on_their_way: BTreeMap<u64, WriteNumber>,
+    /// Records of the queues that are in the log and not readable yet, in the order of the log.
+    on_their_way: VecDeque<OnItsWay>,
     waker: Option<Waker>,
 }
 
@@ -78,6 +91,18 @@ struct Queue {
     writes: VecDeque<WriteNumber>,
     /// How many of them read first.
     reading: usize,
+    /// Whether all that came before is readable, or in the overlay.
+    is_settled: bool,
+    overlay: Overlay,
+}
+
+/// A record of the queues that is not readable yet.
+#[derive(Debug)]
+struct OnItsWay {
+    /// Where it ends in the log.
+    end: Position,
+    partitions: Vec<Partition>,
+    bytes: usize,
 }
 
 /// A write in its queues.
@@ -93,21 +118,21 @@ struct Member {
 impl PartitionQueues {
     /// No queue; all that there will be hold `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> PartitionQueues {
-        PartitionQueues { inner: RefCell::default(), len: Cell::new(0), bytes_max }
+        PartitionQueues { inner: RefCell::default(), is_empty: Cell::new(true), bytes_max }
     }
 
-    /// Whether no write waits for another of its partition.
+    /// Whether no write waits for another of its partition, and none is on its way that another would have to read.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len.get() == 0
+        self.is_empty.get()
     }
 
-    /// How many writes are in the queues.
+    /// How many writes wait for their turn, or have it.
     pub(crate) fn len(&self) -> usize {
-        self.len.get()
+        self.inner.borrow().members.len()
     }
 
-    /// What the writes in the queues take, in bytes.
+    /// What the writes in the queues and the overlays take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.inner.borrow().bytes
     }
@@ -128,10 +153,9 @@ impl PartitionQueues {
         let mut partitions: Vec<Partition> = partitions_of(record).collect();
         partitions.sort_unstable();
         partitions.dedup();
-        let keys: usize = partitions.iter().map(|(_, key)| key.len()).sum();
-        let bytes = record.len() + 2 * keys + QUEUED_WRITE_OVERHEAD_BYTES * (1 + partitions.len());
+        let bytes = held_bytes(record, &partitions);
         let inner = &mut *self.inner.borrow_mut();
-        if inner.bytes + bytes > self.bytes_max && !inner.members.is_empty() {
+        if inner.bytes + bytes > self.bytes_max && inner.bytes > 0 {
             return Err(Error::Overloaded(
                 "memory of writes that wait for others of their partition",
             ));
@@ -150,7 +174,7 @@ impl PartitionQueues {
         }
         let waits = Some(QueuedWrite { number, ticket, record: record.into(), reads });
         inner.members.insert(number, Member { partitions, bytes, reads, waits });
-        self.len.set(inner.members.len());
+        self.is_empty.set(false);
         inner.give_turn_if_first(number);
         Ok(())
     }
@@ -174,51 +198,117 @@ impl PartitionQueues {
         }
     }
 
-    /// A write has read, and another may. Its record goes to the log as `ticket`: it leaves when that ticket is done.
-    pub(crate) fn has_read(&self, number: WriteNumber, ticket: u64) {
+    /// A write has read, and another may.
+    pub(crate) fn has_read(&self) {
         let inner = &mut *self.inner.borrow_mut();
         inner.reading -= 1;
-        let other = inner.on_their_way.insert(ticket, number);
-        assert!(other.is_none(), "the ticket of a write that reads first is no other write's");
         inner.wake();
     }
 
-    /// A ticket is done: if a write of the queues was waited for, it leaves.
+    /// Whether a write whose turn it is finds all that came before it readable, or in overlays.
+    pub(crate) fn is_settled(&self, number: WriteNumber) -> bool {
+        let inner = self.inner.borrow();
+        inner.queues_of(number).all(|queue| queue.is_settled)
+    }
+
+    /// All that came before a write whose turn it is is readable now.
+    pub(crate) fn settle(&self, number: WriteNumber) {
+        let Inner { queues, members, .. } = &mut *self.inner.borrow_mut();
+        let member = members.get(&number).expect("it has its turn");
+        for partition in &member.partitions {
+            queues.get_mut(partition).expect("a member has its queues").is_settled = true;
+        }
+    }
+
+    /// What is on its way of a partition; `None` if that is nothing.
+    pub(crate) fn overlay(&self, table: TableId, key: &[u8]) -> Option<SharedMemtable> {
+        let inner = &mut *self.inner.borrow_mut();
+        let queue = inner.queues.get_mut(&(table, key.into()))?;
+        let before = queue.overlay.memtable_bytes();
+        let memtable = queue.overlay.memtable();
+        inner.bytes += queue.overlay.memtable_bytes() - before;
+        memtable.filter(|_| !planted(Bug::OverlayIgnored))
+    }
+
+    /// Where in the log the newest record ends that a write whose turn it is may have read in an overlay.
+    pub(crate) fn read_until(&self, number: WriteNumber) -> Option<Position> {
+        let inner = self.inner.borrow();
+        inner.queues_of(number).filter_map(|queue| queue.overlay.until()).max()
+    }
+
+    /// A write whose turn it is has written nothing: the next of each of its partitions may have theirs.
+    pub(crate) fn leave(&self, number: WriteNumber) {
+        let inner = &mut *self.inner.borrow_mut();
+        let member = inner.take_first(number);
+        member.partitions.iter().for_each(|partition| inner.go_on(partition));
+        self.is_empty.set(inner.queues.is_empty());
+    }
+
+    /// What a write whose turn it is has written waits for space: the next of its partitions wait until it is readable.
+    pub(crate) fn leave_deferred(&self, number: WriteNumber) {
+        let inner = &mut *self.inner.borrow_mut();
+        let member = inner.take_first(number);
+        for partition in &member.partitions {
+            inner.unsettle(partition);
+            inner.go_on(partition);
+        }
+        self.is_empty.set(inner.queues.is_empty());
+    }
+
+    /// What a write whose turn it is has written ends here in the log and is not readable yet: the next of its
+    /// partitions see it in their overlays.
+    pub(crate) fn leave_logged(&self, number: WriteNumber, record: &[u8], end: Position) {
+        let inner = &mut *self.inner.borrow_mut();
+        let member = inner.take_first(number);
+        let bytes = held_bytes(record, &member.partitions);
+        let has_space = inner.bytes + bytes <= self.bytes_max;
+        if has_space {
+            inner.bytes += bytes;
+            inner.overlay_with(record, end);
+        }
+        for partition in &member.partitions {
+            if !has_space {
+                inner.unsettle(partition);
+            }
+            inner.go_on(partition);
+        }
+        if has_space {
+            inner.on_their_way.push_back(OnItsWay { end, partitions: member.partitions, bytes });
+        }
+        self.is_empty.set(inner.queues.is_empty());
+    }
+
+    /// All that ends at or before this in the log is readable.
     #[inline]
-    pub(crate) fn ticket_done(&self, ticket: u64) {
+    pub(crate) fn applied(&self, until: Position) {
         if !self.is_empty() {
-            self.leave_by_ticket(ticket);
+            self.take_applied(until);
         }
     }
 
     #[cold]
-    fn leave_by_ticket(&self, ticket: u64) {
-        let number = self.inner.borrow_mut().on_their_way.remove(&ticket);
-        if let Some(number) = number {
-            self.leave(number);
-        }
-    }
-
-    /// The log has failed, and with it what was on its way: nothing waits for that any more.
-    pub(crate) fn fail(&self) {
-        let on_their_way = std::mem::take(&mut self.inner.borrow_mut().on_their_way);
-        on_their_way.into_values().for_each(|number| self.leave(number));
-    }
-
-    /// A write whose turn it was is through: the next of each of its partitions may have theirs.
-    pub(crate) fn leave(&self, number: WriteNumber) {
+    fn take_applied(&self, until: Position) {
         let inner = &mut *self.inner.borrow_mut();
-        let member = inner.members.remove(&number).expect("what leaves is in the queues");
-        assert!(member.waits.is_none(), "what leaves had its turn");
-        inner.bytes -= member.bytes;
-        for partition in &member.partitions {
-            let queue = inner.queues.get_mut(partition).expect("a member has its queues");
-            let first = queue.writes.pop_front();
-            assert_eq!(first, Some(number), "only the first has a turn");
-            queue.reading -= usize::from(member.reads);
-            inner.go_on(partition);
+        while let Some(first) = inner.on_their_way.pop_front_if(|first| first.end <= until) {
+            inner.bytes -= first.bytes;
+            for partition in &first.partitions {
+                // One whose overlay had no space for the record may be gone.
+                let Some(queue) = inner.queues.get_mut(partition) else { continue };
+                let before = queue.overlay.memtable_bytes();
+                if !planted(Bug::OverlayKept) {
+                    queue.overlay.applied(until);
+                }
+                inner.bytes -= before - queue.overlay.memtable_bytes();
+            }
+            first.partitions.iter().for_each(|partition| inner.go_on(partition));
         }
-        self.len.set(inner.members.len());
+        self.is_empty.set(inner.queues.is_empty());
+    }
+
+    /// The log has failed, and with it what was on its way: no turn reads that any more.
+    pub(crate) fn fail(&self) {
+        let last = self.inner.borrow().on_their_way.back().map(|last| last.end);
+        last.into_iter().for_each(|until| self.take_applied(until));
     }
 
     /// Takes out those of the first `until` writes that still wait for their turn; gives their tickets.
@@ -244,7 +334,7 @@ impl PartitionQueues {
             queue.writes.retain(|number| members.contains_key(number));
         }
         partitions.iter().for_each(|partition| inner.go_on(partition));
-        self.len.set(inner.members.len());
+        self.is_empty.set(inner.queues.is_empty());
         late.into_iter().map(|(_, ticket)| ticket).collect()
     }
 }
@@ -256,11 +346,54 @@ impl Inner {
         }
     }
 
+    /// Takes out a write whose turn it is.
+    fn take_first(&mut self, number: WriteNumber) -> Member {
+        let member = self.members.remove(&number).expect("what leaves is in the queues");
+        assert!(member.waits.is_none(), "what leaves had its turn");
+        self.bytes -= member.bytes;
+        for partition in &member.partitions {
+            let queue = self.queues.get_mut(partition).expect("a member has its queues");
+            let first = queue.writes.pop_front();
+            assert_eq!(first, Some(number), "only the first has a turn");
+            queue.reading -= usize::from(member.reads);
+        }
+        member
+    }
+
+    /// Puts the mutations of a record into the overlays of their partitions.
+    fn overlay_with(&mut self, record: &[u8], end: Position) {
+        let record: Rc<[u8]> = record.into();
+        let mut cursor = Cursor::new(&record);
+        while !cursor.is_empty() {
+            let bytes = cursor.bytes().expect("a record is checked when it is taken");
+            let to = record.len() - cursor.rest().len();
+            let part = Part { end, record: record.clone(), range: to - bytes.len()..to };
+            let mutation = MutationRef::parse(bytes).expect("a record is checked when it is taken");
+            let partition = (mutation.table, mutation.key.into());
+            let queue = self.queues.get_mut(&partition).expect("what is written was queued for");
+            let before = queue.overlay.memtable_bytes();
+            queue.is_settled &= queue.overlay.push(part);
+            self.bytes += queue.overlay.memtable_bytes() - before;
+        }
+    }
+
+    fn unsettle(&mut self, partition: &Partition) {
+        self.queues.get_mut(partition).expect("a member has its queues").is_settled = false;
+    }
+
+    /// The queues of a write whose turn it is.
+    fn queues_of(&self, number: WriteNumber) -> impl Iterator<Item = &Queue> {
+        let member = self.members.get(&number).expect("it has its turn");
+        member.partitions.iter().filter_map(|partition| self.queues.get(partition))
+    }
+
     /// Who is first in this queue may have become the first; a queue without a write goes.
     fn go_on(&mut self, partition: &Partition) {
-        match self.first(partition) {
+        let Some(queue) = self.queues.get(partition) else { return };
+        match queue.writes.front().copied() {
             Some(next) => self.give_turn_if_first(next),
-            None => drop(self.queues.remove(partition)),
+            None if queue.overlay.is_empty() => drop(self.queues.remove(partition)),
+            None => {}
         }
     }
 
@@ -282,6 +415,12 @@ impl Inner {
         }
         self.wake();
     }
+}
+
+/// What a record takes in the queues of these partitions, in bytes.
+fn held_bytes(record: &[u8], partitions: &[Partition]) -> usize {
+    let keys: usize = partitions.iter().map(|(_, key)| key.len()).sum();
+    record.len() + 2 * keys + QUEUED_WRITE_OVERHEAD_BYTES * (1 + partitions.len())
 }
 
 /// The partitions of a record that was built here.
@@ -310,7 +449,7 @@ mod tests {
 
     proptest! {
         /// Whatever the order in which turns end, writes of one partition have theirs in the order in which they came,
-        /// no two at once, and nothing is left.
+        /// no two at once, and nothing is left, whatever was written of them and became readable meanwhile.
         #[test]
         fn turns_come_in_order_and_one_at_a_time(
             writes in prop::collection::vec((prop::collection::vec(0..4u8, 1..4), any::<bool>()), 1..80),
@@ -319,36 +458,46 @@ mod tests {
             let queues = PartitionQueues::new(1 << 20);
             let mut cx = Context::from_waker(Waker::noop());
             let (mut begun, mut open) = (vec![None; 4], Vec::new());
+            let (mut log, mut applied) = (0, 0);
             for (ticket, (keys, reads)) in writes.iter().enumerate() {
                 queues.push(&record(keys), ticket as u64, *reads).expect("there is space");
             }
             for end in ends {
                 while let Poll::Ready(write) = queues.poll_turn(&mut cx) {
                     for key in &writes[write.ticket as usize].0 {
-                        let others = |number: &u64| writes[*number as usize].0.contains(key);
+                        let others = |(ticket, _): &(u64, u64)| writes[*ticket as usize].0.contains(key);
                         prop_assert!(!open.iter().any(others), "one at a time");
                         prop_assert!(begun[usize::from(*key)].is_none_or(|last| last <= write.ticket));
                         begun[usize::from(*key)] = Some(write.ticket);
                     }
                     if write.reads {
-                        queues.has_read(write.number, write.ticket);
+                        queues.has_read();
                     }
-                    open.push(write.ticket);
+                    open.push((write.ticket, write.number));
                 }
                 if end.index(7) == 0 {
                     // What waits is given up up to here; it counts as if it had never come.
                     let late = queues.take_late(end.index(writes.len()) as u64);
-                    prop_assert!(late.iter().all(|ticket| !open.contains(ticket)), "{:?}", late);
+                    let has_turn = |late: &u64| open.iter().any(|(ticket, _)| ticket == late);
+                    prop_assert!(!late.iter().any(has_turn), "{:?}", late);
                 }
                 if !open.is_empty() {
-                    let ticket = open.swap_remove(end.index(open.len()));
-                    match writes[ticket as usize].1 {
-                        true => queues.ticket_done(ticket),
-                        false => queues.leave(ticket),
+                    let (ticket, number) = open.swap_remove(end.index(open.len()));
+                    let record = record(&writes[ticket as usize].0);
+                    log += 1;
+                    match end.index(5) {
+                        0 => queues.leave(number),
+                        1 => queues.leave_deferred(number),
+                        _ => queues.leave_logged(number, &record, Position::new(1, log)),
                     }
                 }
+                if end.index(3) == 0 {
+                    applied = log - end.index(1 + (log - applied) as usize) as u32;
+                    queues.applied(Position::new(1, applied));
+                }
             }
-            prop_assert_eq!((queues.len(), queues.bytes()), (0, 0));
+            queues.applied(Position::new(1, log));
+            prop_assert_eq!((queues.len(), queues.bytes(), queues.is_empty()), (0, 0, true));
         }
     }
 }

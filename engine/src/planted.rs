@@ -86,6 +86,12 @@ pub enum Bug {
     SkipNewerLeaf,
     /// A write that reads first does not wait until those before it are readable.
     ReadBeforeApplied,
+    /// A write that reads first does not see those before it that are on their way.
+    OverlayIgnored,
+    /// What was on its way is still read by those behind it when it is in the memtables, or gone from there.
+    OverlayKept,
+    /// A write that wrote nothing is answered before what it has read is durable.
+    AnswerUndurable,
     /// A plain write does not wait for one of its partition that reads first.
     PlainWritesPass,
     /// A write that reads first is answered as done, and nothing is written.
@@ -121,7 +127,7 @@ impl Bug {
     ];
 
     /// Those of the engine that stands on them, and of the shards' batches.
-    pub const OF_ENGINE: [Bug; 21] = [
+    pub const OF_ENGINE: [Bug; 24] = [
         Bug::ApplyEarly,
         Bug::DeleteInputsEarly,
         Bug::DeleteAtFirstOwner,
@@ -135,6 +141,9 @@ impl Bug {
         Bug::NoDescriptorFails,
         Bug::TruncateKeepsDamaged,
         Bug::ReadBeforeApplied,
+        Bug::OverlayIgnored,
+        Bug::OverlayKept,
+        Bug::AnswerUndurable,
         Bug::PlainWritesPass,
         Bug::AppliedNotWritten,
         Bug::ConditionalKeepsTime,

@@ -41,7 +41,7 @@ use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
-use crate::table::{Layer, Table, View};
+use crate::table::{Layer, SharedMemtable, Table, View};
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Engine {
     /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
     /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause)));
+        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause), None));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
             Poll::Pending => unreachable!("`WaitPolicy::None` waits for nothing"),
@@ -74,14 +74,25 @@ impl Engine {
     }
 
     /// Answers, however long it takes. `pause` is called after every few rows: it decides how long the read may compute.
-    pub async fn read(
+    pub fn read(
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
         pause: impl AsyncFn(),
+    ) -> impl Future<Output = Result<ReadEnd>> {
+        self.read_over(command, sink, pause, None)
+    }
+
+    /// The same, as if the table had one more memtable. Nobody waits between the call and the first look at memtables.
+    pub(crate) async fn read_over(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        pause: impl AsyncFn(),
+        overlay: Option<SharedMemtable>,
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
-        let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause)));
+        let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlay));
         // What is opened while it computes is opened for it: a core does one thing at a time.
         let (mut blocks, mut cached_blocks) = (0, 0);
         let end = poll_fn(|context| {
@@ -100,6 +111,7 @@ impl Engine {
         command: &ReadCommand,
         sink: &mut impl RowSink,
         (wait_policy, pause): (WaitPolicy, impl AsyncFn()),
+        overlay: Option<SharedMemtable>,
     ) -> Result<ReadEnd> {
         if let Partitions::Keys(keys) = &command.partitions {
             let owns = |(token, _): &(Token, Box<[u8]>)| self.tables.range_of(*token).is_some();
@@ -116,9 +128,9 @@ impl Engine {
             true => Default::default(),
             false => table.drops(),
         };
-        let read =
-            Read { table: &table, definition: &definition, drops: &drops, command, wait_policy };
-        let mut page = Page::new(command, &definition, &drops, sink, (wait_policy, pause));
+        let (definition, drops) = (&*definition, &*drops);
+        let read = Read { table: &table, definition, drops, command, wait_policy, overlay };
+        let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
         match result {
@@ -157,7 +169,8 @@ pub fn read_record(
     let table = Table::of_memtable(memtable, definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
     let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
-    let read = Read { table: &table, definition, drops: &drops, command, wait_policy };
+    let overlay = None;
+    let read = Read { table: &table, definition, drops: &drops, command, wait_policy, overlay };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -185,6 +198,8 @@ struct Read<'r> {
     drops: &'r ColumnDrops,
     command: &'r ReadCommand,
     wait_policy: WaitPolicy,
+    /// A memtable over those of the table.
+    overlay: Option<SharedMemtable>,
 }
 
 impl Read<'_> {
@@ -317,9 +332,10 @@ impl Read<'_> {
         let layers = self.table.layers();
         let is_page = self.command.resume.is_some();
         let skips = |layer: &&Layer| planted(Bug::PageSkipsSealed) && is_page && layer.sealed;
-        let memtables = layers.iter().filter(|layer| !skips(layer));
+        let memtables = layers.iter().filter(|layer| !skips(layer)).map(|layer| &layer.memtable);
         let mut sources: Vec<Source<'c>> = memtables
-            .map(|layer| Source::Memtable(MemtableCursor::new(layer.memtable.clone(), span)))
+            .chain(&self.overlay)
+            .map(|memtable| Source::Memtable(MemtableCursor::new(memtable.clone(), span)))
             .collect();
         match span.scope {
             Scope::Key(token, key) => {

@@ -2,9 +2,9 @@
 //! becomes cells, as the rows are when their turn comes.
 //!
 //! ```text
-//! record with conditions, changes ─► queue of its partitions ─► its turn: all that came before is readable
-//!      ─► conditions ─► one does not hold ─► `NotApplied`: nothing is written, the next has its turn
-//!      ─► lists and counters that are changed are read ─► record with cells ─► log ─► readable: the next has its turn
+//! record with conditions, changes ─► queue of its partitions ─► its turn: all that came before is in the log
+//!      ─► conditions ─► one does not hold ─► `NotApplied`, once what was read is durable; the next has its turn
+//!      ─► lists and counters that are changed are read ─► record with cells ─► log; the next has its turn
 //! ```
 //!
 //! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those
@@ -30,13 +30,14 @@ use counters::Counters;
 pub(crate) use held::HeldBytes;
 use lists::Lists;
 use model::mutation::{MutationBuilder, RangeTombstone};
+use model::read::{Partitions, ReadCommand, ReadEnd};
 use model::row::shifted;
-use model::{Deletion, MutationRef};
+use model::{Deletion, MutationRef, RowSink};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::DEFERRED_AT_ONCE_MAX;
-use crate::partition_queue::QueuedWrite;
+use crate::partition_queue::{QueuedWrite, WriteNumber};
 use crate::planted::{Bug, planted};
 
 /// The turn of a write that reads first. Its owner [runs](Engine::run_turn) it to its end, in a task of its own: until
@@ -63,17 +64,19 @@ impl Engine {
         .await
     }
 
-    /// What a record that reads first has to write, as the rows are now; empty if that is nothing.
+    /// What a record that reads first has to write, as the rows are now; empty if that is nothing. One whose turn it is
+    /// sees those that are on their way before it.
     pub(crate) async fn plain_form(
         &self,
         record: &[u8],
+        turn: Option<WriteNumber>,
         pause: &impl AsyncFn(),
     ) -> Result<Vec<u8>> {
         loop {
             let over = self.writes.until(|| !self.is_truncating(record)).await;
             let truncations = self.truncations_begun(record);
             let resolved = match over {
-                Ok(()) => self.resolve(record, pause).await,
+                Ok(()) => self.resolve(record, turn, pause).await,
                 Err(error) => Err(error),
             };
             // What was read may go, and what was made of it would stay.
@@ -85,52 +88,82 @@ impl Engine {
 
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
     fn take_plain(&self, first: QueuedWrite) {
-        // The table may be gone by now, and its rows may have grown.
-        let checked = self.check_record(&first.record);
-        if let Err(error) = checked.and_then(|checked| {
-            self.take_or_defer(checked.range, &first.record, first.ticket, None)
-        }) {
-            self.refuse(first.ticket, &error);
+        let QueuedWrite { number, ticket, record, .. } = first;
+        if let Err(error) = self.take_queued(number, &record, ticket, None) {
+            self.queues.leave(number);
+            self.refuse(ticket, &error);
         }
-        self.queues.leave(first.number);
+    }
+
+    /// The record of a write whose turn it is goes to the log, or to those that wait for space: it leaves its queues.
+    fn take_queued(
+        &self,
+        number: WriteNumber,
+        record: &[u8],
+        ticket: u64,
+        truncations: Option<u64>,
+    ) -> Result<()> {
+        // The table may be gone by now, and its rows may have grown.
+        let checked = self.check_record(record)?;
+        match self.take_or_defer(checked.range, record, ticket, truncations)? {
+            Some(end) if end > self.writes.applied() => {
+                self.queues.leave_logged(number, record, end);
+            }
+            Some(_) => self.queues.leave(number),
+            None => self.queues.leave_deferred(number),
+        }
+        Ok(())
     }
 
     /// Reads what a write has to know, and writes it. Its ticket tells how it went. `pause` is called while it reads.
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
         let QueuedWrite { number, ticket, record, .. } = turn.0;
-        let resolved = self.plain_form(&record, &pause).await;
-        self.queues.has_read(number, ticket);
-        let taken = match resolved {
-            Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => {
-                self.writes.complete_empty(ticket);
-                return self.queues.ticket_done(ticket);
-            }
-            Err(not_applied @ Error::NotApplied { .. }) => {
-                self.writes.complete_refused(ticket, not_applied);
-                self.queues.ticket_done(ticket);
-                // Who waits until this write is settled looks again.
-                return self.writes.wake_waiters();
-            }
-            // The table may be gone by now, and its rows may have grown.
-            Ok(resolved) => self.check_record(&resolved).and_then(|checked| {
+        let resolved = self.plain_form(&record, Some(number), &pause).await;
+        self.queues.has_read();
+        let answer = match resolved {
+            Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => Ok(()),
+            Ok(resolved) => {
                 let truncations = Some(self.truncations_begun(&resolved));
-                self.take_or_defer(checked.range, &resolved, ticket, truncations)
-            }),
+                match self.take_queued(number, &resolved, ticket, truncations) {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                }
+            }
             Err(error) => Err(error),
         };
-        if let Err(error) = taken {
-            self.refuse(ticket, &error);
+        self.answer_turn(number, ticket, answer).await;
+    }
+
+    /// Answers a write whose turn it is and that has written nothing, once all that it has read is durable: the log may
+    /// still fail. The next has its turn before that, unless too much of answers waits.
+    async fn answer_turn(&self, number: WriteNumber, ticket: u64, answer: Result<()>) {
+        if !matches!(answer, Ok(()) | Err(Error::NotApplied { .. })) {
+            self.counters.count(|s| s.writes_refused += 1);
         }
+        let until = match planted(Bug::AnswerUndurable) {
+            true => None,
+            false => self.queues.read_until(number),
+        };
+        let until = until.unwrap_or_else(|| self.writes.applied());
+        if self.writes.answer_bytes() > self.budget.queued_max() {
+            // A failure of the log is the answer then.
+            let _ = self.until_applied(until).await;
+        }
+        self.writes.complete_at(until, ticket, answer);
+        self.queues.leave(number);
     }
 
     /// The record without conditions and with cells in the place of its changes; empty if there is nothing to
     /// write.
-    async fn resolve(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<Vec<u8>> {
-        if !planted(Bug::ReadBeforeApplied) {
-            self.until_settled().await?;
-        }
-        let delay_us = self.judge(record, pause).await?;
-        let (counters, later_us) = self.add_up(record, pause).await?;
+    async fn resolve(
+        &self,
+        record: &[u8],
+        turn: Option<WriteNumber>,
+        pause: &impl AsyncFn(),
+    ) -> Result<Vec<u8>> {
+        self.until_settled(turn).await?;
+        let delay_us = self.judge(record, turn, pause).await?;
+        let (counters, later_us) = self.add_up(record, turn, pause).await?;
         let delay_us = delay_us.max(later_us);
         let (mut out, mut held) = (Vec::with_capacity(record.len()), self.read_lists.holder());
         for mutation in MutationRef::of_trusted_record(record) {
@@ -140,7 +173,7 @@ impl Engine {
             if mutation.changes_lists() {
                 let mut lists = Lists::of(&mutation, delay_us, self.read_lists.holder())?;
                 for command in lists.commands() {
-                    self.read(&command, &mut lists, pause).await?;
+                    self.read_in_turn(&command, &mut lists, (turn, pause)).await?;
                 }
                 lists.put(&mut out)?;
                 // A read of little from memory does not pause, and a record may have very many of them.
@@ -161,6 +194,7 @@ impl Engine {
     async fn add_up<'m>(
         &'m self,
         record: &'m [u8],
+        turn: Option<WriteNumber>,
         pause: &impl AsyncFn(),
     ) -> Result<(Option<Counters<'m>>, i64)> {
         let mutations = MutationRef::of_trusted_record(record)
@@ -176,7 +210,7 @@ impl Engine {
         let mut delay_us = 0;
         for sums in counters.partitions() {
             for command in sums.commands() {
-                self.read(&command, sums, pause).await?;
+                self.read_in_turn(&command, sums, (turn, pause)).await?;
             }
             delay_us = delay_us.max(sums.delay_us()?);
             // A read of little from memory does not pause, and a record may have very many of them.
@@ -187,24 +221,53 @@ impl Engine {
 
     /// Judges the conditions of a record, which its first mutation has; gives by how many microseconds later than it
     /// says it has to be written.
-    async fn judge(&self, record: &[u8], pause: &impl AsyncFn()) -> Result<i64> {
+    async fn judge(
+        &self,
+        record: &[u8],
+        turn: Option<WriteNumber>,
+        pause: &impl AsyncFn(),
+    ) -> Result<i64> {
         let first = MutationRef::of_trusted_record(record).next();
         let first =
             first.expect("a record is not empty").expect("it was checked when it was taken");
         let Some(conditions) = first.conditions() else { return Ok(0) };
         let table = self.table(first.table)?.definition();
         let mut judged = Judged::of(&first, conditions, &table, self.read_lists.holder())?;
-        self.read(&judged.command(), &mut judged, pause).await?;
+        self.read_in_turn(&judged.command(), &mut judged, (turn, pause)).await?;
         let delay_us = judged.judge(pause).await?;
         Ok(if planted(Bug::ConditionalKeepsTime) { 0 } else { delay_us })
     }
 
-    /// Waits until every write that came before is readable, or was refused: of the whole shard, for neither the log
-    /// nor the writes that wait for space know where those of one partition are.
-    async fn until_settled(&self) -> Result<()> {
+    /// Reads one partition, for a write whose turn it is with what is on its way there now.
+    fn read_in_turn(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        (turn, pause): (Option<WriteNumber>, &impl AsyncFn()),
+    ) -> impl Future<Output = Result<ReadEnd>> {
+        let overlay = || {
+            let Partitions::Keys(keys) = &command.partitions else { return None };
+            let [(_, key)] = keys.as_slice() else { panic!("a turn reads partition by partition") };
+            self.queues.overlay(command.table, key)
+        };
+        let overlay = turn.and_then(|_| overlay());
+        self.read_over(command, sink, pause, overlay)
+    }
+
+    /// Waits until every write that came before is readable, was refused, or is in the overlays of a write whose turn
+    /// it is. Those of the whole shard, for neither the log nor the writes that wait for space know where those of one
+    /// partition are; once, for then the queues know.
+    async fn until_settled(&self, turn: Option<WriteNumber>) -> Result<()> {
+        self.writes.check()?;
+        if planted(Bug::ReadBeforeApplied) || turn.is_some_and(|turn| self.queues.is_settled(turn))
+        {
+            return Ok(());
+        }
         let came = self.deferred.count();
         self.writes.until(|| self.deferred.left() >= came).await?;
-        self.until_applied(self.log.positions().appended).await
+        self.until_applied(self.log.positions().appended).await?;
+        turn.into_iter().for_each(|turn| self.queues.settle(turn));
+        Ok(())
     }
 }
 

@@ -47,7 +47,7 @@ impl Engine {
         let queues = checked.reads_first || (!self.queues.is_empty() && self.must_queue(record));
         match queues {
             true => self.queue(record, ticket, checked.reads_first),
-            false => self.take_or_defer(checked.range, record, ticket, None),
+            false => self.take_or_defer(checked.range, record, ticket, None).map(drop),
         }
         .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
     }
@@ -65,26 +65,26 @@ impl Engine {
     }
 
     /// Appends a checked record, or keeps it until there is space for it. Of one that has read: how many truncations of
-    /// its tables had begun then.
+    /// its tables had begun then. Gives where it ends in the log, if it is there.
     pub(crate) fn take_or_defer(
         &self,
         range: u32,
         record: &[u8],
         ticket: u64,
         truncations: Option<u64>,
-    ) -> Result<()> {
+    ) -> Result<Option<Position>> {
         let taken = match self.deferred.is_empty() {
             true => self.take(range, record, ticket),
             false => Err(Error::Overloaded("writes that came before")),
         };
         match taken {
-            Err(Error::Overloaded(_)) => self.defer(record, ticket, truncations),
-            taken => taken,
+            Err(Error::Overloaded(_)) => self.defer(record, ticket, truncations).map(|()| None),
+            taken => taken.map(Some),
         }
     }
 
-    /// Appends a checked record, if there is space for it.
-    pub(crate) fn take(&self, range: u32, record: &[u8], ticket: u64) -> Result<()> {
+    /// Appends a checked record, if there is space for it; gives where it ends in the log.
+    pub(crate) fn take(&self, range: u32, record: &[u8], ticket: u64) -> Result<Position> {
         let start = self.log.positions().appended;
         self.admit(record.len())?;
         let end = self.log.append(range, start.to_bits(), record)?;
@@ -103,7 +103,7 @@ impl Engine {
         if self.log.acknowledgeable() >= end {
             self.apply_logged();
         }
-        Ok(())
+        Ok(end)
     }
 
     #[cold]
@@ -145,7 +145,7 @@ impl Engine {
             match taken {
                 Err(Error::Overloaded(_)) => return false,
                 Err(error) => self.refuse_first(&error),
-                Ok(()) => drop(self.deferred.pop()),
+                Ok(_) => drop(self.deferred.pop()),
             }
         }
         true
@@ -159,7 +159,6 @@ impl Engine {
     pub(crate) fn refuse(&self, ticket: u64, error: &Error) {
         self.counters.count(|s| s.writes_refused += 1);
         self.writes.complete_refused(ticket, error.clone());
-        self.queues.ticket_done(ticket);
         // Who waits until this write is settled looks again.
         self.writes.wake_waiters();
     }
@@ -316,8 +315,9 @@ impl Engine {
             self.apply(&record, entry);
             drop(record);
             self.writes.complete_first();
-            self.queues.ticket_done(entry.ticket);
         }
+        // In the same step: what is readable is in no overlay.
+        self.queues.applied(self.writes.applied());
     }
 
     /// Takes a record into the memtables. It cannot fail: what could was checked when it was taken.
@@ -365,7 +365,7 @@ impl Engine {
         self.writes.has_completed()
     }
 
-    /// Records that are not answered yet; one that has read counts twice.
+    /// Writes that are not answered yet.
     pub fn writes_in_flight(&self) -> usize {
         self.writes.len() + self.deferred.len() + self.queues.len()
     }

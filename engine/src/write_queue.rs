@@ -8,12 +8,13 @@
 //! 2. Every record that ends at or before `applied` is in the memtables, or was.
 //! 3. Each ticket that was pushed comes back once: with success when it is applied, with an error when the log fails.
 //!    Tickets of records that the log never took come back from here, too, refused.
+//! 4. An answer that says what is in records which are not applied waits until they are, and fails with them.
 //!
 //! The bytes of a record wait in a queue of our own until the log has them: what the log writes is cut into its
 //! blocks, and a copy of a kilobyte costs less than to put it together again.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::mem;
 use std::task::{Poll, Waker};
@@ -28,6 +29,7 @@ pub(crate) struct WriteQueue {
     waiting: RefCell<Waiting>,
     /// Tickets that are done, and how.
     completions: RefCell<Vec<(u64, Result<()>)>>,
+    answers: RefCell<Answers>,
     applied: Cell<Position>,
     /// Why the log is not written any more.
     failure: RefCell<Option<Error>>,
@@ -44,6 +46,23 @@ pub(crate) struct Entry {
     pub(crate) start: Position,
     /// Where it ends in the log.
     pub(crate) end: Position,
+}
+
+/// Answers that say what is in records which are not in the memtables yet.
+#[derive(Debug, Default)]
+struct Answers {
+    /// By where these records end in the log, and in the order in which they came: a ticket and its answer.
+    waiting: BTreeMap<(Position, u64), (u64, Result<()>)>,
+    next: u64,
+    bytes: usize,
+}
+
+/// What an answer takes in memory beside itself.
+fn bytes_of(answer: &Result<()>) -> usize {
+    match answer {
+        Err(Error::NotApplied { found }) => found.len(),
+        _ => 0,
+    }
 }
 
 /// Records that are not in the memtables yet, each with its length in bytes.
@@ -86,6 +105,7 @@ impl WriteQueue {
         WriteQueue {
             waiting: RefCell::default(),
             completions: RefCell::default(),
+            answers: RefCell::default(),
             applied: Cell::new(applied),
             failure: RefCell::default(),
             waiters: RefCell::default(),
@@ -100,7 +120,12 @@ impl WriteQueue {
 
     /// How many records are not answered yet.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.borrow().entries.len()
+        self.waiting.borrow().entries.len() + self.answers.borrow().waiting.len()
+    }
+
+    /// What the answers take that wait for what they say to be readable, in bytes.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answers.borrow().bytes
     }
 
     /// Where the oldest waiting record begins in the log.
@@ -127,13 +152,47 @@ impl WriteQueue {
         Some((entry, Ref::map(waiting, |waiting| &waiting.bytes[waiting.taken..][..len])))
     }
 
-    /// The oldest record is in the memtables: answers it.
+    /// The oldest record is in the memtables: answers it, and who has read it.
     #[inline]
     pub(crate) fn complete_first(&self) {
         let entry = self.waiting.borrow_mut().pop();
         assert!(entry.end > self.applied.get(), "records are applied once");
         self.applied.set(entry.end);
         self.completions.borrow_mut().push((entry.ticket, Ok(())));
+        self.complete_answers();
+    }
+
+    /// Everything up to here is in the memtables: the answers that say what is in it can be given.
+    #[inline]
+    fn complete_answers(&self) {
+        let mut answers = self.answers.borrow_mut();
+        while let Some(first) = answers.waiting.first_entry() {
+            if first.key().0 > self.applied() {
+                return;
+            }
+            let (ticket, answer) = first.remove();
+            answers.bytes -= bytes_of(&answer);
+            self.completions.borrow_mut().push((ticket, answer));
+        }
+    }
+
+    /// The answer of a write that has written nothing, and has read what ends here in the log.
+    pub(crate) fn complete_at(&self, until: Position, ticket: u64, answer: Result<()>) {
+        if let Some(failure) = &*self.failure.borrow() {
+            return self.completions.borrow_mut().push((ticket, Err(failure.clone())));
+        }
+        {
+            let answers = &mut *self.answers.borrow_mut();
+            answers.bytes += bytes_of(&answer);
+            answers.waiting.insert((until, answers.next), (ticket, answer));
+            answers.next += 1;
+        }
+        self.complete_answers();
+    }
+
+    /// Why the log has failed, if it has.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failure.borrow().clone().map_or(Ok(()), Err)
     }
 
     /// A record came to nothing: there is nothing for the log to take.
@@ -156,6 +215,9 @@ impl WriteQueue {
             completions.push((entry.ticket, Err(Error::poisoned(error))));
         }
         assert!(waiting.bytes.is_empty(), "bytes are of a record that waits");
+        let answers = mem::take(&mut *self.answers.borrow_mut());
+        let failed = answers.waiting.into_values();
+        completions.extend(failed.map(|(ticket, _)| (ticket, Err(Error::poisoned(error)))));
         *self.failure.borrow_mut() = Some(Error::poisoned(error));
         self.wake_waiters();
     }

@@ -1,4 +1,4 @@
-//! A row that plain and conditional writes change: one partition of the notes' table.
+//! A row that plain and conditional writes change: one partition of a table of their own.
 //!
 //! ```text
 //! insert, delete (with timestamps of now, and of later)      insert if not exists, update if v = .., delete if exists

@@ -1,4 +1,4 @@
-//! Two counters of a row that are added to and deleted: one partition of the notes' table.
+//! Two counters of a row that are added to and deleted: one partition of a table of their own.
 //!
 //! ```text
 //! delete a counter, delete the row (timestamps of now, and of later)     add, add twice, add to both, add and delete

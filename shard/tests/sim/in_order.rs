@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! nothing under way: the state after the last      after a crash: after some of the first, all that was answered in it
+//! table emptied: the state after those that came behind it, of those that were under way the last
 //! ```
 //!
 //! A write that read too early, that another one slipped past, or that was answered and dropped, leaves another state,
@@ -14,15 +15,20 @@ use std::fmt::Debug;
 use engine::Error;
 use engine::commitlog::SyncMode;
 use engine::io::Rng;
+use futures_lite::future::{yield_now, zip};
 use model::Token;
 use model::read::{Partitions, RowSink};
 use model::schema::Table;
 
+use crate::conditional::RowWrite;
+use crate::counters::CounterWrite;
 use crate::life::Life;
+use crate::lists::ListWrite;
 use crate::node::{Node, command};
+use crate::schema::ORDERED;
 use crate::world::{End, Lived, Shared, World};
 
-/// A kind of writes of one partition of the notes' table.
+/// A kind of writes of one partition of their table.
 pub(crate) trait Writes: Copy + Debug + 'static {
     /// What a reader finds of the partition.
     type State: Clone + Debug + Default + PartialEq;
@@ -68,17 +74,26 @@ pub(crate) struct History<W: Writes> {
     before: W::State,
     /// What was sent since, in order, without what was refused.
     sent: Vec<Sent<W>>,
+    /// The table is being emptied, since so many were answered.
+    emptying: Option<usize>,
     /// A write could not be done, and no more answers were taken: others may have been refused, too.
     has_failed: bool,
 }
 
 impl<W: Writes> Default for History<W> {
     fn default() -> Self {
-        History { next: 0, before: W::State::default(), sent: Vec::new(), has_failed: false }
+        let (before, sent) = (W::State::default(), Vec::new());
+        History { next: 0, before, sent, emptying: None, has_failed: false }
     }
 }
 
 impl<W: Writes> History<W> {
+    /// Nothing is under way, and the partition is as it was found.
+    fn begin_with(&mut self, found: W::State) {
+        (self.before, self.emptying, self.has_failed) = (found, None, false);
+        self.sent.clear();
+    }
+
     /// A write was answered. Says whether it read first and was done or answered.
     pub(crate) fn answered(&mut self, ticket: u64, result: Result<(), Error>) -> Lived<bool> {
         let place = self.sent.iter().position(|sent| W::TICKETS + sent.number == ticket);
@@ -98,16 +113,25 @@ impl<W: Writes> History<W> {
         Ok(write.reads())
     }
 
-    /// The partition after these that were sent. What was answered has been answered rightly.
-    fn after<'s>(&self, sent: impl IntoIterator<Item = &'s Sent<W>>) -> W::State {
+    /// The partition after these that were sent, and that were emptied before one of them; `None` if one was told
+    /// something else.
+    fn after(&self, sent: &[&Sent<W>], emptied_at: Option<usize>) -> Option<W::State> {
         let mut state = self.before.clone();
-        for sent in sent {
-            let was = state.clone();
+        for (at, sent) in sent.iter().enumerate() {
+            if emptied_at == Some(at) {
+                state = W::State::default();
+            }
             let answer = sent.write.run(sent.number, &mut state);
-            let told = sent.answer.clone().unwrap_or_else(|| answer.clone());
-            assert_eq!(told, answer, "{sent:?} found {was:?}");
+            if sent.answer.as_ref().is_some_and(|told| *told != answer) {
+                return None;
+            }
         }
-        state
+        Some(if emptied_at == Some(sent.len()) { W::State::default() } else { state })
+    }
+
+    /// Before which of so many the table may have been emptied.
+    fn cuts(&self, sent: usize) -> impl Iterator<Item = Option<usize>> + use<W> {
+        self.emptying.into_iter().flat_map(move |since| (since..=sent).map(Some))
     }
 
     /// Whether the partition may be so after a crash: after some of the first, among them the first `sure`. Where a
@@ -122,22 +146,24 @@ impl<W: Writes> History<W> {
                 let at = doubtful.iter().position(|number| *number == sent.number);
                 at.is_some_and(|at| refused >> at & 1 == 1)
             };
-            let firsts = (sure..=self.sent.len()).map(|count| &self.sent[..count]);
-            let mut states =
-                firsts.map(|first| self.after(first.iter().filter(|sent| !is_refused(sent))));
-            states.any(|state| state == *found)
+            (sure..=self.sent.len()).any(|count| {
+                let first: Vec<_> =
+                    self.sent[..count].iter().filter(|sent| !is_refused(sent)).collect();
+                let mut cuts = self.cuts(first.len()).chain([None]);
+                cuts.any(|cut| self.after(&first, cut).as_ref() == Some(found))
+            })
         })
     }
 }
 
 /// Sends a few writes of a partition.
 pub(crate) fn send_some<W: Writes>(life: &mut Life) -> Lived {
-    for _ in 0..1 + life.rng.below(6) {
+    for _ in 0..1 + life.rng.below(10) {
         let mut guard = life.world.borrow_mut();
         let w = &mut *guard;
         let number = W::history(w).next + 1;
         let write = W::draw(&mut life.rng, number);
-        let table = crate::schema::table(&w.schema, 0).expect("all tables are there");
+        let table = crate::schema::table(&w.schema, ORDERED).expect("all tables are there");
         let (record, shard) =
             (write.record(number, table), life.node.shard_of(Token::of_key(W::KEY)));
         let history = W::history(w);
@@ -153,7 +179,7 @@ pub(crate) fn send_some<W: Writes>(life: &mut Life) -> Lived {
 }
 
 async fn read<W: Writes>(node: &Node, world: &Shared) -> Lived<W::State> {
-    let (id, now_s) = (world.borrow().workload.id(0), world.borrow().workload.now_s);
+    let (id, now_s) = (world.borrow().workload.id(ORDERED), world.borrow().workload.now_s);
     let token = Token::of_key(W::KEY);
     let partitions = Partitions::Keys(vec![(token, W::KEY.into())]);
     let engine = &node.engines[node.shard_of(token)];
@@ -182,8 +208,75 @@ pub(crate) async fn find<W: Writes>(node: &Node, world: &Shared) -> Lived {
         history.before,
         history.sent
     );
-    (history.before, history.has_failed) = (found, false);
-    history.sent.clear();
+    history.begin_with(found);
+    Ok(())
+}
+
+/// Empties the table, in most worlds while it is written to: nothing of what was answered before is left.
+pub(crate) async fn empty(life: &mut Life) -> Lived {
+    // What is answered while it is emptied is to be durable.
+    let races = life.world.borrow().sync == SyncMode::Batch;
+    match races {
+        true => life.take_answers()?,
+        false => life.answered().await?,
+    }
+    let id = {
+        let mut w = life.world.borrow_mut();
+        begin_emptying::<ListWrite>(&mut w);
+        begin_emptying::<RowWrite>(&mut w);
+        begin_emptying::<CounterWrite>(&mut w);
+        w.workload.id(ORDERED)
+    };
+    let engines = life.node.engines.clone();
+    let truncate = async {
+        for engine in &engines {
+            engine.truncate(id).await?;
+        }
+        Ok::<(), Error>(())
+    };
+    let write = async {
+        for _ in 0..if races { life.rng.below(5) } else { 0 } {
+            match life.rng.below(3) {
+                0 => send_some::<ListWrite>(life)?,
+                1 => send_some::<RowWrite>(life)?,
+                _ => send_some::<CounterWrite>(life)?,
+            }
+            for _ in 0..life.rng.below(6) {
+                yield_now().await;
+            }
+        }
+        Lived::Ok(())
+    };
+    let (truncated, written) = zip(truncate, write).await;
+    truncated?;
+    written?;
+    life.answered().await?;
+    find_emptied::<ListWrite>(&life.node, &life.world).await?;
+    find_emptied::<RowWrite>(&life.node, &life.world).await?;
+    find_emptied::<CounterWrite>(&life.node, &life.world).await
+}
+
+fn begin_emptying<W: Writes>(world: &mut World) {
+    let history = W::history(world);
+    // What waits for its turn may have it before, or behind.
+    let under_way = history.sent.iter().position(|sent| sent.answer.is_none());
+    history.emptying = Some(under_way.unwrap_or(history.sent.len()));
+    world.tally.emptied += u64::from(under_way.is_some());
+}
+
+async fn find_emptied<W: Writes>(node: &Node, world: &Shared) -> Lived {
+    let found = read::<W>(node, world).await?;
+    let mut w = world.borrow_mut();
+    let history = W::history(&mut w);
+    let sent: Vec<_> = history.sent.iter().collect();
+    let may_be =
+        history.cuts(sent.len()).any(|cut| history.after(&sent, cut) == Some(found.clone()));
+    assert!(
+        may_be,
+        "found {found:?} of {:?}, emptied at {:?} of {sent:?}",
+        history.before, history.emptying
+    );
+    history.begin_with(found);
     Ok(())
 }
 
@@ -192,6 +285,8 @@ pub(crate) async fn verify<W: Writes>(node: &Node, world: &Shared) -> Lived {
     let found = read::<W>(node, world).await?;
     let mut w = world.borrow_mut();
     let history = W::history(&mut w);
-    assert_eq!(found, history.after(&history.sent), "{:?} and {:?}", history.before, history.sent);
+    let sent: Vec<_> = history.sent.iter().collect();
+    let wanted = history.after(&sent, None);
+    assert_eq!(Some(found), wanted, "{:?} and {sent:?}", history.before);
     Ok(())
 }

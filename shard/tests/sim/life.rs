@@ -18,10 +18,10 @@ use crate::batches::{self, flush_notes, verify_batches, write_batch};
 use crate::checks::verify_all;
 use crate::conditional::RowWrite;
 use crate::counters::CounterWrite;
-use crate::in_order::{Writes, find, send_some, verify};
+use crate::in_order::{Writes, empty, find, send_some, verify};
 use crate::lists::ListWrite;
 use crate::node::{self, Node, RESERVE_BYTES, Taken, command};
-use crate::schema::{self, Effect, TABLES};
+use crate::schema::{self, Effect, ORDERED, TABLES};
 use crate::workload::{KEYS, NOTE_BYTES, token};
 use crate::world::{End, Lived, Shared, Tally, World};
 
@@ -287,7 +287,7 @@ impl Life {
     }
 
     async fn step(&mut self) -> Lived {
-        match self.rng.below(45) {
+        match self.rng.below(46) {
             0..20 => self.write()?,
             20 => send_some::<ListWrite>(self)?,
             21 => send_some::<RowWrite>(self)?,
@@ -299,6 +299,7 @@ impl Life {
                     flush_notes(self, &exec);
                 }
             }
+            45 if self.rng.one_in(2) => empty(self).await?,
             22..24 => self.answered().await?,
             24..27 => self.check_partition()?,
             27..29 => self.check_slices().await?,
@@ -474,7 +475,7 @@ impl Life {
     /// Flushes a table of a shard beside everything else.
     fn flush(&mut self) {
         let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
-        let id = self.world.borrow().workload.id(self.rng.index(TABLES));
+        let id = self.world.borrow().workload.id(self.rng.index(ORDERED + 1));
         let now_s = self.world.borrow().workload.now_s;
         self.exec.spawn(async move {
             // A failure shows in what comes after.
@@ -487,7 +488,7 @@ impl Life {
         let now_s = self.world.borrow().workload.now_s;
         if self.rng.one_in(4) {
             let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
-            let id = self.world.borrow().workload.id(self.rng.index(TABLES));
+            let id = self.world.borrow().workload.id(self.rng.index(ORDERED + 1));
             self.exec.spawn(async move {
                 let wish = engine.wish_whole(id);
                 let pause = async || yield_now().await;

@@ -1,4 +1,4 @@
-//! A list that plain writes add to and that writes which read first change by index: one partition of the notes' table.
+//! A list that plain writes add to and that writes which read first change by index: one partition of their own table.
 //!
 //! ```text
 //! add in front, add behind, delete [0], set [i] ─► the state after each, in the order in which they were sent

@@ -124,6 +124,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.resolved,
         all.judged,
         all.added,
+        all.emptied,
         all.sent_again,
         all.whole,
     ] {

@@ -20,8 +20,6 @@ use model::row::RowRef;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
 use uuid::Uuid;
 
-use crate::counters::CounterWrite;
-use crate::in_order::Writes;
 use crate::oracle::{Cells, Seen, short};
 
 /// What a fragment has at least here.
@@ -129,10 +127,6 @@ impl RowSink for Taken {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow {
-        // Its values are not of equal bytes; who writes it reads it (`counters.rs`).
-        if partition.key == CounterWrite::KEY {
-            return Flow::More;
-        }
         let seen = self.0.entry(partition.key.to_vec()).or_default();
         seen.stat = partition.static_row.map(cells).unwrap_or_default();
         if let (Some(clustering), Some(row)) = (clustering, row) {

@@ -1,9 +1,10 @@
 //! The schema of the simulated tables, and the changes that are made to it.
 //!
 //! ```text
-//! t0 (notes)  k | v l n0 n1        which records are there, a list, and counters
+//! t0 (notes)  k | v l n0 n1        which records are there
 //! t1          k | v w              no clustering
 //! t2, t3      k | c1 c2 | s | v w m u x0 x1 …    m is a map, u a user type, x are added and dropped
+//! t4          k | v l n0 n1        writes that read first: a row, a list, counters
 //! ```
 //!
 //! Not here: how a change is made durable (`messina_shard::schema_changes`), what it does to data (`oracle.rs`).
@@ -20,6 +21,8 @@ use uuid::Uuid;
 
 /// The tables of the test.
 pub(crate) const TABLES: usize = 4;
+/// The table of the writes that read first, beside those.
+pub(crate) const ORDERED: usize = TABLES;
 /// A user type has no more fields.
 const FIELDS_MAX: usize = 5;
 /// Columns that are added over the life of a table.
@@ -90,7 +93,7 @@ pub(crate) fn missing(schema: &Schema, rng: &mut Rng, gc_grace_s: i32) -> Option
         let fields = vec![("f0".into(), CqlType::Blob)];
         return Some(SchemaChange::CreateType(UserType::new(KEYSPACE, TYPE, fields)));
     };
-    let number = (0..TABLES).find(|number| table(schema, *number).is_none())?;
+    let number = (0..=ORDERED).find(|number| table(schema, *number).is_none())?;
     let id = TableId(Uuid::from_u64_pair(rng.roll(), rng.roll()));
     let mut table =
         definition(number, id, CqlType::Udt { definition: parts.clone(), frozen: false });
@@ -102,8 +105,8 @@ pub(crate) fn missing(schema: &Schema, rng: &mut Rng, gc_grace_s: i32) -> Option
 }
 
 /// How each table is compacted at first.
-const CLASSES: [Class; TABLES] =
-    [Class::SizeTiered, Class::Leveled, Class::Unified, Class::TimeWindow];
+const CLASSES: [Class; TABLES + 1] =
+    [Class::SizeTiered, Class::Leveled, Class::Unified, Class::TimeWindow, Class::SizeTiered];
 
 /// How tables may be compacted later: each strategy as it is, and with numbers that make it work much.
 const WAYS: [&[(&str, &str)]; 11] = [
@@ -155,7 +158,7 @@ fn definition(number: usize, id: TableId, parts: CqlType) -> Table {
     let build = || {
         let b = TableBuilder::new(KEYSPACE, &name(number), id).partition_key("k", CqlType::Blob)?;
         let b = match number {
-            0 => {
+            0 | ORDERED => {
                 let b = b.regular("v", CqlType::Blob)?.regular("l", list)?;
                 return b.regular("n0", CqlType::Counter)?.regular("n1", CqlType::Counter)?.build();
             }

@@ -11,7 +11,7 @@ use model::schema::{ColumnKind, Table};
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 
 use crate::oracle::{Fact, Part, Place, Record};
-use crate::schema::{self, TABLES};
+use crate::schema::{self, ORDERED, TABLES};
 
 /// Keys of a table, apart from the first.
 pub(crate) const KEYS: u8 = 7;
@@ -94,13 +94,13 @@ impl Workload {
 
     /// The schema is another.
     pub(crate) fn follow(&mut self, schema: &Schema) {
-        let tables = (0..TABLES).filter_map(|number| schema::table(schema, number));
+        let tables = (0..=ORDERED).filter_map(|number| schema::table(schema, number));
         self.tables = tables.map(Columns::of).collect();
     }
 
     /// The id of a table. All tables are there.
     pub(crate) fn id(&self, table: usize) -> TableId {
-        assert_eq!(self.tables.len(), TABLES, "all tables are there");
+        assert_eq!(self.tables.len(), ORDERED + 1, "all tables are there");
         self.tables[table].id
     }
 

@@ -83,6 +83,8 @@ pub(crate) struct Tally {
     pub(crate) judged: u64,
     /// Additions to counters that were done.
     pub(crate) added: u64,
+    /// Truncations of the table of writes that read first, with such writes under way.
+    pub(crate) emptied: u64,
     /// Batches that a start sent again.
     pub(crate) sent_again: u64,
     /// Batches that were under way at the end of a life, and were there afterwards.
@@ -120,6 +122,7 @@ impl Tally {
         self.resolved += other.resolved;
         self.judged += other.judged;
         self.added += other.added;
+        self.emptied += other.emptied;
         self.sent_again += other.sent_again;
         self.whole += other.whole;
     }
