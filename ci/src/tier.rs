@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 5] =
 pub(crate) const FUZZ_SECONDS: u64 = 5;
 
 /// Requests that `night` draws against whole nodes.
-const FUZZED_REQUESTS_OF_NIGHT: u64 = 10_000_000;
+const FUZZED_REQUESTS_OF_NIGHT: u64 = 100_000_000;
 
 /// What a tier spends on the steps that have no natural end.
 struct Effort {
@@ -87,7 +87,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     many_tables(repository, report, many_tables::TABLES);
 }
 
-/// So many requests that are drawn, against whole nodes on the simulated disk: ten million without a death.
+/// So many requests that are drawn, against whole nodes on the simulated disk: a hundred million without a death.
 fn node_fuzz(repository: &Repository, report: &mut Report, requests: u64) {
     let rerun = format!(
         "MESSINA_FUZZ_REQUESTS={requests} cargo test --release --package messina-server --test node_fuzz"
@@ -97,7 +97,7 @@ fn node_fuzz(repository: &Repository, report: &mut Report, requests: u64) {
         let mut command = repository.cargo(&arguments);
         command.args(["--", "--show-output"]).env("MESSINA_FUZZ_REQUESTS", requests.to_string());
         command.env_remove("MESSINA_FUZZ_SEED");
-        let output = log.output(&mut command, 2 * COMMAND_LIMIT)?;
+        let output = log.output(&mut command, 8 * COMMAND_LIMIT)?;
         evidence::fuzzed_requests(&output, requests).map(Done::Passed).map_err(Failure::from)
     });
 }

@@ -14,7 +14,7 @@ pub(crate) struct Table {
     ends: &'static str,
 }
 
-pub(crate) const TABLES: [Table; 4] = [
+pub(crate) const TABLES: [Table; 5] = [
     Table {
         name: "ks.a",
         partition: &[("k", "int")],
@@ -67,6 +67,13 @@ pub(crate) const TABLES: [Table; 4] = [
         clustering: &[("c", "decimal"), ("d", "varint"), ("e", "blob")],
         regular: &[("v", "int"), ("x", "list<frozen<tuple<int, text>>> static")],
         ends: "PRIMARY KEY ((a, b), c, d, e)) WITH CLUSTERING ORDER BY (c ASC, d DESC, e ASC)",
+    },
+    Table {
+        name: "ks.e",
+        partition: &[("k", "int")],
+        clustering: &[("c", "int")],
+        regular: &[("n", "counter"), ("o", "counter"), ("s", "counter static")],
+        ends: "PRIMARY KEY (k, c))",
     },
 ];
 
@@ -147,8 +154,10 @@ fn literal(ty: &str, numbers: &mut Numbers) -> String {
     }
     let small = |numbers: &mut Numbers| (numbers.below(5) as i64 - 2).to_string();
     match ty.trim_end_matches(" static") {
-        "int" | "bigint" | "varint" | "tinyint" if numbers.one_in(4) => numbers.edge().to_string(),
-        "int" | "bigint" | "varint" | "tinyint" => small(numbers),
+        "int" | "bigint" | "varint" | "tinyint" | "counter" if numbers.one_in(4) => {
+            numbers.edge().to_string()
+        }
+        "int" | "bigint" | "varint" | "tinyint" | "counter" => small(numbers),
         "text" => format!("'{}'", "x".repeat(numbers.below(3) as usize)),
         "double" | "float" | "decimal" => {
             format!("{}.{}e{}", small(numbers), numbers.below(9), numbers.below(40))
@@ -184,9 +193,59 @@ fn using(drawn: &mut Drawn, numbers: &mut Numbers) -> String {
     }
 }
 
-fn write(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
+/// What must be so for a statement to write: mostly nothing. `existence` is what its kind mostly asks for.
+fn condition(drawn: &mut Drawn, table: &Table, existence: &str, numbers: &mut Numbers) -> String {
+    match numbers.below(24) {
+        0 => numbers.of(&[" IF NOT EXISTS", " IF EXISTS"]).to_string(),
+        1 => format!(" IF {existence}"),
+        2..=5 => {
+            let tests: Vec<String> =
+                (0..1 + numbers.below(3)).map(|_| test(drawn, table, numbers)).collect();
+            format!(" IF {}", tests.join(" AND "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// One comparison of a condition.
+fn test(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
     let (name, ty) = *numbers.of(table.regular);
     match numbers.below(6) {
+        0 => {
+            let values: Vec<String> =
+                (0..numbers.below(4)).map(|_| drawn.value(ty, numbers)).collect();
+            format!("{name} IN ({})", values.join(", "))
+        }
+        1 => format!("{name}[{}] = {}", drawn.value("int", numbers), drawn.value("text", numbers)),
+        2 => format!("{name}.a != {}", drawn.value("int", numbers)),
+        _ => {
+            let operator =
+                numbers.of(&["=", "=", "!=", "<", "<=", ">", ">=", "CONTAINS", "CONTAINS KEY"]);
+            format!("{name} {operator} {}", drawn.value(ty, numbers))
+        }
+    }
+}
+
+fn insert_json(table: &Table, numbers: &mut Numbers) -> String {
+    let fields = table.columns().map(|(name, ty)| {
+        let text = literal(ty, numbers).replace('\'', "\"");
+        let is_word = text.starts_with(|first: char| first.is_ascii_alphabetic());
+        let value = if is_word { format!("\"{text}\"") } else { text };
+        format!("\"{name}\": {value}")
+    });
+    let fields = fields.collect::<Vec<_>>().join(", ");
+    let default = numbers.of(&["", " DEFAULT NULL", " DEFAULT UNSET"]);
+    format!("INSERT INTO {} JSON '{{{fields}}}'{default}", table.name)
+}
+
+fn write(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
+    if numbers.one_in(30) {
+        return insert_json(table, numbers);
+    }
+    let (name, ty) = *numbers.of(table.regular);
+    // A counter is inserted, but for now and then, by no client.
+    let counts = ty.starts_with("counter") && !numbers.one_in(20);
+    match if counts { 2 + numbers.below(4) } else { numbers.below(6) } {
         0..=1 => {
             let mut columns: Vec<Column> =
                 table.partition.iter().chain(table.clustering).copied().collect();
@@ -194,17 +253,18 @@ fn write(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
             let values: Vec<String> =
                 columns.iter().map(|(_, ty)| drawn.value(ty, numbers)).collect();
             let names: Vec<&str> = columns.iter().map(|column| column.0).collect();
+            let condition = condition(drawn, table, "NOT EXISTS", numbers);
             let using = using(drawn, numbers);
             format!(
-                "INSERT INTO {} ({}) VALUES ({}){using}",
+                "INSERT INTO {} ({}) VALUES ({}){condition}{using}",
                 table.name,
                 names.join(", "),
                 values.join(", ")
             )
         }
         2..=4 => {
-            let using = if numbers.one_in(4) { " USING TTL 1" } else { "" };
-            let set = match numbers.below(5) {
+            let using = if !counts && numbers.one_in(4) { " USING TTL 1" } else { "" };
+            let set = match numbers.below(if counts { 2 } else { 5 }) {
                 0 => format!("{name} = {name} + {}", drawn.value(ty, numbers)),
                 1 => format!("{name} = {name} - {}", drawn.value(ty, numbers)),
                 2 => format!("{name}[{}] = {}", numbers.edge(), drawn.value("text", numbers)),
@@ -212,12 +272,24 @@ fn write(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
             };
             let mut keys = drawn.key(table.partition, numbers);
             keys.extend(drawn.key(table.clustering, numbers));
-            format!("UPDATE {}{using} SET {set} WHERE {}", table.name, keys.join(" AND "))
+            let condition = match counts {
+                true => String::new(),
+                false => condition(drawn, table, "EXISTS", numbers),
+            };
+            format!(
+                "UPDATE {}{using} SET {set} WHERE {}{condition}",
+                table.name,
+                keys.join(" AND ")
+            )
         }
         _ => {
             let what = if numbers.one_in(2) { name } else { "" };
             let conditions = drawn.conditions(table, numbers);
-            format!("DELETE {what} FROM {} WHERE {conditions}", table.name)
+            let condition = match counts {
+                true => String::new(),
+                false => condition(drawn, table, "EXISTS", numbers),
+            };
+            format!("DELETE {what} FROM {} WHERE {conditions}{condition}", table.name)
         }
     }
 }
@@ -259,7 +331,9 @@ fn select(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
     };
     let mut ends = String::new();
     if numbers.one_in(30) {
-        ends += &format!(" GROUP BY {name}");
+        let groups = [name, "k, floor(c, 10)", "k, floor(c, 1h)", "k, c"];
+        let group = numbers.of(&groups);
+        ends += &format!(" GROUP BY {group}");
     }
     if numbers.one_in(30) {
         ends += &format!(" ORDER BY {other} {}", numbers.of(&["ASC", "DESC"]));
@@ -276,7 +350,8 @@ fn select(drawn: &mut Drawn, table: &Table, numbers: &mut Numbers) -> String {
     if numbers.one_in(20) {
         ends += " USING TIMEOUT 5s";
     }
-    format!("SELECT {what} FROM {}{conditions}{ends}", table.name)
+    let explain = if numbers.one_in(40) { "EXPLAIN " } else { "" };
+    format!("{explain}SELECT {what} FROM {}{conditions}{ends}", table.name)
 }
 
 /// Draws a statement, of any kind.
@@ -289,7 +364,12 @@ pub(crate) fn draw(numbers: &mut Numbers) -> Drawn {
         2 => format!("ALTER TABLE ks.b DROP x{}", numbers.below(20)),
         3 => table.definition(),
         4 => format!("DESCRIBE TABLE {}", table.name),
-        5..=9 => "SELECT * FROM system_schema.columns".to_owned(),
+        5..=8 => "SELECT * FROM system_schema.columns".to_owned(),
+        9 => match numbers.below(4) {
+            0 => "DROP TABLE IF EXISTS ks.f".to_owned(),
+            1 => format!("INSERT INTO ks.f (k) VALUES ({})", literal("int", numbers)),
+            _ => format!("CREATE TABLE IF NOT EXISTS ks.f LIKE {}", table.name),
+        },
         10..=60 => {
             let kind = numbers.of(&["", "", "UNLOGGED", "UNLOGGED", "LOGGED", "COUNTER"]);
             let writes: Vec<String> =
@@ -306,7 +386,7 @@ pub(crate) fn draw(numbers: &mut Numbers) -> Drawn {
 pub(crate) fn bytes(ty: &str, numbers: &mut Numbers) -> Vec<u8> {
     let fixed = match ty.trim_end_matches(" static") {
         "int" | "float" | "date" => 4,
-        "bigint" | "double" | "time" | "timestamp" => 8,
+        "bigint" | "double" | "time" | "timestamp" | "counter" => 8,
         "boolean" | "tinyint" => 1,
         "uuid" | "timeuuid" => 16,
         "inet" => [4, 16][numbers.below(2) as usize],
