@@ -1,9 +1,11 @@
 //! kill -9 under load, again and again: `cargo ci kill9 --cycles N`.
 //!
-//! 1. `messina-load` works with `--verify` and notes every acknowledged write in a journal.
+//! 1. `messina-load` works with `--verify` and notes every acknowledged write in a journal: on records in every
+//!    cycle, and beside that in turn on a bank (conditional writes), on counters, or on batches of several partitions.
 //! 2. The server is killed at a random moment, with flushes and compactions under way.
 //! 3. In every third cycle it is started and killed again while it recovers, up to three times.
-//! 4. It is started, and every acknowledged write, or a newer one of its key, must be there, whole.
+//! 4. It is started, and every acknowledged write, or a newer one of its key, must be there, whole; the bank has all
+//!    its money, every acknowledged increment is counted once, every batch is there in all its rows or in none.
 //! 5. The number of shards changes now and then, so that recovery also deals logs to new owners.
 //!
 //! Invariants
@@ -12,16 +14,19 @@
 //! 2. The kills met what they are for: memtables were flushed, sstables compacted, and a log was
 //!    being replayed (`Evidence`). The cycles go on until that was seen; if it never is, they fail.
 //!
+//! `--planted`: bugs of conditional writes, counters and batches are planted, and each must be found.
+//!
 //! Not here: power cuts. The page cache outlives the process; the simulator takes it away.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::load::Load;
+use crate::golden;
+use crate::load::{Load, Proved, Work, Working};
 use crate::repository::Repository;
-use crate::server::{DataFolder, Server, is_ready};
+use crate::server::{DataFolder, Server, Setup, is_ready};
 use crate::step::{Done, Failure, Log, Outcome};
 
 /// Under load for at least this long, and at most so much longer.
@@ -44,6 +49,17 @@ const SHARDS_MAX: u64 = 3;
 const EVIDENCE_CYCLES: u64 = 10;
 /// The cycles go on for up to so many times what was asked for, until they have.
 const EVIDENCE_TIMES_MAX: u64 = 4;
+
+/// A bug, the work that meets it, and what the tool calls what it finds then.
+const PLANTED: [(&str, Work, &str); 3] = [
+    ("AppliedNotWritten", Work::Bank, "lost transfer"),
+    ("CounterForgets", Work::Counters, "wrong count"),
+    ("BatchesNotSent", Work::Batches, "part of a batch"),
+];
+/// Cycles in which a planted bug must be found.
+const PLANTED_CYCLES: u64 = 10;
+/// The moments of these cycles.
+const PLANTED_SEED: u64 = 1;
 
 /// A cheap generator: splitmix64.
 struct Rng {
@@ -111,6 +127,38 @@ struct Victim<'a> {
     log: &'a Log,
     rng: Rng,
     evidence: Evidence,
+    /// The folder of its program, and the bug that is planted in it.
+    programs: (PathBuf, Option<&'static str>),
+}
+
+/// One kind of work, and what was proved of it.
+struct Job<'a> {
+    load: Load<'a>,
+    cycles: u64,
+    proved: Proved,
+}
+
+impl<'a> Job<'a> {
+    fn new(at: (&'a Repository, &'a Log), folder: &DataFolder, work: Work) -> Self {
+        Self { load: Load::new(at, folder, work), cycles: 0, proved: Proved::new() }
+    }
+
+    /// Reads back what was acknowledged.
+    fn prove(&mut self, server: &Server) -> Result<(), String> {
+        let proved = self.load.prove(&server.address);
+        let proved =
+            proved.map_err(|text| format!("{text}\nthe server said:\n{}", server.said()))?;
+        for (what, count) in proved {
+            *self.proved.entry(what).or_default() += count;
+        }
+        Ok(())
+    }
+
+    /// Its line in the end.
+    fn told(&self) -> String {
+        let proved = self.proved.iter().map(|(what, count)| format!(", {count} {what}"));
+        format!("{}: {} cycles{}", self.load.work.name(), self.cycles, proved.collect::<String>())
+    }
 }
 
 /// Runs the cycles; each counts as one check.
@@ -118,15 +166,21 @@ pub(crate) fn run(repository: &Repository, cycles: u64, seed: Option<u64>, log: 
     let seed = seed.unwrap_or_else(new_seed);
     log.note(&format!("seed {seed}"));
     let folder = DataFolder::new(repository, "kill9")?;
-    let journal = folder.join("acknowledged");
-    let load = Load { repository, journal: &journal, log };
-    let (data, rng, evidence) = (folder.join("data"), Rng { state: seed }, Evidence::default());
-    let mut victim = Victim { repository, data, shards: 2, log, rng, evidence };
+    let works = [&[Work::Records], &Work::SCENARIOS[..]].concat();
+    let mut jobs: Vec<Job<'_>> =
+        works.into_iter().map(|work| Job::new((repository, log), &folder, work)).collect();
+    let mut victim = Victim::new(repository, &folder, seed, log);
     let mut server = victim.start()?;
-    load.fill(&server.address)?;
+    for job in &jobs {
+        job.load.fill(&server.address)?;
+    }
     let mut cycle = 0;
     while wants_more(cycle, cycles, &victim.evidence) {
-        server = victim.cycle(server, &load, cycle).map_err(|text| Failure {
+        // The records in every cycle, and a scenario in turn.
+        let (records, scenarios) = jobs.split_at_mut(1);
+        let turn = (cycle % scenarios.len() as u64) as usize;
+        let working = &mut [&mut records[0], &mut scenarios[turn]];
+        server = victim.cycle(server, working, cycle).map_err(|text| Failure {
             text: format!("{text}\ncycle {cycle} of seed {seed}"),
             passed: cycle,
             failed: 1,
@@ -134,15 +188,69 @@ pub(crate) fn run(repository: &Repository, cycles: u64, seed: Option<u64>, log: 
         victim.evidence.see(folder.files(".sst"));
         cycle += 1;
     }
+    // What was acknowledged in early cycles has lived through all later ones.
+    jobs.iter_mut().try_for_each(|job| job.prove(&server))?;
     server.kill()?;
     let missing = victim.evidence.missing();
     if cycles >= EVIDENCE_CYCLES && !missing.is_empty() {
         let text = format!("{} in {cycle} cycles of seed {seed}", missing.join(", "));
         return Err(Failure::from(text));
     }
-    log.note(&format!("{} kills fell into a recovery", victim.evidence.kills_in_recovery));
+    let mut told: Vec<String> = jobs.iter().map(Job::told).collect();
+    told.push(format!("{} kills fell into a recovery", victim.evidence.kills_in_recovery));
+    told.iter().for_each(|line| log.note(line));
     folder.discard()?;
-    Ok(Done::Passed(cycle))
+    Ok(Done::Told(cycle, told))
+}
+
+/// Passes if each planted bug is found, and nothing is where none is planted.
+pub(crate) fn planted(repository: &Repository, log: &Log) -> Outcome {
+    let programs = golden::build_planted(repository, log)?;
+    for (bug, work, finding) in PLANTED {
+        if let Some(text) = find(repository, (&programs, None), work, log)? {
+            return Err(Failure::from(format!("no bug is planted, and yet: {text}")));
+        }
+        match find(repository, (&programs, Some(bug)), work, log)? {
+            Some(text) if text.contains(finding) => {
+                log.note(&format!("{bug}: caught, a {finding}"))
+            }
+            Some(text) => return Err(Failure::from(format!("{bug}: not a {finding}, but {text}"))),
+            None => {
+                return Err(Failure::from(format!("{bug}: the {} did not notice", work.name())));
+            }
+        }
+    }
+    Ok(Done::Passed(PLANTED.len() as u64))
+}
+
+/// What the tool tells of a promise that is broken under this work, if one is: in one cycle where no bug is planted.
+fn find(
+    repository: &Repository,
+    (programs, bug): (&Path, Option<&'static str>),
+    work: Work,
+    log: &Log,
+) -> Result<Option<String>, String> {
+    let folder = DataFolder::new(repository, "kill9-planted")?;
+    let log = log.part(&format!("{}-{}", work.name(), bug.unwrap_or("none")));
+    let mut job = Job::new((repository, &log), &folder, work);
+    let mut victim = Victim::new(repository, &folder, PLANTED_SEED, &log);
+    // What is there at the beginning is right.
+    victim.programs = (programs.to_path_buf(), None);
+    let server = victim.start()?;
+    job.load.fill(&server.address)?;
+    server.stop()?;
+    victim.programs.1 = bug;
+    let mut server = victim.start()?;
+    for cycle in 0..if bug.is_some() { PLANTED_CYCLES } else { 1 } {
+        match victim.cycle(server, &mut [&mut job], cycle) {
+            Ok(next) => server = next,
+            // What it had found when the server died is in the log only.
+            Err(text) => return Ok(Some(format!("{}\n{text}", log.text()))),
+        }
+    }
+    server.kill()?;
+    folder.discard()?;
+    Ok(None)
 }
 
 /// True while cycles that were asked for are left, or something was not met yet and may still be.
@@ -156,9 +264,24 @@ fn new_seed() -> u64 {
     now.expect("the clock is past 1970").as_millis() as u64
 }
 
-impl Victim<'_> {
+impl<'a> Victim<'a> {
+    /// The program under test on two shards, with nothing in its data folder.
+    fn new(repository: &'a Repository, folder: &DataFolder, seed: u64, log: &'a Log) -> Self {
+        Self {
+            repository,
+            data: folder.join("data"),
+            shards: 2,
+            log,
+            rng: Rng { state: seed },
+            evidence: Evidence::default(),
+            programs: (repository.programs(), None),
+        }
+    }
+
     fn spawn(&self) -> Result<Server, String> {
-        Server::start(self.repository, &self.data, self.shards, self.log)
+        let (programs, plant) = (self.programs.0.clone(), self.programs.1);
+        let setup = Setup::new(self.repository, &self.data, self.shards);
+        Server::start_as(&Setup { programs, plant, ..setup }, self.log)
     }
 
     fn start(&self) -> Result<Server, String> {
@@ -168,17 +291,23 @@ impl Victim<'_> {
     }
 
     /// One life: load, death, perhaps deaths in recovery, and the proof.
-    fn cycle(&mut self, server: Server, load: &Load<'_>, cycle: u64) -> Result<Server, String> {
-        let mut working = load.work(&server.address, cycle)?;
+    fn cycle(
+        &mut self,
+        server: Server,
+        jobs: &mut [&mut Job<'_>],
+        cycle: u64,
+    ) -> Result<Server, String> {
+        let works = jobs.iter().map(|job| job.load.work(&server.address, cycle));
+        let mut working = works.collect::<Result<Vec<_>, _>>()?;
         let moment_ms = LOAD_MIN_MS + self.rng.below(LOAD_SPREAD_MS);
         thread::sleep(Duration::from_millis(moment_ms));
         self.log.note(&format!("cycle {cycle}: kill -9 after {moment_ms} ms of load"));
-        if let Some(status) = working.ended() {
+        if let Some(status) = working.iter_mut().find_map(Working::ended) {
             server.kill()?;
             return Err(format!("messina-load ended before the kill: {status}"));
         }
         server.kill()?;
-        working.end()?;
+        working.into_iter().try_for_each(Working::end)?;
         if self.rng.below(SHARDS_CYCLES) == 0 {
             self.shards = 1 + self.rng.below(SHARDS_MAX) as u32;
         }
@@ -193,8 +322,9 @@ impl Victim<'_> {
             }
         }
         let server = self.start()?;
-        if let Err(text) = load.prove(&server.address) {
-            return Err(format!("{text}\nthe server said:\n{}", server.said()));
+        for job in jobs {
+            job.cycles += 1;
+            job.prove(&server)?;
         }
         Ok(server)
     }

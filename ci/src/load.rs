@@ -3,13 +3,14 @@
 //! Invariant: the exit status of a run tells a broken promise (1) from a server that went away (3),
 //! so that killing the server never hides a wrong answer.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use crate::process::kill_tree;
 use crate::repository::Repository;
-use crate::server::Address;
+use crate::server::{Address, DataFolder};
 use crate::step::Log;
 
 /// Loading and proving take seconds.
@@ -18,8 +19,6 @@ const TOOL_LIMIT: Duration = Duration::from_secs(5 * 60);
 const WORK_DURATION: &str = "120s";
 /// The tool's exit status when the server is gone.
 const SERVER_WENT_AWAY: i32 = 3;
-/// Few enough to be read back in a second, enough to fill memtables.
-const RECORDS: &str = "20000";
 
 /// Runs the tool with these arguments, which begin with its verb, and returns what it printed; an error if anything
 /// failed, was lost or was refused.
@@ -57,14 +56,64 @@ pub(crate) fn admin_command(
     command
 }
 
+/// What the tool does to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// YCSB's records are written plainly.
+    Records,
+    /// Money is moved by conditional batches.
+    Bank,
+    /// Counters are told to grow.
+    Counters,
+    /// Ten partitions are written by a logged batch.
+    Batches,
+}
+
+impl Work {
+    /// Those that have a rule of their own.
+    pub(crate) const SCENARIOS: [Work; 3] = [Work::Bank, Work::Counters, Work::Batches];
+
+    /// What the tool calls its data.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Work::Records => "ycsb",
+            Work::Bank => "bank",
+            Work::Counters => "counters",
+            Work::Batches => "batches",
+        }
+    }
+
+    /// How many: few enough to be read back in a second, and of records enough to fill memtables.
+    fn records(self) -> &'static str {
+        match self {
+            Work::Records => "20000",
+            Work::Bank | Work::Batches => "500",
+            Work::Counters => "1000",
+        }
+    }
+
+    /// The flags it is run with.
+    fn run(self) -> &'static [&'static str] {
+        match self {
+            Work::Records => &["--mix", "read=30,update=50,insert=20"],
+            Work::Bank => &["--workload", "bank"],
+            Work::Counters => &["--workload", "counters"],
+            Work::Batches => &["--workload", "batches"],
+        }
+    }
+}
+
+/// What was held against its rule, by what the tool calls it.
+pub(crate) type Proved = BTreeMap<String, u64>;
+
 /// The tool against one journal.
 pub(crate) struct Load<'a> {
-    /// The checkout, whose release build is used.
-    pub(crate) repository: &'a Repository,
+    repository: &'a Repository,
+    log: &'a Log,
+    /// What is done.
+    pub(crate) work: Work,
     /// What was acknowledged.
-    pub(crate) journal: &'a Path,
-    /// Where the tool's output goes.
-    pub(crate) log: &'a Log,
+    journal: PathBuf,
 }
 
 /// A tool at work.
@@ -72,24 +121,37 @@ pub(crate) struct Working {
     child: Child,
 }
 
-impl Load<'_> {
+impl<'a> Load<'a> {
+    /// The tool of the checkout's programs, with a journal in this folder.
+    pub(crate) fn new(
+        (repository, log): (&'a Repository, &'a Log),
+        folder: &DataFolder,
+        work: Work,
+    ) -> Self {
+        let journal = folder.join(&format!("acknowledged-{}", work.name()));
+        Self { repository, log, work, journal }
+    }
+
     fn command(&self, verb: &str, address: &Address) -> Command {
         let mut command = self.repository.command(self.repository.program("messina-load"));
         command.args([verb, "--quiet", "--host", &format!("{}:{}", address.host, address.port)]);
-        command.arg("--journal").arg(self.journal);
+        command.arg("--journal").arg(&self.journal);
         command
     }
 
-    /// Creates the table and inserts the records.
+    /// Creates the table and fills it.
     pub(crate) fn fill(&self, address: &Address) -> Result<(), String> {
-        self.log.run(self.command("load", address).args(["--records", RECORDS]), TOOL_LIMIT)
+        let mut command = self.command("load", address);
+        command.args(["--workload", self.work.name(), "--records", self.work.records()]);
+        self.log.run(&mut command, TOOL_LIMIT)
     }
 
-    /// Reads, updates and inserts, each read judged, until the server goes away.
+    /// Reads and writes, each read judged, until the server goes away.
     pub(crate) fn work(&self, address: &Address, seed: u64) -> Result<Working, String> {
         let mut command = self.command("run", address);
         command
-            .args(["--records", RECORDS, "--mix", "read=30,update=50,insert=20", "--verify"])
+            .args(self.work.run())
+            .args(["--records", self.work.records(), "--verify"])
             .args(["--duration", WORK_DURATION, "--seed", &seed.to_string()])
             .stdout(self.log.open()?)
             .stderr(self.log.open()?);
@@ -98,10 +160,19 @@ impl Load<'_> {
         Ok(Working { child })
     }
 
-    /// Reads back every acknowledged write.
-    pub(crate) fn prove(&self, address: &Address) -> Result<(), String> {
-        self.log.run(&mut self.command("verify", address), TOOL_LIMIT)
+    /// Reads back every acknowledged write; what was held against its rule.
+    pub(crate) fn prove(&self, address: &Address) -> Result<Proved, String> {
+        self.log.output(&mut self.command("verify", address), TOOL_LIMIT).map(|said| proved(&said))
     }
+}
+
+/// The lines `what was proved: 1,234` of a report.
+fn proved(said: &str) -> Proved {
+    let numbered = said.lines().filter_map(|line| {
+        let (what, count) = line.split_once(": ")?;
+        Some((what.to_owned(), count.replace(',', "").parse().ok()?))
+    });
+    numbered.collect()
 }
 
 impl Working {
@@ -126,5 +197,18 @@ impl Drop for Working {
             kill_tree(self.child.id());
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_report_proves_is_read_from_it() {
+        let said = "verify · 9 notes of 5 banks\nCPU per operation: client 1.00 + 0.00 µs\n\
+            applied transfers read back: 18,164\nretried: 3 connection lost\n0 errors\n";
+        let expected = [("applied transfers read back".to_owned(), 18_164)];
+        assert_eq!(proved(said), Proved::from(expected));
     }
 }

@@ -81,12 +81,10 @@ enum Task {
     Documents,
     /// The server is killed under load; no acknowledged write may be lost.
     Kill9 {
-        /// How many times.
-        #[arg(long, default_value_t = tier::KILL_CYCLES)]
-        cycles: u64,
-        /// Repeat the moments of a failed run.
-        #[arg(long)]
-        seed: Option<u64>,
+        #[command(flatten)]
+        kills: Kills,
+        #[command(flatten)]
+        tested: Tested,
     },
     /// Data written with two shards, read with one, three and two.
     Shards,
@@ -179,6 +177,29 @@ enum Task {
     },
 }
 
+/// How often the server is killed, and whether it has a bug.
+#[derive(clap::Args)]
+struct Kills {
+    /// How many times.
+    #[arg(long, default_value_t = tier::KILL_CYCLES)]
+    cycles: u64,
+    /// Repeat the moments of a failed run.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Plant bugs of conditional writes, counters and batches, one by one: each must be found.
+    #[arg(long, conflicts_with_all = ["cycles", "seed"])]
+    planted: bool,
+}
+
+impl Kills {
+    fn run(&self, repository: &Repository, report: &mut Report) {
+        if self.planted {
+            return tier::kill9_planted(repository, report);
+        }
+        tier::kill9(repository, report, self.cycles, self.seed);
+    }
+}
+
 /// The programs that are tested.
 #[derive(clap::Args)]
 struct Tested {
@@ -247,9 +268,8 @@ fn run(task: Task, repository: &mut Repository, report: &mut Report) {
         Task::Miri => tier::miri(repository, report),
         Task::Fuzz { seconds } => tier::fuzz(repository, report, seconds),
         Task::Documents => tier::documents(repository, report),
-        Task::Kill9 { cycles, seed } => {
-            tier::build_release(repository, report);
-            tier::kill9(repository, report, cycles, seed);
+        Task::Kill9 { kills, tested } => {
+            tested.run(repository, report, |at, to| kills.run(at, to));
         }
         Task::Shards => {
             tier::build_release(repository, report);

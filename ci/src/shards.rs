@@ -11,7 +11,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::load::Load;
+use crate::load::{Load, Work};
 use crate::repository::Repository;
 use crate::server::{DataFolder, Server};
 use crate::step::{Done, Log, Outcome};
@@ -25,14 +25,14 @@ const LOAD_TIME: Duration = Duration::from_millis(700);
 /// Lives through all restarts; each counts as one check.
 pub(crate) fn run(repository: &Repository, log: &Log) -> Outcome {
     let folder = DataFolder::new(repository, "shards")?;
-    let (data, journal) = (folder.join("data"), folder.join("acknowledged"));
-    let load = Load { repository, journal: &journal, log };
+    let data = folder.join("data");
+    let load = Load::new((repository, log), &folder, Work::Records);
     for (life, (shards, is_killed)) in (0..).zip(LIVES) {
         let mut server = Server::start(repository, &data, shards, log)?;
         server.wait_ready()?;
         match life {
             0 => load.fill(&server.address)?,
-            _ => load.prove(&server.address).map_err(|text| {
+            _ => load.prove(&server.address).map(drop).map_err(|text| {
                 format!("{text}\nlife {life}, {shards} shards; it said:\n{}", server.said())
             })?,
         }

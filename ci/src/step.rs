@@ -33,6 +33,8 @@ const SHOWN_LINES_MAX: usize = 60;
 pub(crate) enum Done {
     /// The number of checks that passed; a step that returns 0 has failed.
     Passed(u64),
+    /// The number of checks that passed, and lines that say what they met.
+    Told(u64, Vec<String>),
     /// It could not run here, and why.
     Skipped(String),
 }
@@ -84,7 +86,7 @@ impl Report {
         let log = self.log(name);
         let started = Instant::now();
         let outcome = match log.clear().map_err(Failure::from).and_then(|()| run(&log)) {
-            Ok(Done::Passed(0)) => Err(Failure::from("nothing was checked")),
+            Ok(Done::Passed(0) | Done::Told(0, _)) => Err(Failure::from("nothing was checked")),
             outcome => outcome,
         };
         let seconds = started.elapsed().as_secs_f64();
@@ -92,6 +94,11 @@ impl Report {
             Ok(Done::Passed(count)) => {
                 self.passed += count;
                 say(&format!("ok       {name:<32} {seconds:>7.1} s"));
+            }
+            Ok(Done::Told(count, lines)) => {
+                self.passed += count;
+                say(&format!("ok       {name:<32} {seconds:>7.1} s"));
+                lines.iter().for_each(|line| say(&format!("         {line}")));
             }
             Ok(Done::Skipped(why)) => {
                 self.skipped += 1;

@@ -129,6 +129,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         golden_planted(repository, report);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
+        kill9_planted(repository, report);
         differential_planted(repository, report);
         beside.join().expect("what cannot be built makes no panic");
         let choice = differential::Choice { operations: effort.operations, ..Default::default() };
@@ -321,6 +322,13 @@ pub(crate) fn documents(repository: &Repository, report: &mut Report) {
 pub(crate) fn kill9(repository: &Repository, report: &mut Report, cycles: u64, seed: Option<u64>) {
     let rerun = format!("cargo ci kill9 --cycles {cycles}");
     report.step("kill9", &rerun, |log| kill9::run(repository, cycles, seed, log));
+}
+
+/// The load tool notices each bug that is planted in conditional writes, counters and batches.
+pub(crate) fn kill9_planted(repository: &Repository, report: &mut Report) {
+    report.step("kill9, planted bugs", "cargo ci kill9 --planted", |log| {
+        kill9::planted(repository, log)
+    });
 }
 
 /// A disk that is filled to the last byte: a small one that is made, or the one of a folder that was named.
