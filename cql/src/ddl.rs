@@ -10,6 +10,7 @@
 mod compact;
 mod functions;
 mod guarded;
+pub(crate) mod index;
 mod keyspace;
 mod like;
 mod options;
@@ -139,6 +140,8 @@ fn planned(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl>
         SchemaStatement::CreateFunction(create) => functions::create(context, create),
         SchemaStatement::CreateAggregate(create) => functions::create_aggregate(context, create),
         SchemaStatement::DropFunction(drop) => functions::drop(context, drop),
+        SchemaStatement::CreateIndex(create) => index::create(context, create),
+        SchemaStatement::DropIndex { name, if_exists } => index::drop(context, name, *if_exists),
         SchemaStatement::DropUnsupported { what, name, if_exists } => {
             drop_unsupported(context, what, name, *if_exists)
         }

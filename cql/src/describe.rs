@@ -1,8 +1,7 @@
 //! DESCRIBE: what is asked for, looked up in the schema, as rows of names or of statements.
 //!
 //! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
-//! comes back as it is. What this server does not have (indexes, views) is not found,
-//! in Cassandra's words.
+//! comes back as it is. What this server does not have (views) is not found, in Cassandra's words.
 
 mod functions;
 #[cfg(test)]
@@ -13,9 +12,9 @@ use std::sync::Arc;
 
 use functions::callables;
 pub use functions::{create_aggregate, create_function};
-use model::schema::{Keyspace, Schema, Table};
+use model::schema::{Index, Keyspace, Schema, Table};
 use model::types::{CqlType, Name};
-pub use text::{create_keyspace, create_table, create_type};
+pub use text::{create_index, create_keyspace, create_table, create_type, index_target};
 
 use crate::lang::ast::{Describe, DescribeTarget, FunctionKind, QualifiedName};
 
@@ -72,7 +71,7 @@ pub fn describe(
             let table = keyspace.tables.get(&name.name).ok_or_else(|| {
                 format!("Table '{}' not found in keyspace '{}'", name.name, keyspace.name)
             })?;
-            Described::Elements(vec![look.table(table)])
+            Described::Elements(look.table(table))
         }
         DescribeTarget::Type(name) => {
             let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
@@ -81,7 +80,13 @@ pub fn describe(
             let ty = keyspace.types.get(&name.name).ok_or_else(missing)?;
             Described::Elements(vec![element(keyspace, "type", &ty.name, create_type(ty))])
         }
-        DescribeTarget::Index(name) => return look.absent("Table for existing index", name),
+        DescribeTarget::Index(name) => {
+            let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
+            match look.index(keyspace, &name.name) {
+                Some(index) => Described::Elements(vec![index]),
+                None => return look.absent("Table for existing index", name),
+            }
+        }
         DescribeTarget::View(name) => return look.absent("Materialized view", name),
         DescribeTarget::Function(name) => look.callables_named(FunctionKind::Scalar, name)?,
         DescribeTarget::Aggregate(name) => look.callables_named(FunctionKind::Aggregate, name)?,
@@ -96,6 +101,11 @@ fn names(keyspace: &Keyspace, kind: &str, name: &str) -> [String; 3] {
 fn element(keyspace: &Keyspace, kind: &str, name: &str, statement: String) -> [String; 4] {
     let [keyspace, kind, name] = names(keyspace, kind, name);
     [keyspace, kind, name, statement]
+}
+
+fn index_element(table: &Table, index: &Index) -> [String; 4] {
+    let (keyspace, name) = (Name(&table.keyspace).to_string(), Name(&index.name).to_string());
+    [keyspace, "index".to_owned(), name, create_index(table, index)]
 }
 
 struct Look<'s> {
@@ -137,7 +147,7 @@ impl<'s> Look<'s> {
             let callables = callables(keyspace, kind);
             all.extend(callables.into_iter().map(|one| one.element(keyspace)));
         }
-        all.extend(keyspace.tables.values().map(|table| self.table(table)));
+        all.extend(keyspace.tables.values().flat_map(|table| self.table(table)));
         all
     }
 
@@ -171,10 +181,20 @@ impl<'s> Look<'s> {
         }
     }
 
-    fn table(&self, table: &Table) -> [String; 4] {
+    /// The table and its indexes.
+    fn table(&self, table: &Table) -> Vec<[String; 4]> {
         let statement = create_table(table, self.internals);
         let name = Name(&table.name).to_string();
-        [Name(&table.keyspace).to_string(), "table".to_owned(), name, statement]
+        let mut all =
+            vec![[Name(&table.keyspace).to_string(), "table".to_owned(), name, statement]];
+        all.extend(table.indexes().iter().map(|index| index_element(table, index)));
+        all
+    }
+
+    /// The index of that name.
+    fn index(&self, keyspace: &Keyspace, name: &str) -> Option<[String; 4]> {
+        let table = crate::ddl::index::find(keyspace, name)?;
+        table.index(name).map(|index| index_element(table, index))
     }
 
     fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described, String> {
@@ -182,7 +202,7 @@ impl<'s> Look<'s> {
         Err(format!("{what} '{}' not found in '{}'", name.name, keyspace.name))
     }
 
-    /// A bare name: a keyspace, else a table.
+    /// A bare name: a keyspace, else a table, else an index.
     fn anything(&self, name: &QualifiedName) -> Result<Vec<[String; 4]>, String> {
         if name.keyspace.is_none()
             && let Some(keyspace) = self.schema.keyspace(&name.name)
@@ -194,8 +214,10 @@ impl<'s> Look<'s> {
         }
         let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
         let missing = || format!("'{}' not found in keyspace '{}'", name.name, keyspace.name);
-        let table = keyspace.tables.get(&name.name).ok_or_else(missing)?;
-        Ok(vec![self.table(table)])
+        match keyspace.tables.get(&name.name) {
+            Some(table) => Ok(self.table(table)),
+            None => self.index(keyspace, &name.name).map(|index| vec![index]).ok_or_else(missing),
+        }
     }
 }
 

@@ -46,10 +46,9 @@ const NO_VIEWS: &str = "there are no materialized views, so it never fires";
 const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it never fires";
 
 /// Guardrails of Cassandra 5.0 that cannot fire here: how their settings begin, and why.
-pub(crate) const NOT_APPLICABLE: [(&str, &str); 9] = [
+pub(crate) const NOT_APPLICABLE: [(&str, &str); 8] = [
     ("partition_size_", "system.large_partitions and the log name large partitions"),
     ("partition_tombstones_", "files do not count the tombstones of each partition"),
-    ("secondary_indexes_", NO_INDEXES),
     ("default_secondary_index", NO_INDEXES),
     ("sai_", NO_INDEXES),
     ("non_partition_restricted_index_query_enabled", NO_INDEXES),

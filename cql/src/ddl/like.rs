@@ -30,7 +30,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTableLike) -> Resu
     check_types(source, keyspace)?;
     if let Some(what) = create.parts.first() {
         return Err(Error::invalid(format!(
-            "CREATE TABLE LIKE WITH {what} is not supported: no table has {what}"
+            "CREATE TABLE LIKE WITH {what} is not supported: only its columns and options can be copied"
         )));
     }
     if create.properties.iter().any(|(name, _)| name == "id") {

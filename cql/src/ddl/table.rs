@@ -453,7 +453,23 @@ fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Res
         Some(Column { ty: ty @ CqlType::Udt { frozen: false, .. }, .. }) => {
             Err(Error::invalid(format!("Cannot drop non-frozen column {column} of user type {ty}")))
         }
-        Some(_) => Ok(table.drop_column(column, at)?),
+        Some(known) => {
+            refuse_indexed(table, known, "Cannot drop")?;
+            Ok(table.drop_column(column, at)?)
+        }
+    }
+}
+
+/// Refuses a change of a column that has indexes.
+fn refuse_indexed(table: &Table, column: &Column, cannot: &str) -> Result<()> {
+    let names: Vec<&str> = table.indexes_of(column.id).map(|index| &*index.name).collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{cannot} column {} because it has dependent secondary indexes ({})",
+            column.name,
+            names.join(", ")
+        ))),
     }
 }
 
@@ -478,7 +494,7 @@ fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()
                 "Cannot rename column {from} to {to} in table '{place}'; another column with that name already exists"
             )));
         }
-        Some(_) => {}
+        Some(column) => refuse_indexed(table, column, "Can't rename")?,
     }
     Ok(table.rename_column(from, to)?)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use model::options::Value;
-use model::schema::{Column, ColumnKind, DroppedColumn, Keyspace, Table};
+use model::schema::{Column, ColumnKind, DroppedColumn, Index, IndexTarget, Keyspace, Table};
 use model::types::{Name, UserType, hex};
 
 /// `'text'` with quotes doubled.
@@ -36,6 +36,35 @@ pub fn create_type(ty: &UserType) -> String {
     let fields: Vec<String> =
         ty.fields.iter().map(|(name, ty)| format!("    {} {ty}", Name(name))).collect();
     format!("CREATE TYPE {}.{} (\n{}\n);", Name(&ty.keyspace), Name(&ty.name), fields.join(",\n"))
+}
+
+/// What an index is made of, as its CREATE has it: `values(c)`.
+pub fn index_target(column: &Column, target: IndexTarget) -> String {
+    let name = Name(&column.name);
+    match target.function() {
+        None => name.to_string(),
+        Some(function) => format!("{function}({name})"),
+    }
+}
+
+/// The CREATE INDEX statement that makes `index`.
+pub fn create_index(table: &Table, index: &Index) -> String {
+    let custom = if index.class.is_some() { "CUSTOM " } else { "" };
+    let mut out = format!(
+        "CREATE {custom}INDEX {} ON {}.{} ({})",
+        Name(&index.name),
+        Name(&table.keyspace),
+        Name(&table.name),
+        index_target(index.column(table), index.target)
+    );
+    if let Some(class) = &index.class {
+        let _ = write!(out, " USING {}", quoted(class));
+    }
+    if !index.options.is_empty() {
+        let _ = write!(out, " WITH OPTIONS = {}", map(&index.options));
+    }
+    out.push(';');
+    out
 }
 
 /// CREATE TABLE; with internals, its id and the columns it once had. Of a compact table it is a comment, as in

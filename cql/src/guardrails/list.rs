@@ -24,6 +24,8 @@ pub enum Guardrail {
     DropKeyspace,
     UncompressedTables,
     CompactTables,
+    SecondaryIndexes,
+    SecondaryIndexesPerTable,
     ZeroTtlOnTwcs,
     PageSize,
     PartitionKeysInSelect,
@@ -95,7 +97,7 @@ use Guardrail as G;
 
 /// Every guardrail, at its place.
 #[rustfmt::skip]
-pub const GUARDRAILS: [Definition; 31] = [
+pub const GUARDRAILS: [Definition; 33] = [
     plain(G::Keyspaces, "keyspaces", COUNT, "keyspaces, at CREATE KEYSPACE"),
     plain(G::Tables, "tables", COUNT, "tables of all keyspaces, at CREATE TABLE"),
     plain(G::ColumnsPerTable, "columns_per_table", COUNT, "columns of a table, at CREATE TABLE and ALTER TABLE .. ADD"),
@@ -111,6 +113,8 @@ pub const GUARDRAILS: [Definition; 31] = [
     flag(G::DropKeyspace, "drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE"),
     flag(G::UncompressedTables, "uncompressed_tables_enabled", "uncompressed_tables_enabled", "tables without compression, at CREATE TABLE and ALTER TABLE .. WITH"),
     flag(G::CompactTables, "compact_tables", "compact_tables_enabled", "CREATE TABLE .. WITH COMPACT STORAGE"),
+    flag(G::SecondaryIndexes, "secondary_indexes", "secondary_indexes_enabled", "CREATE INDEX"),
+    plain(G::SecondaryIndexesPerTable, "secondary_indexes_per_table", COUNT, "indexes of a table, at CREATE INDEX"),
     because(plain(G::ZeroTtlOnTwcs, "zero_ttl_on_twcs", Kind::Flag { setting: "zero_ttl_on_twcs_enabled", warned: Some("zero_ttl_on_twcs_warned") },
         "TimeWindowCompactionStrategy without default_time_to_live"), ZERO_TTL),
     plain(G::PageSize, "page_size", COUNT, "rows of a page that a SELECT asks for, unless its LIMIT fits in one"),
@@ -154,6 +158,7 @@ impl Guardrail {
             G::DropKeyspace => "DROP KEYSPACE functionality",
             G::UncompressedTables => "Uncompressed table",
             G::CompactTables => "Creation of new COMPACT STORAGE tables",
+            G::SecondaryIndexes => "User creation of secondary indexes",
             G::ZeroTtlOnTwcs => {
                 "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy"
             }
@@ -198,6 +203,12 @@ impl Guardrail {
             ),
             (G::FieldsPerUdt, Strength::Fail) => format!(
                 "User types cannot have more than {threshold} columns, but {value} provided for user type {what}."
+            ),
+            (G::SecondaryIndexesPerTable, Strength::Warn) => format!(
+                "Creating secondary index {what}, current number of indexes {value} exceeds warning threshold of {threshold}."
+            ),
+            (G::SecondaryIndexesPerTable, Strength::Fail) => format!(
+                "Tables cannot have more than {threshold} secondary indexes, aborting the creation of secondary index {what}"
             ),
             (G::VectorDimensions, _) => format!(
                 "{what} has a vector of {value} dimensions, this exceeds the {word} threshold of {threshold}."

@@ -20,7 +20,7 @@ const OFF: Value = Value { warn: 0, fail: 1, ignored: 0 };
 use Guardrail as G;
 
 #[rustfmt::skip]
-const CASES: [Case; 35] = [
+const CASES: [Case; 39] = [
     (G::Keyspaces, warn(1), &[], "create keyspace k2 with replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
         "Guardrail keyspaces violated: Creating keyspace k2, current number of keyspaces 2 exceeds warning threshold of 1."),
     (G::Keyspaces, fail(1), &[], "create keyspace k3 with replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
@@ -82,6 +82,13 @@ const CASES: [Case; 35] = [
         "Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed"),
     (G::ColumnsPerTable, fail(1), &["create table e (a int primary key, b int)"], "create table f like e",
         "Guardrail columns_per_table violated: Tables cannot have more than 1 columns, but 2 provided for table f"),
+    (G::SecondaryIndexes, OFF, &["create table e (a int primary key, b int)"], "create index on e (b)",
+        "Guardrail secondary_indexes violated: User creation of secondary indexes is not allowed"),
+    (G::SecondaryIndexesPerTable, warn(1), &["create table e (a int primary key, b int, c int)", "create index on e (b)"], "create index i on e (c)",
+        "Guardrail secondary_indexes_per_table violated: Creating secondary index i on table e, current number of indexes 2 exceeds warning threshold of 1."),
+    (G::SecondaryIndexesPerTable, fail(1), &["create table e (a int primary key, b int, c int)", "create index on e (b)"], "create index on e (c)",
+        "Guardrail secondary_indexes_per_table violated: Tables cannot have more than 1 secondary indexes, aborting the creation of secondary index on table e"),
+    (G::SecondaryIndexesPerTable, fail(1), &["create table e (a int primary key, b int)"], "create index on e (b)", ""),
     (G::ZeroTtlOnTwcs, OFF, &[], "create table e (a int primary key) with compaction = {'class': 'TimeWindowCompactionStrategy'} and default_time_to_live = 5", ""),
     (G::ZeroTtlOnTwcs, OFF, &[], "create table e (a int primary key) with compaction = {'class': 'TimeWindowCompactionStrategy'}",
         "Guardrail zero_ttl_on_twcs violated: 0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not allowed. It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not start to automatically expire after they are older than a respective compaction window unit of a certain size. Please set TTL for your INSERT or UPDATE statements if you expect data to be expired as table settings will not do it. "),

@@ -16,9 +16,9 @@ pub use modify::{
     Modification, Update, Using,
 };
 pub use schema::{
-    AlterTable, AlterType, ColumnDefinition, CreateAggregate, CreateFunction, CreateTable,
-    CreateTableLike, Describe, DescribeTarget, DropFunction, Existing, FunctionKind, Properties,
-    PropertyValue, SchemaStatement, TableChange, TypeChange,
+    AlterTable, AlterType, ColumnDefinition, CreateAggregate, CreateFunction, CreateIndex,
+    CreateTable, CreateTableLike, Describe, DescribeTarget, DropFunction, Existing, FunctionKind,
+    IndexFunction, Properties, PropertyValue, SchemaStatement, TableChange, TypeChange,
 };
 pub use select::{
     Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,

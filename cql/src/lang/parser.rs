@@ -9,6 +9,7 @@ mod create;
 mod describe;
 mod expr;
 mod function;
+mod index;
 mod modify;
 mod names;
 mod properties;
@@ -156,7 +157,7 @@ impl Parser<'_> {
             return self.drop_function(FunctionKind::Aggregate);
         }
         if self.accept_word(Keyword::Index) {
-            return self.drop_unsupported("index");
+            return self.drop_index();
         }
         if self.accept_word(Keyword::Materialized) {
             self.expect_word(Keyword::View)?;

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cql::describe::index_target;
 use cql::literal::value_literal;
 use model::Token;
 use model::options::{self, TableOptions};
 use model::schema::{
-    Column, ColumnKind, DroppedColumn, Keyspace, Schema, Table, UserAggregate, UserFunction,
+    Column, ColumnKind, DroppedColumn, Index, Keyspace, Schema, Table, UserAggregate, UserFunction,
 };
 use model::types::CqlType;
 
@@ -161,6 +162,42 @@ fn gone(table: &Table, dropped: &DroppedColumn) -> Row {
         ("kind", kind(dropped.column.kind)),
         ("type", Value::text(dropped.column.ty.to_string())),
     ]
+}
+
+/// Rows of `system_schema.indexes`.
+pub(super) fn indexes(facts: &NodeFacts<'_>) -> Vec<Row> {
+    facts.of_tables(|of, rows| rows.extend(of.indexes().iter().map(|one| index(of, one))))
+}
+
+fn index(table: &Table, index: &Index) -> Row {
+    let mut options = index.options.clone();
+    options.insert("target".to_owned(), index_target(index.column(table), index.target));
+    if let Some(class) = &index.class {
+        options.insert("class_name".to_owned(), class.clone());
+    }
+    let kind = if index.class.is_some() { "CUSTOM" } else { "COMPOSITES" };
+    vec![
+        ("keyspace_name", Value::text(&table.keyspace)),
+        ("table_name", Value::text(&table.name)),
+        ("index_name", Value::text(&index.name)),
+        ("kind", Value::text(kind)),
+        ("options", Value::Map(options)),
+    ]
+}
+
+/// Rows of `system."IndexInfo"`, whose first column has the name of the keyspace, as in Cassandra.
+pub(super) fn built_indexes(facts: &NodeFacts<'_>) -> Vec<Row> {
+    let row = |keyspace: &str, name: &str| {
+        vec![("table_name", Value::text(keyspace)), ("index_name", Value::text(name))]
+    };
+    let mut rows = Vec::new();
+    for keyspace in stored(facts.schema).filter(|keyspace| facts.wanted.keyspace(&keyspace.name)) {
+        let indexes = keyspace.tables.values().flat_map(|table| table.indexes());
+        let mut names: Vec<&str> = indexes.map(|index| &*index.name).collect();
+        names.sort_unstable();
+        rows.extend(names.into_iter().map(|name| row(&keyspace.name, name)));
+    }
+    rows
 }
 
 /// Rows of `system_schema.types`.

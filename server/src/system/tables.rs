@@ -52,7 +52,8 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 29] = [
+const TABLES: [VirtualTable; 31] = [
+    table("system", "IndexInfo", Needs::Nothing, schema_rows::built_indexes),
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
     table("system", "large_cells", Needs::LargeData, |f| f.large_cells()),
@@ -67,6 +68,7 @@ const TABLES: [VirtualTable; 29] = [
     table("system_schema", "columns", Needs::Nothing, schema_rows::columns),
     table("system_schema", "dropped_columns", Needs::Nothing, schema_rows::dropped_columns),
     table("system_schema", "functions", Needs::Nothing, schema_rows::functions),
+    table("system_schema", "indexes", Needs::Nothing, schema_rows::indexes),
     table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
     table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),

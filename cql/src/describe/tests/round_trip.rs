@@ -4,7 +4,7 @@
 //! on an empty database, which must then say the same, and have the same schema but for the numbers of columns. Compact
 //! tables are told in comments, and are no part of it.
 
-use model::schema::{Column, ColumnKind};
+use model::schema::{Column, ColumnKind, Index};
 use proptest::prelude::*;
 
 use super::*;
@@ -90,7 +90,24 @@ const NAMES: [&str; 12] = [
     "column1",
 ];
 const TYPE_NAMES: [&str; 5] = ["t", "\"T\"", "\"select\"", "\"t\"\"t\"", "key"];
+const INDEX_NAMES: [&str; 4] = ["i", "\"I\"", "t_a_idx", "t_value_idx"];
 const TABLE_NAMES: [&str; 5] = ["t", "\"T\"", "\"where\"", "key", "t_2"];
+
+/// The CREATE of an index, which may be refused.
+fn index(draw: &mut Draw, table: &str, column: &str) -> String {
+    let name = draw.one(&["", "i", "\"I\"", "key"]);
+    let functions = ["", "", "", "keys", "values", "entries", "full"];
+    let target = match draw.one(&functions) {
+        "" => column.to_owned(),
+        function => format!("{function}({column})"),
+    };
+    let class = draw.one(&[
+        "",
+        " USING 'sai'",
+        " USING 'StorageAttachedIndex' WITH OPTIONS = {'ascii': 'true', 'case_sensitive': 'false'}",
+    ]);
+    format!("CREATE INDEX {name} ON {table} ({target}){class}")
+}
 
 /// A database with a keyspace of drawn things, and how many statements it took.
 fn drawn(draw: &mut Draw) -> (Database, usize) {
@@ -118,16 +135,18 @@ fn drawn(draw: &mut Draw) -> (Database, usize) {
         let statement = table(draw, &users);
         done += usize::from(db.run(&statement, &none()).is_ok());
     }
-    for _ in 0..12 {
+    for _ in 0..20 {
         let table = TABLE_NAMES[draw.number(TABLE_NAMES.len())];
         let name = NAMES[draw.number(NAMES.len())];
-        let statement = match draw.number(9) {
+        let statement = match draw.number(13) {
             0 | 1 => format!("ALTER TABLE {table} ADD {name} {}", draw.column_ty(&users)),
             2 => format!("ALTER TABLE {table} ADD {name} int"),
             3 => format!("ALTER TABLE {table} DROP {name} USING TIMESTAMP {}", draw.number(99)),
             4 => format!("ALTER TABLE {table} DROP {name}"),
             5 => format!("ALTER TABLE {table} RENAME {name} TO {}", draw.one(&NAMES)),
             6 => format!("ALTER TABLE {table} WITH {}", draw.option()),
+            8 | 9 => index(draw, table, name),
+            10 => format!("DROP INDEX {}", draw.one(&INDEX_NAMES)),
             7 => format!("ALTER TYPE {} ADD {name} int", draw.one(&TYPE_NAMES)),
             _ => format!("ALTER TABLE {table} DROP COMPACT STORAGE"),
         };
@@ -179,8 +198,15 @@ fn told(db: &Database, internals: bool) -> Vec<String> {
     let Ok(Described::Elements(rows)) = describe(&asked, &db.schema, None, |_| false) else {
         panic!("it is there")
     };
-    let statements = rows.into_iter().map(|[.., statement]| statement);
-    statements.filter(|statement| !statement.starts_with("/*")).collect()
+    // Of compact tables their indexes are told, as in Cassandra.
+    let tables = db.schema.keyspace(db.keyspace.as_deref().unwrap()).unwrap().tables.values();
+    let compact = tables.filter(|table| table.is_compact()).flat_map(|table| table.indexes());
+    let of_compact: Vec<&str> = compact.map(|index| &*index.name).collect();
+    let is_told = |[_, kind, name, text]: &[String; 4]| {
+        !text.starts_with("/*")
+            && !(kind == "index" && of_compact.contains(&name.trim_matches('"')))
+    };
+    rows.into_iter().filter(is_told).map(|[.., statement]| statement).collect()
 }
 
 /// The keyspace, with columns in place of their numbers, but for compact tables.
@@ -203,6 +229,11 @@ fn shape(db: &Database, with_dropped: bool) -> Vec<String> {
             dropped.map(|gone| format!("- {} {}", column(&gone.column), gone.dropped_at)).collect();
         dropped.sort();
         all.extend(dropped);
+        all.extend(table.indexes().iter().map(|index| {
+            let column = &index.column(table).name;
+            let Index { name, target, kind, class, options, analysis, .. } = index;
+            format!("{name} {column} {target:?} {kind:?} {class:?} {options:?} {analysis:?}")
+        }));
         all.extend(with_dropped.then(|| table.id.to_string()));
     }
     all
@@ -236,7 +267,8 @@ fn told_of(db: &Database, table: &str) -> String {
     let name = QualifiedName { keyspace: None, name: table.to_owned() };
     let asked = Describe { target: DescribeTarget::Table(name), internals: false };
     match describe(&asked, &db.schema, db.keyspace.as_deref(), |_| false) {
-        Ok(Described::Elements(rows)) => rows.into_iter().map(|[.., text]| text).collect(),
+        // The first is the table, the others are its indexes.
+        Ok(Described::Elements(rows)) => rows[0][3].clone(),
         _ => panic!("{table} is there"),
     }
 }

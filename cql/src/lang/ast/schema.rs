@@ -67,9 +67,18 @@ pub enum SchemaStatement {
     CreateAggregate(Box<CreateAggregate>),
     /// `DROP FUNCTION ..`, `DROP AGGREGATE ..`.
     DropFunction(DropFunction),
-    /// `DROP INDEX`, `DROP MATERIALIZED VIEW` and their like: nothing of that kind can exist yet.
+    /// `CREATE INDEX ..`.
+    CreateIndex(CreateIndex),
+    /// `DROP INDEX ..`.
+    DropIndex {
+        /// Name of the object.
+        name: QualifiedName,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+    },
+    /// `DROP MATERIALIZED VIEW` and its like: nothing of that kind can exist yet.
     DropUnsupported {
-        /// What is dropped, in words: `index`.
+        /// What is dropped, in words: `materialized view`.
         what: &'static str,
         /// Name of the object.
         name: QualifiedName,
@@ -122,6 +131,38 @@ pub struct CreateTableLike {
     pub parts: Vec<&'static str>,
     /// The properties that it has in place of the source's.
     pub properties: Properties,
+}
+
+/// `CREATE INDEX ..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateIndex {
+    /// Name of the index, if it was given one.
+    pub name: Option<String>,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The table that is indexed.
+    pub table: QualifiedName,
+    /// The columns, each with the function around it: `keys(c)`.
+    pub targets: Vec<(Option<IndexFunction>, String)>,
+    /// Whether `CUSTOM` was written.
+    pub is_custom: bool,
+    /// What follows `USING`.
+    pub class: Option<String>,
+    /// The properties that follow `WITH`.
+    pub properties: Properties,
+}
+
+/// The function around the column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexFunction {
+    /// `keys(c)`: of a map.
+    Keys,
+    /// `values(c)`: of a map, or the elements of a list or set.
+    Values,
+    /// `entries(c)`: the pairs of a map.
+    Entries,
+    /// `full(c)`: a frozen collection as one value.
+    Full,
 }
 
 /// A column of `CREATE TABLE` or `ALTER TABLE .. ADD`.

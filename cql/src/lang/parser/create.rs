@@ -36,9 +36,14 @@ impl Parser<'_> {
         if self.accept_word(Keyword::Aggregate) {
             return self.create_aggregate(replaced);
         }
+        let is_custom = self.accept_word(Keyword::Custom);
+        if is_custom {
+            self.expect_word(Keyword::Index)?;
+        }
+        if is_custom || self.accept_word(Keyword::Index) {
+            return self.create_index(is_custom);
+        }
         for (word, what) in [
-            (Keyword::Custom, "CREATE CUSTOM INDEX"),
-            (Keyword::Index, "CREATE INDEX"),
             (Keyword::Materialized, "CREATE MATERIALIZED VIEW"),
             (Keyword::Trigger, "CREATE TRIGGER"),
             (Keyword::Role, "CREATE ROLE"),
