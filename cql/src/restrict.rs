@@ -10,6 +10,7 @@
 
 mod filter;
 mod gather;
+mod indexed;
 mod partition;
 mod restrictions;
 mod rows;
@@ -18,8 +19,9 @@ use std::borrow::Cow;
 
 pub use filter::FilterTemplate;
 pub(crate) use gather::contained;
+use indexed::{Left, Served};
 use model::CqlType;
-use model::schema::{Column, ColumnKind};
+use model::schema::{Column, ColumnKind, Table};
 use model::types::{collection_elements, tuple_fields};
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
 pub(crate) use partition::{check_product, for_each_key};
@@ -197,6 +199,10 @@ pub struct Where {
     pub rows: RowChoice,
     /// What a row must fulfil beside, read and compared one by one.
     pub filters: Vec<FilterTemplate>,
+    /// Conditions of the wanted rows of which indexes may know something.
+    pub looked_up: Vec<FilterTemplate>,
+    /// Whether it uses an index, as Cassandra has it: such a SELECT has no ORDER BY.
+    pub uses_index: bool,
 }
 
 impl Where {
@@ -211,22 +217,44 @@ impl Where {
         for relation in relations {
             gathered.add(relation, compiler)?;
         }
+        let StatementKind::Select { filtering } = statement_kind else {
+            return Where::of_write(gathered, statement_kind, table);
+        };
+        let served = Served::of(&gathered, table);
+        let statement_kind = StatementKind::Select { filtering: filtering || served.has_index() };
         let mut filters = Vec::new();
+        let mut looked_up = filter::of_indexed(&gathered, table)?;
         let partitions = partition::choose(&mut gathered, statement_kind, table, &mut filters)?;
         let rows = rows::choose(&mut gathered, statement_kind, table, &mut filters)?;
-        refuse_values(&gathered, statement_kind)?;
+        let of_rows = |one: &FilterTemplate| one.column().kind == ColumnKind::Clustering;
+        let left = Left { clustering: filters.iter().any(of_rows), filtering };
         for single in gathered.singles {
-            filter::add(&single, &mut filters)?;
+            filter::add(&single, table, &mut filters)?;
         }
+        let uses_index = served.check_use(&partitions, left)?;
         // A scan that looks for rows reads and drops the others.
         let keyed = matches!(partitions, PartitionChoice::Keys { .. });
         let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
-        match statement_kind {
-            StatementKind::Select { filtering: false } if filters_rows => {
-                Err(Error::invalid(NEEDS_FILTERING))
-            }
-            _ => Ok(Where { partitions, rows, filters }),
+        if filters_rows && !filtering && !uses_index {
+            return Err(Error::invalid(NEEDS_FILTERING));
         }
+        if keyed {
+            // Keys and slices find their rows without an index.
+            looked_up.retain(|one| filters.contains(one));
+        }
+        Ok(Where { partitions, rows, filters, looked_up, uses_index })
+    }
+
+    /// The `WHERE` of a write.
+    fn of_write(
+        mut gathered: Restrictions,
+        statement_kind: StatementKind,
+        table: &Table,
+    ) -> Result<Where> {
+        let partitions = partition::choose(&mut gathered, statement_kind, table, &mut Vec::new())?;
+        let rows = rows::choose(&mut gathered, statement_kind, table, &mut Vec::new())?;
+        refuse_values(&gathered)?;
+        Ok(Where { partitions, rows, filters: Vec::new(), looked_up: Vec::new(), uses_index: false })
     }
 
     /// The `WHERE` that the key columns of an `INSERT` are.
@@ -239,15 +267,12 @@ impl Where {
         let partitions =
             partition::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
         let rows = rows::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
-        Ok(Where { partitions, rows, filters: Vec::new() })
+        Ok(Where { partitions, rows, filters: Vec::new(), looked_up: Vec::new(), uses_index: false })
     }
 }
 
 /// A write names rows by their keys only.
-fn refuse_values(gathered: &Restrictions, statement_kind: StatementKind) -> Result<()> {
-    if matches!(statement_kind, StatementKind::Select { .. }) {
-        return Ok(());
-    }
+fn refuse_values(gathered: &Restrictions) -> Result<()> {
     let values: Vec<&str> = gathered
         .singles
         .iter()

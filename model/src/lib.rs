@@ -32,7 +32,7 @@ pub mod types;
 pub use cell::Deletion;
 pub use error::{Error, Result};
 pub use mutation::{MutationBuilder, MutationRef};
-pub use read::{Filter, Flow, ReadCommand, ReadEnd, Resume, RowSink};
+pub use read::{Filter, Flow, IndexLookup, ReadCommand, ReadEnd, Resume, RowSink};
 pub use row::{RowBuilder, RowRef};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, SchemaChange, Table, TableId};
 pub use token::{Token, TokenRange};

@@ -26,7 +26,7 @@ pub const EXPLAIN_COLUMNS: [&str; 3] = ["step", "what", "value"];
 /// One row of the answer to an EXPLAIN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainStep {
-    /// Of which part of the read it tells: `access`, `rows`, `filter`, `order`, `group`, `limit`, a shard.
+    /// Of which part of the read it tells: `access`, `rows`, `filter`, `index`, `order`, `group`, `limit`, a shard.
     pub step: String,
     /// What it tells of that.
     pub what: String,
@@ -85,6 +85,14 @@ impl SelectPlan {
         steps.extend(filters.map(|filter| {
             let column = column_of(filter, table).map_or("?", |column| column.name.as_str());
             ExplainStep::new("filter", column, operator(filter.operator))
+        }));
+        steps.extend(command.lookups.iter().filter_map(|lookup| {
+            let index = table.index_by_id(lookup.index)?;
+            let ranges = match lookup.terms.len() {
+                1 => "one range of terms".to_owned(),
+                count => format!("{count} ranges of terms"),
+            };
+            Some(ExplainStep::new("index", &index.name, ranges))
         }));
         steps.push(ExplainStep::new("order", "rows", self.order()));
         self.explain_groups(bound, &mut steps);

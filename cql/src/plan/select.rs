@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::read::{Limits, Partitions, Resume, Slice};
+use model::read::{IndexLookup, Limits, Partitions, Resume, Slice};
 use model::schema::system;
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
@@ -166,7 +166,7 @@ impl SelectPlan {
             static_alone,
             distinct: self.distinct,
             filters: filters.collect::<Result<_>>()?,
-            lookups: Vec::new(),
+            lookups: self.lookups(bindings)?,
             limits,
             resume,
             now_s: bindings.time.now_s,
@@ -250,6 +250,18 @@ impl SelectPlan {
             }
         }
         rows.slices(&self.table, bindings)
+    }
+
+    /// What indexes know of the wanted rows.
+    fn lookups(&self, bindings: &Bindings<'_>) -> Result<Vec<IndexLookup>> {
+        let mut lookups = Vec::new();
+        for template in &self.filter.looked_up {
+            let filter = template.eval(bindings)?;
+            for index in self.table.indexes_of(template.column().id) {
+                lookups.extend(index.lookup(&self.table, filter.operator, &filter.values)?);
+            }
+        }
+        Ok(lookups)
     }
 
     fn partitions(&self, bindings: &Bindings<'_>) -> Result<Option<Partitions>> {

@@ -1,10 +1,10 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
 
 use model::read::{Filter, FilterTarget, Operator};
-use model::schema::{Analysis, Column, ColumnKind};
+use model::schema::{Analysis, Column, ColumnKind, Table};
 
-use super::restrictions::{Bound, ColumnRestriction, Kind, TupleRestriction};
-use super::{ValueSet, Values};
+use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
+use super::{ValueSet, Values, indexed};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
@@ -16,6 +16,7 @@ pub struct FilterTemplate {
     column: Column,
     operator: Operator,
     values: ValueSet,
+    analysis: Analysis,
 }
 
 impl FilterTemplate {
@@ -43,7 +44,7 @@ impl FilterTemplate {
             ColumnKind::Clustering => FilterTarget::Clustering(self.column.position),
             ColumnKind::Static | ColumnKind::Regular => FilterTarget::Value(self.column.id),
         };
-        Ok(Filter { target, operator: self.operator, values, analysis: Analysis::NONE })
+        Ok(Filter { target, operator: self.operator, values, analysis: self.analysis })
     }
 
     /// The bytes of an operand of a comparison: of a map's entry there are two, the key before the
@@ -84,10 +85,15 @@ impl FilterTemplate {
 }
 
 /// Adds the filters that a restriction of one column is.
-pub(super) fn add(single: &ColumnRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+pub(super) fn add(
+    single: &ColumnRestriction,
+    table: &Table,
+    filters: &mut Vec<FilterTemplate>,
+) -> Result<()> {
     let column = &single.column;
     let mut push = |operator, values| {
-        filters.push(FilterTemplate { column: column.clone(), operator, values });
+        let analysis = indexed::analysis(table, column, operator);
+        filters.push(FilterTemplate { column: column.clone(), operator, values, analysis });
     };
     match &single.kind {
         Kind::ValueSet(choice) if choice.is_one() => push(Operator::Equal, choice.clone()),
@@ -115,7 +121,11 @@ pub(super) fn add(single: &ColumnRestriction, filters: &mut Vec<FilterTemplate>)
 }
 
 /// Adds the filters that a restriction of several columns is.
-pub(super) fn add_multi(multi: &TupleRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+pub(super) fn add_multi(
+    multi: &TupleRestriction,
+    table: &Table,
+    filters: &mut Vec<FilterTemplate>,
+) -> Result<()> {
     let Kind::ValueSet(ValueSet::One(Values::Each(terms))) = &multi.kind else {
         let what = if matches!(multi.kind, Kind::Slice { .. }) { "slice" } else { "IN" };
         return Err(Error::invalid(format!(
@@ -124,8 +134,25 @@ pub(super) fn add_multi(multi: &TupleRestriction, filters: &mut Vec<FilterTempla
     };
     for (column, term) in multi.columns.iter().zip(terms) {
         let values = ValueSet::One(Values::Each(vec![term.clone()]));
-        let column = column.clone();
-        filters.push(FilterTemplate { column, operator: Operator::Equal, values });
+        let (column, operator) = (column.clone(), Operator::Equal);
+        let analysis = indexed::analysis(table, &column, operator);
+        filters.push(FilterTemplate { column, operator, values, analysis });
     }
     Ok(())
+}
+
+/// The conditions on columns that have indexes.
+pub(super) fn of_indexed(gathered: &Restrictions, table: &Table) -> Result<Vec<FilterTemplate>> {
+    let mut all = Vec::new();
+    let has_index = |column: &Column| table.indexes_of(column.id).next().is_some();
+    for single in gathered.singles.iter().filter(|single| has_index(&single.column)) {
+        add(single, table, &mut all)?;
+    }
+    for multi in gathered.multis.iter().filter(|multi| multi.columns.iter().any(has_index)) {
+        // Of other tuples an index of one column tells nothing.
+        if matches!(&multi.kind, Kind::ValueSet(ValueSet::One(Values::Each(_)))) {
+            add_multi(multi, table, &mut all)?;
+        }
+    }
+    Ok(all)
 }

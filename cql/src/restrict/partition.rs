@@ -95,7 +95,7 @@ pub(super) fn choose(
         return Err(Error::invalid(NEEDS_FILTERING));
     }
     for single in &singles {
-        filter::add(single, filters)?;
+        filter::add(single, table, filters)?;
     }
     Ok(token.map_or(PartitionChoice::All, PartitionChoice::Tokens))
 }

@@ -118,7 +118,7 @@ pub(super) fn choose(
             if !filtering {
                 return Err(cannot_use(&multi, sliced.as_ref(), next, table));
             }
-            add_filter(multi, filters)?;
+            add_filter(multi, table, filters)?;
             continue;
         }
         if matches!(multi.kind, Kind::Slice { .. }) {
@@ -141,12 +141,17 @@ pub(super) fn choose(
     Ok(choice)
 }
 
-fn add_filter(multi: TupleRestriction, filters: &mut Vec<FilterTemplate>) -> Result<()> {
+fn add_filter(
+    multi: TupleRestriction,
+    table: &Table,
+    filters: &mut Vec<FilterTemplate>,
+) -> Result<()> {
     match &multi.columns[..] {
         [column] => {
-            filter::add(&ColumnRestriction { column: column.clone(), kind: multi.kind }, filters)
+            let single = ColumnRestriction { column: column.clone(), kind: multi.kind };
+            filter::add(&single, table, filters)
         }
-        _ => filter::add_multi(&multi, filters),
+        _ => filter::add_multi(&multi, table, filters),
     }
 }
 

@@ -29,6 +29,11 @@ pub(super) fn compile(
             )));
         }
     }
+    if filter.uses_index {
+        return Err(Error::invalid(
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
+        ));
+    }
     let PartitionChoice::Keys { columns: keys, .. } = &filter.partitions else {
         return Err(Error::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",

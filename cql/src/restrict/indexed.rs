@@ -1,0 +1,201 @@
+//! Which restrictions of a SELECT indexes serve, and whether they serve all that ALLOW FILTERING would be needed for.
+//!
+//! ```text
+//! restrictions ─► Served: which index serves which ─► uses an index?  ─► does one group serve all?   else ALLOW FILTERING
+//! ```
+//!
+//! 1. A plain index serves `=`, or one CONTAINS of its part of a collection; a storage-attached one also ranges of types that have
+//!    an order of numbers, and several CONTAINS.
+//! 2. A plain index is a group alone; the storage-attached ones of a table are one group, which answers all at once.
+//! 3. The rules are those of Cassandra (`StatementRestrictions`, `Index.Group`), and decide what is allowed. What is looked up
+//!    in an index is decided beside that: any relation that an index can tell something of (`Index::lookup`).
+//!
+//! Not here: what matches (`filter.rs` has all conditions).
+
+use model::read::Operator;
+use model::schema::{Analysis, Column, ColumnKind, Index, IndexKind, IndexTarget, Table};
+use model::types::CqlType;
+
+use super::restrictions::{Kind, Restrictions};
+use super::{NEEDS_FILTERING, PartitionChoice};
+use crate::error::{Error, Result};
+
+/// The restrictions of a statement on a table with indexes, as they were gathered.
+pub(super) struct Served<'t> {
+    table: &'t Table,
+    restricted: Vec<Restricted>,
+}
+
+/// One restriction: of one column, or of several clustering columns.
+struct Restricted {
+    columns: Vec<Column>,
+    kind: Kind,
+}
+
+/// What the choice of partitions and rows has left to filters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    /// Whether restrictions of clustering columns are filters.
+    pub(super) clustering: bool,
+    /// Whether `ALLOW FILTERING` was written.
+    pub(super) filtering: bool,
+}
+
+impl<'t> Served<'t> {
+    /// The restrictions before partitions and rows take theirs.
+    pub(super) fn of(gathered: &Restrictions, table: &'t Table) -> Served<'t> {
+        let mut restricted = Vec::new();
+        if !table.indexes().is_empty() {
+            restricted.extend(gathered.singles.iter().map(|single| Restricted {
+                columns: vec![single.column.clone()],
+                kind: single.kind.clone(),
+            }));
+            restricted.extend(gathered.multis.iter().map(|multi| Restricted {
+                columns: multi.columns.clone(),
+                kind: multi.kind.clone(),
+            }));
+        }
+        Served { table, restricted }
+    }
+
+    /// Whether an index serves one of them.
+    pub(super) fn has_index(&self) -> bool {
+        self.restricted.iter().any(|one| self.is_served(one))
+    }
+
+    fn is_served(&self, one: &Restricted) -> bool {
+        self.table.indexes().iter().any(|index| one.is_served_by(index))
+    }
+
+    /// Whether the statement uses an index, which it says it may not, or not without ALLOW FILTERING.
+    pub(super) fn check_use(&self, partitions: &PartitionChoice, left: Left) -> Result<bool> {
+        if !self.has_index() {
+            return Ok(false);
+        }
+        let of_kind = |kind: ColumnKind| {
+            self.restricted.iter().filter(move |one| one.columns[0].kind == kind)
+        };
+        let is_keyed = matches!(partitions, PartitionChoice::Keys { .. });
+        let parts_of_key = of_kind(ColumnKind::PartitionKey).count();
+        let is_token = matches!(partitions, PartitionChoice::Tokens(_)) && parts_of_key == 0;
+        let mut uses = !is_keyed && !is_token;
+        let filters_key = !is_keyed && parts_of_key > 0;
+        let has_clustering_index =
+            of_kind(ColumnKind::Clustering).any(|restricted| self.is_served(restricted));
+        uses |= left.clustering || !is_keyed && has_clustering_index;
+        let filters_clustering = uses || left.clustering;
+        let of_values = |one: &Restricted| one.columns[0].kind >= ColumnKind::Static;
+        uses |= self.restricted.iter().any(of_values);
+        if !uses {
+            return Ok(false);
+        }
+        if let PartitionChoice::Keys { columns, .. } = partitions
+            && columns.iter().any(|values| !values.is_one())
+        {
+            return Err(Error::invalid(
+                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+            ));
+        }
+        let filtered: Vec<&Restricted> = self
+            .restricted
+            .iter()
+            .filter(|one| match one.columns[0].kind {
+                ColumnKind::PartitionKey => filters_key,
+                ColumnKind::Clustering => filters_clustering,
+                ColumnKind::Static | ColumnKind::Regular => true,
+            })
+            .collect();
+        if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
+            return Err(Error::invalid(NEEDS_FILTERING));
+        }
+        let is_slice = |one: &&Restricted| {
+            one.is_tuple() && matches!(one.kind, Kind::Slice { .. })
+        };
+        if filters_clustering && filtered.iter().any(is_slice) {
+            let text = "Multi-column slice restrictions cannot be used for filtering.";
+            return Err(Error::invalid(text));
+        }
+        Ok(true)
+    }
+
+    /// The indexes that answer together.
+    fn groups(&self) -> Vec<Vec<&'t Index>> {
+        let is_attached = |index: &&Index| index.kind == IndexKind::StorageAttached;
+        let (attached, alone): (Vec<_>, Vec<_>) = self.table.indexes().iter().partition(is_attached);
+        let alone = alone.into_iter().map(|index| vec![index]);
+        alone.chain([attached]).filter(|group| !group.is_empty()).collect()
+    }
+}
+
+impl Restricted {
+    /// Whether it was written in parentheses: Cassandra does not see it as one of a single column.
+    fn is_tuple(&self) -> bool {
+        self.columns.len() > 1
+    }
+
+    /// Whether the index serves one of its columns.
+    fn is_served_by(&self, index: &Index) -> bool {
+        self.columns.iter().any(|column| self.is_served_at(column, index))
+    }
+
+    fn is_served_at(&self, column: &Column, index: &Index) -> bool {
+        if index.column != column.id {
+            return false;
+        }
+        match (&self.kind, index.target) {
+            (Kind::ValueSet(values), IndexTarget::Value | IndexTarget::Full) => values.is_one(),
+            (Kind::Slice { .. }, IndexTarget::Value) => {
+                index.kind != IndexKind::Plain && has_ranges(&column.ty)
+            }
+            (Kind::Contains(all), target) => {
+                all.iter().any(|(operator, _)| looks_at(*operator) == target)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the group leaves nothing of it to a filter.
+    fn is_settled_by(&self, group: &[&Index]) -> bool {
+        let is_settled = |column: &Column| {
+            group.iter().any(|index| {
+                let several = matches!(&self.kind, Kind::Contains(all) if all.len() > 1);
+                self.is_served_at(column, index)
+                    && (!several || index.kind == IndexKind::StorageAttached)
+            })
+        };
+        self.columns.iter().all(is_settled)
+    }
+}
+
+fn serves_all(group: &[&Index], filtered: &[&Restricted]) -> bool {
+    filtered.iter().all(|one| one.is_settled_by(group))
+}
+
+/// The part of a collection that an operator looks at.
+fn looks_at(operator: Operator) -> IndexTarget {
+    match operator {
+        Operator::ContainsKey => IndexTarget::Keys,
+        Operator::Entry => IndexTarget::Entries,
+        _ => IndexTarget::Values,
+    }
+}
+
+/// Whether a storage-attached index serves ranges of the type.
+fn has_ranges(ty: &CqlType) -> bool {
+    let equal_only =
+        matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Boolean | CqlType::Uuid);
+    ty.is_scalar() && !equal_only
+}
+
+/// The form in which values of the column compare under this operator: that of the index that serves it.
+pub(super) fn analysis(table: &Table, column: &Column, operator: Operator) -> Analysis {
+    let target = |index: &Index| match operator {
+        Operator::Equal => matches!(index.target, IndexTarget::Value | IndexTarget::Full),
+        Operator::Contains | Operator::ContainsKey | Operator::Entry => {
+            index.target == looks_at(operator)
+        }
+        _ => false,
+    };
+    let of_column = table.indexes_of(column.id).filter(|index| target(index));
+    of_column.map(|index| index.analysis).find(|analysis| !analysis.is_none()).unwrap_or_default()
+}
