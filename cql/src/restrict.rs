@@ -254,7 +254,13 @@ impl Where {
         let partitions = partition::choose(&mut gathered, statement_kind, table, &mut Vec::new())?;
         let rows = rows::choose(&mut gathered, statement_kind, table, &mut Vec::new())?;
         refuse_values(&gathered)?;
-        Ok(Where { partitions, rows, filters: Vec::new(), looked_up: Vec::new(), uses_index: false })
+        Ok(Where {
+            partitions,
+            rows,
+            filters: Vec::new(),
+            looked_up: Vec::new(),
+            uses_index: false,
+        })
     }
 
     /// The `WHERE` that the key columns of an `INSERT` are.
@@ -267,7 +273,13 @@ impl Where {
         let partitions =
             partition::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
         let rows = rows::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
-        Ok(Where { partitions, rows, filters: Vec::new(), looked_up: Vec::new(), uses_index: false })
+        Ok(Where {
+            partitions,
+            rows,
+            filters: Vec::new(),
+            looked_up: Vec::new(),
+            uses_index: false,
+        })
     }
 }
 

@@ -258,6 +258,15 @@ impl Database {
         }
     }
 
+    /// The read that a SELECT is.
+    pub(crate) fn bound_read(&self, text: &str) -> BoundRead {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref()).expect(text);
+        let Statement::Select(plan) = &prepared.statement else { panic!("{text} reads nothing") };
+        let ids = CountingIds::default();
+        let bindings = Bindings::none(self.time(&ids));
+        plan.bind_read(&bindings, Page::default()).expect(text)
+    }
+
     /// Binds a write or a batch with conditions.
     pub(crate) fn bind_conditional(
         &self,

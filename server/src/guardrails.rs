@@ -41,7 +41,6 @@ enum Sense {
     Opposite,
 }
 
-const NO_INDEXES: &str = "there are no secondary indexes, so it never fires";
 const NO_VIEWS: &str = "there are no materialized views, so it never fires";
 const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it never fires";
 
@@ -49,9 +48,12 @@ const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it 
 pub(crate) const NOT_APPLICABLE: [(&str, &str); 8] = [
     ("partition_size_", "system.large_partitions and the log name large partitions"),
     ("partition_tombstones_", "files do not count the tombstones of each partition"),
-    ("default_secondary_index", NO_INDEXES),
-    ("sai_", NO_INDEXES),
-    ("non_partition_restricted_index_query_enabled", NO_INDEXES),
+    ("default_secondary_index", "an index without USING is a plain one; all are stored alike"),
+    ("sai_", "an index keeps the beginning of a long value, so none is too long for it"),
+    (
+        "non_partition_restricted_index_query_enabled",
+        "the cores of one node are asked, no other node",
+    ),
     ("materialized_views_per_table_", NO_VIEWS),
     ("intersect_filtering_query_", ONE_REPLICA),
     ("data_disk_usage_max_disk_size", "the whole file system counts"),

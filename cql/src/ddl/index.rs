@@ -51,7 +51,8 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateIndex) -> Result<D
         Some(name) => name.clone(),
         None => free_name(keyspace, table, &columns),
     };
-    if let Some(same) = columns.first().and_then(|only| duplicate(table, only, &declared)) {
+    let only = columns.first().filter(|_| columns.len() == 1);
+    if let Some(same) = only.and_then(|only| duplicate(table, only, &declared)) {
         return match create.if_not_exists {
             true => Ok(Ddl::nothing()),
             false => Err(Error::invalid(format!(

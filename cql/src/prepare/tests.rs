@@ -6,6 +6,7 @@ mod collections;
 mod compact;
 mod conditions;
 mod counters;
+mod indexes;
 mod reading;
 mod refusals;
 mod writing;

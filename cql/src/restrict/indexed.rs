@@ -1,11 +1,11 @@
 //! Which restrictions of a SELECT indexes serve, and whether they serve all that ALLOW FILTERING would be needed for.
 //!
 //! ```text
-//! restrictions ─► Served: which index serves which ─► uses an index?  ─► does one group serve all?   else ALLOW FILTERING
+//! restrictions ─► Served: which index serves which ─► is one used? ─► does a group serve all? else ALLOW FILTERING
 //! ```
 //!
-//! 1. A plain index serves `=`, or one CONTAINS of its part of a collection; a storage-attached one also ranges of types that have
-//!    an order of numbers, and several CONTAINS.
+//! 1. A plain index serves `=`, or one CONTAINS of its part of a collection; a storage-attached one also ranges of numbers,
+//!    times and addresses, and several CONTAINS.
 //! 2. A plain index is a group alone; the storage-attached ones of a table are one group, which answers all at once.
 //! 3. The rules are those of Cassandra (`StatementRestrictions`, `Index.Group`), and decide what is allowed. What is looked up
 //!    in an index is decided beside that: any relation that an index can tell something of (`Index::lookup`).
@@ -30,6 +30,8 @@ pub(super) struct Served<'t> {
 struct Restricted {
     columns: Vec<Column>,
     kind: Kind,
+    /// Whether it was written in parentheses.
+    is_tuple: bool,
 }
 
 /// What the choice of partitions and rows has left to filters.
@@ -49,10 +51,12 @@ impl<'t> Served<'t> {
             restricted.extend(gathered.singles.iter().map(|single| Restricted {
                 columns: vec![single.column.clone()],
                 kind: single.kind.clone(),
+                is_tuple: false,
             }));
             restricted.extend(gathered.multis.iter().map(|multi| Restricted {
                 columns: multi.columns.clone(),
                 kind: multi.kind.clone(),
+                is_tuple: true,
             }));
         }
         Served { table, restricted }
@@ -108,9 +112,7 @@ impl<'t> Served<'t> {
         if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
             return Err(Error::invalid(NEEDS_FILTERING));
         }
-        let is_slice = |one: &&Restricted| {
-            one.is_tuple() && matches!(one.kind, Kind::Slice { .. })
-        };
+        let is_slice = |one: &&Restricted| one.is_tuple && matches!(one.kind, Kind::Slice { .. });
         if filters_clustering && filtered.iter().any(is_slice) {
             let text = "Multi-column slice restrictions cannot be used for filtering.";
             return Err(Error::invalid(text));
@@ -121,18 +123,14 @@ impl<'t> Served<'t> {
     /// The indexes that answer together.
     fn groups(&self) -> Vec<Vec<&'t Index>> {
         let is_attached = |index: &&Index| index.kind == IndexKind::StorageAttached;
-        let (attached, alone): (Vec<_>, Vec<_>) = self.table.indexes().iter().partition(is_attached);
+        let (attached, alone): (Vec<_>, Vec<_>) =
+            self.table.indexes().iter().partition(is_attached);
         let alone = alone.into_iter().map(|index| vec![index]);
         alone.chain([attached]).filter(|group| !group.is_empty()).collect()
     }
 }
 
 impl Restricted {
-    /// Whether it was written in parentheses: Cassandra does not see it as one of a single column.
-    fn is_tuple(&self) -> bool {
-        self.columns.len() > 1
-    }
-
     /// Whether the index serves one of its columns.
     fn is_served_by(&self, index: &Index) -> bool {
         self.columns.iter().any(|column| self.is_served_at(column, index))

@@ -165,7 +165,9 @@ fn cannot_use(
 ) -> Error {
     let name = &multi.columns[0].name;
     if matches!(multi.kind, Kind::Contains(_)) {
-        return Error::invalid(super::NEEDS_FILTERING);
+        return Error::invalid(
+            "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
+        );
     }
     if let Some(sliced) = sliced {
         return Error::invalid(format!(

@@ -28,7 +28,7 @@ const VECTOR_OPTIONS: [&str; 4] =
 pub(super) enum Class {
     /// No class: an index of Cassandra's first kind.
     Plain,
-    /// Storage-attached.
+    /// A storage-attached index.
     StorageAttached,
     /// Another one, which is not here.
     Unknown,

@@ -203,8 +203,8 @@ fn told(db: &Database, internals: bool) -> Vec<String> {
     let compact = tables.filter(|table| table.is_compact()).flat_map(|table| table.indexes());
     let of_compact: Vec<&str> = compact.map(|index| &*index.name).collect();
     let is_told = |[_, kind, name, text]: &[String; 4]| {
-        !text.starts_with("/*")
-            && !(kind == "index" && of_compact.contains(&name.trim_matches('"')))
+        let is_of_compact = kind == "index" && of_compact.contains(&name.trim_matches('"'));
+        !is_of_compact && !text.starts_with("/*")
     };
     rows.into_iter().filter(is_told).map(|[.., statement]| statement).collect()
 }

@@ -1,0 +1,178 @@
+//! What indexes serve without ALLOW FILTERING, what they are asked for, and what is refused because of them.
+
+use model::read::Slice;
+
+use super::*;
+
+const FILTERING: &str = crate::restrict::NEEDS_FILTERING;
+
+/// A table with rows, and an index of each column of `indexed` with this behind its CREATE.
+fn database(indexed: &[&str], class: &str) -> Database {
+    let mut db = Database::with(
+        "p int, q int, c int, d text, s int static, v int, w text, x int, l list<int>,
+         m map<text, int>, PRIMARY KEY ((p, q), c, d)",
+    );
+    for target in indexed {
+        db.ok(&format!("CREATE INDEX ON t ({target}) {class}"));
+    }
+    for (at, d) in [(1, "a"), (2, "b"), (3, "c")] {
+        db.ok(&format!(
+            "INSERT INTO t (p, q, c, d, s, v, w, x, l, m) VALUES
+             (1, {at}, {at}, '{d}', {at}, {at}, '{d}', 5, [{at}, 7], {{'k': {at}}})"
+        ));
+    }
+    db
+}
+
+fn all_served(indexed: &[&str], class: &str, cases: &[(&str, &str)]) {
+    let mut db = database(indexed, class);
+    for (condition, rows) in cases {
+        let found = db.run(&format!("SELECT c FROM t WHERE {condition}"), &bound(&[]));
+        let found = match found {
+            Ok(_) => db.ok(&format!("SELECT c FROM t WHERE {condition}")).replace('\n', " "),
+            Err(error) => error.to_string(),
+        };
+        let expected = if *rows == "filter" { FILTERING } else { rows };
+        assert_eq!(found, expected, "{class} {condition}");
+    }
+}
+
+#[test]
+fn a_plain_index_serves_equality_alone() {
+    all_served(
+        &["v", "x", "c", "q", "s", "l", "keys(m)"],
+        "",
+        &[
+            ("v = 2", "2"),
+            ("v IN (2)", "2"),
+            ("v IN (2, 3)", "filter"),
+            ("v > 1", "filter"),
+            ("v = 2 AND x = 5", "filter"),
+            ("v = 2 AND w = 'b'", "filter"),
+            ("v = 2 AND p = 1 AND q = 2", "2"),
+            ("v = 2 AND p = 1 AND q = 2 AND c = 2", "2"),
+            ("v = 2 AND p = 1", "filter"),
+            ("v = 2 AND c = 2", "filter"),
+            ("v = 2 AND token(p, q) > -9223372036854775808", "2"),
+            ("c = 3", "3"),
+            ("c > 1", "filter"),
+            ("(c, d) = (2, 'b')", "filter"),
+            ("q = 2", "2"),
+            ("s = 2", "2"),
+            ("l CONTAINS 2", "2"),
+            ("l CONTAINS 2 AND l CONTAINS 7", "filter"),
+            ("m CONTAINS KEY 'k' AND p = 1 AND q = 1", "1"),
+            ("m CONTAINS 1", "filter"),
+            ("m['k'] = 1", "filter"),
+            ("w = 'a'", "filter"),
+        ],
+    );
+}
+
+#[test]
+fn storage_attached_indexes_serve_ranges_and_several_at_once() {
+    all_served(
+        &["v", "x", "c", "q", "s", "l", "entries(m)", "w"],
+        "USING 'sai'",
+        &[
+            ("v > 1 AND v < 3", "2"),
+            ("v = 2 AND x = 5", "2"),
+            ("v = 2 AND c = 2 AND q = 2 AND s = 2", "2"),
+            ("w > 'a'", "filter"),
+            ("w = 'b' AND v > 0", "2"),
+            ("v IN (1, 2)", "filter"),
+            ("c > 2", "3"),
+            ("q > 2", "3"),
+            ("l CONTAINS 2 AND l CONTAINS 7", "2"),
+            ("m['k'] = 2", "2"),
+            ("m CONTAINS KEY 'k'", "filter"),
+            ("v = 2 AND p = 1", "filter"),
+        ],
+    );
+}
+
+#[test]
+fn indexes_of_two_kinds_do_not_answer_together() {
+    let mut db = database(&["v"], "USING 'sai'");
+    db.ok("CREATE INDEX ON t (x)");
+    assert_eq!(db.err("SELECT c FROM t WHERE v = 2 AND x = 5"), FILTERING);
+    assert_eq!(db.ok("SELECT c FROM t WHERE v = 2 AND x = 5 ALLOW FILTERING"), "2");
+}
+
+#[test]
+fn a_select_by_an_index_has_neither_order_by_nor_in_of_partitions() {
+    let mut db = database(&["v", "c"], "USING 'sai'");
+    for (text, error) in [
+        (
+            "v = 2 AND p = 1 AND q = 2 ORDER BY c DESC",
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
+        ),
+        (
+            "v = 2 AND p = 1 AND q IN (1, 2)",
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+        ),
+        (
+            "v = 2 AND p = 1 AND q IN (1, 2) ALLOW FILTERING",
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+        ),
+        (
+            "d > 'a'",
+            "PRIMARY KEY column \"d\" cannot be restricted as preceding column \"c\" is not restricted",
+        ),
+    ] {
+        assert_eq!(db.err(&format!("SELECT c FROM t WHERE {text}")), error);
+    }
+    assert_eq!(db.ok("SELECT c FROM t WHERE c > 0 AND p = 1 AND q = 2 ORDER BY c DESC"), "2");
+}
+
+#[test]
+fn texts_compare_in_the_form_of_their_index() {
+    let mut db = database(&[], "");
+    db.ok("CREATE INDEX ON t (w) USING 'sai'
+           WITH OPTIONS = {'case_sensitive': 'false', 'normalize': 'true', 'ascii': 'true'}");
+    db.ok("INSERT INTO t (p, q, c, d, w) VALUES (9, 9, 9, 'z', 'W\u{c9}')");
+    let mut find = |text: &str| db.ok(&format!("SELECT c FROM t WHERE w = '{text}'"));
+    assert_eq!(
+        (find("we"), find("We\u{301}"), find("B"), find("x")),
+        ("9".into(), "9".into(), "2".into(), String::new())
+    );
+    assert_eq!(
+        db.ok("SELECT c FROM t WHERE w IN ('B', 'c') ALLOW FILTERING"),
+        "3",
+        "an IN is exact"
+    );
+}
+
+/// The lookups of a SELECT: the index, and how many ranges of its terms.
+fn lookups(db: &Database, text: &str) -> Vec<(String, usize)> {
+    let bound = db.bound_read(text);
+    let table = db.schema.table("ks", "t").expect("it is there");
+    let named = |lookup: &model::IndexLookup| {
+        assert!(lookup.terms.iter().all(|Slice { start, end }| start < end));
+        (table.index_by_id(lookup.index).expect("it is there").name.clone(), lookup.terms.len())
+    };
+    bound.command.expect("it reads").lookups.iter().map(named).collect()
+}
+
+#[test]
+fn whatever_an_index_can_tell_is_asked_for() {
+    let db = database(&["v", "x", "c", "l"], "");
+    let one = |name: &str| (name.to_owned(), 1);
+    for (condition, expected) in [
+        ("v = 2", vec![one("t_v_idx")]),
+        ("v > 2 AND x = 5 ALLOW FILTERING", vec![one("t_v_idx"), one("t_x_idx")]),
+        ("v IN (1, 3) ALLOW FILTERING", vec![("t_v_idx".to_owned(), 2)]),
+        ("c = 2 ALLOW FILTERING", vec![one("t_c_idx")]),
+        ("l CONTAINS 2", vec![one("t_l_idx")]),
+        // Found by its key.
+        ("p = 1 AND q = 1 AND c = 2", vec![]),
+        ("p = 1 AND q = 1 AND c = 2 AND v = 1", vec![one("t_v_idx")]),
+        ("w = 'a' ALLOW FILTERING", vec![]),
+    ] {
+        assert_eq!(
+            lookups(&db, &format!("SELECT c FROM t WHERE {condition}")),
+            expected,
+            "{condition}"
+        );
+    }
+}
