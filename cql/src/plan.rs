@@ -13,6 +13,7 @@ mod cells;
 mod conditions;
 mod counters;
 mod explain;
+mod indexed;
 mod list_changes;
 mod not_applied;
 mod page;

@@ -28,6 +28,8 @@ pub const COLUMNS_MAX: usize = 16_384;
 pub const INDEXES_MAX: usize = 256;
 /// Bytes of a value by which an index knows it: of a longer one the first, for all values that begin so.
 pub const TERM_BYTES_MAX: usize = 1024;
+/// Bytes from which on a value is too long for a plain index, as in Cassandra.
+pub const PLAIN_INDEX_VALUE_BYTES: usize = 65_535;
 /// Ids of dropped tables that are remembered. When older ones were forgotten, CREATE TABLE refuses `WITH ID`.
 pub const DROPPED_TABLES_MAX: usize = 65_536;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.

@@ -7,6 +7,7 @@ use model::read::{IndexLookup, Limits, Partitions, Resume, Slice};
 use model::schema::system;
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
+use super::indexed;
 use super::page::{PagingState, check_resume};
 use super::record::timeout;
 use crate::bind::Bindings;
@@ -258,6 +259,9 @@ impl SelectPlan {
         for template in &self.filter.looked_up {
             let filter = template.eval(bindings)?;
             for index in self.table.indexes_of(template.column().id) {
+                if self.filter.uses_index {
+                    indexed::check_filter(index, &filter)?;
+                }
                 lookups.extend(index.lookup(&self.table, filter.operator, &filter.values)?);
             }
         }
