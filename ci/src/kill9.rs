@@ -1,7 +1,7 @@
 //! kill -9 under load, again and again: `cargo ci kill9 --cycles N`.
 //!
 //! 1. `messina-load` works with `--verify` and notes every acknowledged write in a journal: on records in every
-//!    cycle, and beside that in turn on a bank (conditional writes), on counters, or on batches of several partitions.
+//!    cycle, and beside that in turn on a bank, on counters, on batches of several partitions, on conditional writes.
 //! 2. The server is killed at a random moment, with flushes and compactions under way.
 //! 3. In every third cycle it is started and killed again while it recovers, up to three times.
 //! 4. It is started, and every acknowledged write, or a newer one of its key, must be there, whole; the bank has all

@@ -63,6 +63,8 @@ pub(crate) enum Work {
     Records,
     /// Money is moved by conditional batches.
     Bank,
+    /// Rows are inserted and updated on a condition.
+    Conditional,
     /// Counters are told to grow.
     Counters,
     /// Ten partitions are written by a logged batch.
@@ -71,13 +73,15 @@ pub(crate) enum Work {
 
 impl Work {
     /// Those that have a rule of their own.
-    pub(crate) const SCENARIOS: [Work; 3] = [Work::Bank, Work::Counters, Work::Batches];
+    pub(crate) const SCENARIOS: [Work; 4] =
+        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional];
 
     /// What the tool calls its data.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Work::Records => "ycsb",
             Work::Bank => "bank",
+            Work::Conditional => "conditional",
             Work::Counters => "counters",
             Work::Batches => "batches",
         }
@@ -88,7 +92,7 @@ impl Work {
         match self {
             Work::Records => "20000",
             Work::Bank | Work::Batches => "500",
-            Work::Counters => "1000",
+            Work::Conditional | Work::Counters => "1000",
         }
     }
 
@@ -97,6 +101,7 @@ impl Work {
         match self {
             Work::Records => &["--mix", "read=30,update=50,insert=20"],
             Work::Bank => &["--workload", "bank"],
+            Work::Conditional => &["--workload", "conditional"],
             Work::Counters => &["--workload", "counters"],
             Work::Batches => &["--workload", "batches"],
         }

@@ -41,7 +41,7 @@ EXIT STATUS
   0 all went well   1 operations failed, a promise was broken, or a signal came before all was done
   2 wrong flags     3 the server went away, or was never there";
 
-/// Drives any CQL server: YCSB's workloads, time series, a bank, counters, batches; verified reads, honest latencies.
+/// Drives any CQL server: YCSB, time series, conditional writes, counters, batches; verified reads, honest latencies.
 #[derive(Debug, Parser)]
 #[command(name = "messina-load", version, after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Flags {
@@ -198,12 +198,13 @@ pub struct LoadFlags {
 /// Flags of `run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
-    /// YCSB's core workload a to f, time series, or data that obey a rule: bank, counters, batches.
+    /// YCSB's core workload a to f, time series, or data that obey a rule: bank, conditional,
+    /// counters, batches.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
-    /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt; of counters:
-    /// increment, read; of batches: batch, read.
+    /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
+    /// of conditional rows: claim, change, read; of counters: increment, read; of batches: batch, read.
     #[arg(long)]
     pub mix: Option<String>,
     /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
@@ -309,6 +310,8 @@ pub enum WorkloadName {
     Timeseries,
     /// Transfers between accounts by conditional batches: the sum stays.
     Bank,
+    /// Rows that are inserted if they are not there, and updated if a column has its value.
+    Conditional,
     /// Counters: each acknowledged increment is counted once.
     Counters,
     /// Logged batches over 10 partitions: all of one, or nothing.
@@ -324,6 +327,8 @@ pub enum DataName {
     Timeseries,
     /// Banks of 8 accounts.
     Bank,
+    /// Rows for conditional writes.
+    Conditional,
     /// Counters that have counted once.
     Counters,
     /// Groups of 10 partitions that a batch writes.
@@ -337,6 +342,7 @@ impl DataName {
             DataName::Ycsb => record::TABLE,
             DataName::Timeseries => series::TABLE,
             DataName::Bank => ScenarioName::Bank.table(),
+            DataName::Conditional => ScenarioName::Conditional.table(),
             DataName::Counters => ScenarioName::Counters.table(),
             DataName::Batches => ScenarioName::Batches.table(),
         }
@@ -354,6 +360,7 @@ impl WorkloadName {
         match self {
             WorkloadName::Timeseries => DataName::Timeseries,
             WorkloadName::Bank => DataName::Bank,
+            WorkloadName::Conditional => DataName::Conditional,
             WorkloadName::Counters => DataName::Counters,
             WorkloadName::Batches => DataName::Batches,
             _ => DataName::Ycsb,

@@ -8,13 +8,14 @@
 //!
 //! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
-//! `scenario` is what has a rule of its own: `bank`, `counters`, `batches`.
+//! `scenario` is what has a rule of its own: `bank`, `conditional`, `counters`, `batches`.
 //!
 //! What is not idempotent is told of each time it is sent: `begin`, and then either `complete` or `settled`.
 
 pub mod bank;
 pub mod batches;
 pub mod check;
+pub mod conditional;
 pub mod counters;
 pub mod mix;
 pub mod record;
@@ -52,7 +53,7 @@ pub enum Verb {
     Window,
     /// Reads one point of a series.
     Point,
-    /// Opens the accounts of a bank.
+    /// Opens the accounts of a bank, or inserts a row, if they are not there.
     Open,
     /// The first half of a transfer: reads the balances of a bank, which `Transfer` follows.
     ReadToTransfer,
@@ -62,6 +63,10 @@ pub enum Verb {
     Receipt,
     /// Reads all that a bank has, transfers included.
     Whole,
+    /// Inserts a row with a new key if it is not there.
+    Claim,
+    /// Updates a row if a column has its value.
+    Change,
     /// Adds one to a counter.
     Increment,
     /// Writes rows of several partitions in one logged batch.
@@ -74,8 +79,8 @@ impl Verb {
         match self {
             Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
             Verb::ReadToTransfer | Verb::Receipt | Verb::Whole => Kind::Read,
-            Verb::Update | Verb::WriteBack => Kind::Update,
-            Verb::Insert | Verb::Open => Kind::Insert,
+            Verb::Update | Verb::WriteBack | Verb::Change => Kind::Update,
+            Verb::Insert | Verb::Open | Verb::Claim => Kind::Insert,
             Verb::Scan => Kind::Scan,
             Verb::Append => Kind::Append,
             Verb::Latest => Kind::Latest,
@@ -92,14 +97,14 @@ impl Verb {
             matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append);
         let of_scenarios =
             matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
-        of_tables || of_scenarios
+        of_tables || of_scenarios || matches!(self, Verb::Claim | Verb::Change)
     }
 
     /// What is done when it is not known whether an attempt arrived.
     pub fn in_doubt(self) -> InDoubt {
         match self {
             // Refused the second time, it would seem that it was never applied.
-            Verb::Transfer => InDoubt::GiveUp,
+            Verb::Transfer | Verb::Claim | Verb::Change => InDoubt::GiveUp,
             Verb::Increment => InDoubt::RepeatAnew,
             _ => InDoubt::Repeat,
         }

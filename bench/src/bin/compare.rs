@@ -7,7 +7,7 @@ use clap::Parser;
 use messina_bench::compare::contender::{Contender, Programs};
 use messina_bench::compare::picture::picture;
 use messina_bench::compare::table::{Latencies, Results, latency_table, table};
-use messina_bench::compare::work::{Setup, WORKS};
+use messina_bench::compare::work::{Set, Setup};
 use messina_bench::compare::{Failed, Result};
 use messina_bench::document::put_into;
 
@@ -15,8 +15,11 @@ use messina_bench::document::put_into;
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
 struct Flags {
-    /// The contenders: messina, messina-unaware, cassandra, redis.
-    #[arg(long, value_delimiter = ',', default_value = "messina,messina-unaware,cassandra,redis")]
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t = Set::Plain)]
+    set: Set,
+    /// Some of the contenders: messina, messina-unaware, cassandra, redis.
+    #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Path of the Messina binary.
     #[arg(long, default_value = "target/dist/messina")]
@@ -39,7 +42,7 @@ struct Flags {
     /// The first of the ports to use.
     #[arg(long, default_value_t = 9242)]
     port: u16,
-    /// Records of 1 KB.
+    /// Records of 1 KB; rows, counters, groups of ten partitions.
     #[arg(long, default_value_t = 200_000)]
     records: u64,
     /// Seconds of each measurement.
@@ -75,6 +78,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// The contenders, by name: those that were named must be able to do the works.
+fn chosen(flags: &Flags) -> Result<Vec<String>> {
+    let able = flags.set.contenders();
+    if flags.only.is_empty() {
+        return Ok(able.iter().map(|&name| name.to_owned()).collect());
+    }
+    match flags.only.iter().find(|name| !able.contains(&name.as_str())) {
+        Some(other) => Err(Failed(format!("--only {other}: there are {}", able.join(", ")))),
+        None => Ok(flags.only.clone()),
+    }
+}
+
 fn compare(flags: &Flags) -> Result<()> {
     let programs = Programs {
         messina: flags.messina.clone(),
@@ -93,9 +108,10 @@ fn compare(flags: &Flags) -> Result<()> {
         rates: flags.rates.clone(),
         attempts_max: flags.attempts,
     };
-    let mut results: Results = WORKS.iter().map(|(w, p)| (*w, *p, Vec::new())).collect();
+    let works = flags.set.works();
+    let mut results: Results = works.iter().map(|(w, p)| (*w, *p, Vec::new())).collect();
     let mut latencies = Latencies::new();
-    for name in &flags.only {
+    for name in chosen(flags)? {
         let contender = match name.as_str() {
             "messina" => Contender::Messina,
             "messina-unaware" => Contender::MessinaUnaware,
@@ -105,15 +121,17 @@ fn compare(flags: &Flags) -> Result<()> {
         };
         eprintln!("{}: starting and loading", contender.title());
         let server = contender.start(&programs)?;
-        setup.load(&server)?;
+        setup.load(&server, works)?;
         for (work, pressure, costs) in &mut results {
             let cost = setup.measure(&server, *work, *pressure)?;
             eprintln!("{}: {} {pressure:?}: {cost:?}", contender.title(), work.title());
             costs.push((contender, cost));
         }
-        let lines = setup.open_loop(&server)?;
-        eprintln!("{}: open loop: {lines:?}", contender.title());
-        latencies.push((contender, lines));
+        if flags.set == Set::Plain {
+            let lines = setup.open_loop(&server)?;
+            eprintln!("{}: open loop: {lines:?}", contender.title());
+            latencies.push((contender, lines));
+        }
     }
     let text = table(&results) + &latency_table(&latencies);
     print!("{text}");
@@ -121,7 +139,7 @@ fn compare(flags: &Flags) -> Result<()> {
         std::fs::write(path, picture(&results)).map_err(Failed::io(path.display()))?;
     }
     match &flags.document {
-        Some(path) => put_into(path, "compare", &text),
+        Some(path) => put_into(path, flags.set.mark(), &text),
         None => Ok(()),
     }
 }

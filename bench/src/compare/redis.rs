@@ -72,6 +72,7 @@ impl Redis<'_> {
             Work::Update => {
                 command.args(["HSET", "record:__rand_int__", "field0", &"u".repeat(FIELD_BYTES)])
             }
+            _ => unreachable!("the sets of Redis have reads and updates"),
         };
         command
     }

@@ -71,8 +71,9 @@ fn mark(steal_percent: f64) -> String {
 /// `71 K/s · 22.0 + 4.5 µs · 2.1 calls · p99 67 ms`
 fn cell(cost: &Cost) -> String {
     let calls = cost.syscalls.map_or_else(|| "–".to_owned(), |calls| format!("{calls:.2}"));
+    let decimals = usize::from(cost.rate < 10_000.0);
     format!(
-        "{:.0} K/s · {:.1} + {:.1} µs · {calls} calls · p99 {:.1} ms{}",
+        "{:.decimals$} K/s · {:.1} + {:.1} µs · {calls} calls · p99 {:.1} ms{}",
         cost.rate / 1000.0,
         cost.user_us,
         cost.system_us,
@@ -92,6 +93,7 @@ mod tests {
         let results = vec![(Work::Read, pressure, vec![(Contender::Cassandra, cost)])];
         let text = table(&results);
         assert!(text.contains("| 100 × 16 | 71 K/s · 22.0 + 4.5 µs · – calls · p99 0.0 ms |"));
+        assert!(cell(&Cost { rate: 540.0, ..cost }).starts_with("0.5 K/s"));
     }
 
     #[test]

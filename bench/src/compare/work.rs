@@ -2,7 +2,8 @@
 //!
 //! The work is the same for all: records of ten fields of 100 bytes (rows, or hashes of Redis), of
 //! which every one is loaded; keys drawn uniformly; a read returns all ten fields, an update writes
-//! one of them.
+//! one of them. What reads before it writes has data of its own, which `messina-load` makes: rows for conditional writes,
+//! counters, groups of ten partitions. Redis has none of that.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,6 +31,49 @@ pub enum Work {
     Read,
     /// Updates of one field of 100 bytes, each durable before its answer.
     Update,
+    /// Inserts of a new row of 100 bytes if it is not there.
+    ConditionalInsert,
+    /// Updates of 100 bytes if another column has its value.
+    ConditionalUpdate,
+    /// Increments of a counter.
+    Increment,
+    /// Logged batches of 10 rows of 100 bytes in 10 partitions.
+    Batch,
+}
+
+/// Works that are measured together and make one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Set {
+    /// Reads and updates of records, and latency in an open loop.
+    Plain,
+    /// Conditional writes, counters and logged batches, of the servers that speak CQL.
+    Dependent,
+}
+
+impl Set {
+    /// The works and how hard clients press.
+    pub fn works(self) -> &'static [(Work, Pressure)] {
+        match self {
+            Set::Plain => &WORKS,
+            Set::Dependent => &DEPENDENT,
+        }
+    }
+
+    /// The contenders, unless others are named.
+    pub fn contenders(self) -> &'static [&'static str] {
+        match self {
+            Set::Plain => &["messina", "messina-unaware", "cassandra", "redis"],
+            Set::Dependent => &["messina", "messina-unaware", "cassandra"],
+        }
+    }
+
+    /// The place in the document.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Set::Plain => "compare",
+            Set::Dependent => "compare-dependent",
+        }
+    }
 }
 
 /// How hard the clients press.
@@ -104,26 +148,64 @@ pub const WORKS: [(Work, Pressure); 4] = [
     (Work::Update, Pressure { connections: 100, in_flight: 16 }),
 ];
 
+/// A conditional write waits for those of its partition before it, so that few are under way at a time.
+const DEPENDENT: [(Work, Pressure); 4] = [
+    (Work::ConditionalInsert, Pressure { connections: 100, in_flight: 1 }),
+    (Work::ConditionalUpdate, Pressure { connections: 100, in_flight: 1 }),
+    (Work::Increment, Pressure { connections: 100, in_flight: 1 }),
+    (Work::Batch, Pressure { connections: 100, in_flight: 1 }),
+];
+
 impl Work {
     /// Its name, as the table has it.
     pub fn title(self) -> &'static str {
         match self {
             Work::Read => "read 1 KB, in memory",
             Work::Update => "durable update",
+            Work::ConditionalInsert => "conditional insert (IF NOT EXISTS)",
+            Work::ConditionalUpdate => "conditional update (IF column = value)",
+            Work::Increment => "increment of a counter",
+            Work::Batch => "logged batch of 10 rows in 10 partitions",
         }
+    }
+
+    /// What the load tool calls its data.
+    fn data(self) -> &'static str {
+        match self {
+            Work::Read | Work::Update => "ycsb",
+            Work::ConditionalInsert | Work::ConditionalUpdate => "conditional",
+            Work::Increment => "counters",
+            Work::Batch => "batches",
+        }
+    }
+
+    /// What the load tool does.
+    fn flags(self) -> [&'static str; 4] {
+        let [workload, mix] = match self {
+            Work::Read => ["a", "read=1"],
+            Work::Update => ["a", "update=1"],
+            Work::ConditionalInsert => ["conditional", "claim=1"],
+            Work::ConditionalUpdate => ["conditional", "change=1"],
+            Work::Increment => ["counters", "increment=1"],
+            Work::Batch => ["batches", "batch=1"],
+        };
+        ["--workload", workload, "--mix", mix]
     }
 }
 
 impl Setup {
-    /// Fills the server.
-    pub fn load(&self, server: &Running) -> Result<()> {
-        match server.contender {
-            Contender::Redis => self.redis(server).load(),
-            _ => {
-                let mut command = self.tool(server, "load");
-                run_to_end(command.args(["--connections", "64", "--in-flight", "4"])).map(drop)
-            }
+    /// Fills the server with what these works need.
+    pub fn load(&self, server: &Running, works: &[(Work, Pressure)]) -> Result<()> {
+        if server.contender == Contender::Redis {
+            return self.redis(server).load();
         }
+        let mut data: Vec<&str> = works.iter().map(|(work, _)| work.data()).collect();
+        data.dedup();
+        data.into_iter().try_for_each(|data| {
+            let mut command = self.tool(server, "load");
+            command.args(["--workload", data, "--connections", "64", "--in-flight", "4"]);
+            run_to_end(&mut command).map(drop)
+        })
     }
 
     /// Measures one work; then repeats it to count system calls.
@@ -216,7 +298,7 @@ impl Setup {
     ) -> Command {
         let mut command = self.tool(server, "run");
         command
-            .args(["--mix", if work == Work::Read { "read=1" } else { "update=1" }])
+            .args(work.flags())
             .args(["--connections", &pressure.connections.to_string()])
             .args(["--in-flight", &pressure.in_flight.to_string()])
             .args(["--duration", &format!("{seconds}s")]);

@@ -363,6 +363,8 @@ mod tests {
             keyspace: "k".into(),
             value_bytes: 40,
             judges: true,
+            keys: 4,
+            thread: (0, 1),
             tallies: Arc::new(Tallies::new(4, |_| UNKNOWN)),
             promises: Arc::default(),
         };

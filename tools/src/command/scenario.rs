@@ -72,10 +72,15 @@ pub(super) fn work(
     }
     let base = |key| promises.get(&key).map_or(UNKNOWN, |records| name.base(records));
     let known = Known { judges: flags.verify, ..known(data, Promises::new(), base)? };
+    let threads = u64::from(flags.client.threads);
+    if data.records < threads {
+        return Err(Error::Invalid("--records must be at least --threads".into()));
+    }
     job.run(|thread| {
         let mut rng = generator(thread);
+        let known = Known { thread: (thread as u64, threads), ..known.clone() };
         Ok(Workload::Scenario(Scenario {
-            rule: name.rule(known.clone(), SmallRng::from_rng(&mut rng)),
+            rule: name.rule(known, SmallRng::from_rng(&mut rng)),
             source: Source::Draw {
                 keys: data.records,
                 mix: mix.clone(),
@@ -136,6 +141,8 @@ fn known(data: &DataFlags, promises: Promises, base: impl Fn(u64) -> Range) -> R
         keyspace: data.keyspace.clone(),
         value_bytes: data.field_bytes,
         judges: true,
+        keys: data.records,
+        thread: (0, 1),
         tallies: Arc::new(Tallies::new(data.records, base)),
         promises: Arc::new(promises),
     };

@@ -199,9 +199,7 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
 fn title(flags: &RunFlags) -> String {
     match flags.workload {
         WorkloadName::Timeseries => "Time series".to_owned(),
-        WorkloadName::Bank | WorkloadName::Counters | WorkloadName::Batches => {
-            format!("{:?}", flags.workload)
-        }
+        name if name.data().scenario().is_some() => format!("{name:?}"),
         letter => format!("YCSB {letter:?}"),
     }
 }
@@ -251,6 +249,7 @@ mod tests {
         expect("f", "50 % read, 50 % read-modify-write");
         expect("timeseries", "70 % append, 20 % latest, 10 % window");
         expect("bank", "70 % transfer, 15 % read, 15 % receipt");
+        expect("conditional", "50 % change, 20 % claim, 30 % read");
         expect("counters", "70 % increment, 30 % read");
         expect("batches", "60 % batch, 40 % read");
         let d = flags(&["--workload", "d"]);

@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 12] = [
+const NAMES: [(&str, Verb); 14] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -25,6 +25,8 @@ const NAMES: [(&str, Verb); 12] = [
     ("window", Verb::Window),
     ("transfer", Verb::ReadToTransfer),
     ("receipt", Verb::Receipt),
+    ("claim", Verb::Claim),
+    ("change", Verb::Change),
     ("increment", Verb::Increment),
     ("batch", Verb::Batch),
 ];
@@ -91,6 +93,8 @@ impl fmt::Display for Mix {
                 Verb::ReadToModify => "read-modify-write",
                 Verb::ReadToTransfer => "transfer",
                 Verb::Receipt => "receipt",
+                Verb::Claim => "claim",
+                Verb::Change => "change",
                 other => other.kind().name(),
             };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;

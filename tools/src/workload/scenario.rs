@@ -1,9 +1,10 @@
 //! Scenarios: workloads whose data obey a rule, against which every read is held.
 //!
 //! ```text
-//! bank       conditional writes   no money appears or vanishes; applied transfers are there, refused ones are not
-//! counters   increments           each acknowledged one is counted once; those in doubt may be
-//! batches    logged batches       all rows of a batch carry its number, or none
+//! bank         conditional batches   no money appears or vanishes; applied transfers are there, refused ones are not
+//! conditional  conditional writes    a row shows the newest of those applied to it, or a newer one
+//! counters     increments            each acknowledged one is counted once; those in doubt may be
+//! batches      logged batches        all rows of a batch carry its number, or none
 //!
 //! load    Walk over all keys       ─┐
 //! run     Draw by mix and popularity ├─► Rule: op, bind, complete ─► violations, and what was proved
@@ -25,7 +26,8 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 
 use super::mix::Mix;
-use super::{Findings, Next, Now, Op, Sent, Unanswered, Verb, bank, batches, counters};
+use super::{Findings, Next, Now, Op, Sent, Unanswered, Verb};
+use super::{bank, batches, conditional, counters};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
@@ -39,6 +41,8 @@ use crate::wire::{Binder, Rows};
 pub enum ScenarioName {
     /// Transfers between the accounts of a bank.
     Bank,
+    /// Rows that are inserted and updated on a condition.
+    Conditional,
     /// Counters that only grow.
     Counters,
     /// Batches over several partitions.
@@ -47,8 +51,12 @@ pub enum ScenarioName {
 
 impl ScenarioName {
     /// All of them.
-    pub const ALL: [ScenarioName; 3] =
-        [ScenarioName::Bank, ScenarioName::Counters, ScenarioName::Batches];
+    pub const ALL: [ScenarioName; 4] = [
+        ScenarioName::Bank,
+        ScenarioName::Conditional,
+        ScenarioName::Counters,
+        ScenarioName::Batches,
+    ];
 
     /// The scenario of this table.
     pub fn of_table(table: &str) -> Option<ScenarioName> {
@@ -59,6 +67,7 @@ impl ScenarioName {
     pub fn table(self) -> &'static str {
         match self {
             ScenarioName::Bank => "bank",
+            ScenarioName::Conditional => "conditional",
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "batches",
         }
@@ -68,6 +77,7 @@ impl ScenarioName {
     pub fn keys_in_words(self) -> &'static str {
         match self {
             ScenarioName::Bank => "banks of 8 accounts",
+            ScenarioName::Conditional => "rows",
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "groups of 10 partitions",
         }
@@ -77,6 +87,7 @@ impl ScenarioName {
     pub fn create_table(self, keyspace: &str) -> String {
         let columns = match self {
             ScenarioName::Bank => bank::COLUMNS,
+            ScenarioName::Conditional => conditional::COLUMNS,
             ScenarioName::Counters => counters::COLUMNS,
             ScenarioName::Batches => batches::COLUMNS,
         };
@@ -88,6 +99,9 @@ impl ScenarioName {
         Mix::new(match self {
             ScenarioName::Bank => {
                 &[(Verb::ReadToTransfer, 70.0), (Verb::Read, 15.0), (Verb::Receipt, 15.0)]
+            }
+            ScenarioName::Conditional => {
+                &[(Verb::Change, 50.0), (Verb::Claim, 20.0), (Verb::Read, 30.0)]
             }
             ScenarioName::Counters => &[(Verb::Increment, 70.0), (Verb::Read, 30.0)],
             ScenarioName::Batches => &[(Verb::Batch, 60.0), (Verb::Read, 40.0)],
@@ -102,7 +116,7 @@ impl ScenarioName {
     /// What the load phase does once for every key.
     pub fn filling(self) -> Verb {
         match self {
-            ScenarioName::Bank => Verb::Open,
+            ScenarioName::Bank | ScenarioName::Conditional => Verb::Open,
             ScenarioName::Counters => Verb::Increment,
             ScenarioName::Batches => Verb::Batch,
         }
@@ -112,7 +126,7 @@ impl ScenarioName {
     pub fn checking(self) -> Verb {
         match self {
             ScenarioName::Bank => Verb::Whole,
-            ScenarioName::Counters | ScenarioName::Batches => Verb::Read,
+            _ => Verb::Read,
         }
     }
 
@@ -128,6 +142,7 @@ impl ScenarioName {
     pub fn rule(self, known: Known, rng: SmallRng) -> Box<dyn Rule> {
         match self {
             ScenarioName::Bank => Box::new(bank::Bank::new(known, rng)),
+            ScenarioName::Conditional => Box::new(conditional::Conditional::new(known, rng)),
             ScenarioName::Counters => Box::new(counters::Counters::new(known)),
             ScenarioName::Batches => Box::new(batches::Batches::new(known)),
         }
@@ -146,6 +161,10 @@ pub struct Known {
     pub value_bytes: usize,
     /// Whether to judge what is read.
     pub judges: bool,
+    /// Keys of the load phase, from 0 on.
+    pub keys: u64,
+    /// The number of this thread, from 0, and how many threads there are.
+    pub thread: (u64, u64),
     /// What was begun and what was answered in this run.
     pub tallies: Arc<Tallies>,
     /// What a journal says, by key; empty if there is none.

@@ -58,6 +58,21 @@ impl Model {
         let fault = if self.writes.is_multiple_of(50) { self.fault } else { Fault::None };
         let applied = vec![vec![Some(vec![u8::from(fault != Fault::DoesRefused)])]];
         let refused = vec![vec![Some(vec![0])]];
+        if text.contains("(id, state, value)") {
+            let (id, value) = (int(values[0]), Some(values[1].to_vec()));
+            let is_new = !self.rows.contains_key(&(id, 0));
+            if is_new && fault != Fault::Forgets {
+                self.rows.insert((id, 0), vec![value]);
+            }
+            return if is_new { applied } else { refused };
+        }
+        if text.contains("IF state") {
+            let there = self.rows.get_mut(&(int(values[1]), 0));
+            if fault != Fault::Forgets {
+                there.unwrap()[0] = Some(values[0].to_vec());
+            }
+            return applied;
+        }
         if text.contains("IF NOT EXISTS") {
             let bank = int(values[0]);
             (0..8).for_each(|account| {
@@ -135,7 +150,7 @@ impl Model {
         if text.contains("SELECT entry") {
             return with_entry(0, i64::MAX).collect();
         }
-        if text.contains("hits") {
+        if text.contains("hits") || text.contains("conditional") {
             return self.rows.get(&(key, 0)).cloned().into_iter().collect();
         }
         let there = values.iter().map(|id| int(id)).filter_map(|id| {
@@ -219,14 +234,15 @@ fn known(promises: BTreeMap<u64, Vec<Record>>) -> Known {
         keyspace: "ks".into(),
         value_bytes: 40,
         judges: true,
+        keys: KEYS,
+        thread: (0, 1),
         tallies: Arc::new(Tallies::new(KEYS, |_| UNKNOWN)),
         promises: Arc::new(promises),
     }
 }
 
-fn walk(name: ScenarioName, known: Known, verb: Verb) -> Scenario {
-    let keys = Arc::new((0..KEYS).collect());
-    let source = Source::Walk { keys, next: 0, stride: 1, verb };
+fn walk_over(keys: Vec<u64>, name: ScenarioName, known: Known, verb: Verb) -> Scenario {
+    let source = Source::Walk { keys: Arc::new(keys), next: 0, stride: 1, verb };
     Scenario { rule: name.rule(known, rng(1)), source }
 }
 
@@ -253,7 +269,9 @@ fn drive(client: &mut Client, model: &mut Model, operations: u64) {
 
 /// Loads, runs, checks; the names of what a run and then the check found.
 fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
-    let filling = walk(name, Known { judges: false, ..known(BTreeMap::new()) }, name.filling());
+    let keys = (0..KEYS).collect();
+    let filling =
+        walk_over(keys, name, Known { judges: false, ..known(BTreeMap::new()) }, name.filling());
     let mut client = Client {
         scenario: filling,
         sequence: 100,
@@ -270,8 +288,8 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
     client.scenario = Scenario { rule: name.rule(known(BTreeMap::new()), rng(3)), source };
     drive(&mut client, &mut model, OPERATIONS);
     let of_run = client.names.drain().collect();
-    let promised = known(client.journal.clone());
-    client.scenario = walk(name, promised, name.checking());
+    let keys = client.journal.keys().copied().collect();
+    client.scenario = walk_over(keys, name, known(client.journal.clone()), name.checking());
     drive(&mut client, &mut model, u64::MAX);
     let mut found: [Vec<&str>; 2] = [of_run, client.names.drain().collect()];
     found.iter_mut().for_each(|names| names.sort_unstable());
@@ -295,6 +313,29 @@ fn money_that_is_lost_or_made_is_seen() {
         life(Bank, Fault::DoesHalf),
         [vec!["wrong sum"], vec!["wrong balance", "wrong sum"]]
     );
+}
+
+#[test]
+fn conditional_writes_that_are_lost_are_seen() {
+    let [of_run, of_check] = life(ScenarioName::Conditional, Fault::Forgets);
+    assert_eq!(of_run, ["lost write"]);
+    assert!(of_check.contains(&"missing row"), "a claim was lost: {of_check:?}");
+}
+
+#[test]
+fn a_row_has_one_change_under_way_and_none_after_one_in_doubt() {
+    let mut rule = ScenarioName::Conditional.rule(known(BTreeMap::new()), rng(1));
+    let changes: Vec<Op> = (0..KEYS).map(|_| rule.op(Verb::Change, 0)).collect();
+    let keys: HashSet<u64> = changes.iter().map(|op| op.key).collect();
+    assert_eq!(keys.len() as u64, KEYS);
+    assert_eq!(rule.op(Verb::Change, 0).verb, Verb::Read, "a read needs not wait");
+    for (op, how) in [(&changes[2], Unanswered::Unknown), (&changes[3], Unanswered::NotDone)] {
+        rule.settled(op, how);
+        rule.failed(op);
+    }
+    let again = rule.op(Verb::Change, 0);
+    assert_eq!((again.verb, again.key), (Verb::Change, changes[3].key));
+    assert_eq!(rule.op(Verb::Change, 0).verb, Verb::Read);
 }
 
 #[test]
