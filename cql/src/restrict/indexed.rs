@@ -112,7 +112,10 @@ impl<'t> Served<'t> {
         if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
             return Err(Error::invalid(NEEDS_FILTERING));
         }
-        let is_slice = |one: &&Restricted| one.is_tuple && matches!(one.kind, Kind::Slice { .. });
+        // One that no index serves is a slice of rows.
+        let is_slice = |one: &&Restricted| {
+            one.is_tuple && matches!(one.kind, Kind::Slice { .. }) && self.is_served(one)
+        };
         if filters_clustering && filtered.iter().any(is_slice) {
             let text = "Multi-column slice restrictions cannot be used for filtering.";
             return Err(Error::invalid(text));

@@ -64,6 +64,7 @@ fn a_plain_index_serves_equality_alone() {
             ("m CONTAINS KEY 'k' AND p = 1 AND q = 1", "1"),
             ("m CONTAINS 1", "filter"),
             ("m['k'] = 1", "filter"),
+            ("v = 2 AND (c, d) > (1, 'a')", "filter"),
             ("w = 'a'", "filter"),
         ],
     );
@@ -88,6 +89,21 @@ fn storage_attached_indexes_serve_ranges_and_several_at_once() {
             ("m CONTAINS KEY 'k'", "filter"),
             ("v = 2 AND p = 1", "filter"),
         ],
+    );
+}
+
+/// Before: it was refused as a filter, which it is only of columns with an index.
+#[test]
+fn a_slice_of_several_columns_goes_with_an_index_of_another() {
+    let mut db = database(&["v"], "");
+    for condition in ["p = 1 AND q = 2 AND", ""] {
+        let text = format!("SELECT c FROM t WHERE {condition} (c, d) > (1, 'a') AND v = 2");
+        assert_eq!(db.ok(&format!("{text} ALLOW FILTERING")), "2");
+    }
+    db.ok("CREATE INDEX ON t (c) USING 'sai'");
+    assert_eq!(
+        db.err("SELECT c FROM t WHERE (c) > (1)"),
+        "Multi-column slice restrictions cannot be used for filtering."
     );
 }
 
