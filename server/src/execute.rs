@@ -57,7 +57,7 @@ use cql::prepare::Statement;
 use engine::async_mutex::AsyncMutex;
 use forward::Forwarded;
 use frame_pool::FramePool;
-use handshake::SupportedOptions;
+use handshake::{LwtMarks, SupportedOptions};
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
@@ -300,7 +300,7 @@ impl Executor {
         };
         if self.shard.sharder().shards() == 1 {
             let start = out.len();
-            statement.put_prepared(&call.envelope(), out);
+            statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
             warnings.iter().for_each(|text| add_warning(start, text, out));
             return Flow::Answered(call);
         }
@@ -309,7 +309,7 @@ impl Executor {
         self.spawn(Group::Requests, call, async move |call, out| {
             let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
             executor.shard.ask_peers(ask).await;
-            statement.put_prepared(&call.envelope(), out);
+            statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
             warnings.iter().for_each(|text| add_warning(0, text, out));
             Ok(())
         });
@@ -492,6 +492,7 @@ impl Service for Rc<Executor> {
             || self.shard.has_completed()
             || self.suspended.has_woken()
             || !self.replies.is_empty()
+            || self.has_unanswered_writes()
     }
 
     fn in_flight(&self) -> InFlight {

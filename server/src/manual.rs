@@ -291,10 +291,16 @@ impl ManualServer {
         }
     }
 
-    /// Moves the time, for what sleeps and for the clocks of the cores.
+    /// Moves the time, for what sleeps and for the clocks of the cores, and looks what has passed its deadline.
     pub fn advance(&mut self, time: Duration) {
         self.node.manual().advance(time);
-        self.cores.iter().for_each(|core| core.clock.tick());
+        for core in &self.cores {
+            core.clock.tick();
+            let now = core.clock.monotonic();
+            if core.executor.first_deadline().is_some_and(|first| first <= now) {
+                core.executor.look(now);
+            }
+        }
     }
 
     /// Takes what would be sent to the client; hands it to `read`.

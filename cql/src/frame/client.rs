@@ -8,7 +8,9 @@ use model::limits::TYPE_DEPTH_MAX;
 use super::error::{Malformed, Result};
 use super::header::{Flags, Header, Opcode, Version};
 use super::reader::{Reader, StringList, StringMultimap};
-use super::response::metadata::{GLOBAL_TABLE, METADATA_CHANGED, MORE_PAGES, NO_METADATA};
+use super::response::metadata::{
+    GLOBAL_TABLE, LWT_MARK, METADATA_CHANGED, MORE_PAGES, NO_METADATA,
+};
 use super::response::result;
 
 /// An answer with what came around it.
@@ -97,6 +99,8 @@ pub struct PreparedReply<'a> {
     pub key_indexes: &'a [u8],
     /// The columns of the result.
     pub result: Metadata<'a>,
+    /// Whether it is marked as a conditional write.
+    pub is_marked: bool,
 }
 
 impl<'a> Answer<'a> {
@@ -246,7 +250,8 @@ impl<'a> PreparedReply<'a> {
         };
         markers.walk_specs(&mut reader, flags & GLOBAL_TABLE != 0)?;
         let result = Metadata::decode(&mut reader)?;
-        Ok(PreparedReply { id, result_metadata_id, markers, key_indexes, result })
+        let is_marked = flags & LWT_MARK != 0;
+        Ok(PreparedReply { id, result_metadata_id, markers, key_indexes, result, is_marked })
     }
 }
 

@@ -7,10 +7,32 @@
 use cql::frame::error::Malformed;
 use cql::frame::request::Startup;
 use cql::frame::response::Envelope;
+use cql::frame::response::metadata::LWT_MARK;
 use cql::frame::{Header, Version};
 
 use crate::session::{Session, Stage};
 use crate::system::{CQL_VERSION, PARTITIONER};
+
+/// ScyllaDB's extension by which a client learns which prepared statements are conditional writes: a key of SUPPORTED,
+/// and of the STARTUP of a client that wants it.
+const LWT_MARK_OPTION: &str = "SCYLLA_LWT_ADD_METADATA_MARK";
+
+/// Whether a client wants conditional writes to be marked when they are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LwtMarks {
+    Wanted,
+    Unknown,
+}
+
+impl LwtMarks {
+    /// As the STARTUP of a session has said.
+    pub(super) fn of(session: &Session) -> LwtMarks {
+        match session.options.borrow().contains_key(LWT_MARK_OPTION) {
+            true => LwtMarks::Wanted,
+            false => LwtMarks::Unknown,
+        }
+    }
+}
 
 /// The options of this core's SUPPORTED, each with its values.
 #[derive(Clone, Debug)]
@@ -33,6 +55,7 @@ impl SupportedOptions {
             ("PROTOCOL_VERSIONS", Version::NAMES.map(str::to_owned).to_vec()),
             ("MESSINA_VERSION", one(env!("CARGO_PKG_VERSION"))),
             ("SCYLLA_HOST_ID", one(&host_id.to_string())),
+            (LWT_MARK_OPTION, one(&format!("LWT_OPTIMIZATION_META_BIT_MASK={}", LWT_MARK as u32))),
             ("SCYLLA_NR_SHARDS", one(&shards.to_string())),
             ("SCYLLA_PARTITIONER", one(PARTITIONER)),
             ("SCYLLA_SHARD", one(&shard.to_string())),

@@ -15,6 +15,7 @@ use cql::prepare::{Prepared, Statement};
 use model::schema::Schema;
 
 use super::consistency::Replication;
+use super::handshake::LwtMarks;
 use crate::prepared::StatementId;
 use crate::statements::{StatementName, StatementPlace};
 
@@ -214,8 +215,22 @@ impl ServerStatement {
         matches!(self.compiled.statement, Statement::Select(_) | Statement::Explain(_))
     }
 
-    /// Appends RESULT Prepared.
-    pub(super) fn put_prepared(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+    /// Whether it is a conditional write, or a batch of which a statement is one.
+    fn is_conditional(&self) -> bool {
+        match &self.compiled.statement {
+            Statement::Write(plan) => plan.condition.is_some(),
+            Statement::Batch(plan) => plan.not_applied.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Appends RESULT Prepared, in which conditional writes are marked for a client that has asked for that.
+    pub(super) fn put_prepared(
+        &self,
+        envelope: &Envelope<'_>,
+        lwt_marks: LwtMarks,
+        out: &mut Vec<u8>,
+    ) {
         let version = envelope.version;
         let prepared = PreparedResult {
             id: &self.id,
@@ -223,6 +238,7 @@ impl ServerStatement {
             markers: self.marker_columns(version),
             key_indexes: &self.compiled.key_indexes,
             result: self.has_rows().then(|| self.result_columns(version)),
+            is_marked: lwt_marks == LwtMarks::Wanted && self.is_conditional(),
         };
         Envelope { warnings: &self.compiled.warnings, ..*envelope }.put_prepared(&prepared, out);
     }

@@ -6,9 +6,9 @@ use cql::frame::client::{Answer, Reply, Rows};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{
     Batch, BatchKind, BatchStatement, BatchText, Execute, Parameters, Prepare, Query, Request,
-    ValueList,
+    Startup, ValueList,
 };
-use cql::frame::{Consistency, Value, Version};
+use cql::frame::{Consistency, Reader, Value, Version, writer};
 use engine::io::{Crash, Disk, Faults, SimDisk};
 use shard::Group;
 use shard::stalls::Work;

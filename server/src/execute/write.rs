@@ -20,16 +20,20 @@ use super::batch;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_counter_write, check_write};
 use super::{ExecuteError, Executor, Run, When};
+use crate::answers::Lease;
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::statements::Answered;
 use crate::system;
+use crate::turn::Turn;
 
 /// The writes of one core between their requests and their answers.
 #[derive(Default)]
 pub(super) struct Writes {
     waiting: RefCell<Slab<WaitingWrite>>,
-    /// Empty between passes, kept for its memory.
+    /// Those that the last pass had no time to answer; kept for its memory.
     completed: RefCell<Vec<(u32, engine::Result<()>)>>,
+    /// The memory of the rows that the answers of this pass have, until they are delivered.
+    lease: RefCell<Option<Lease>>,
     record: RefCell<Vec<u8>>,
     scratch: RefCell<Scratch>,
 }
@@ -227,15 +231,40 @@ impl Executor {
         self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
-    /// Answers the writes that are done. Once a pass.
+    /// Answers the writes that are done, those with rows while the turn lasts. Once a pass.
     pub(super) fn answer_writes(&self) {
         let mut completed = self.writes.completed.take();
         self.shard.take_completed(&mut completed);
-        for (place, result) in completed.drain(..) {
+        // What the last pass has answered is delivered.
+        self.writes.lease.take();
+        let (turn, mut found_bytes) = (Turn::begin(), 0);
+        let mut left = completed.drain(..);
+        for (place, mut result) in left.by_ref() {
             let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
+            let Err(engine::Error::NotApplied { found }) = &result else {
+                self.answer_write(waiter, result);
+                continue;
+            };
+            found_bytes += found.len();
+            let mut lease = self.writes.lease.borrow_mut();
+            let lease = lease.get_or_insert_with(|| self.answers.lease());
+            if !lease.hold(found_bytes) {
+                found_bytes -= found.len();
+                result = Err(engine::Error::Overloaded("memory of answers: nothing was written"));
+            }
             self.answer_write(waiter, result);
+            if turn.is_over() {
+                break;
+            }
         }
+        let left: Vec<_> = left.collect();
+        completed.extend(left);
         self.writes.completed.replace(completed);
+    }
+
+    /// Whether there are writes that are done, and that the last pass had no time to answer.
+    pub(super) fn has_unanswered_writes(&self) -> bool {
+        !self.writes.completed.borrow().is_empty()
     }
 
     /// Answers the writes that are not done at `now` and should be. Their entries stay until they are done.

@@ -14,7 +14,7 @@ use model::types::CqlType;
 use super::super::header::Version;
 use super::super::writer;
 use super::option::put_type;
-use super::result::Description;
+use super::result::{Description, PreparedResult};
 
 /// All columns are of one table, which is named once.
 pub(in super::super) const GLOBAL_TABLE: i32 = 0x0001;
@@ -24,6 +24,8 @@ pub(in super::super) const MORE_PAGES: i32 = 0x0002;
 pub(in super::super) const NO_METADATA: i32 = 0x0004;
 /// A new result metadata id is in the answer.
 pub(in super::super) const METADATA_CHANGED: i32 = 0x0008;
+/// The prepared statement is a conditional write: ScyllaDB's extension of the protocol, for clients that ask for it.
+pub const LWT_MARK: i32 = i32::MIN;
 
 /// One column to describe.
 #[derive(Debug, Clone, Copy)]
@@ -117,15 +119,15 @@ pub(super) fn put_rows_metadata(
 
 pub(super) fn put_prepared_metadata(
     version: Version,
-    markers: &Columns,
-    key_indexes: &[u16],
+    prepared: &PreparedResult<'_>,
     out: &mut Vec<u8>,
 ) {
-    writer::int(out, markers.flags());
+    let PreparedResult { markers, key_indexes, is_marked, .. } = prepared;
+    writer::int(out, markers.flags() | if *is_marked { LWT_MARK } else { 0 });
     writer::int(out, markers.count);
     if version >= Version::V4 {
         writer::int(out, writer::length(key_indexes.len()));
-        for index in key_indexes {
+        for index in *key_indexes {
             writer::short(out, *index);
         }
     }

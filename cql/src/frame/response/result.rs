@@ -30,6 +30,8 @@ pub struct PreparedResult<'a> {
     pub key_indexes: &'a [u16],
     /// The columns of the result; `None` if the statement has no rows.
     pub result: Option<&'a Columns>,
+    /// Whether the client is told that this is a conditional write ([`LWT_MARK`](super::metadata::LWT_MARK)).
+    pub is_marked: bool,
 }
 
 /// How a Rows answer describes its columns.
@@ -74,7 +76,7 @@ impl Envelope<'_> {
             if self.version >= Version::V5 {
                 writer::short_bytes(out, prepared.result_metadata_id);
             }
-            put_prepared_metadata(self.version, prepared.markers, prepared.key_indexes, out);
+            put_prepared_metadata(self.version, prepared, out);
             match prepared.result {
                 Some(columns) => put_rows_metadata(columns, Description::Full, out),
                 None => put_rows_metadata(&Columns::none(), Description::Skipped, out),

@@ -155,10 +155,12 @@ fn prepared_statements_read_back() {
                 markers: &markers,
                 key_indexes: &[0],
                 result,
+                is_marked: true,
             };
             let mut out = Vec::new();
             Envelope::new(version, 1).put_prepared(&prepared, &mut out);
             let (_, Answer { reply: Reply::Prepared(read), .. }) = read(&out) else { panic!() };
+            assert!(read.is_marked);
             assert_eq!(read.id, prepared.id);
             assert_eq!(read.result_metadata_id.is_some(), version == Version::V5);
             assert_eq!(read.key_indexes.len(), if version == Version::V3 { 0 } else { 2 });

@@ -1,5 +1,9 @@
 //! Conditional writes from every core: what is answered, refused, and late.
 
+use std::rc::Rc;
+
+use shard::Shard;
+
 use super::*;
 
 fn at_level(bench: &mut Bench, text: &str, level: Consistency) -> String {
@@ -148,18 +152,80 @@ fn levels_are_kept_or_refused_in_cassandras_words() {
     assert!(refused.starts_with("error: Invalid consistency for conditional update"), "{refused}");
 }
 
-/// Before a client is told that it takes too long its write may be judged or not; it is told of the type `CAS`.
+/// Its turn comes when the truncation is over, after the client was told; what becomes of it is known then.
 #[test]
 fn a_conditional_write_that_takes_too_long_is_told_as_cas() {
-    let disk = SimDisk::new(3, Faults::default());
-    let mut bench = Bench::make(&Disk::Sim(disk), &small(1));
+    let mut bench = Bench::new(1);
     let update = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1 IF v = null USING";
     assert!(bench.query(update).starts_with("error: line 1:"), "USING stands before SET");
+    let truncated = bench.server.on_first_core(async |shard| {
+        let table = shard.schema().table("ks", "t").unwrap().id;
+        shard.engine().announce_truncation(table).await.unwrap();
+        table
+    });
     let update = "UPDATE ks.t USING TIMEOUT 0ms SET v = 1 WHERE k = 1 AND c = 1 IF v = null";
     let parameters = Parameters::plain(Consistency::One, VERSION);
     bench.begin(&Request::Query(Query { text: update, parameters }));
     bench.server.advance(Duration::from_millis(1));
     let answers = bench.answers();
     let answer = answers.values().next().unwrap();
-    assert!(answer == "true" || answer.starts_with("error: CAS operation timed out"), "{answer}");
+    let late = "error: CAS operation timed out: received 0 of 1 required responses";
+    assert!(answer.starts_with(late), "{answer}");
+    let over = async move |shard: Rc<Shard<_>>| shard.engine().end_cut(truncated.unwrap());
+    bench.server.on_first_core(over);
+    // Judged behind the one in doubt.
+    let again = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1 IF v = null";
+    assert_eq!(bench.query(again), "false 1");
+    assert_eq!(bench.query("SELECT v FROM ks.t WHERE k = 1"), "1");
+}
+
+/// Before: rows of answers that were not applied were held without a bound, 64 MiB on a core with 4.
+#[test]
+fn answers_of_writes_that_are_not_applied_are_bounded_together() {
+    let mut bench = Bench::new(2);
+    let table = "CREATE TABLE ks.long (k int PRIMARY KEY, v text)";
+    assert_eq!(bench.query(table), "CREATED TABLE ks long");
+    let long = "x".repeat(200_000);
+    let insert = format!("INSERT INTO ks.long (k, v) VALUES (1, '{long}')");
+    assert_eq!(bench.query(&insert), "void");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    let text = "INSERT INTO ks.long (k, v) VALUES (1, 'y') IF NOT EXISTS";
+    for _ in 0..100 {
+        bench.begin(&Request::Query(Query { text, parameters }));
+    }
+    let answers = bench.answers();
+    assert_eq!(answers.len(), 100, "each is answered");
+    let told = answers.values().filter(|answer| answer.starts_with("false 1 xxx")).count();
+    let refused = answers.values().filter(|answer| answer.contains("memory of answers")).count();
+    assert!(told > 0 && told + refused == 100, "{told} and {refused}");
+    assert_eq!(bench.query(text), format!("false 1 {long}"), "what was held is given back");
+}
+
+/// For drivers that send conditional writes of one partition to one place.
+#[test]
+fn prepared_conditional_writes_are_marked_for_who_asks() {
+    let mut bench = Bench::new(2);
+    let texts = [
+        ("UPDATE ks.t SET v = ? WHERE k = ? AND c = ? IF v = ?", true),
+        ("BEGIN BATCH INSERT INTO ks.t (k, c) VALUES (?, 1) IF NOT EXISTS; APPLY BATCH", true),
+        ("UPDATE ks.t SET v = ? WHERE k = ? AND c = ?", false),
+        ("SELECT v FROM ks.t WHERE k = ?", false),
+    ];
+    let is_marked = |bench: &mut Bench, text| {
+        let frame = bench.ask(&Request::Prepare(Prepare { text, keyspace: None }));
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        match Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap().reply {
+            Reply::Prepared(prepared) => prepared.is_marked,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(texts.iter().all(|(text, _)| !is_marked(&mut bench, text)), "the client has not asked");
+    let mut options = Vec::new();
+    let told = [("CQL_VERSION", "3.0.0"), ("SCYLLA_LWT_ADD_METADATA_MARK", "2147483648")];
+    writer::string_map(&mut options, told.into_iter());
+    let options = Reader::new(&options).string_map().unwrap();
+    bench.ask(&Request::Startup(Startup { options }));
+    for (text, marked) in texts {
+        assert_eq!(is_marked(&mut bench, text), marked, "{text}");
+    }
 }
