@@ -15,8 +15,10 @@ use model::bytes::{Cursor, put_bytes};
 use model::mutation::MutationRef;
 
 use crate::commitlog::SyncMode;
+use crate::deferred_writes::Origin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::partition_queue::Kind;
 
 impl Engine {
     /// Says whether a part could be written now. Gives it back, with cells in the place of what has to be read first,
@@ -24,13 +26,13 @@ impl Engine {
     pub async fn check_part(&self, part: Box<[u8]>, pause: impl AsyncFn()) -> Result<Box<[u8]>> {
         self.admit_disk()?;
         match self.check_record(&part)?.reads_first {
-            true => self.plain_form(&part, None, &pause).await.map(Vec::into_boxed_slice),
+            true => self.plain_form(&part, &pause).await.map(Vec::into_boxed_slice),
             false => Ok(part),
         }
     }
 
     /// Writes the part of a noted batch that [`write`](Engine::write) has refused as `Invalid`: what is there of its
-    /// tables. `ticket` comes back as from `write`; `Overloaded` if others came before, and then nothing was taken.
+    /// tables. It waits for its turn and for space as every write, and `ticket` comes back as from `write`.
     pub fn insist(&self, part: &[u8], ticket: u64) -> Result<()> {
         let (mut kept, mut range) = (Vec::with_capacity(part.len()), None);
         let (mut cursor, tables) = (Cursor::new(part), self.tables.by_id());
@@ -51,10 +53,10 @@ impl Engine {
             self.writes.complete_empty(ticket);
             return Ok(());
         };
-        if !self.deferred.is_empty() || self.queues.has_queue_for(&kept) {
-            return Err(Error::Overloaded("writes that came before"));
+        match self.queues.has_queue_for(&kept) {
+            true => self.queues.push(&kept, ticket, Kind::Insisted),
+            false => self.take_or_defer(range, &kept, (ticket, Origin::Insisted)).map(drop),
         }
-        self.take(range, &kept, ticket).map(drop)
     }
 
     /// Waits until what was answered is durable: at once, unless writes are answered before.

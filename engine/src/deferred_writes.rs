@@ -40,8 +40,18 @@ pub(crate) struct Deferred {
     pub(crate) ticket: u64,
     /// Its mutations, encoded.
     pub(crate) record: Box<[u8]>,
-    /// Of one that has read: how many truncations of its tables had begun then.
-    pub(crate) truncations: Option<u64>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a record comes from that goes to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is as it was sent.
+    Sent,
+    /// It was made of what was read, when so many truncations of its tables had begun.
+    HasRead { truncations: u64 },
+    /// It is written whatever became of its tables, and of their rows.
+    Insisted,
 }
 
 impl Deferred {
@@ -89,7 +99,7 @@ impl DeferredWrites {
     }
 
     /// Takes a write to the end of the queue; `Overloaded` if it is full.
-    pub(crate) fn push(&self, record: &[u8], ticket: u64, truncations: Option<u64>) -> Result<()> {
+    pub(crate) fn push(&self, record: &[u8], ticket: u64, origin: Origin) -> Result<()> {
         let bytes = self.bytes() + record.len() + DEFERRED_OVERHEAD_BYTES;
         if bytes > self.bytes_max && !self.is_empty() {
             return Err(Error::Overloaded("memory of writes that wait for space"));
@@ -97,7 +107,7 @@ impl DeferredWrites {
         self.times.set(self.times() + u64::from(self.is_empty()));
         self.bytes.set(bytes);
         self.count.set(self.count() + 1);
-        self.queue.borrow_mut().push_back(Deferred { ticket, record: record.into(), truncations });
+        self.queue.borrow_mut().push_back(Deferred { ticket, record: record.into(), origin });
         Ok(())
     }
 
@@ -126,17 +136,17 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_keeps_its_order() {
         let deferred = DeferredWrites::new(3 * (100 + DEFERRED_OVERHEAD_BYTES));
-        (1..=3).for_each(|ticket| deferred.push(&[7; 100], ticket, None).unwrap());
+        (1..=3).for_each(|ticket| deferred.push(&[7; 100], ticket, Origin::Sent).unwrap());
         let full = Error::Overloaded("memory of writes that wait for space");
-        assert_eq!(deferred.push(&[7; 100], 4, None), Err(full));
+        assert_eq!(deferred.push(&[7; 100], 4, Origin::Sent), Err(full));
         assert_eq!((deferred.len(), deferred.count()), (3, 3), "what is refused never waited");
         assert_eq!(deferred.pop_of_first(1).map(|first| first.ticket), Some(1));
         assert!(deferred.pop_of_first(1).is_none(), "the second came later");
-        deferred.push(&[7; 100], 5, None).unwrap();
+        deferred.push(&[7; 100], 5, Origin::Sent).unwrap();
         let left: Vec<u64> = std::iter::from_fn(|| deferred.pop()).map(|d| d.ticket).collect();
         assert_eq!(left, [2, 3, 5]);
         assert!(deferred.is_empty() && deferred.first().is_none());
-        deferred.push(&[7; 100_000], 6, None).unwrap();
+        deferred.push(&[7; 100_000], 6, Origin::Sent).unwrap();
         assert_eq!(deferred.bytes(), 100_000 + DEFERRED_OVERHEAD_BYTES, "alone, however large");
     }
 }

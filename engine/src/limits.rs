@@ -460,5 +460,8 @@ pub const HOT_KEY_BYTES_MAX: usize = 1 << 10;
 /// Bytes of the rows that the conditions of one write look at, of what is compared or comes back in the answer.
 pub const CONDITION_ROWS_BYTES_MAX: usize = 1 << 20;
 
+/// Tombstones that conditions on static columns alone pass in search of a row: Cassandra's limit of a read.
+pub const CONDITION_TOMBSTONES_MAX: u64 = 100_000;
+
 /// Cells of these rows: they are looked at in one step.
 pub const CONDITION_CELLS_MAX: usize = 1 << 16;

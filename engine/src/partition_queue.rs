@@ -56,8 +56,17 @@ pub(crate) struct QueuedWrite {
     pub(crate) ticket: u64,
     /// Its mutations, encoded.
     pub(crate) record: Box<[u8]>,
-    /// Whether it has to read before it is written.
-    pub(crate) reads: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What a write does when its turn comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// It reads before it is written.
+    ReadsFirst,
+    /// It is written whatever became of its tables, and of their rows ([`Engine::insist`](crate::Engine::insist)).
+    Insisted,
 }
 
 /// The writes of a shard that wait for others of their partitions.
@@ -80,6 +89,8 @@ struct Inner {
     ready_reads: VecDeque<QueuedWrite>,
     /// How many writes read now.
     reading: usize,
+    /// Those that have given their turn back.
+    given_back: Vec<WriteNumber>,
     /// Records of the queues that are in the log and not readable yet, in the order of the log.
     on_their_way: VecDeque<OnItsWay>,
     waker: Option<Waker>,
@@ -149,7 +160,8 @@ impl PartitionQueues {
     }
 
     /// Takes a write into the queues of its partitions; `Overloaded` if there are too many.
-    pub(crate) fn push(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
+    pub(crate) fn push(&self, record: &[u8], ticket: u64, kind: Kind) -> Result<()> {
+        let reads = kind == Kind::ReadsFirst;
         let mut partitions: Vec<Partition> = partitions_of(record).collect();
         partitions.sort_unstable();
         partitions.dedup();
@@ -172,7 +184,7 @@ impl PartitionQueues {
             queue.writes.push_back(number);
             queue.reading += usize::from(reads);
         }
-        let waits = Some(QueuedWrite { number, ticket, record: record.into(), reads });
+        let waits = Some(QueuedWrite { number, ticket, record: record.into(), kind });
         inner.members.insert(number, Member { partitions, bytes, reads, waits });
         self.is_empty.set(false);
         inner.give_turn_if_first(number);
@@ -203,6 +215,27 @@ impl PartitionQueues {
         let inner = &mut *self.inner.borrow_mut();
         inner.reading -= 1;
         inner.wake();
+    }
+
+    /// A write cannot read now and gives its turn back: it waits as if it had none, and nothing overtakes it.
+    pub(crate) fn give_back(&self, write: QueuedWrite) {
+        let inner = &mut *self.inner.borrow_mut();
+        inner.reading -= 1;
+        inner.given_back.push(write.number);
+        let member = inner.members.get_mut(&write.number).expect("it has its turn");
+        member.waits = Some(write);
+        inner.wake();
+    }
+
+    /// Those that have given their turn back may read now.
+    pub(crate) fn give_again(&self) {
+        let inner = &mut *self.inner.borrow_mut();
+        for number in std::mem::take(&mut inner.given_back) {
+            // One that has waited too long is gone.
+            if inner.members.contains_key(&number) {
+                inner.give_turn_if_first(number);
+            }
+        }
     }
 
     /// Whether a write whose turn it is finds all that came before it readable, or in overlays.
@@ -409,7 +442,7 @@ impl Inner {
         }
         let member = self.members.get_mut(&number).expect("what waits is in the queues");
         let Some(first) = member.waits.take() else { return };
-        match first.reads {
+        match first.kind == Kind::ReadsFirst {
             true => self.ready_reads.push_back(first),
             false => self.ready_plain.push_back(first),
         }
@@ -460,7 +493,8 @@ mod tests {
             let (mut begun, mut open) = (vec![None; 4], Vec::new());
             let (mut log, mut applied) = (0, 0);
             for (ticket, (keys, reads)) in writes.iter().enumerate() {
-                queues.push(&record(keys), ticket as u64, *reads).expect("there is space");
+                let kind = if *reads { Kind::ReadsFirst } else { Kind::Plain };
+                queues.push(&record(keys), ticket as u64, kind).expect("there is space");
             }
             for end in ends {
                 while let Poll::Ready(write) = queues.poll_turn(&mut cx) {
@@ -470,7 +504,7 @@ mod tests {
                         prop_assert!(begun[usize::from(*key)].is_none_or(|last| last <= write.ticket));
                         begun[usize::from(*key)] = Some(write.ticket);
                     }
-                    if write.reads {
+                    if write.kind == Kind::ReadsFirst {
                         queues.has_read();
                     }
                     open.push((write.ticket, write.number));

@@ -34,10 +34,11 @@ use model::read::{Partitions, ReadCommand, ReadEnd};
 use model::row::shifted;
 use model::{Deletion, MutationRef, RowSink};
 
+use crate::deferred_writes::Origin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::DEFERRED_AT_ONCE_MAX;
-use crate::partition_queue::{QueuedWrite, WriteNumber};
+use crate::limits::{CONDITION_TOMBSTONES_MAX, DEFERRED_AT_ONCE_MAX};
+use crate::partition_queue::{Kind, QueuedWrite, WriteNumber};
 use crate::planted::{Bug, planted};
 
 /// The turn of a write that reads first. Its owner [runs](Engine::run_turn) it to its end, in a task of its own: until
@@ -53,7 +54,9 @@ impl Engine {
         poll_fn(|cx| {
             for _ in 0..DEFERRED_AT_ONCE_MAX {
                 match self.queues.poll_turn(cx) {
-                    Poll::Ready(write) if write.reads => return Poll::Ready(Turn(write)),
+                    Poll::Ready(write) if write.kind == Kind::ReadsFirst => {
+                        return Poll::Ready(Turn(write));
+                    }
                     Poll::Ready(plain) => self.take_plain(plain),
                     Poll::Pending => return Poll::Pending,
                 }
@@ -64,32 +67,41 @@ impl Engine {
         .await
     }
 
-    /// What a record that reads first has to write, as the rows are now; empty if that is nothing. One whose turn it is
-    /// sees those that are on their way before it.
+    /// What a record that reads first has to write, as the rows are now; empty if that is nothing.
     pub(crate) async fn plain_form(
         &self,
         record: &[u8],
-        turn: Option<WriteNumber>,
         pause: &impl AsyncFn(),
     ) -> Result<Vec<u8>> {
         loop {
-            let over = self.writes.until(|| !self.is_truncating(record)).await;
-            let truncations = self.truncations_begun(record);
-            let resolved = match over {
-                Ok(()) => self.resolve(record, turn, pause).await,
-                Err(error) => Err(error),
-            };
-            // What was read may go, and what was made of it would stay.
-            if self.truncations_begun(record) == truncations {
+            self.writes.until(|| !self.is_truncating(record)).await?;
+            if let Some(resolved) = self.resolve_whole(record, None, pause).await {
                 return resolved;
             }
         }
     }
 
+    /// The same, unless a truncation is under way or begins meanwhile: what was read may go, and what was made of it
+    /// would stay.
+    async fn resolve_whole(
+        &self,
+        record: &[u8],
+        turn: Option<WriteNumber>,
+        pause: &impl AsyncFn(),
+    ) -> Option<Result<Vec<u8>>> {
+        if self.is_truncating(record) {
+            return None;
+        }
+        let truncations = self.truncations_begun(record);
+        let resolved = self.resolve(record, turn, pause).await;
+        (self.truncations_begun(record) == truncations).then_some(resolved)
+    }
+
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
     fn take_plain(&self, first: QueuedWrite) {
-        let QueuedWrite { number, ticket, record, .. } = first;
-        if let Err(error) = self.take_queued(number, &record, ticket, None) {
+        let QueuedWrite { number, ticket, record, kind } = first;
+        let origin = if kind == Kind::Insisted { Origin::Insisted } else { Origin::Sent };
+        if let Err(error) = self.take_queued(number, &record, (ticket, origin)) {
             self.queues.leave(number);
             self.refuse(ticket, &error);
         }
@@ -100,12 +112,10 @@ impl Engine {
         &self,
         number: WriteNumber,
         record: &[u8],
-        ticket: u64,
-        truncations: Option<u64>,
+        (ticket, origin): (u64, Origin),
     ) -> Result<()> {
-        // The table may be gone by now, and its rows may have grown.
-        let checked = self.check_record(record)?;
-        match self.take_or_defer(checked.range, record, ticket, truncations)? {
+        let range = self.range_again(record, origin)?;
+        match self.take_or_defer(range, record, (ticket, origin))? {
             Some(end) if end > self.writes.applied() => {
                 self.queues.leave_logged(number, record, end);
             }
@@ -115,28 +125,39 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads what a write has to know, and writes it. Its ticket tells how it went. `pause` is called while it reads.
+    /// Reads what a write has to know, and writes it. Its ticket tells how it went; while a truncation is under way it
+    /// gives its turn back. `pause` is called while it reads.
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
-        let QueuedWrite { number, ticket, record, .. } = turn.0;
-        let resolved = self.plain_form(&record, Some(number), &pause).await;
+        let QueuedWrite { number, ticket, record, .. } = &turn.0;
+        let (number, ticket) = (*number, *ticket);
+        let Some(resolved) = self.resolve_whole(record, Some(number), &pause).await else {
+            let is_over = !self.is_truncating(record);
+            self.queues.give_back(turn.0);
+            return if is_over {
+                self.queues.give_again()
+            };
+        };
+        if matches!(resolved, Err(Error::NotApplied { .. })) {
+            self.writes.until_answers_fit(self.budget.queued_max()).await;
+        }
         self.queues.has_read();
         let answer = match resolved {
             Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => Ok(()),
             Ok(resolved) => {
-                let truncations = Some(self.truncations_begun(&resolved));
-                match self.take_queued(number, &resolved, ticket, truncations) {
+                let origin = Origin::HasRead { truncations: self.truncations_begun(&resolved) };
+                match self.take_queued(number, &resolved, (ticket, origin)) {
                     Ok(()) => return,
                     Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
         };
-        self.answer_turn(number, ticket, answer).await;
+        self.answer_turn(number, ticket, answer);
     }
 
     /// Answers a write whose turn it is and that has written nothing, once all that it has read is durable: the log may
-    /// still fail. The next has its turn before that, unless too much of answers waits.
-    async fn answer_turn(&self, number: WriteNumber, ticket: u64, answer: Result<()>) {
+    /// still fail. The next has its turn before that.
+    fn answer_turn(&self, number: WriteNumber, ticket: u64, answer: Result<()>) {
         if !matches!(answer, Ok(()) | Err(Error::NotApplied { .. })) {
             self.counters.count(|s| s.writes_refused += 1);
         }
@@ -144,12 +165,7 @@ impl Engine {
             true => None,
             false => self.queues.read_until(number),
         };
-        let until = until.unwrap_or_else(|| self.writes.applied());
-        if self.writes.answer_bytes() > self.budget.queued_max() {
-            // A failure of the log is the answer then.
-            let _ = self.until_applied(until).await;
-        }
-        self.writes.complete_at(until, ticket, answer);
+        self.writes.complete_at(until.unwrap_or_else(|| self.writes.applied()), ticket, answer);
         self.queues.leave(number);
     }
 
@@ -233,7 +249,13 @@ impl Engine {
         let Some(conditions) = first.conditions() else { return Ok(0) };
         let table = self.table(first.table)?.definition();
         let mut judged = Judged::of(&first, conditions, &table, self.read_lists.holder())?;
-        self.read_in_turn(&judged.command(), &mut judged, (turn, pause)).await?;
+        let read = self.read_in_turn(&judged.command(), &mut judged, (turn, pause)).await;
+        read.map_err(|error| match error {
+            Error::TooManyTombstones { .. } => Error::invalid(format!(
+                "Conditions on static columns alone look for a row of the partition, and there are more than {CONDITION_TOMBSTONES_MAX} tombstones before it: name a row, or delete the partition"
+            )),
+            error => error,
+        })?;
         let delay_us = judged.judge(pause).await?;
         Ok(if planted(Bug::ConditionalKeepsTime) { 0 } else { delay_us })
     }

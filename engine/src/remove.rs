@@ -133,7 +133,7 @@ impl Engine {
         self.space.freed();
         self.garbage.add(table.definition().id.0, entries);
         // Writes that wait until it is truncated.
-        self.writes.wake_waiters();
+        self.truncation_is_over();
     }
 
     /// Whether the log is long and has segments that nothing holds any more: what they hold is of tables that are gone.

@@ -1,7 +1,7 @@
 //! What the truncations of a table are to writes that read first: such a write is done before one, or after it.
 //!
 //! ```text
-//! turn ─► is a truncation under way? ─► yes: it waits
+//! turn ─► is a truncation under way? ─► yes: it is given back, and waits in its queue
 //!      └► no: reads ─► has one begun since? ─► yes: once more
 //!                   └► no: log. A truncation that begins now takes the record, too
 //! ```
@@ -52,7 +52,7 @@ impl Drop for Truncating<'_> {
     fn drop(&mut self) {
         let underway = &self.table.truncations.underway;
         underway.set(underway.get() - 1);
-        self.engine.writes.wake_waiters();
+        self.engine.truncation_is_over();
     }
 }
 
@@ -79,7 +79,13 @@ impl Engine {
     /// The truncation that was announced does not come.
     pub(crate) fn unannounce_truncation(&self, table: &Table) {
         table.truncations.announced.set(false);
+        self.truncation_is_over();
+    }
+
+    /// Who waits for a truncation looks again; so does one whose table is gone.
+    pub(crate) fn truncation_is_over(&self) {
         self.writes.wake_waiters();
+        self.queues.give_again();
     }
 
     /// Whether a table of a record is being truncated.

@@ -29,10 +29,12 @@ use std::task::Poll;
 use model::mutation::MutationRef;
 
 use crate::commitlog::Position;
+use crate::deferred_writes::Origin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
 use crate::limits::DEFERRED_AT_ONCE_MAX;
+use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
 use crate::write_queue::Entry;
 
@@ -47,7 +49,7 @@ impl Engine {
         let queues = checked.reads_first || (!self.queues.is_empty() && self.must_queue(record));
         match queues {
             true => self.queue(record, ticket, checked.reads_first),
-            false => self.take_or_defer(checked.range, record, ticket, None).map(drop),
+            false => self.take_or_defer(checked.range, record, (ticket, Origin::Sent)).map(drop),
         }
         .inspect_err(|_| self.counters.count(|s| s.writes_refused += 1))
     }
@@ -61,24 +63,22 @@ impl Engine {
     #[cold]
     fn queue(&self, record: &[u8], ticket: u64, reads: bool) -> Result<()> {
         self.admit_disk()?;
-        self.queues.push(record, ticket, reads)
+        self.queues.push(record, ticket, if reads { Kind::ReadsFirst } else { Kind::Plain })
     }
 
-    /// Appends a checked record, or keeps it until there is space for it. Of one that has read: how many truncations of
-    /// its tables had begun then. Gives where it ends in the log, if it is there.
+    /// Appends a checked record, or keeps it until there is space for it. Gives its end in the log, if it is there.
     pub(crate) fn take_or_defer(
         &self,
         range: u32,
         record: &[u8],
-        ticket: u64,
-        truncations: Option<u64>,
+        (ticket, origin): (u64, Origin),
     ) -> Result<Option<Position>> {
         let taken = match self.deferred.is_empty() {
             true => self.take(range, record, ticket),
             false => Err(Error::Overloaded("writes that came before")),
         };
         match taken {
-            Err(Error::Overloaded(_)) => self.defer(record, ticket, truncations).map(|()| None),
+            Err(Error::Overloaded(_)) => self.defer(record, ticket, origin).map(|()| None),
             taken => taken.map(Some),
         }
     }
@@ -115,10 +115,10 @@ impl Engine {
 
     /// Keeps a record until there is space for it.
     #[cold]
-    fn defer(&self, record: &[u8], ticket: u64, truncations: Option<u64>) -> Result<()> {
+    fn defer(&self, record: &[u8], ticket: u64, origin: Origin) -> Result<()> {
         self.admit_disk()?;
         let waits_alone = self.deferred.is_empty();
-        self.deferred.push(record, ticket, truncations)?;
+        self.deferred.push(record, ticket, origin)?;
         if waits_alone {
             self.space.wake_watcher();
         }
@@ -129,18 +129,17 @@ impl Engine {
     fn take_deferred(&self) -> bool {
         for _ in 0..DEFERRED_AT_ONCE_MAX {
             let Some(first) = self.deferred.first() else { return false };
-            let begun = |_| self.truncations_begun(&first.record);
-            if first.truncations != first.truncations.map(begun) {
+            if let Origin::HasRead { truncations } = first.origin
+                && truncations != self.truncations_begun(&first.record)
+            {
                 drop(first);
                 self.refuse_first(&Error::Overloaded(
                     "the table was truncated while a write waited",
                 ));
                 continue;
             }
-            // The table may be gone by now, and its rows may have grown.
-            let checked = self.check_record(&first.record);
-            let taken =
-                checked.and_then(|checked| self.take(checked.range, &first.record, first.ticket));
+            let range = self.range_again(&first.record, first.origin);
+            let taken = range.and_then(|range| self.take(range, &first.record, first.ticket));
             drop(first);
             match taken {
                 Err(Error::Overloaded(_)) => return false,
@@ -149,6 +148,17 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Checks a record that has waited once more, unless it is insisted on: the table may be gone by now, and its rows
+    /// may have grown. Gives the number of the range of ours that its tokens are in.
+    pub(crate) fn range_again(&self, record: &[u8], origin: Origin) -> Result<u32> {
+        if origin != Origin::Insisted {
+            return self.check_record(record).map(|checked| checked.range);
+        }
+        let first = MutationRef::of_trusted_record(record).next();
+        let first = first.expect("a record has mutations").expect("it was checked before");
+        Ok(self.tables.range_of(first.token).expect("the router sends a token to its owner"))
     }
 
     fn refuse_first(&self, error: &Error) {

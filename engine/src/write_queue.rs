@@ -54,6 +54,7 @@ struct Answers {
     /// By where these records end in the log, and in the order in which they came: a ticket and its answer.
     waiting: BTreeMap<(Position, u64), (u64, Result<()>)>,
     next: u64,
+    /// What these take, and those that are done and not taken.
     bytes: usize,
 }
 
@@ -123,9 +124,10 @@ impl WriteQueue {
         self.waiting.borrow().entries.len() + self.answers.borrow().waiting.len()
     }
 
-    /// What the answers take that wait for what they say to be readable, in bytes.
-    pub(crate) fn answer_bytes(&self) -> usize {
-        self.answers.borrow().bytes
+    /// Waits until the answers that were not taken take no more than so many bytes; not if the log has failed.
+    pub(crate) async fn until_answers_fit(&self, bytes_max: usize) {
+        // A failure of the log is all that is answered then.
+        let _ = self.until(|| self.answers.borrow().bytes <= bytes_max).await;
     }
 
     /// Where the oldest waiting record begins in the log.
@@ -171,15 +173,14 @@ impl WriteQueue {
                 return;
             }
             let (ticket, answer) = first.remove();
-            answers.bytes -= bytes_of(&answer);
             self.completions.borrow_mut().push((ticket, answer));
         }
     }
 
     /// The answer of a write that has written nothing, and has read what ends here in the log.
     pub(crate) fn complete_at(&self, until: Position, ticket: u64, answer: Result<()>) {
-        if let Some(failure) = &*self.failure.borrow() {
-            return self.completions.borrow_mut().push((ticket, Err(failure.clone())));
+        if let Err(failure) = self.check() {
+            return self.complete_refused(ticket, failure);
         }
         {
             let answers = &mut *self.answers.borrow_mut();
@@ -215,9 +216,11 @@ impl WriteQueue {
             completions.push((entry.ticket, Err(Error::poisoned(error))));
         }
         assert!(waiting.bytes.is_empty(), "bytes are of a record that waits");
-        let answers = mem::take(&mut *self.answers.borrow_mut());
-        let failed = answers.waiting.into_values();
-        completions.extend(failed.map(|(ticket, _)| (ticket, Err(Error::poisoned(error)))));
+        let answers = &mut *self.answers.borrow_mut();
+        for (ticket, answer) in mem::take(&mut answers.waiting).into_values() {
+            answers.bytes -= bytes_of(&answer);
+            completions.push((ticket, Err(Error::poisoned(error))));
+        }
         *self.failure.borrow_mut() = Some(Error::poisoned(error));
         self.wake_waiters();
     }
@@ -244,7 +247,13 @@ impl WriteQueue {
 
     /// Moves the finished tickets to `out`, in the order in which they finished.
     pub(crate) fn take_completed(&self, out: &mut Vec<(u64, Result<()>)>) {
+        let taken = out.len();
         out.append(&mut self.completions.borrow_mut());
+        let answers = &mut *self.answers.borrow_mut();
+        if answers.bytes > 0 {
+            answers.bytes -= out[taken..].iter().map(|(_, answer)| bytes_of(answer)).sum::<usize>();
+            self.wake_waiters();
+        }
     }
 
     /// Whether tickets have finished that were not taken.

@@ -4,7 +4,7 @@ mod shard;
 
 use engine::Error;
 use messina_engine as engine;
-use model::mutation::MutationBuilder;
+use model::mutation::{CounterChange, MutationBuilder};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Token};
@@ -36,5 +36,46 @@ fn a_part_of_a_table_that_a_drop_has_closed_waits_until_it_is_decided() {
         engine.insist(&part, 1).unwrap();
         assert!(matches!(&answers(&engine, 1).await[..], [(1, Ok(()))]));
         assert_eq!(engine.table_size(TABLE).unwrap().memtable_rows, 1);
+    });
+}
+
+/// Before: it was refused for as long as its partition had a queue, which on a hot one may be for ever.
+#[test]
+fn a_part_that_is_insisted_on_has_its_turn_in_the_queue_of_its_partition() {
+    on_sim(2, async |_, disk, exec| {
+        make(&disk, &config(2)).await;
+        let table = TableBuilder::new("ks", "t", TABLE)
+            .partition_key("k", CqlType::Blob)
+            .and_then(|table| table.regular("n", CqlType::Counter))
+            .and_then(|table| table.regular("v", CqlType::Blob))
+            .and_then(TableBuilder::build)
+            .unwrap();
+        let engine = shard::open(&disk, &exec, config(2), &schema_of([table])).await;
+        let mutation = |fill: fn(&mut MutationBuilder<'_>)| {
+            let mut out = Vec::new();
+            let mut mutation = MutationBuilder::begin(&mut out, TABLE, Token::of_key(b"k"), b"k");
+            fill(&mut mutation);
+            mutation.finish();
+            out
+        };
+        let add = mutation(|m| {
+            let (clustering, column) = (Some(&[][..]), ColumnId(1));
+            m.counter_change(&CounterChange { clustering, column, by: 1, timestamp: 1, now_s: 1 });
+        });
+        let part = mutation(|m| {
+            m.row(&[], |out| {
+                let cell = Cell::live(ColumnId(2), 1, b"v");
+                RowBuilder::begin(out, &RowHead::bare(1)).cell(&cell);
+            });
+        });
+        for ticket in 0..20 {
+            engine.write(&add, ticket).unwrap();
+        }
+        engine.insist(&part, 100).unwrap();
+        for ticket in 20..40 {
+            engine.write(&add, ticket).unwrap();
+        }
+        let done: Vec<u64> = answers(&engine, 41).await.iter().map(|(ticket, _)| *ticket).collect();
+        assert_eq!(done, (0..20).chain([100]).chain(20..40).collect::<Vec<_>>());
     });
 }

@@ -5,7 +5,7 @@
 mod shard;
 
 use engine::io::{Disk, Faults};
-use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX};
+use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX};
 use engine::{Config, Engine, Error};
 use futures_lite::future::{poll_once, yield_now, zip};
 use messina_engine as engine;
@@ -119,7 +119,6 @@ async fn found(engine: &Engine, record: &[u8]) -> Vec<String> {
     statics.into_iter().chain(rows).collect()
 }
 
-/// A test on an open shard.
 /// Writes of a row while its table is emptied: none of it is there afterwards, as the write was done before the
 /// truncation, or not at all.
 fn emptied_meanwhile(empty: impl AsyncFn(&Engine, &Disk) + Copy + 'static) {
@@ -401,5 +400,32 @@ fn conditions_of_a_second_mutation_are_refused_and_not_dropped() {
         record.extend_from_slice(&asks);
         invalid(write(&engine, &record).await, "conditions stand in the first mutation");
         assert!(read(&engine).await.is_empty());
+    });
+}
+
+/// Before: a condition on static columns alone passed any number of tombstones in search of a row.
+#[test]
+fn conditions_on_static_columns_alone_pass_so_many_tombstones_and_no_more() {
+    let log = engine::commitlog::Config::new(93);
+    let large = Config { log, memory_bytes: 1 << 30, ..config(93) };
+    on_shard(large, schema(), async |engine, _, _| {
+        let gone = |from: u32, to: u32| {
+            plain(|m| {
+                for row in from..to {
+                    m.row(&row.to_be_bytes(), |out| {
+                        let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+                        row.cell(&Cell::dead(V, 1, u32::MAX / 2));
+                    });
+                }
+            })
+        };
+        let most = CONDITION_TOMBSTONES_MAX as u32;
+        write(&engine, &gone(0, most)).await.unwrap();
+        let mut conditions = ConditionsBuilder::default();
+        equal(&mut conditions, None, S, b"s");
+        let record = conditional(Wanted::TESTED, &conditions, &[]);
+        assert_eq!(found(&engine, &record).await, [""; 0]);
+        write(&engine, &gone(most, most + 2)).await.unwrap();
+        invalid(write(&engine, &record).await, "more than 100000 tombstones");
     });
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::limits::OVERLAY_BYTES_MAX;
+use engine::limits::{OVERLAY_BYTES_MAX, READING_WRITES_MAX};
 use engine::{Engine, Error, Result};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -18,8 +18,9 @@ use model::mutation::{CounterChange, MutationBuilder};
 use model::read::{Flow, Operator, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
-use model::{ColumnId, CqlType, MutationRef, Schema, Token};
+use model::{ColumnId, CqlType, MutationRef, Schema, TableId, Token};
 use shard::{TABLE, answers, config, make, on_sim, schema_of, select_all, write};
+use uuid::Uuid;
 
 const V: ColumnId = ColumnId(1);
 const N: ColumnId = ColumnId(2);
@@ -27,16 +28,21 @@ const N: ColumnId = ColumnId(2);
 /// How many writes are under way at once.
 const AT_ONCE: u64 = 64;
 
-/// `CREATE TABLE t (k blob PRIMARY KEY, v blob, n counter)`, as far as the engine knows.
+const OTHER: TableId = TableId(Uuid::from_u128(8));
+
+/// Two tables `(k blob PRIMARY KEY, v blob, n counter)`, as far as the engine knows.
 fn schema() -> Schema {
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|t| t.regular("v", CqlType::Blob))
-        .and_then(|t| t.regular("n", CqlType::Counter))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    assert_eq!(["v", "n"].map(|name| table.column(name).unwrap().id), [V, N]);
-    schema_of([table])
+    let table = |name, id| {
+        let table = TableBuilder::new("ks", name, id)
+            .partition_key("k", CqlType::Blob)
+            .and_then(|t| t.regular("v", CqlType::Blob))
+            .and_then(|t| t.regular("n", CqlType::Counter))
+            .and_then(TableBuilder::build)
+            .unwrap();
+        assert_eq!(["v", "n"].map(|name| table.column(name).unwrap().id), [V, N]);
+        table
+    };
+    schema_of([table("t", TABLE), table("other", OTHER)])
 }
 
 /// A test on an open shard.
@@ -239,5 +245,35 @@ fn what_does_not_fit_into_an_overlay_is_waited_for() {
         assert!(done.iter().all(|(_, answer)| answer.is_ok()), "{done:?}");
         assert_eq!(read(&engine).await[&b"k"[..]], [value(12)]);
         assert_eq!(engine.stats().queued_bytes, 0);
+    });
+}
+
+/// Before: they held all places of those that read, also of other tables, for as long as the truncation took.
+#[test]
+fn writes_that_wait_for_a_truncation_hold_up_no_other_table_and_are_given_up_in_time() {
+    on_shard(6, async |engine, _| {
+        engine.announce_truncation(TABLE).await.unwrap();
+        let count = 2 * READING_WRITES_MAX as u64;
+        for at in 0..count {
+            engine.write(&swap(&number(at), None, b"a", &[]), at).unwrap();
+        }
+        let mut other = Vec::new();
+        let key = b"other";
+        let mut m = MutationBuilder::begin(&mut other, OTHER, Token::of_key(key), key);
+        let change =
+            CounterChange { clustering: Some(&[]), column: N, by: 1, timestamp: 10, now_s: 5 };
+        m.counter_change(&change);
+        m.finish();
+        engine.write(&other, 1000).unwrap();
+        assert_eq!(answers(&engine, 1).await, [(1000, Ok(()))]);
+        let waited = engine.stats().writes_queued;
+        engine.write(&swap(b"late", None, b"a", &[]), 2000).unwrap();
+        engine.give_up_queued(waited);
+        let late = Error::Overloaded("others of its partition were not done in time");
+        let given_up = answers(&engine, count as usize).await;
+        assert!(given_up.iter().all(|(_, answer)| *answer == Err(late.clone())), "{given_up:?}");
+        engine.end_cut(TABLE);
+        assert_eq!(answers(&engine, 1).await, [(2000, Ok(()))]);
+        assert_eq!((engine.writes_in_flight(), engine.stats().queued_bytes), (0, 0));
     });
 }

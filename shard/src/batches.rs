@@ -74,9 +74,8 @@ impl<P: Protocol> Shard<P> {
             let noted = || {
                 shard.batches.unnoted.borrow_mut().remove(&number);
             };
-            let written = outbox::write(&*shard, parts, note, &table, noted).await;
+            let written = outbox::write(&*shard, parts, (note, place), &table, noted).await;
             shard.batches.unnoted.borrow_mut().remove(&number);
-            drop(place);
             shard.complete(Ticket::Caller(number), written);
         });
         Ok(())
@@ -137,6 +136,12 @@ impl<P: Protocol> Shard<P> {
         loop {
             let pauses = ReadPauses::new(&self.runtime, Group::Background);
             let page = table.read(&self.engine, resume, now_s, || pauses.turn()).await?;
+            for what in page.unreadable {
+                tracing::error!(
+                    shard = %self.me(), what,
+                    "a batch that was under way when the node stopped cannot be read and may be there in part; its row of system.batches stays"
+                );
+            }
             notes.extend(page.notes);
             resume = page.more;
             if resume.is_none() {

@@ -50,12 +50,12 @@ pub trait Hands {
     fn wait(&self) -> impl Future<Output = ()>;
 }
 
-/// Writes a batch over several shards; `note` has its name and time, and no mutations yet. `noted` is called when the
+/// Writes a batch over several shards in its place; `note` has its name and time, and no mutations yet. `noted` is called when the
 /// batch will be written in any case. An error before that: nothing was done.
 pub async fn write(
     hands: &impl Hands,
     parts: Vec<Part>,
-    note: Note,
+    (note, mut place): (Note, Place),
     table: &BatchesTable,
     noted: impl FnOnce(),
 ) -> Result<()> {
@@ -63,6 +63,7 @@ pub async fn write(
     if parts.is_empty() {
         return Ok(());
     }
+    place.hold(parts.iter().map(|(_, part)| part.len()).sum())?;
     let note = Note {
         mutations: parts.iter().map(|(_, part)| &part[..]).collect::<Vec<_>>().concat(),
         ..note
@@ -70,7 +71,11 @@ pub async fn write(
     if planted(Bug::SendUnnoted) {
         send(hands, &parts).await?;
     }
-    hands.write_here(&table.noted(&note)).await?;
+    let noting = table.noted(&note);
+    // Who forgets it needs its name alone: a batch is held twice, as parts and on its way, and not four times.
+    let note = Note { mutations: Vec::new(), ..note };
+    hands.write_here(&noting).await?;
+    drop(noting);
     noted();
     finish(hands, &parts, &note, table).await
 }

@@ -24,7 +24,7 @@ use model::{ColumnId, Deletion, Flow, RowRef, RowSink, Table};
 use super::held::Held;
 use super::rows::delay_us;
 use crate::error::{Error, Result};
-use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX};
+use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX};
 
 /// The rows that the conditions of a record look at.
 pub(super) struct Judged<'m> {
@@ -94,7 +94,11 @@ impl<'m> Judged<'m> {
             distinct: is_static,
             filters: Vec::new(),
             lookups: Vec::new(),
-            limits: Limits::none(u64::MAX),
+            // Rows are named, but where the static row alone is.
+            limits: match is_static {
+                true => Limits { tombstones: CONDITION_TOMBSTONES_MAX, ..Limits::none(u64::MAX) },
+                false => Limits::none(u64::MAX),
+            },
             resume: None,
             now_s: self.conditions.now_s,
         }

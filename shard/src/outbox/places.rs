@@ -15,6 +15,9 @@ pub struct Places {
     bytes: Cell<usize>,
 }
 
+/// What is held of a batch at most: its parts, and each again on its way to the log that notes it, or to its owner.
+const HELD_TIMES: usize = 2;
+
 /// The place of one batch, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
@@ -25,13 +28,27 @@ pub struct Place {
 impl Places {
     /// A place for a batch of so many bytes. One that is alone may have any length that the log takes.
     pub fn take(self: &Rc<Self>, bytes: usize) -> Result<Place> {
-        let (batches, sum) = (self.batches.get() + 1, self.bytes.get() + bytes);
-        if batches > BATCHES_MAX || batches > 1 && sum > BATCH_BYTES_MAX {
+        if self.batches.get() >= BATCHES_MAX {
             return Err(Error::Overloaded("logged batches over several shards"));
         }
-        self.batches.set(batches);
-        self.bytes.set(sum);
-        Ok(Place { places: self.clone(), bytes })
+        self.batches.set(self.batches.get() + 1);
+        let mut place = Place { places: self.clone(), bytes: 0 };
+        place.hold(bytes)?;
+        Ok(place)
+    }
+}
+
+impl Place {
+    /// The batch has so many bytes: what it reads first may become more than was sent.
+    pub fn hold(&mut self, bytes: usize) -> Result<()> {
+        let Places { batches, bytes: held } = &*self.places;
+        let (bytes, others) = (bytes * HELD_TIMES, held.get() - self.bytes);
+        if batches.get() > 1 && others + bytes > BATCH_BYTES_MAX * HELD_TIMES {
+            return Err(Error::Overloaded("memory of logged batches over several shards"));
+        }
+        held.set(others + bytes);
+        self.bytes = bytes;
+        Ok(())
     }
 }
 
@@ -55,9 +72,12 @@ mod tests {
         taken.pop();
         assert!(places.take(BATCH_BYTES_MAX).is_err(), "there is a place and no memory");
         taken.clear();
-        let alone = places.take(2 * BATCH_BYTES_MAX).expect("it is alone");
+        let mut alone = places.take(2 * BATCH_BYTES_MAX).expect("it is alone");
         assert!(places.take(1).is_err());
-        drop(alone);
+        alone.hold(1).expect("less");
+        let mut other = places.take(1).expect("there is memory");
+        assert!(other.hold(BATCH_BYTES_MAX).is_err(), "what was read first is too much");
+        drop((alone, other));
         assert_eq!((places.batches.get(), places.bytes.get()), (0, 0));
     }
 }

@@ -16,7 +16,7 @@ use engine::io::{Rng, SimExec};
 use engine::{Engine, Error, Job};
 use futures_lite::future::yield_now;
 use messina_shard::Sharder;
-use messina_shard::outbox::{self, BatchesTable, Hands, Note, Part};
+use messina_shard::outbox::{self, BatchesTable, Hands, Note, Part, Places};
 use model::mutation::MutationBuilder;
 use model::read::Partitions;
 use model::row::{Cell as RowCell, RowBuilder, RowHead};
@@ -204,7 +204,8 @@ pub(crate) fn write_batch(life: &mut Life, exec: &SimExec) {
     world.borrow_mut().batches.under_way.push(hands.waits.clone());
     exec.spawn(async move {
         let parts = outbox::split(&record, sharder).expect("it is a record");
-        let written = outbox::write(&hands, parts, note, &table, || ()).await;
+        let place = Rc::new(Places::default()).take(record.len()).expect("it is alone");
+        let written = outbox::write(&hands, parts, (note, place), &table, || ()).await;
         let w = &mut *world.borrow_mut();
         let batches = &mut w.batches;
         batches.under_way.retain(|waits| !Rc::ptr_eq(waits, &hands.waits));
@@ -239,6 +240,7 @@ async fn notes(node: &Node, world: &Shared) -> Lived<Vec<(usize, Note)>> {
         let mut resume = None;
         loop {
             let page = table.read(engine, resume, now_s, yield_now).await?;
+            assert_eq!(page.unreadable, [""; 0], "what was noted is read");
             all.extend(page.notes.into_iter().map(|note| (shard, note)));
             resume = page.more;
             if resume.is_none() {

@@ -13,6 +13,9 @@
 //!
 //! Not here: the passes of a server, mailboxes (`shard/tests/node.rs`, `server/tests`).
 
+// Futures of the engine inside those of a batch, a life and a world.
+#![recursion_limit = "256"]
+
 mod batches;
 mod checks;
 mod conditional;

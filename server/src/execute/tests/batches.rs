@@ -1,5 +1,7 @@
 //! Logged batches over several cores: all of each is there, or nothing.
 
+use model::Token;
+
 use super::*;
 
 const ROWS: usize = 8;
@@ -69,4 +71,90 @@ fn a_list_error_in_a_batch_over_several_cores_leaves_nothing_written() {
     assert_eq!(bench.query(&right), "void");
     assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "7");
     assert_eq!(bench.query("SELECT count(*) FROM ks.l WHERE k = 1"), "1");
+}
+
+/// The write type of a time-out.
+fn timed_out(frame: &[u8]) -> String {
+    let header = Header::decode(frame, Direction::Response).unwrap().unwrap();
+    let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
+    let Reply::Error { code: WRITE_TIMEOUT, mut details, .. } = answer.reply else {
+        panic!("no time-out: {}", shown(&answer));
+    };
+    // The consistency level, received, required.
+    details.take(2 + 4 + 4).unwrap();
+    details.string().unwrap().to_owned()
+}
+
+const WRITE_TIMEOUT: u32 = 0x1100;
+
+/// `BATCH_LOG` while it may come to nothing, `BATCH` when it is noted and will be there.
+#[test]
+fn a_batch_that_takes_too_long_says_whether_it_is_noted() {
+    let mut bench = Bench::new(2);
+    bench.query("CREATE TABLE ks.l (k int PRIMARY KEY, l list<int>)");
+    let (table, key) = bench
+        .server
+        .on_first_core(async |shard| {
+            let owner = |key: &i32| shard.sharder().shard_of(Token::of_key(&key.to_be_bytes()));
+            let key = (0..).find(|key| owner(key) == shard.me()).unwrap();
+            (shard.schema().table("ks", "l").unwrap().id, key)
+        })
+        .unwrap();
+    bench.query(&format!("INSERT INTO ks.l (k, l) VALUES ({key}, [1, 2])"));
+    let text = batch(|k| match k {
+        5 => format!("UPDATE ks.l SET l[1] = 9 WHERE k = {key}"),
+        k => insert(k),
+    });
+    let text = text.replace("BEGIN BATCH", "BEGIN BATCH USING TIMEOUT 1ms");
+    let (text, parameters) = (&*text, Parameters::plain(Consistency::One, VERSION));
+    for told in ["BATCH_LOG", "BATCH"] {
+        // The list is not read while its table is emptied: the batch is being checked.
+        bench.server.on_first_core(async move |shard| {
+            shard.engine().announce_truncation(table).await.unwrap();
+        });
+        bench.begin(&Request::Query(Query { text, parameters }));
+        while bench.server.turn() {}
+        if told == "BATCH" {
+            // The part is checked and the batch noted, and its table is closed before the part is written.
+            bench.server.on_first_core(async move |shard| {
+                shard.engine().end_cut(table);
+                shard.engine().close_tables(&[table]).await.unwrap();
+            });
+        }
+        while bench.server.turn() {}
+        bench.server.advance(Duration::from_millis(2));
+        bench.server.run_until_answered(bench.client);
+        let frame = bench.server.sent(bench.client, <[u8]>::to_vec);
+        assert_eq!(timed_out(&frame), told);
+        bench.server.on_first_core(async move |shard| {
+            shard.engine().end_cut(table);
+            shard.engine().open_tables(&[table]);
+            // Longer than a part waits that could not be written.
+            shard.runtime().sleep(Duration::from_millis(300)).await;
+        });
+        assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "7", "{told}");
+        assert_eq!(bench.query("SELECT id FROM system.batches"), "", "{told}");
+    }
+}
+
+/// What is held of batches over several cores is bounded, and one that is refused leaves nothing.
+#[test]
+fn batches_that_hold_too_much_together_are_overloaded() {
+    let large = ManualConfig { shard_memory_bytes: 256 << 20, ..small(2) };
+    let mut bench = Bench::with(large);
+    bench.query("CREATE TABLE ks.long (k int PRIMARY KEY, v text)");
+    let long = "x".repeat(60_000);
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    let count = 44;
+    for number in 0..count {
+        let of = |k| format!("INSERT INTO ks.long (k, v) VALUES ({}, '{long}')", number * ROWS + k);
+        let text = batch(of);
+        bench.begin(&Request::Query(Query { text: &text, parameters }));
+    }
+    let answers = bench.answers();
+    let done = answers.values().filter(|answer| *answer == "void").count();
+    let refused = answers.values().filter(|answer| answer.contains("memory of logged batches"));
+    let refused = refused.count();
+    assert!(done > 0 && refused > 0 && done + refused == count, "{done} and {refused}");
+    assert_eq!(bench.query("SELECT count(*) FROM ks.long"), (done * ROWS).to_string());
 }
