@@ -65,6 +65,8 @@ pub(crate) enum Work {
     Bank,
     /// Rows are inserted and updated on a condition.
     Conditional,
+    /// Rows are found by an index.
+    Indexed,
     /// Counters are told to grow.
     Counters,
     /// Ten partitions are written by a logged batch.
@@ -73,8 +75,8 @@ pub(crate) enum Work {
 
 impl Work {
     /// Those that have a rule of their own.
-    pub(crate) const SCENARIOS: [Work; 4] =
-        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional];
+    pub(crate) const SCENARIOS: [Work; 5] =
+        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional, Work::Indexed];
 
     /// What the tool calls its data.
     pub(crate) fn name(self) -> &'static str {
@@ -82,6 +84,7 @@ impl Work {
             Work::Records => "ycsb",
             Work::Bank => "bank",
             Work::Conditional => "conditional",
+            Work::Indexed => "indexed",
             Work::Counters => "counters",
             Work::Batches => "batches",
         }
@@ -92,7 +95,7 @@ impl Work {
         match self {
             Work::Records => "20000",
             Work::Bank | Work::Batches => "500",
-            Work::Conditional | Work::Counters => "1000",
+            Work::Conditional | Work::Counters | Work::Indexed => "1000",
         }
     }
 
@@ -102,6 +105,7 @@ impl Work {
             Work::Records => &["--mix", "read=30,update=50,insert=20"],
             Work::Bank => &["--workload", "bank"],
             Work::Conditional => &["--workload", "conditional"],
+            Work::Indexed => &["--workload", "indexed"],
             Work::Counters => &["--workload", "counters"],
             Work::Batches => &["--workload", "batches"],
         }

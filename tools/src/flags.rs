@@ -199,12 +199,13 @@ pub struct LoadFlags {
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
     /// YCSB's core workload a to f, time series, or data that obey a rule: bank, conditional,
-    /// counters, batches.
+    /// counters, batches, indexed.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
     /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
-    /// of conditional rows: claim, change, read; of counters: increment, read; of batches: batch, read.
+    /// of conditional rows: claim, change, read; of counters: increment, read; of batches: batch, read;
+    /// of indexed rows: tag, find, read.
     #[arg(long)]
     pub mix: Option<String>,
     /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
@@ -316,6 +317,8 @@ pub enum WorkloadName {
     Counters,
     /// Logged batches over 10 partitions: all of one, or nothing.
     Batches,
+    /// Rows found by an index: exactly those whose column has the value.
+    Indexed,
 }
 
 /// The data sets of `load` and `verify`.
@@ -333,6 +336,8 @@ pub enum DataName {
     Counters,
     /// Groups of 10 partitions that a batch writes.
     Batches,
+    /// Rows with an indexed column.
+    Indexed,
 }
 
 impl DataName {
@@ -345,6 +350,7 @@ impl DataName {
             DataName::Conditional => ScenarioName::Conditional.table(),
             DataName::Counters => ScenarioName::Counters.table(),
             DataName::Batches => ScenarioName::Batches.table(),
+            DataName::Indexed => ScenarioName::Indexed.table(),
         }
     }
 
@@ -363,6 +369,7 @@ impl WorkloadName {
             WorkloadName::Conditional => DataName::Conditional,
             WorkloadName::Counters => DataName::Counters,
             WorkloadName::Batches => DataName::Batches,
+            WorkloadName::Indexed => DataName::Indexed,
             _ => DataName::Ycsb,
         }
     }

@@ -134,6 +134,8 @@ impl Frontier {
 #[derive(Debug)]
 pub struct Tallies {
     keys: Vec<Tally>,
+    /// How many writes with a number have been answered.
+    epoch: AtomicU64,
 }
 
 /// What is known of one key.
@@ -141,6 +143,8 @@ pub struct Tallies {
 struct Tally {
     begun: AtomicU64,
     answered: AtomicU64,
+    /// The epoch of the last answer.
+    answered_at: AtomicU64,
     /// What a counter was before this run lies between these two.
     base_low: AtomicI64,
     base_high: AtomicI64,
@@ -163,11 +167,12 @@ impl Tallies {
             Tally {
                 begun: AtomicU64::new(0),
                 answered: AtomicU64::new(0),
+                answered_at: AtomicU64::new(0),
                 base_low: AtomicI64::new(base.low),
                 base_high: AtomicI64::new(base.high),
             }
         };
-        Tallies { keys: (0..keys).map(tally).collect() }
+        Tallies { keys: (0..keys).map(tally).collect(), epoch: AtomicU64::new(0) }
     }
 
     fn of(&self, key: u64) -> Option<&Tally> {
@@ -205,8 +210,26 @@ impl Tallies {
     /// The write `sequence` of `key` has its answer.
     pub fn answer_as(&self, key: u64, sequence: u64) {
         if let Some(tally) = self.of(key) {
+            let at = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+            // Who sees the answer sees when it came.
+            tally.answered_at.fetch_max(at, Ordering::AcqRel);
             tally.answered.fetch_max(sequence, Ordering::AcqRel);
         }
+    }
+
+    /// How many writes with a number have been answered.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The newest write of `key`, if it was answered by `epoch` and no newer one is begun.
+    pub fn settled_before(&self, key: u64, epoch: u64) -> Option<u64> {
+        let tally = self.of(key)?;
+        let answered = tally.answered.load(Ordering::Acquire);
+        let is_settled = answered > 0
+            && tally.answered_at.load(Ordering::Acquire) <= epoch
+            && tally.begun.load(Ordering::Acquire) == answered;
+        is_settled.then_some(answered)
     }
 
     /// What was begun on `key`.
@@ -271,6 +294,19 @@ mod tests {
         let known = Tallies::new(1, |_| Range { low: 2, high: 2 });
         assert_eq!(known.narrow(0, 1, 0, 0), Err(Range { low: 2, high: 2 }));
         assert_eq!(known.narrow(7, 1, 0, 0), Ok(()), "nothing is known of other keys");
+    }
+
+    #[test]
+    fn a_write_is_settled_once_it_is_answered_and_until_the_next_is_begun() {
+        let tallies = Tallies::new(1, |_| Range { low: 0, high: 0 });
+        tallies.begin_as(0, 7);
+        assert_eq!(tallies.settled_before(0, tallies.epoch()), None);
+        let before = tallies.epoch();
+        tallies.answer_as(0, 7);
+        assert_eq!(tallies.settled_before(0, before), None, "answered since");
+        assert_eq!(tallies.settled_before(0, tallies.epoch()), Some(7));
+        tallies.begin_as(0, 9);
+        assert_eq!(tallies.settled_before(0, tallies.epoch()), None);
     }
 
     #[test]

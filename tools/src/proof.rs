@@ -138,6 +138,13 @@ pub enum Violation {
         /// The most it may be.
         high: i64,
     },
+    /// A row that an index must lead to and does not.
+    Unfound {
+        /// The row's key number.
+        key: u64,
+        /// The write that gave it the value, 0 if that is not known.
+        sequence: u64,
+    },
     /// The rows of a batch do not carry one number.
     Part {
         /// The number of the batch's rows.
@@ -167,6 +174,7 @@ impl Violation {
             Violation::Unapplied { .. } => "lost transfer",
             Violation::Refused { .. } => "refused transfer done",
             Violation::Count { .. } => "wrong count",
+            Violation::Unfound { .. } => "row not found by index",
             Violation::Part { .. } => "part of a batch",
         }
     }
@@ -217,6 +225,9 @@ impl fmt::Display for Violation {
             }
             Violation::Count { key, count, low, high } => {
                 write!(f, "counter {key}: {count}, and it must be {low} to {high}")
+            }
+            Violation::Unfound { key, sequence } => {
+                write!(f, "key {key}: the index does not lead to it, write {sequence}")
             }
             Violation::Part { key, sequence, other } => {
                 write!(f, "batch rows {key}: one shows batch {sequence}, another {other}")

@@ -8,7 +8,7 @@
 //!
 //! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
-//! `scenario` is what has a rule of its own: `bank`, `conditional`, `counters`, `batches`.
+//! `scenario` is what has a rule of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`.
 //!
 //! What is not idempotent is told of each time it is sent: `begin`, and then either `complete` or `settled`.
 
@@ -17,6 +17,7 @@ pub mod batches;
 pub mod check;
 pub mod conditional;
 pub mod counters;
+pub mod indexed;
 pub mod mix;
 pub mod record;
 pub mod scenario;
@@ -71,6 +72,12 @@ pub enum Verb {
     Increment,
     /// Writes rows of several partitions in one logged batch.
     Batch,
+    /// Writes a row with an indexed column.
+    Tag,
+    /// Finds rows by the value of an indexed column.
+    Find,
+    /// The same in a check: a scan follows.
+    FindAll,
 }
 
 impl Verb {
@@ -79,7 +86,7 @@ impl Verb {
         match self {
             Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
             Verb::ReadToTransfer | Verb::Receipt | Verb::Whole => Kind::Read,
-            Verb::Update | Verb::WriteBack | Verb::Change => Kind::Update,
+            Verb::Update | Verb::WriteBack | Verb::Change | Verb::Tag => Kind::Update,
             Verb::Insert | Verb::Open | Verb::Claim => Kind::Insert,
             Verb::Scan => Kind::Scan,
             Verb::Append => Kind::Append,
@@ -88,6 +95,7 @@ impl Verb {
             Verb::Transfer => Kind::Transfer,
             Verb::Increment => Kind::Increment,
             Verb::Batch => Kind::Batch,
+            Verb::Find | Verb::FindAll => Kind::Find,
         }
     }
 
@@ -97,7 +105,7 @@ impl Verb {
             matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append);
         let of_scenarios =
             matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
-        of_tables || of_scenarios || matches!(self, Verb::Claim | Verb::Change)
+        of_tables || of_scenarios || matches!(self, Verb::Claim | Verb::Change | Verb::Tag)
     }
 
     /// What is done when it is not known whether an attempt arrived.

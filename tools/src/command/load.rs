@@ -54,14 +54,14 @@ pub(super) fn open_journal(
     path.map(|path| Journal::open(path, &header)).transpose()
 }
 
-/// The statement that makes the table, how many operations fill it, and what it holds in words.
-fn plan(flags: &LoadFlags) -> Result<(String, u64, String)> {
+/// The statements that make the table, how many operations fill it, and what it holds in words.
+fn plan(flags: &LoadFlags) -> Result<(Vec<String>, u64, String)> {
     let data = &flags.data;
     Ok(match (flags.workload, flags.workload.scenario()) {
         (_, Some(name)) => {
-            let table = scenario::create_table(name, data, &flags.table_options);
+            let tables = name.create(&data.keyspace, &flags.table_options);
             let records = data.records.saturating_sub(flags.from);
-            (table, records, scenario::words(name, data))
+            (tables, records, scenario::words(name, data))
         }
         (DataName::Timeseries, _) => {
             let words = format!(
@@ -71,7 +71,7 @@ fn plan(flags: &LoadFlags) -> Result<(String, u64, String)> {
                 data.field_bytes
             );
             let table = series_shape(data)?.create_table(&flags.table_options);
-            (table, data.series * u64::from(data.points), words)
+            (vec![table], data.series * u64::from(data.points), words)
         }
         _ => {
             let words = format!(
@@ -81,7 +81,7 @@ fn plan(flags: &LoadFlags) -> Result<(String, u64, String)> {
                 data.field_bytes
             );
             let table = record_shape(data)?.create_table(&flags.table_options);
-            (table, data.records.saturating_sub(flags.from), words)
+            (vec![table], data.records.saturating_sub(flags.from), words)
         }
     })
 }
@@ -99,8 +99,8 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
          {{'class': 'SimpleStrategy', 'replication_factor': {}}}",
         data.keyspace, flags.replication
     ));
-    let (table, operations, words) = plan(flags)?;
-    schema.push(table);
+    let (tables, operations, words) = plan(flags)?;
+    schema.extend(tables);
     server.change_schema(&schema)?;
     let job = Job {
         client: &flags.client,

@@ -24,12 +24,6 @@ use crate::workload::{Verb, Workload};
 /// The records of a journal, by key.
 pub(super) type Promises = BTreeMap<u64, Vec<Record>>;
 
-/// The statement that makes the table; `options` goes behind WITH if it is not empty.
-pub(super) fn create_table(name: ScenarioName, data: &DataFlags, options: &str) -> String {
-    let with = if options.is_empty() { String::new() } else { format!(" WITH {options}") };
-    format!("{}{with}", name.create_table(&data.keyspace))
-}
-
 /// The data in words.
 pub(super) fn words(name: ScenarioName, data: &DataFlags) -> String {
     format!("{} {}", grouped(data.records), name.keys_in_words())
@@ -114,6 +108,7 @@ pub(super) fn prove(name: ScenarioName, flags: &VerifyFlags) -> Result<bool> {
         Some(_) => promises.keys().copied().collect(),
         None => (0..data.records).collect(),
     };
+    let keys = name.checked(keys);
     let job = check_job(flags, words, keys.len())?;
     let known = known(&DataFlags { records: 0, ..data }, promises, |_| UNKNOWN)?;
     walk((name, name.checking()), &known, keys, job)

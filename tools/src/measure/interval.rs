@@ -35,11 +35,13 @@ pub enum Kind {
     Increment,
     /// A logged batch over several partitions.
     Batch,
+    /// A query by the value of an indexed column.
+    Find,
 }
 
 impl Kind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Read,
         Kind::Update,
         Kind::Insert,
@@ -51,6 +53,7 @@ impl Kind {
         Kind::Transfer,
         Kind::Increment,
         Kind::Batch,
+        Kind::Find,
     ];
 
     /// Its name in reports.
@@ -67,6 +70,7 @@ impl Kind {
             Kind::Transfer => "transfer",
             Kind::Increment => "increment",
             Kind::Batch => "batch",
+            Kind::Find => "find",
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 14] = [
+const NAMES: [(&str, Verb); 16] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -29,6 +29,8 @@ const NAMES: [(&str, Verb); 14] = [
     ("change", Verb::Change),
     ("increment", Verb::Increment),
     ("batch", Verb::Batch),
+    ("tag", Verb::Tag),
+    ("find", Verb::Find),
 ];
 
 impl Mix {
@@ -95,6 +97,7 @@ impl fmt::Display for Mix {
                 Verb::Receipt => "receipt",
                 Verb::Claim => "claim",
                 Verb::Change => "change",
+                Verb::Tag => "tag",
                 other => other.kind().name(),
             };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;

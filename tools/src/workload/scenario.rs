@@ -5,6 +5,7 @@
 //! conditional  conditional writes    a row shows the newest of those applied to it, or a newer one
 //! counters     increments            each acknowledged one is counted once; those in doubt may be
 //! batches      logged batches        all rows of a batch carry its number, or none
+//! indexed      queries by an index   exactly the rows whose column has the value
 //!
 //! load    Walk over all keys       ─┐
 //! run     Draw by mix and popularity ├─► Rule: op, bind, complete ─► violations, and what was proved
@@ -27,7 +28,7 @@ use rand::rngs::SmallRng;
 
 use super::mix::Mix;
 use super::{Findings, Next, Now, Op, Sent, Unanswered, Verb};
-use super::{bank, batches, conditional, counters};
+use super::{bank, batches, conditional, counters, indexed};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
@@ -47,15 +48,18 @@ pub enum ScenarioName {
     Counters,
     /// Batches over several partitions.
     Batches,
+    /// Rows that are found by an index.
+    Indexed,
 }
 
 impl ScenarioName {
     /// All of them.
-    pub const ALL: [ScenarioName; 4] = [
+    pub const ALL: [ScenarioName; 5] = [
         ScenarioName::Bank,
         ScenarioName::Conditional,
         ScenarioName::Counters,
         ScenarioName::Batches,
+        ScenarioName::Indexed,
     ];
 
     /// The scenario of this table.
@@ -70,6 +74,7 @@ impl ScenarioName {
             ScenarioName::Conditional => "conditional",
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "batches",
+            ScenarioName::Indexed => "indexed",
         }
     }
 
@@ -80,18 +85,28 @@ impl ScenarioName {
             ScenarioName::Conditional => "rows",
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "groups of 10 partitions",
+            ScenarioName::Indexed => "rows with an index",
         }
     }
 
-    /// The statement that makes the table, without its options.
-    pub fn create_table(self, keyspace: &str) -> String {
+    /// The statements that make the table; `options` goes behind WITH if it is not empty.
+    pub fn create(self, keyspace: &str, options: &str) -> Vec<String> {
         let columns = match self {
             ScenarioName::Bank => bank::COLUMNS,
             ScenarioName::Conditional => conditional::COLUMNS,
             ScenarioName::Counters => counters::COLUMNS,
             ScenarioName::Batches => batches::COLUMNS,
+            ScenarioName::Indexed => indexed::COLUMNS,
         };
-        format!("CREATE TABLE IF NOT EXISTS {keyspace}.{} ({columns})", self.table())
+        let table = format!("{keyspace}.{}", self.table());
+        let with = if options.is_empty() { String::new() } else { format!(" WITH {options}") };
+        let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {table} ({columns}){with}")];
+        if self == ScenarioName::Indexed {
+            let column = indexed::INDEXED;
+            statements
+                .push(format!("CREATE INDEX IF NOT EXISTS indexed_{column} ON {table} ({column})"));
+        }
+        statements
     }
 
     /// The shares of the operations of a run, unless others are asked for.
@@ -105,6 +120,7 @@ impl ScenarioName {
             }
             ScenarioName::Counters => &[(Verb::Increment, 70.0), (Verb::Read, 30.0)],
             ScenarioName::Batches => &[(Verb::Batch, 60.0), (Verb::Read, 40.0)],
+            ScenarioName::Indexed => &[(Verb::Tag, 50.0), (Verb::Find, 40.0), (Verb::Read, 10.0)],
         })
     }
 
@@ -119,6 +135,7 @@ impl ScenarioName {
             ScenarioName::Bank | ScenarioName::Conditional => Verb::Open,
             ScenarioName::Counters => Verb::Increment,
             ScenarioName::Batches => Verb::Batch,
+            ScenarioName::Indexed => Verb::Tag,
         }
     }
 
@@ -126,8 +143,14 @@ impl ScenarioName {
     pub fn checking(self) -> Verb {
         match self {
             ScenarioName::Bank => Verb::Whole,
+            ScenarioName::Indexed => Verb::FindAll,
             _ => Verb::Read,
         }
+    }
+
+    /// The keys that a check walks over: those of the data, but of an index its values.
+    pub fn checked(self, keys: Vec<u64>) -> Vec<u64> {
+        if self == ScenarioName::Indexed { (0..indexed::TAGS).collect() } else { keys }
     }
 
     /// What a counter may be before a run that goes on with a journal; of the others nothing is counted.
@@ -145,6 +168,7 @@ impl ScenarioName {
             ScenarioName::Conditional => Box::new(conditional::Conditional::new(known, rng)),
             ScenarioName::Counters => Box::new(counters::Counters::new(known)),
             ScenarioName::Batches => Box::new(batches::Batches::new(known)),
+            ScenarioName::Indexed => Box::new(indexed::Indexed::new(known)),
         }
     }
 }

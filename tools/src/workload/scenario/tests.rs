@@ -28,6 +28,8 @@ enum Fault {
     DoesTwice,
     /// Half of it is done.
     DoesHalf,
+    /// An index does not hear of it.
+    HidesFromIndex,
 }
 
 /// A server as a map: (partition, row) to its cells.
@@ -35,11 +37,18 @@ struct Model {
     fault: Fault,
     statements: Vec<String>,
     rows: BTreeMap<(i64, i64), Vec<Option<Vec<u8>>>>,
+    /// Keys that the index does not lead to.
+    hidden: HashSet<i64>,
     writes: u64,
 }
 
 fn int(value: &[u8]) -> i64 {
     i64::from_be_bytes(value.try_into().unwrap())
+}
+
+/// The write that made a value.
+fn sequence(value: &[u8]) -> u64 {
+    Origin::of_value(value).unwrap().sequence
 }
 
 fn cell(number: i64) -> Option<Vec<u8>> {
@@ -93,12 +102,15 @@ impl Model {
             count[0] = cell(int(count[0].as_ref().unwrap()) + more);
             return Vec::new();
         }
+        if text.contains("(id, tag, value)") {
+            self.write_indexed(values, fault);
+            return Vec::new();
+        }
         let kept = match fault {
             Fault::Forgets => 0,
             Fault::DoesHalf => 5,
             _ => 10,
         };
-        let sequence = |value: &[u8]| Origin::of_value(value).unwrap().sequence;
         for row in values.chunks(2).take(kept) {
             let there = self.rows.entry((int(row[0]), 0)).or_insert_with(|| vec![None]);
             if there[0].as_ref().is_none_or(|value| sequence(value) < sequence(row[1])) {
@@ -106,6 +118,19 @@ impl Model {
             }
         }
         Vec::new()
+    }
+
+    fn write_indexed(&mut self, values: &[&[u8]], fault: Fault) {
+        let id = int(values[0]);
+        let cells = || values[1..].iter().map(|value| Some(value.to_vec())).collect::<Vec<_>>();
+        let there = self.rows.entry((id, 0)).or_insert_with(cells);
+        let is_newer = sequence(there[1].as_ref().unwrap()) < sequence(values[2]);
+        if is_newer && fault != Fault::Forgets {
+            *there = cells();
+        }
+        if fault == Fault::HidesFromIndex {
+            self.hidden.insert(id);
+        }
     }
 
     fn transfer(&mut self, values: &[&[u8]], fault: Fault) -> bool {
@@ -130,6 +155,21 @@ impl Model {
     }
 
     fn read(&self, text: &str, values: &[&[u8]]) -> Vec<Vec<Option<Vec<u8>>>> {
+        if text.contains("indexed") {
+            let whole = |((id, _), cells): (&(i64, i64), &Vec<_>)| {
+                [cell(*id)].into_iter().chain(cells.iter().cloned()).collect::<Vec<_>>()
+            };
+            let is_hidden =
+                |row: &Vec<Option<Vec<u8>>>| self.hidden.contains(&int(row[0].as_ref().unwrap()));
+            let asked = |row: &Vec<Option<Vec<u8>>>| match text {
+                _ if text.contains("id = ?") => row[0].as_deref() == Some(values[0]),
+                _ if text.contains("tag = ?") => {
+                    row[1].as_deref() == Some(values[0]) && !is_hidden(row)
+                }
+                _ => true,
+            };
+            return self.rows.iter().map(whole).filter(asked).collect();
+        }
         let key = int(values[0]);
         let with_entry = |low, high| {
             let rows = self.rows.range((key, low)..(key, high));
@@ -280,7 +320,13 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
         names: HashSet::new(),
     };
     let statements = client.scenario.statements();
-    let mut model = Model { fault: Fault::None, statements, rows: BTreeMap::new(), writes: 0 };
+    let mut model = Model {
+        fault: Fault::None,
+        statements,
+        rows: BTreeMap::new(),
+        hidden: HashSet::new(),
+        writes: 0,
+    };
     drive(&mut client, &mut model, u64::MAX);
     model.fault = fault;
     let (mix, popularity) = (name.usual_mix(), Popularity::Uniform);
@@ -288,7 +334,7 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
     client.scenario = Scenario { rule: name.rule(known(BTreeMap::new()), rng(3)), source };
     drive(&mut client, &mut model, OPERATIONS);
     let of_run = client.names.drain().collect();
-    let keys = client.journal.keys().copied().collect();
+    let keys = name.checked(client.journal.keys().copied().collect());
     client.scenario = walk_over(keys, name, known(client.journal.clone()), name.checking());
     drive(&mut client, &mut model, u64::MAX);
     let mut found: [Vec<&str>; 2] = [of_run, client.names.drain().collect()];
@@ -320,6 +366,15 @@ fn conditional_writes_that_are_lost_are_seen() {
     let [of_run, of_check] = life(ScenarioName::Conditional, Fault::Forgets);
     assert_eq!(of_run, ["lost write"]);
     assert!(of_check.contains(&"missing row"), "a claim was lost: {of_check:?}");
+}
+
+#[test]
+fn rows_that_an_index_does_not_lead_to_are_seen() {
+    let unfound = "row not found by index";
+    let found = life(ScenarioName::Indexed, Fault::HidesFromIndex);
+    assert_eq!(found, [vec![unfound], vec![unfound]]);
+    let [of_run, _] = life(ScenarioName::Indexed, Fault::Forgets);
+    assert!(of_run.contains(&"lost write"), "{of_run:?}");
 }
 
 #[test]
