@@ -2,15 +2,20 @@
 //! written once all of the batch is to be.
 //!
 //! ```text
-//! check_part ─► Ok(plain form) ─(the batch is noted)─► write ─┬─► durable
-//!            └► refused: nothing was written                  └─ Invalid ─► insist ─► durable, or later
+//! check_part ─► Ok(plain form) ─(the batch is noted)─► write_part ─┬─► durable
+//!            └► refused: nothing was written                       └─ Invalid ─► insist ─► durable, or later
 //! ```
 //!
 //! Between the two steps the shard may have changed: a table is dropped, a row has grown. A part of a noted batch is
-//! not refused for that. Rows of a table that is gone are gone with it, and a row may pass its limit by one part.
+//! not refused for that. Rows of a table that is gone are gone with it, and a row may pass its limit by one part. Where a
+//! part was made of rows that a truncation has taken meanwhile, the batch was before the truncation: what it says of
+//! that table is gone, too.
 //!
 //! Not here: the batch as a whole (`shard/src/outbox.rs`).
 
+use std::borrow::Cow;
+
+use model::TableId;
 use model::bytes::{Cursor, put_bytes};
 use model::mutation::MutationRef;
 
@@ -20,22 +25,88 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::partition_queue::Kind;
 
+/// A part that could be written.
+#[derive(Clone, Debug)]
+pub struct CheckedPart {
+    /// Its mutations, with cells in the place of what has to be read first.
+    pub record: Box<[u8]>,
+    /// Of a part that was made of what was read: how many truncations of its tables had begun then.
+    pub read_at: Vec<(TableId, u64)>,
+}
+
+impl CheckedPart {
+    /// A part that depends on nothing that was read.
+    pub fn plain(record: Box<[u8]>) -> CheckedPart {
+        CheckedPart { record, read_at: Vec::new() }
+    }
+}
+
 impl Engine {
     /// Says whether a part could be written now. Gives it back, with cells in the place of what has to be read first,
     /// as the rows are now, and empty if there is nothing to write. `pause` is called while it reads.
-    pub async fn check_part(&self, part: Box<[u8]>, pause: impl AsyncFn()) -> Result<Box<[u8]>> {
+    pub async fn check_part(&self, part: Box<[u8]>, pause: impl AsyncFn()) -> Result<CheckedPart> {
         self.admit_disk()?;
-        match self.check_record(&part)?.reads_first {
-            true => self.plain_form(&part, &pause).await.map(Vec::into_boxed_slice),
-            false => Ok(part),
+        if !self.check_record(&part)?.reads_first {
+            return Ok(CheckedPart::plain(part));
+        }
+        let record = self.plain_form(&part, &pause).await?.into_boxed_slice();
+        let mutations = MutationRef::of_trusted_record(&record).flatten();
+        let mut tables: Vec<TableId> = mutations.map(|mutation| mutation.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let read_at = tables.into_iter().map(|table| (table, self.truncations_of(table)));
+        Ok(CheckedPart { read_at: read_at.collect(), record })
+    }
+
+    /// Writes a part of a noted batch as [`write`](Engine::write) does; `Overloaded` also if a truncation has come
+    /// between, and then the part is to be written once more.
+    pub fn write_part(&self, part: &CheckedPart, ticket: u64) -> Result<()> {
+        let record = self.behind_truncations(part);
+        if record.is_empty() {
+            self.writes.complete_empty(ticket);
+            return Ok(());
+        }
+        if part.read_at.is_empty() {
+            return self.write(&record, ticket);
+        }
+        let range = self.check_record(&record)?.range;
+        let truncations = self.truncations_begun(&record);
+        match self.queues.has_queue_for(&record) {
+            true => self.queues.push(&record, ticket, Kind::Made { truncations }),
+            false => {
+                let origin = Origin::HasRead { truncations };
+                self.take_or_defer(range, &record, (ticket, origin)).map(drop)
+            }
         }
     }
 
-    /// Writes the part of a noted batch that [`write`](Engine::write) has refused as `Invalid`: what is there of its
+    /// What a part says of tables that were not truncated since it was checked.
+    fn behind_truncations<'p>(&self, part: &'p CheckedPart) -> Cow<'p, [u8]> {
+        let is_gone = |table: TableId| {
+            part.read_at
+                .iter()
+                .any(|(of, begun)| *of == table && self.truncations_of(table) != *begun)
+        };
+        if !part.read_at.iter().any(|(table, _)| is_gone(*table)) {
+            return Cow::Borrowed(&part.record);
+        }
+        let (mut kept, mut cursor) = (Vec::new(), Cursor::new(&part.record));
+        while !cursor.is_empty() {
+            let bytes = cursor.bytes().expect("a part was checked");
+            let mutation = MutationRef::parse(bytes).expect("a part was checked");
+            if !is_gone(mutation.table) {
+                put_bytes(&mut kept, bytes);
+            }
+        }
+        Cow::Owned(kept)
+    }
+
+    /// Writes the part of a noted batch that [`write_part`](Engine::write_part) has refused as `Invalid`: what is there of its
     /// tables. It waits for its turn and for space as every write, and `ticket` comes back as from `write`.
-    pub fn insist(&self, part: &[u8], ticket: u64) -> Result<()> {
+    pub fn insist(&self, part: &CheckedPart, ticket: u64) -> Result<()> {
+        let part = self.behind_truncations(part);
         let (mut kept, mut range) = (Vec::with_capacity(part.len()), None);
-        let (mut cursor, tables) = (Cursor::new(part), self.tables.by_id());
+        let (mut cursor, tables) = (Cursor::new(&part), self.tables.by_id());
         while !cursor.is_empty() {
             let bytes = cursor.bytes().expect("a part was checked");
             let mutation = MutationRef::parse(bytes).expect("a part was checked");

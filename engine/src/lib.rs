@@ -54,6 +54,7 @@ mod truncations;
 mod write;
 mod write_queue;
 
+pub use batch_parts::CheckedPart;
 pub use compaction::{EndedMerge, MergeName, MergeStatus, WholeWish};
 pub use damage::{DamageKind, DamagedView};
 pub use engine::{Config, Engine};

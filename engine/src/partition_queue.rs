@@ -65,6 +65,10 @@ pub(crate) enum Kind {
     Plain,
     /// It reads before it is written.
     ReadsFirst,
+    /// It was made of what was read before it came, when so many truncations of its tables had begun.
+    Made {
+        truncations: u64,
+    },
     /// It is written whatever became of its tables, and of their rows ([`Engine::insist`](crate::Engine::insist)).
     Insisted,
 }

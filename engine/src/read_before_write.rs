@@ -100,7 +100,11 @@ impl Engine {
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
     fn take_plain(&self, first: QueuedWrite) {
         let QueuedWrite { number, ticket, record, kind } = first;
-        let origin = if kind == Kind::Insisted { Origin::Insisted } else { Origin::Sent };
+        let origin = match kind {
+            Kind::Plain | Kind::ReadsFirst => Origin::Sent,
+            Kind::Made { truncations } => Origin::HasRead { truncations },
+            Kind::Insisted => Origin::Insisted,
+        };
         if let Err(error) = self.take_queued(number, &record, (ticket, origin)) {
             self.queues.leave(number);
             self.refuse(ticket, &error);
@@ -114,6 +118,7 @@ impl Engine {
         record: &[u8],
         (ticket, origin): (u64, Origin),
     ) -> Result<()> {
+        self.check_truncations(record, origin)?;
         let range = self.range_again(record, origin)?;
         match self.take_or_defer(range, record, (ticket, origin))? {
             Some(end) if end > self.writes.applied() => {

@@ -98,6 +98,11 @@ impl Engine {
         self.truncations(record, |truncations| truncations.begun.get())
     }
 
+    /// How many truncations of a table ever began; 0 of one that is gone.
+    pub(crate) fn truncations_of(&self, id: TableId) -> u64 {
+        self.tables.by_id().get(&id).map_or(0, |table| table.truncations.begun.get())
+    }
+
     /// The sum over the mutations of a record. A table that is gone counts nothing: writes to it are refused.
     fn truncations(&self, record: &[u8], count: impl Fn(&Truncations) -> u64) -> u64 {
         let tables = self.tables.by_id();

@@ -129,13 +129,9 @@ impl Engine {
     fn take_deferred(&self) -> bool {
         for _ in 0..DEFERRED_AT_ONCE_MAX {
             let Some(first) = self.deferred.first() else { return false };
-            if let Origin::HasRead { truncations } = first.origin
-                && truncations != self.truncations_begun(&first.record)
-            {
+            if let Err(truncated) = self.check_truncations(&first.record, first.origin) {
                 drop(first);
-                self.refuse_first(&Error::Overloaded(
-                    "the table was truncated while a write waited",
-                ));
+                self.refuse_first(&truncated);
                 continue;
             }
             let range = self.range_again(&first.record, first.origin);
@@ -148,6 +144,16 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// `Overloaded` if what a record was made of is gone: it may be sent again.
+    pub(crate) fn check_truncations(&self, record: &[u8], origin: Origin) -> Result<()> {
+        match origin {
+            Origin::HasRead { truncations } if truncations != self.truncations_begun(record) => {
+                Err(Error::Overloaded("the table was truncated while a write waited"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks a record that has waited once more, unless it is insisted on: the table may be gone by now, and its rows

@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use engine::{Error, Result};
+use engine::{CheckedPart, Error, Result};
 use futures_lite::future::or;
 use uuid::Uuid;
 
 use crate::groups::Group;
 use crate::limits::{BATCH_RETRY, BATCHES_SENT_AT_ONCE, BATCHES_WAIT_MAX};
 use crate::message::{Reply, Request};
-use crate::outbox::{self, BatchesTable, Hands, Note, Part, Places};
+use crate::outbox::{self, BatchesTable, Hands, Note, Part, Places, PlainPart};
 use crate::peers::{Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
@@ -155,8 +155,13 @@ impl<P: Protocol> Shard<P> {
         self.durably(|ticket| self.engine.write(record, ticket)).await
     }
 
+    /// Writes a part of a noted batch, durably.
+    pub(crate) async fn write_part_durably(&self, part: &CheckedPart) -> Result<()> {
+        self.durably(|ticket| self.engine.write_part(part, ticket)).await
+    }
+
     /// Writes what this shard has refused of a noted batch, durably.
-    pub(crate) async fn insist_durably(&self, part: &[u8]) -> Result<()> {
+    pub(crate) async fn insist_durably(&self, part: &CheckedPart) -> Result<()> {
         self.durably(|ticket| self.engine.insist(part, ticket)).await
     }
 
@@ -176,34 +181,34 @@ impl<P: Protocol> Shard<P> {
         self.engine.until_answered_is_durable().await
     }
 
-    pub(crate) async fn check_part_here(&self, part: Box<[u8]>) -> Result<Box<[u8]>> {
+    pub(crate) async fn check_part_here(&self, part: Box<[u8]>) -> Result<CheckedPart> {
         let pauses = ReadPauses::new(&self.runtime, Group::Requests);
         self.engine.check_part(part, || pauses.turn()).await
     }
 }
 
 impl<P: Protocol> Hands for Shard<P> {
-    async fn check(&self, (owner, part): Part) -> Result<Box<[u8]>> {
+    async fn check(&self, (owner, part): Part) -> Result<CheckedPart> {
         if owner == self.me() {
             return self.check_part_here(part).await;
         }
         match self.call(owner, Request::CheckPart(part)).await {
-            Reply::Part(result) => result.map_err(|error| *error),
+            Reply::Part(result) => result.map(|part| *part).map_err(|error| *error),
             _ => unreachable!("a part that is checked comes back"),
         }
     }
 
-    async fn send(&self, (owner, part): Part) -> Result<()> {
+    async fn send(&self, (owner, part): PlainPart) -> Result<()> {
         match owner == self.me() {
-            true => self.write_durably(&part).await,
-            false => self.call_done(owner, Request::Part(part)).await,
+            true => self.write_part_durably(&part).await,
+            false => self.call_done(owner, Request::Part(Box::new(part))).await,
         }
     }
 
-    async fn insist(&self, (owner, part): Part) -> Result<()> {
+    async fn insist(&self, (owner, part): PlainPart) -> Result<()> {
         match owner == self.me() {
             true => self.insist_durably(&part).await,
-            false => self.call_done(owner, Request::Insist(part)).await,
+            false => self.call_done(owner, Request::Insist(Box::new(part))).await,
         }
     }
 

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use engine::Error;
+use engine::{CheckedPart, Error};
 use model::{ReadCommand, Schema, SchemaChange, TableId};
 
 use crate::page::Page;
@@ -45,9 +45,9 @@ pub enum Request<A> {
     /// Say whether this part of a batch could be written, and how it reads in plain form.
     CheckPart(Box<[u8]>),
     /// Make this part of a noted batch durable and readable.
-    Part(Box<[u8]>),
+    Part(Box<CheckedPart>),
     /// The same of a part that was refused as `Invalid`: what there is of its tables.
-    Insist(Box<[u8]>),
+    Insist(Box<CheckedPart>),
     /// Read what the receiver owns.
     Read(Box<ReadCommand>),
     /// No one waits any more for the `Read` that the asker named so.
@@ -72,7 +72,7 @@ pub enum Reply<R> {
     /// To `Apply`, `Part`, `Insist`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
     Done(Result<(), Box<Error>>),
     /// To `CheckPart`: the part in plain form.
-    Part(Result<Box<[u8]>, Box<Error>>),
+    Part(Result<Box<CheckedPart>, Box<Error>>),
     /// The answer to `Read`.
     Page(Result<Box<Page>, Box<Error>>),
     /// To `Alter`: the schema after it, which every core has.

@@ -25,7 +25,7 @@ mod note;
 mod places;
 
 use engine::planted::{Bug, planted};
-use engine::{Error, Result};
+use engine::{CheckedPart, Error, Result};
 pub use note::{BatchesTable, Note, Notes};
 pub use places::{Place, Places};
 
@@ -36,14 +36,17 @@ pub use crate::router::split;
 /// The mutations of one owner, as a record.
 pub type Part = (ShardId, Box<[u8]>);
 
+/// What is written of such a part.
+pub type PlainPart = (ShardId, CheckedPart);
+
 /// What an outbox is done with: the owners of the parts, and the log of the shard that it belongs to.
 pub trait Hands {
     /// Asks an owner whether it could write a part; gives the part's plain form (`Engine::check_part`).
-    fn check(&self, part: Part) -> impl Future<Output = Result<Box<[u8]>>>;
+    fn check(&self, part: Part) -> impl Future<Output = Result<CheckedPart>>;
     /// Makes a part durable at its owner.
-    fn send(&self, part: Part) -> impl Future<Output = Result<()>>;
+    fn send(&self, part: PlainPart) -> impl Future<Output = Result<()>>;
     /// Makes durable what an owner has refused as `Invalid` after it was noted (`Engine::insist`).
-    fn insist(&self, part: Part) -> impl Future<Output = Result<()>>;
+    fn insist(&self, part: PlainPart) -> impl Future<Output = Result<()>>;
     /// Makes a record of this shard durable.
     fn write_here(&self, record: &[u8]) -> impl Future<Output = Result<()>>;
     /// Waits before what could not be done now is tried again.
@@ -63,9 +66,9 @@ pub async fn write(
     if parts.is_empty() {
         return Ok(());
     }
-    place.hold(parts.iter().map(|(_, part)| part.len()).sum())?;
+    place.hold(parts.iter().map(|(_, part)| part.record.len()).sum())?;
     let note = Note {
-        mutations: parts.iter().map(|(_, part)| &part[..]).collect::<Vec<_>>().concat(),
+        mutations: parts.iter().map(|(_, part)| &part.record[..]).collect::<Vec<_>>().concat(),
         ..note
     };
     if planted(Bug::SendUnnoted) {
@@ -90,23 +93,25 @@ pub async fn send_again(
     if planted(Bug::BatchesNotSent) {
         return Ok(());
     }
-    let parts = split(&note.mutations, sharder)?;
+    let parts = split(&note.mutations, sharder)?.into_iter();
+    let parts: Vec<PlainPart> =
+        parts.map(|(owner, part)| (owner, CheckedPart::plain(part))).collect();
     finish(hands, &parts, note, table).await
 }
 
 /// The parts as they are to be written, if all of their owners could.
-async fn check(hands: &impl Hands, parts: Vec<Part>) -> Result<Vec<Part>> {
+async fn check(hands: &impl Hands, parts: Vec<Part>) -> Result<Vec<PlainPart>> {
     let checked = join(parts.into_iter().map(async |(owner, part)| {
         let plain = hands.check((owner, part)).await?;
         Ok((owner, plain))
     }));
-    let parts: Result<Vec<Part>> = checked.await.into_iter().collect();
-    parts.map(|parts| parts.into_iter().filter(|(_, part)| !part.is_empty()).collect())
+    let parts: Result<Vec<PlainPart>> = checked.await.into_iter().collect();
+    parts.map(|parts| parts.into_iter().filter(|(_, part)| !part.record.is_empty()).collect())
 }
 
 async fn finish(
     hands: &impl Hands,
-    parts: &[Part],
+    parts: &[PlainPart],
     note: &Note,
     table: &BatchesTable,
 ) -> Result<()> {
@@ -119,7 +124,7 @@ async fn finish(
     until_done(hands, async || hands.write_here(&forget).await).await
 }
 
-async fn send(hands: &impl Hands, parts: &[Part]) -> Result<()> {
+async fn send(hands: &impl Hands, parts: &[PlainPart]) -> Result<()> {
     let sent = parts.iter().map(|part| {
         until_done(hands, async || match hands.send(part.clone()).await {
             // A table is gone, or a row has grown.

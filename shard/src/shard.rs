@@ -207,11 +207,11 @@ impl<P: Protocol> Shard<P> {
             Request::Apply(record) => self.serve_write(asker, &record),
             Request::CheckPart(part) => {
                 self.reply_later(Group::Requests, asker, async move |shard| {
-                    Reply::Part(shard.check_part_here(part).await.map_err(Box::new))
+                    Reply::Part(shard.check_part_here(part).await.map(Box::new).map_err(Box::new))
                 })
             }
             Request::Part(part) => self.reply_later(Group::Requests, asker, async move |shard| {
-                Reply::Done(shard.write_durably(&part).await.map_err(Box::new))
+                Reply::Done(shard.write_part_durably(&part).await.map_err(Box::new))
             }),
             Request::Insist(part) => self.reply_later(Group::Requests, asker, async move |shard| {
                 Reply::Done(shard.insist_durably(&part).await.map_err(Box::new))

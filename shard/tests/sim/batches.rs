@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Rng, SimExec};
-use engine::{Engine, Error, Job};
+use engine::{CheckedPart, Engine, Error, Job};
 use futures_lite::future::yield_now;
 use messina_shard::Sharder;
-use messina_shard::outbox::{self, BatchesTable, Hands, Note, Part, Places};
+use messina_shard::outbox::{self, BatchesTable, Hands, Note, Part, Places, PlainPart};
 use model::mutation::MutationBuilder;
 use model::read::Partitions;
 use model::row::{Cell as RowCell, RowBuilder, RowHead};
@@ -145,16 +145,16 @@ impl Engines {
 }
 
 impl Hands for Engines {
-    async fn check(&self, (owner, part): Part) -> Result<Box<[u8]>, Error> {
+    async fn check(&self, (owner, part): Part) -> Result<CheckedPart, Error> {
         self.travel().await;
         self.engines[owner.index()].check_part(part, yield_now).await
     }
 
-    async fn send(&self, (owner, part): Part) -> Result<(), Error> {
-        self.written(owner.index(), |engine, ticket| engine.write(&part, ticket)).await
+    async fn send(&self, (owner, part): PlainPart) -> Result<(), Error> {
+        self.written(owner.index(), |engine, ticket| engine.write_part(&part, ticket)).await
     }
 
-    async fn insist(&self, (owner, part): Part) -> Result<(), Error> {
+    async fn insist(&self, (owner, part): PlainPart) -> Result<(), Error> {
         self.written(owner.index(), |engine, ticket| engine.insist(&part, ticket)).await
     }
 
