@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Between the two steps the shard may have changed: a table is dropped, a row has grown. A part of a noted batch is
-//! not refused for that. Rows of a table that is gone are gone with it, and a row may pass its limit by one part. Where a
-//! part was made of rows that a truncation has taken meanwhile, the batch was before the truncation: what it says of
+//! not refused for that. Rows of a table that is gone are gone with it, and a row may pass its limit by one part. Where
+//! a part was made of rows that a truncation has taken meanwhile, the batch was before the truncation: what it says of
 //! that table is gone, too.
 //!
 //! Not here: the batch as a whole (`shard/src/outbox.rs`).
