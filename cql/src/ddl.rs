@@ -50,6 +50,8 @@ pub struct DdlContext<'g> {
     pub functions_enabled: bool,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed (`drop_compact_storage_enabled`).
     pub drop_compact_storage: bool,
+    /// Whether indexes of the class SASIIndex are made (`sasi_indexes_enabled`).
+    pub sasi_indexes: bool,
     /// What the operator has set.
     pub guardrails: &'g Guardrails,
 }

@@ -215,6 +215,7 @@ impl Database {
             functions: &Sums,
             functions_enabled: true,
             drop_compact_storage: true,
+            sasi_indexes: true,
             guardrails: &self.guardrails,
         }
     }

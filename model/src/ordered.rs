@@ -41,6 +41,8 @@ const NULL: u8 = 0x10;
 const EMPTY: u8 = 0x20;
 /// A value follows.
 const VALUE: u8 = 0x40;
+/// Bytes that end the component of a text: what comes before them begins that of every text that begins so.
+pub(crate) const TEXT_END_BYTES: usize = 2;
 /// After everything that has the prefix before it.
 pub const AFTER: u8 = 0xFF;
 

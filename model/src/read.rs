@@ -10,7 +10,7 @@
 
 mod filter;
 
-pub use filter::{Filter, FilterTarget, Operator};
+pub use filter::{Filter, FilterTarget, Like, Operator};
 
 use crate::cell::Deletion;
 use crate::row::RowRef;

@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) auto_snapshot_ttl: Option<Duration>,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
     pub(crate) drop_compact_storage: bool,
+    /// Whether indexes of the class SASIIndex are made.
+    pub(crate) sasi_indexes: bool,
     /// Whether functions and aggregates of users are made.
     pub(crate) functions_enabled: bool,
     /// How many tombstones a read may pass.
@@ -96,6 +98,7 @@ struct Choices {
     auto_snapshot: Option<bool>,
     auto_snapshot_ttl: Option<Duration>,
     drop_compact_storage: Option<bool>,
+    sasi_indexes: Option<bool>,
     functions_enabled: Option<bool>,
     tombstone_warn: Option<usize>,
     tombstone_failure: Option<usize>,
@@ -198,6 +201,7 @@ fn with_defaults(
         auto_snapshot: choices.auto_snapshot.unwrap_or(true),
         auto_snapshot_ttl: choices.auto_snapshot_ttl,
         drop_compact_storage: choices.drop_compact_storage.unwrap_or(false),
+        sasi_indexes: choices.sasi_indexes.unwrap_or(false),
         functions_enabled: choices.functions_enabled.unwrap_or(false),
         tombstones,
         guardrails: choices.guardrails,
@@ -317,6 +321,7 @@ impl Display for Config {
         writeln!(f, "data_center: {}", self.data_center)?;
         writeln!(f, "data_file_directories: [{}]", self.data_dir.display())?;
         writeln!(f, "drop_compact_storage_enabled: {}", self.drop_compact_storage)?;
+        writeln!(f, "sasi_indexes_enabled: {}", self.sasi_indexes)?;
         for (name, value) in guardrails::changed(&self.guardrails) {
             writeln!(f, "{name}: {value}")?;
         }

@@ -348,6 +348,7 @@ fn settings(guardrails: &Arc<Guardrails>) -> Settings {
         auto_snapshot_ttl: None,
         functions_enabled: true,
         drop_compact_storage: true,
+        sasi_indexes: true,
         guardrails: guardrails.clone(),
         all: Vec::new(),
     }

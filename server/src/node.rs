@@ -184,6 +184,7 @@ fn settings(plan: &Plan) -> Settings {
         auto_snapshot_ttl: config.auto_snapshot_ttl,
         functions_enabled: config.functions_enabled,
         drop_compact_storage: config.drop_compact_storage,
+        sasi_indexes: config.sasi_indexes,
         guardrails: plan.guardrails.clone(),
         tombstones: config.tombstones,
         // Those of guardrails may change, and are shown as they are.

@@ -179,6 +179,7 @@ fn change(prepared: &Prepared, schema: &Schema, input: u64) -> Option<Schema> {
         functions: &NoUserFunctions,
         functions_enabled: true,
         drop_compact_storage: true,
+        sasi_indexes: true,
         guardrails: &Guardrails::default(),
     };
     let (change, _) = ddl::plan(statement, &context).ok()?.step?;

@@ -9,6 +9,7 @@
 //! words; names of indexes are unique in a keyspace. Not here: what an index finds (`model/src/schema/index`).
 
 mod class;
+mod sasi;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,11 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateIndex) -> Result<D
     let mut warnings = Vec::new();
     context.guardrails.allow(Guardrail::SecondaryIndexes, &mut warnings)?;
     let declared = Declared::of(create)?;
+    if declared.class == Class::Sasi && !context.sasi_indexes {
+        return Err(Error::invalid(
+            "SASI indexes are disabled. Enable in cassandra.yaml to use. (sasi_indexes_enabled)",
+        ));
+    }
     let keyspace = context.existing(keyspace_name)?;
     let missing = || Error::invalid(format!("Table '{}' doesn't exist", create.table.name));
     let table = keyspace.tables.get(&create.table.name).ok_or_else(missing)?;
@@ -63,6 +69,9 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateIndex) -> Result<D
     }
     check_name(&name)?;
     let analysis = declared.check(table, &columns)?;
+    if declared.class == Class::Sasi {
+        warnings.push(sasi::WARNING.to_owned());
+    }
     let only = columns.first().expect("a class without columns is refused");
     let index = Index {
         id: IndexId(0),

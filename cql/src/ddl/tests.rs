@@ -48,6 +48,7 @@ fn planned_with(
         functions: &crate::expr::function::NoUserFunctions,
         functions_enabled: false,
         drop_compact_storage,
+        sasi_indexes: false,
         guardrails,
     };
     let parsed = crate::lang::parse(text)?;

@@ -228,6 +228,7 @@ fn operator(operator: Operator) -> &'static str {
         Operator::Contains => "CONTAINS",
         Operator::ContainsKey => "CONTAINS KEY",
         Operator::Entry => "[key] =",
+        Operator::Like(like) => like.symbol(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
 
-use model::read::{Filter, FilterTarget, Operator};
+use model::read::{Filter, FilterTarget, Like, Operator};
 use model::schema::{Analysis, Column, ColumnKind, Table};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
@@ -17,6 +17,8 @@ pub struct FilterTemplate {
     operator: Operator,
     values: ValueSet,
     analysis: Analysis,
+    /// Whether an index finds what is inside of texts: of LIKE alone.
+    is_found_inside: bool,
 }
 
 impl FilterTemplate {
@@ -44,7 +46,37 @@ impl FilterTemplate {
             ColumnKind::Clustering => FilterTarget::Clustering(self.column.position),
             ColumnKind::Static | ColumnKind::Regular => FilterTarget::Value(self.column.id),
         };
-        Ok(Filter { target, operator: self.operator, values, analysis: self.analysis })
+        let (operator, values) = match self.operator {
+            Operator::Like(_) => self.pattern(values)?,
+            operator => (operator, values),
+        };
+        Ok(Filter { target, operator, values, analysis: self.analysis })
+    }
+
+    /// What a LIKE looks for, and where: `%` stands for any text, at the ends of the pattern alone.
+    fn pattern(&self, values: Vec<Box<[u8]>>) -> Result<(Operator, Vec<Box<[u8]>>)> {
+        let pattern = values.first().map(|value| &value[..]).unwrap_or_default();
+        let behind = pattern.strip_prefix(b"%");
+        let (like, value) = match (behind, pattern.strip_suffix(b"%")) {
+            (Some(behind), Some(_)) => {
+                (Like::Contains, behind.strip_suffix(b"%").unwrap_or_default())
+            }
+            (None, Some(before)) => (Like::Prefix, before),
+            (Some(behind), None) => (Like::Suffix, behind),
+            (None, None) => (Like::Matches, pattern),
+        };
+        if value.is_empty() {
+            return Err(Error::invalid("LIKE value can't be empty."));
+        }
+        if matches!(like, Like::Suffix | Like::Contains) && !self.is_found_inside {
+            return Err(Error::invalid(format!(
+                "{} {} {} is only supported on properly indexed columns",
+                self.column.name,
+                like.symbol(),
+                String::from_utf8_lossy(value)
+            )));
+        }
+        Ok((Operator::Like(like), vec![value.into()]))
     }
 
     /// The bytes of an operand of a comparison: of a map's entry there are two, the key before the
@@ -91,9 +123,16 @@ pub(super) fn add(
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<()> {
     let column = &single.column;
+    let is_found_inside = indexed::finds_inside(table, column);
     let mut push = |operator, values| {
         let analysis = indexed::analysis(table, column, operator);
-        filters.push(FilterTemplate { column: column.clone(), operator, values, analysis });
+        filters.push(FilterTemplate {
+            column: column.clone(),
+            operator,
+            values,
+            analysis,
+            is_found_inside,
+        });
     };
     match &single.kind {
         Kind::ValueSet(choice) if choice.is_one() => push(Operator::Equal, choice.clone()),
@@ -110,6 +149,10 @@ pub(super) fn add(
                 let operator = if is_within { Operator::LessOrEqual } else { Operator::Less };
                 push(operator, one(bound));
             }
+        }
+        Kind::Like(term) => {
+            let values = ValueSet::One(Values::Each(vec![term.clone()]));
+            push(Operator::Like(Like::Matches), values);
         }
         Kind::Contains(all) => {
             for (operator, terms) in all {
@@ -136,7 +179,7 @@ pub(super) fn add_multi(
         let values = ValueSet::One(Values::Each(vec![term.clone()]));
         let (column, operator) = (column.clone(), Operator::Equal);
         let analysis = indexed::analysis(table, &column, operator);
-        filters.push(FilterTemplate { column, operator, values, analysis });
+        filters.push(FilterTemplate { column, operator, values, analysis, is_found_inside: false });
     }
     Ok(())
 }

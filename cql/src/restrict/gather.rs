@@ -13,7 +13,7 @@ use model::CqlType;
 use model::schema::{Column, ColumnKind};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
-use super::{TupleForm, ValueSet, Values, list_of, tuple_of};
+use super::{TupleForm, ValueSet, Values, indexed, list_of, tuple_of};
 use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term, undefined};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
@@ -54,9 +54,30 @@ impl Restrictions {
         relation: &Relation,
         compiler: &mut Compiler<'_>,
     ) -> Result<()> {
-        refuse_operator(column, relation)?;
         let to = receiver(column);
         let kind = match (relation.operator, &relation.operand) {
+            (Operator::Like, Operand::One(value)) if !column.ty.is_multi_cell() => {
+                let term = compiler.term(value, &to)?;
+                if !indexed::has_like(compiler.table, column) {
+                    refuse_operator(column, relation)?;
+                }
+                Kind::Like(term)
+            }
+            _ => {
+                refuse_operator(column, relation)?;
+                Restrictions::column_kind(column, relation, &to, compiler)?
+            }
+        };
+        self.merge_single(ColumnRestriction { column: column.clone(), kind })
+    }
+    /// The condition of a relation of one column that is no LIKE.
+    fn column_kind(
+        column: &Column,
+        relation: &Relation,
+        to: &ExpectedType,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<Kind> {
+        Ok(match (relation.operator, &relation.operand) {
             (Operator::Contains | Operator::ContainsKey, Operand::One(value)) => {
                 let (operator, term) = contained(column, relation.operator, value, compiler)?;
                 Kind::Contains(vec![(operator, vec![term])])
@@ -64,7 +85,7 @@ impl Restrictions {
             (_, Operand::Many(values)) => {
                 let terms = values
                     .iter()
-                    .map(|value| Ok(Values::Each(vec![compiler.term(value, &to)?])))
+                    .map(|value| Ok(Values::Each(vec![compiler.term(value, to)?])))
                     .collect::<Result<_>>()?;
                 Kind::ValueSet(ValueSet::of(terms))
             }
@@ -74,10 +95,9 @@ impl Restrictions {
                 Kind::ValueSet(ValueSet::Listed(Term::bind(*marker, &ty)))
             }
             (operator, operand) => slice_or_equal(operator, operand, |value| {
-                Ok(Values::Each(vec![compiler.term(value, &to)?]))
+                Ok(Values::Each(vec![compiler.term(value, to)?]))
             })?,
-        };
-        self.merge_single(ColumnRestriction { column: column.clone(), kind })
+        })
     }
 
     /// `m[key] = value`.

@@ -145,8 +145,13 @@ impl Restricted {
         }
         match (&self.kind, index.target) {
             (Kind::ValueSet(values), IndexTarget::Value | IndexTarget::Full) => values.is_one(),
-            (Kind::Slice { .. }, IndexTarget::Value) => {
-                index.kind != IndexKind::Plain && has_ranges(&column.ty)
+            (Kind::Slice { .. }, IndexTarget::Value) => match index.kind {
+                IndexKind::Plain => false,
+                IndexKind::StorageAttached => has_ranges(&column.ty),
+                IndexKind::Sasi => !is_text(&column.ty) && !is_inside(index),
+            },
+            (Kind::Like(_), IndexTarget::Value) => {
+                index.kind == IndexKind::Sasi && is_text(&column.ty)
             }
             (Kind::Contains(all), target) => {
                 all.iter().any(|(operator, _)| looks_at(*operator) == target)
@@ -188,10 +193,32 @@ fn has_ranges(ty: &CqlType) -> bool {
     ty.is_scalar() && !equal_only
 }
 
+fn is_text(ty: &CqlType) -> bool {
+    matches!(ty, CqlType::Text | CqlType::Ascii)
+}
+
+/// Whether the index has the mode CONTAINS, of SASI.
+fn is_inside(index: &Index) -> bool {
+    let mode = index.options.get("mode").filter(|_| index.kind == IndexKind::Sasi);
+    mode.is_some_and(|mode| mode.eq_ignore_ascii_case("contains"))
+}
+
+/// Whether an index of the column serves LIKE.
+pub(super) fn has_like(table: &Table, column: &Column) -> bool {
+    is_text(&column.ty) && table.indexes_of(column.id).any(|index| index.kind == IndexKind::Sasi)
+}
+
+/// Whether an index of the column finds what is inside of its texts, or at their end.
+pub(super) fn finds_inside(table: &Table, column: &Column) -> bool {
+    table.indexes_of(column.id).any(is_inside)
+}
+
 /// The form in which values of the column compare under this operator: that of the index that serves it.
 pub(super) fn analysis(table: &Table, column: &Column, operator: Operator) -> Analysis {
     let target = |index: &Index| match operator {
-        Operator::Equal => matches!(index.target, IndexTarget::Value | IndexTarget::Full),
+        Operator::Equal | Operator::Like(_) => {
+            matches!(index.target, IndexTarget::Value | IndexTarget::Full)
+        }
         Operator::Contains | Operator::ContainsKey | Operator::Entry => {
             index.target == looks_at(operator)
         }

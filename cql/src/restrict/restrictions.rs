@@ -34,6 +34,8 @@ pub(super) enum Kind {
         /// `<` or `<=`.
         upper: Option<Bound>,
     },
+    /// `LIKE`: a pattern.
+    Like(Term),
     /// `CONTAINS`, `CONTAINS KEY`, `m[k] =`: operators with their values.
     Contains(Vec<(model::read::Operator, Vec<Term>)>),
 }
@@ -161,6 +163,9 @@ fn merged(name: &str, old: Kind, new: Kind) -> Result<Kind> {
         (Kind::Contains(_), _) | (_, Kind::Contains(_)) => format!(
             "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
         ),
+        (Kind::Like(_), _) | (_, Kind::Like(_)) => {
+            format!("{name} cannot be restricted by more than one relation if it includes a LIKE")
+        }
         (Kind::ValueSet(ValueSet::One(_)), _) => {
             format!("{name} cannot be restricted by more than one relation if it includes an Equal")
         }

@@ -109,7 +109,7 @@ pub(super) fn choose(
         let first = usize::from(multi.columns[0].position);
         let same_start = sliced.as_ref().is_some_and(|s| s.columns[0].id == multi.columns[0].id);
         let usable = match (&sliced, &multi.kind) {
-            (_, Kind::Contains(_)) => false,
+            (_, Kind::Contains(_) | Kind::Like(_)) => false,
             (Some(_), Kind::Slice { .. }) if same_start => true,
             (Some(_), _) => false,
             (None, _) => first == next,
@@ -135,7 +135,7 @@ pub(super) fn choose(
         choice.parts.push(match multi.kind {
             Kind::ValueSet(values) => RowPart::ValueSet { first, count, values },
             Kind::Slice { lower, upper } => RowPart::Slice { first, count, lower, upper },
-            Kind::Contains(_) => unreachable!("never usable"),
+            Kind::Contains(_) | Kind::Like(_) => unreachable!("never usable"),
         });
     }
     Ok(choice)

@@ -39,6 +39,42 @@ pub enum Operator {
     ContainsKey,
     /// The map has the first value as a key, with the second value.
     Entry,
+    /// The text has the value in it, at this place.
+    Like(Like),
+}
+
+/// Where in a text the value of a LIKE is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Like {
+    /// `'value%'`: the text begins with it.
+    Prefix,
+    /// `'%value'`: the text ends with it.
+    Suffix,
+    /// `'%value%'`: it is anywhere in the text.
+    Contains,
+    /// `'value'`: it is the text.
+    Matches,
+}
+
+impl Like {
+    /// As Cassandra's errors write it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Like::Prefix => "LIKE '<term>%'",
+            Like::Suffix => "LIKE '%<term>'",
+            Like::Contains => "LIKE '%<term>%'",
+            Like::Matches => "LIKE '<term>'",
+        }
+    }
+
+    fn accepts(self, text: &[u8], value: &[u8]) -> bool {
+        match self {
+            Like::Prefix => text.starts_with(value),
+            Like::Suffix => text.ends_with(value),
+            Like::Contains => memchr::memmem::find(text, value).is_some(),
+            Like::Matches => text == value,
+        }
+    }
 }
 
 /// One condition on a column's value.
@@ -140,6 +176,7 @@ impl Operator {
             Operator::In => "IN",
             Operator::Contains | Operator::Entry => "CONTAINS",
             Operator::ContainsKey => "CONTAINS KEY",
+            Operator::Like(like) => like.symbol(),
         }
     }
 
@@ -158,6 +195,9 @@ impl Operator {
             }
             Operator::Contains | Operator::ContainsKey | Operator::Entry => {
                 self.accepts_frozen(ty, value, others)
+            }
+            Operator::Like(like) => {
+                others.first().is_some_and(|other| like.accepts(value, other.as_ref()))
             }
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) auto_snapshot_ttl: Option<Duration>,
     /// Whether `ALTER TABLE .. DROP COMPACT STORAGE` is allowed.
     pub(crate) drop_compact_storage: bool,
+    /// Whether indexes of the class SASIIndex are made.
+    pub(crate) sasi_indexes: bool,
     /// What the operator has set, and may change.
     pub(crate) guardrails: Arc<Guardrails>,
     /// Whether functions and aggregates of users are made.

@@ -89,6 +89,7 @@ impl Executor {
                 functions: self.state.functions(),
                 functions_enabled: self.state.settings().functions_enabled,
                 drop_compact_storage: self.state.settings().drop_compact_storage,
+                sasi_indexes: self.state.settings().sasi_indexes,
                 guardrails: &self.state.settings().guardrails,
             };
             let Ddl { step, warnings } = ddl::plan(statement, &context)?;

@@ -50,6 +50,7 @@ fn planned(statement: &str, schema: &Schema) -> SchemaChange {
         functions: &NoUserFunctions,
         functions_enabled: false,
         drop_compact_storage: false,
+        sasi_indexes: false,
         guardrails: &Guardrails::default(),
     };
     plan(statement, &context).expect("the built-in tables are sound").step.expect("a new table").0

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use model::schema::{Analysis, ColumnKind, IndexKind, Table};
 use model::types::CqlType;
 
+use super::sasi;
 use super::target::IndexedColumn;
 use crate::describe::index_target;
 use crate::error::{Error, Result};
@@ -16,6 +17,9 @@ use crate::lang::ast::{CreateIndex, PropertyValue};
 const PLAIN: &str = "legacy_local_table";
 /// The class of SAI, which has short names as well.
 const SAI: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
+
+/// The class of SASI, which has no other name.
+const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
 
 /// The options of SAI that change how texts compare.
 const ANALYSIS_OPTIONS: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
@@ -30,6 +34,8 @@ pub(super) enum Class {
     Plain,
     /// A storage-attached index.
     StorageAttached,
+    /// The class of SASI, which serves LIKE.
+    Sasi,
     /// Another one, which is not here.
     Unknown,
 }
@@ -39,6 +45,7 @@ impl Class {
     pub(super) fn kind(self) -> IndexKind {
         match self {
             Class::Plain => IndexKind::Plain,
+            Class::Sasi => IndexKind::Sasi,
             Class::StorageAttached | Class::Unknown => IndexKind::StorageAttached,
         }
     }
@@ -76,6 +83,7 @@ impl Declared {
             None => Class::Plain,
             Some(PLAIN) if !create.is_custom => Class::Plain,
             Some(SAI) => Class::StorageAttached,
+            Some(SASI) => Class::Sasi,
             Some(name)
                 if name.eq_ignore_ascii_case("sai")
                     || name.eq_ignore_ascii_case("StorageAttachedIndex") =>
@@ -101,6 +109,7 @@ impl Declared {
         match self.class {
             Class::Plain => Ok(Analysis::NONE),
             Class::StorageAttached => self.check_storage_attached(table, columns),
+            Class::Sasi => sasi::check(&self.options, columns),
             Class::Unknown => {
                 let name = self.name.as_deref().unwrap_or_default();
                 Err(Error::Config(format!("Unable to find custom indexer class '{name}'")))

@@ -20,6 +20,11 @@ pub(super) fn compile(
     if order_by.iter().any(|order| order.ann_of.is_some()) {
         return Err(Error::invalid("ANN ordering is only supported on indexed vector columns"));
     }
+    if filter.uses_index {
+        return Err(Error::invalid(
+            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
+        ));
+    }
     for order in order_by {
         let name = &order.column;
         let column = table.column(name).ok_or_else(|| undefined(name, table))?;
@@ -28,11 +33,6 @@ pub(super) fn compile(
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"
             )));
         }
-    }
-    if filter.uses_index {
-        return Err(Error::invalid(
-            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
-        ));
     }
     let PartitionChoice::Keys { columns: keys, .. } = &filter.partitions else {
         return Err(Error::invalid(

@@ -192,3 +192,54 @@ fn whatever_an_index_can_tell_is_asked_for() {
         );
     }
 }
+
+#[test]
+fn like_is_served_by_the_modes_of_sasi() {
+    let mut db = Database::with("k int PRIMARY KEY, a text, b text, c text, i int");
+    let class = "USING 'org.apache.cassandra.index.sasi.SASIIndex'";
+    db.ok(&format!("CREATE CUSTOM INDEX ON t (a) {class}"));
+    assert_eq!(db.warnings.len(), 1, "{:?}", db.warnings);
+    db.ok(&format!(
+        "CREATE CUSTOM INDEX ON t (b) {class} WITH OPTIONS = {{'mode': 'CONTAINS',
+           'analyzer_class': 'org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer',
+           'case_sensitive': 'false'}}"
+    ));
+    db.ok(&format!("CREATE CUSTOM INDEX ON t (i) {class}"));
+    for (k, a, b) in [(1, "alpha", "Alpha"), (2, "alps", "BETA"), (3, "Alpha", "x")] {
+        db.ok(&format!("INSERT INTO t (k, a, b, c, i) VALUES ({k}, '{a}', '{b}', 'c', {k})"));
+    }
+    for (condition, expected) in [
+        ("a LIKE 'al%'", "1 2"),
+        ("a LIKE 'alpha'", "1"),
+        ("a = 'Alpha'", "3"),
+        ("b LIKE '%ET%'", "2"),
+        ("b LIKE '%PHA'", "1"),
+        ("b = 'beta'", "2"),
+        ("i > 1", "2 3"),
+        ("i > 1 AND a LIKE 'al%' ALLOW FILTERING", "2"),
+    ] {
+        let found = db.ok(&format!("SELECT k FROM t WHERE {condition}"));
+        let mut found: Vec<&str> = found.lines().collect();
+        found.sort_unstable();
+        assert_eq!(found.join(" "), expected, "{condition}");
+    }
+    for (condition, error) in [
+        ("a LIKE '%ps'", "a LIKE '%<term>' ps is only supported on properly indexed columns"),
+        ("a LIKE '%'", "LIKE value can't be empty."),
+        ("a LIKE ''", "LIKE value can't be empty."),
+        ("a > 'a'", FILTERING),
+        ("i > 1 AND a LIKE 'al%'", FILTERING),
+        (
+            "c LIKE 'al%' ALLOW FILTERING",
+            "LIKE restriction is only supported on properly indexed columns. c LIKE 'al%' is not valid.",
+        ),
+        (
+            "a LIKE 'a%' AND a = 'b'",
+            "a cannot be restricted by more than one relation if it includes a LIKE",
+        ),
+    ] {
+        assert_eq!(db.err(&format!("SELECT k FROM t WHERE {condition}")), error);
+    }
+    assert_eq!(lookups(&db, "SELECT k FROM t WHERE a LIKE 'al%'"), [("t_a_idx".to_owned(), 1)]);
+    assert_eq!(lookups(&db, "SELECT k FROM t WHERE b LIKE '%al%'"), []);
+}

@@ -15,7 +15,7 @@ mod tests;
 use super::{Index, IndexTarget};
 use crate::cell::Life;
 use crate::limits::TERM_BYTES_MAX;
-use crate::read::{IndexLookup, Operator, Slice};
+use crate::read::{IndexLookup, Like, Operator, Slice};
 use crate::row::{Cell, RowRef};
 use crate::schema::{ColumnKind, Table};
 use crate::types::CqlType;
@@ -88,7 +88,8 @@ impl Index {
                 (&[IndexTarget::Entries], vec![key, value])
             }
             (Operator::Contains | Operator::ContainsKey | Operator::Entry, _) => return Ok(None),
-            (Operator::Equal | Operator::In, _) => {
+            (Operator::Like(Like::Suffix | Like::Contains), _) => return Ok(None),
+            (Operator::Equal | Operator::In | Operator::Like(_), _) => {
                 (&[IndexTarget::Value, IndexTarget::Full], vec![ty])
             }
             _ if self.analysis.is_none_of(ty) => {
@@ -109,9 +110,14 @@ impl Index {
             Operator::LessOrEqual => vec![below(Vec::new(), behind(term(values)?))],
             Operator::Greater => vec![below(behind(term(values)?), vec![ordered::AFTER])],
             Operator::GreaterOrEqual => vec![below(term(values)?, vec![ordered::AFTER])],
-            Operator::Equal | Operator::Contains | Operator::ContainsKey | Operator::Entry => {
-                vec![one(term(values)?)]
+            Operator::Like(Like::Prefix) => {
+                let mut prefix = term(values)?;
+                prefix.truncate(prefix.len() - ordered::TEXT_END_BYTES);
+                let mut end = prefix.clone();
+                end.push(ordered::AFTER);
+                vec![below(prefix, end)]
             }
+            _ => vec![one(term(values)?)],
         };
         Ok(Some(IndexLookup { index: self.id, terms }))
     }
