@@ -232,7 +232,7 @@ pub struct RunFlags {
     /// Open loop: so many operations a second, latency from when each was meant to be sent.
     #[arg(long)]
     pub rate: Option<f64>,
-    /// Judge every read.
+    /// Judge every read. Of the data of a rule this run must be all that writes.
     #[arg(long)]
     pub verify: bool,
     /// Repeat this statement on one more connection while the workload runs, such as "SELECT count(*) FROM ycsb.usertable".

@@ -48,7 +48,7 @@ pub(super) fn fill(
     keys: Vec<u64>,
     job: Job<'_>,
 ) -> Result<bool> {
-    let known = Known { judges: false, ..known(data, Promises::new(), |_| UNKNOWN)? };
+    let known = Known { judges: false, ..known(name, data, Promises::new(), |_| UNKNOWN)? };
     walk((name, name.filling()), &known, keys, job)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn work(
         return Err(Error::Invalid("--records must be as many as were loaded".into()));
     }
     let base = |key| promises.get(&key).map_or(UNKNOWN, |records| name.base(records));
-    let known = Known { judges: flags.verify, ..known(data, Promises::new(), base)? };
+    let known = Known { judges: flags.verify, ..known(name, data, Promises::new(), base)? };
     let threads = u64::from(flags.client.threads);
     if data.records < threads {
         return Err(Error::Invalid("--records must be at least --threads".into()));
@@ -110,7 +110,8 @@ pub(super) fn prove(name: ScenarioName, flags: &VerifyFlags) -> Result<bool> {
     };
     let keys = name.checked(keys);
     let job = check_job(flags, words, keys.len())?;
-    let known = known(&DataFlags { records: 0, ..data }, promises, |_| UNKNOWN)?;
+    let data = DataFlags { records: 0, ..data };
+    let known = known(name, &data, promises, |_| UNKNOWN)?;
     walk((name, name.checking()), &known, keys, job)
 }
 
@@ -131,7 +132,16 @@ fn walk(
 }
 
 /// What a phase over these data knows, judging what it reads; a counter was before as `base` says.
-fn known(data: &DataFlags, promises: Promises, base: impl Fn(u64) -> Range) -> Result<Known> {
+fn known(
+    name: ScenarioName,
+    data: &DataFlags,
+    promises: Promises,
+    base: impl Fn(u64) -> Range,
+) -> Result<Known> {
+    if data.records > name.keys_max() {
+        let (most, what) = (grouped(name.keys_max()), name.keys_in_words());
+        return Err(Error::Invalid(format!("--records: at most {most} {what}")));
+    }
     let known = Known {
         keyspace: data.keyspace.clone(),
         value_bytes: data.field_bytes,
@@ -143,4 +153,40 @@ fn known(data: &DataFlags, promises: Promises, base: impl Fn(u64) -> Range) -> R
     };
     known.validate()?;
     Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::flags::{Flags, Verb as SubCommand};
+
+    fn data(records: &str) -> DataFlags {
+        let flags = Flags::parse_from(["messina-load", "run", "--records", records]);
+        let SubCommand::Run(flags) = flags.verb else { panic!("run") };
+        flags.data
+    }
+
+    #[test]
+    fn more_keys_than_can_be_judged_are_refused() {
+        for (name, records, is_fine) in [
+            (ScenarioName::Indexed, "100000", true),
+            (ScenarioName::Indexed, "100001", false),
+            (ScenarioName::Batches, "100001", true),
+            (ScenarioName::Batches, "10000001", false),
+        ] {
+            let known = known(name, &data(records), Promises::new(), |_| UNKNOWN);
+            assert_eq!(known.is_ok(), is_fine, "{records} {name:?}");
+        }
+    }
+
+    /// Before it there would be counts and money that no journal tells of.
+    #[test]
+    fn a_journal_begins_with_the_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = promises_before(Some(&dir.path().join("none"))).unwrap_err();
+        assert!(error.to_string().contains("it begins with `load --journal`"), "{error}");
+        assert!(promises_before(None).unwrap().is_empty());
+    }
 }

@@ -32,7 +32,7 @@ use super::{bank, batches, conditional, counters, indexed};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
-use crate::limits::{VALUE_BYTES_MAX, VALUE_BYTES_MIN};
+use crate::limits::{INDEXED_ROWS_MAX, SCENARIO_KEYS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use crate::popularity::Popularity;
 use crate::proof::Floor;
 use crate::wire::{Binder, Rows};
@@ -76,6 +76,11 @@ impl ScenarioName {
             ScenarioName::Batches => "batches",
             ScenarioName::Indexed => "indexed",
         }
+    }
+
+    /// The most keys, which `--records` asks for.
+    pub fn keys_max(self) -> u64 {
+        if self == ScenarioName::Indexed { INDEXED_ROWS_MAX } else { SCENARIO_KEYS_MAX }
     }
 
     /// What a key stands for, in words.
