@@ -253,6 +253,29 @@ mod tests {
     }
 
     #[test]
+    fn an_index_that_is_asked_is_told() {
+        let mut db = database();
+        db.ok("CREATE INDEX ON t (v)");
+        let scan = "access, path, full scan; filter, v";
+        for (text, steps) in [
+            (
+                "v = 3",
+                format!("{scan}, =; index, t_v_idx, one range of terms; order, rows, as stored"),
+            ),
+            (
+                "v IN (3, 5) ALLOW FILTERING",
+                format!("{scan}, IN; index, t_v_idx, 2 ranges of terms; order, rows, as stored"),
+            ),
+            (
+                "d = 'a' ALLOW FILTERING",
+                "access, path, full scan; filter, d, =; order, rows, as stored".to_owned(),
+            ),
+        ] {
+            assert_eq!(told(&mut db, &format!("* FROM t WHERE {text}")), steps, "{text}");
+        }
+    }
+
+    #[test]
     fn each_kind_of_read_is_told() {
         let mut db = database();
         for (text, steps) in [

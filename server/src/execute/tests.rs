@@ -22,6 +22,7 @@ mod conditional;
 mod counters;
 mod explain;
 mod guardrails;
+mod indexes;
 mod long_reads;
 mod parts;
 mod snapshots;
