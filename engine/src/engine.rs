@@ -38,7 +38,7 @@ use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
-use crate::read::Scratch;
+use crate::read::{LookupPolicy, Scratch};
 use crate::read_before_write::HeldBytes;
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -109,6 +109,8 @@ pub struct Engine {
     pub(crate) sampled_bytes_min: Cell<u64>,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
+    /// When reads use indexes.
+    pub(crate) lookup_policy: Cell<LookupPolicy>,
 }
 
 /// What a start has opened and an engine is made of.
@@ -172,6 +174,7 @@ impl Engine {
             samples: Samples::default(),
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
+            lookup_policy: Cell::new(LookupPolicy::WhereWorth),
         };
         engine.count_schema();
         engine
@@ -258,6 +261,11 @@ impl Engine {
     /// Other limits of a row than those of [`limits`](crate::limits): smaller ones let a test reach them.
     pub fn set_row_limits(&self, limits: RowLimits) {
         self.row_limits.set(limits);
+    }
+
+    /// Uses indexes where it seems worth it, unless a test wants it otherwise.
+    pub fn set_lookup_policy(&self, policy: LookupPolicy) {
+        self.lookup_policy.set(policy);
     }
 
     /// Samples the flushes of tables with so many bytes in files, instead of

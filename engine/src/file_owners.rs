@@ -139,6 +139,11 @@ impl OwnedFiles {
         if had { self.node.borrow().remove(file) } else { None }
     }
 
+    /// Whether a shard has the file.
+    pub(crate) fn is_counted(&self, file: Uuid) -> bool {
+        self.node.borrow().count(file) > 0
+    }
+
     /// Whether this shard has the file and no other has.
     pub(crate) fn has_alone(&self, file: Uuid) -> bool {
         self.own.borrow().contains(&file) && self.node.borrow().count(file) == 1

@@ -27,6 +27,7 @@ use crate::commitlog::Position;
 use crate::cursor::{Cursor, Fragment, Scope, Slice, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::index;
 use crate::io::Disk;
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
@@ -248,13 +249,18 @@ impl FlushTarget<'_> {
         let Some(written) = writer.finish(pause).await? else { return Ok(None) };
         assert_eq!(written.id, self.id, "the file has the name that it was to have");
         let entry = ViewEntry::of_written(&written, self.definition.id, written.id.0, 0);
-        View::open(self.disk, entry, self.cache).await.map(Some)
+        let view = View::open(self.disk, entry, self.cache).await?;
+        view.attach_indexes(self.disk, self.cache, self.definition).await;
+        Ok(Some(view))
     }
 
     /// Removes the file, if it is there.
     async fn remove(&self) -> Result<()> {
         let path = layout::sstable_path(self.definition.id.0, self.id.0);
-        if self.disk.exists(&path).await? { self.disk.unlink(&path).await } else { Ok(()) }
+        if self.disk.exists(&path).await? {
+            self.disk.unlink(&path).await?;
+        }
+        index::remove_files(self.disk, self.definition, self.id.0).await
     }
 
     /// Puts all that a layer says into the file, less what its own tombstones cover and what went with its column.
@@ -323,7 +329,7 @@ impl FlushTarget<'_> {
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         if writer.is_full() {
-            writer.drain().await?;
+            writer.drain(pause).await?;
             if let Some((promise, held_bytes)) = self.promise {
                 promise.hold(held_bytes + writer.bytes());
             }

@@ -25,6 +25,8 @@ pub enum Job {
     Remove,
     /// Look up what rows of a flush take the place of.
     Sample,
+    /// Make index files that an sstable of a table lacks.
+    Index(TableId),
     /// Merge files of a table.
     Compact(TableId),
 }
@@ -38,14 +40,16 @@ pub enum JobKind {
     Remove,
     /// Jobs that show what there is to compact: [`Job::Sample`].
     Sample,
+    /// Jobs that make index files: [`Job::Index`].
+    Index,
     /// Jobs that make reads cheaper: [`Job::Compact`].
     Compact,
 }
 
 impl JobKind {
     /// All kinds, the most urgent first.
-    pub const ALL: [JobKind; 4] =
-        [JobKind::Flush, JobKind::Remove, JobKind::Sample, JobKind::Compact];
+    pub const ALL: [JobKind; 5] =
+        [JobKind::Flush, JobKind::Remove, JobKind::Sample, JobKind::Index, JobKind::Compact];
 }
 
 impl Job {
@@ -55,6 +59,7 @@ impl Job {
             Job::Flush(_) => JobKind::Flush,
             Job::Remove => JobKind::Remove,
             Job::Sample => JobKind::Sample,
+            Job::Index(_) => JobKind::Index,
             Job::Compact(_) => JobKind::Compact,
         }
     }
@@ -75,6 +80,7 @@ impl Engine {
                 (is_log_due || self.garbage.is_due(now_s)).then_some(Job::Remove)
             }
             JobKind::Sample => self.samples.is_any().then_some(Job::Sample),
+            JobKind::Index => self.table_to_index(now_s).map(Job::Index),
             JobKind::Compact => self.table_to_compact(now_s).map(Job::Compact),
         }
     }
@@ -102,6 +108,10 @@ impl Engine {
             Job::Sample => {
                 self.look_up_sample(&pause).await;
                 Ok(())
+            }
+            Job::Index(id) => {
+                let Ok(table) = self.table(id) else { return Ok(()) };
+                self.index(&table, now_s, &pause).await
             }
             Job::Compact(id) => {
                 let Ok(table) = self.table(id) else { return Ok(()) };

@@ -465,3 +465,24 @@ pub const CONDITION_TOMBSTONES_MAX: u64 = 100_000;
 
 /// Cells of these rows: they are looked at in one step.
 pub const CONDITION_CELLS_MAX: usize = 1 << 16;
+
+/// A block of terms or of postings of an index file is closed when it has so many bytes: one device page.
+pub const INDEX_BLOCK_BYTES: usize = 4 << 10;
+
+/// Terms of the indexes of one sstable being made that are sorted in memory: more are written out as runs.
+pub const INDEX_SORT_BYTES: usize = 512 << 10;
+
+/// So many runs are merged at once.
+pub const INDEX_RUNS_MERGED_MAX: usize = 16;
+
+/// Candidates of one source that a lookup of several terms keeps at a time, in bytes some 16 for each of a file.
+pub const LOOKUP_PLACES_AT_ONCE: usize = 8 << 10;
+
+/// The same of a memtable, with their keys.
+pub const LOOKUP_ROWS_AT_ONCE: usize = 1 << 10;
+
+/// Rows of one partition that a lookup reads at once.
+pub const LOOKUP_SLICES_AT_ONCE: usize = 256;
+
+/// A lookup is made where at most this part of the rows are candidates: each costs about as much as so many in a scan.
+pub const LOOKUP_WORTH: u64 = 4;

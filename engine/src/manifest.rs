@@ -129,6 +129,11 @@ impl Manifest {
         if self.state.borrow().names(sstable) { None } else { self.files.give_up(sstable) }
     }
 
+    /// Whether a shard of the node has the file.
+    pub(crate) fn is_counted(&self, sstable: Uuid) -> bool {
+        self.files.is_counted(sstable)
+    }
+
     /// Whether this shard has the file, and no other.
     pub(crate) fn has_alone(&self, sstable: Uuid) -> bool {
         self.files.has_alone(sstable)

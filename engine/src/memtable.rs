@@ -21,6 +21,7 @@ mod leaves;
 mod partition;
 mod parts;
 mod ranges;
+pub(crate) mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +29,14 @@ use arena::Arena;
 pub use cursor::MemtableCursor;
 use leaves::{Entry, Leaves, Place};
 use model::mutation::{MutationRef, RangeTombstone};
+use model::read::Slice;
 use model::row::{Purge, RowRef, compact, merge};
+use model::schema::{IndexId, Table};
 use model::{Deletion, Token};
 use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
 pub(crate) use parts::{RowBound, unite};
 use parts::{Taken, cells_of};
+use terms::Terms;
 
 use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
 
@@ -60,6 +64,8 @@ pub struct Memtable {
     scratch: Scratch,
     /// Bytes of rows that were put together so far.
     merged_bytes: u64,
+    /// What the indexes of the table know of it, if they know of every row here.
+    terms: Option<Box<Terms>>,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +97,7 @@ impl Memtable {
             + self.directory.bytes()
             + self.slab_slots * size_of::<Partition>()
             + self.heap_bytes
+            + self.terms.as_ref().map_or(0, |terms| terms.bytes())
     }
 
     /// Whether nothing was ever inserted.
@@ -126,7 +133,10 @@ impl Memtable {
 
     /// Gives its memory back in pieces, with pauses: all at once, a million partitions take some 100 ms.
     pub(crate) async fn free(self, pause: &impl AsyncFn()) {
-        let Memtable { arena, directory, slabs, .. } = self;
+        let Memtable { arena, directory, slabs, terms, .. } = self;
+        if let Some(terms) = terms {
+            terms.free(pause).await;
+        }
         for slab in slabs {
             for partition in slab {
                 if let Rows::Many(rows) = partition.rows {
@@ -140,6 +150,33 @@ impl Memtable {
             drop(chunk);
             pause().await;
         }
+    }
+
+    /// An empty one that knows the terms of what will be in it.
+    pub(crate) fn of_table(table: &Table) -> Memtable {
+        Memtable { terms: Terms::of_table(table), ..Memtable::default() }
+    }
+
+    /// Notes the terms of a change that was inserted.
+    pub(crate) fn note_terms(&mut self, table: &Table, mutation: &MutationRef<'_>) {
+        if let Some(terms) = &mut self.terms {
+            terms.note(table, mutation);
+        }
+    }
+
+    /// Whether every row here is known to the index.
+    pub(crate) fn is_indexed(&self, index: IndexId) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.has(index))
+    }
+
+    /// About how many rows have these terms of an index.
+    pub(crate) fn count_terms(&self, index: IndexId, ranges: &[Slice]) -> u64 {
+        self.terms.as_ref().map_or(0, |terms| terms.count(index, ranges))
+    }
+
+    /// The first entry of the terms at or above these bytes (`memtable/terms.rs`).
+    pub(crate) fn term_at_or_above(&self, bytes: &[u8]) -> Option<&[u8]> {
+        self.terms.as_ref()?.at_or_above(bytes)
     }
 
     /// Takes in one partition's change.

@@ -108,6 +108,18 @@ pub enum Bug {
     SendUnnoted,
     /// A start sends nothing of the batches that it finds.
     BatchesNotSent,
+    /// An index file names the entry before the right one.
+    IndexMisplacesEntry,
+    /// A search in a long list of postings begins one block too late.
+    IndexSkipsPostings,
+    /// A lookup passes over the memtables.
+    LookupSkipsMemory,
+    /// A lookup passes over a file that has no index yet.
+    LookupSkipsUnindexed,
+    /// A memtable that knows many terms takes no more.
+    MemoryForgetsTerms,
+    /// What a lookup has left over begins behind one candidate too many.
+    LookupSkipsCandidate,
 }
 
 impl Bug {
@@ -173,6 +185,17 @@ impl Bug {
         Bug::SkipNewerLeaf,
         Bug::PassDamaged,
     ];
+
+    /// Those of indexes that little data shows.
+    pub const OF_INDEXES: [Bug; 4] = [
+        Bug::IndexMisplacesEntry,
+        Bug::LookupSkipsMemory,
+        Bug::LookupSkipsUnindexed,
+        Bug::MemoryForgetsTerms,
+    ];
+
+    /// Those of indexes that long lists of postings show.
+    pub const OF_LONG_POSTINGS: [Bug; 2] = [Bug::IndexSkipsPostings, Bug::LookupSkipsCandidate];
 }
 
 /// Whether this bug is planted on this thread.

@@ -12,6 +12,8 @@
 //! 4. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
+mod candidates;
+mod lookup;
 mod page;
 mod row;
 mod sources;
@@ -23,6 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+pub use lookup::LookupPolicy;
 use model::key;
 use model::mutation::MutationRef;
 use model::ordered::{AFTER, Reader};
@@ -129,7 +132,13 @@ impl Engine {
             false => table.drops(),
         };
         let (definition, drops) = (&*definition, &*drops);
-        let read = Read { table: &table, definition, drops, command, wait_policy, overlay };
+        // What lies over the table has no terms.
+        let lookup_policy = match overlay {
+            None => self.lookup_policy.get(),
+            Some(_) => LookupPolicy::Never,
+        };
+        let read =
+            Read { table: &table, definition, drops, command, wait_policy, overlay, lookup_policy };
         let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
@@ -169,8 +178,8 @@ pub fn read_record(
     let table = Table::of_memtable(memtable, definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
     let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
-    let overlay = None;
-    let read = Read { table: &table, definition, drops: &drops, command, wait_policy, overlay };
+    let (table, drops, overlay, lookup_policy) = (&table, &drops, None, LookupPolicy::Never);
+    let read = Read { table, definition, drops, command, wait_policy, overlay, lookup_policy };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -200,6 +209,8 @@ struct Read<'r> {
     wait_policy: WaitPolicy,
     /// A memtable over those of the table.
     overlay: Option<SharedMemtable>,
+    /// When indexes are used.
+    lookup_policy: LookupPolicy,
 }
 
 impl Read<'_> {
@@ -210,7 +221,13 @@ impl Read<'_> {
     ) -> Result<()> {
         match &self.command.partitions {
             Partitions::Keys(keys) => self.keys(keys, page, scratch).await,
-            Partitions::Range(range) => self.range(*range, page, scratch).await,
+            Partitions::Range(range) => match self.worthy_lookup().await? {
+                Some(lookup) => self.range_by_index(lookup, *range, page, scratch).await,
+                None => {
+                    let resume = self.command.resume.as_ref();
+                    self.range_from(*range, resume, page, scratch).await
+                }
+            },
         }
     }
 
@@ -245,14 +262,14 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Every partition of a range of tokens.
-    async fn range<S: RowSink, P: AsyncFn()>(
+    /// Every partition of a range of tokens, behind a place.
+    async fn range_from<S: RowSink, P: AsyncFn()>(
         &self,
         mut range: TokenRange,
+        resume: Option<&Resume>,
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let resume = self.command.resume.as_ref();
         if let Some(resume) = resume {
             if !range.contains(resume.token) {
                 return Err(Error::invalid("a page of another query"));
@@ -285,14 +302,19 @@ impl Read<'_> {
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let Some(slices) = self.slices_after(resume) else { return Ok(()) };
+        page.begin(resume.rows_of_partition);
+        self.partition(token, key, &slices, page, scratch).await
+    }
+
+    /// What an earlier page has left of the slices of the partition it ended in, if anything.
+    fn slices_after(&self, resume: &Resume) -> Option<Vec<Slice>> {
         // The sink that cut the page may not know that its last row was all that is wanted of the
         // partition: pages of several shards are merged by their rows alone.
         let limits = &self.command.limits;
         let enough = self.command.distinct || resume.rows_of_partition >= limits.rows_per_partition;
         let is_done = resume.partition_done || enough;
-        let Some(last) = resume.clustering.as_ref().filter(|_| !is_done) else {
-            return Ok(());
-        };
+        let last = resume.clustering.as_ref().filter(|_| !is_done)?;
         let mut after = last.clone();
         if !planted(Bug::PageRepeatsRow) {
             key::after(&mut after);
@@ -306,8 +328,7 @@ impl Read<'_> {
             }
         }
         slices.retain(|slice| slice.start < slice.end);
-        page.begin(resume.rows_of_partition);
-        self.partition(token, key, &slices, page, scratch).await
+        Some(slices)
     }
 
     /// Slices of one partition.

@@ -108,7 +108,11 @@ impl Recovery<'_> {
             let view = match open.get(&file) {
                 Some(sstable) => View { entry, sstable: sstable.clone() },
                 None => match View::open(self.disk, entry.clone(), &self.cache).await {
-                    Ok(view) => view,
+                    Ok(view) => {
+                        let definition = self.tables[&id].definition();
+                        view.attach_indexes(self.disk, &self.cache, &definition).await;
+                        view
+                    }
                     Err(error) if is_damage(&error) => {
                         let kind = DamageKind::Unopened;
                         let view = DamagedView { entry, kind, error, since_s: None };

@@ -13,7 +13,7 @@
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::TableId;
 use uuid::Uuid;
@@ -189,6 +189,10 @@ impl Engine {
         while let Some(entry) = self.garbage.first_unkept() {
             let deleting = self.deleting.take().await;
             let deleted = self.delete_file(&entry).await;
+            if matches!(deleted, Ok(None)) && !self.manifest.is_counted(entry.sstable) {
+                let files = BTreeSet::from([entry.sstable]);
+                self.remove_indexes_of(entry.table, &files).await?;
+            }
             drop(deleting);
             self.garbage.forget_unkept(&entry);
             if let Some(why) = deleted? {
@@ -225,12 +229,18 @@ impl Engine {
         let files: BTreeMap<Uuid, &ViewEntry> =
             entries.iter().map(|entry| (entry.sstable, entry)).collect();
         let mut is_short = false;
+        let mut unlinked: BTreeMap<Uuid, BTreeSet<Uuid>> = BTreeMap::new();
         for (file, entry) in files {
             let stays = is_short && self.cache.handles().must_open(SstableId(file));
             if stays || self.delete_file(entry).await?.is_some() {
                 is_short = true;
                 self.garbage.add_unkept(entry.clone());
+            } else if !self.manifest.is_counted(file) {
+                unlinked.entry(entry.table).or_default().insert(file);
             }
+        }
+        for (table, files) in unlinked {
+            self.remove_indexes_of(table, &files).await?;
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ use crate::error::Result;
 use crate::file_names::FileNames;
 use crate::file_owners::FileOwners;
 use crate::flush::FlushTarget;
+use crate::index::sstable_of;
 use crate::io::{Disk, RelPath};
 use crate::layout::{self, Layout};
 use crate::manifest::{Manifest, State, ViewEntry};
@@ -248,7 +249,11 @@ async fn sweep_table(
             is_empty = false;
             continue;
         };
-        if named.contains(path.as_str()) {
+        let of_named = |(sstable, _): (Uuid, _)| {
+            let path = dir.join(&format!("{}.sst", sstable.as_hyphenated()));
+            named.contains(path.as_str())
+        };
+        if named.contains(path.as_str()) || sstable_of(&file.name).is_some_and(of_named) {
             is_empty = false;
             continue;
         }

@@ -18,7 +18,7 @@ use model::{Schema, SchemaChange, TableId, schema};
 use crate::budget::Budget;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::CODEC_CONTEXTS;
+use crate::limits::{CODEC_CONTEXTS, INDEX_SORT_BYTES};
 use crate::sstable::{OPENER_BYTES, WriterConfig};
 use crate::table::Table;
 use crate::tables::TableMap;
@@ -31,7 +31,7 @@ const TABLE_BYTES: usize = size_of::<Table>() + 2 * size_of::<(TableId, Rc<Table
 pub(crate) struct DefinitionCosts {
     /// Memory of the definition, in bytes.
     memory_bytes: usize,
-    /// What compressing a file of the table takes, in bytes.
+    /// What compressing a file of the table takes, and sorting the terms of its indexes, in bytes.
     context_bytes: usize,
 }
 
@@ -40,9 +40,15 @@ impl DefinitionCosts {
     pub(crate) fn of(definition: &schema::Table) -> DefinitionCosts {
         DefinitionCosts {
             memory_bytes: definition.memory_bytes(),
-            context_bytes: WriterConfig::of_table(definition).codec.context_bytes(),
+            context_bytes: context_bytes(definition),
         }
     }
+}
+
+/// What it takes to write a file of a table: to compress it, and to sort the terms of its indexes.
+fn context_bytes(definition: &schema::Table) -> usize {
+    let sort = if definition.indexes().is_empty() { 0 } else { INDEX_SORT_BYTES };
+    WriterConfig::of_table(definition).codec.context_bytes() + sort
 }
 
 /// What the tables and types of a schema cost.

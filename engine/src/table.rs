@@ -29,6 +29,7 @@ use crate::cursor::{FilePart, lanes_of};
 use crate::cut::CutCell;
 use crate::damage::{Damage, DamageKind, DamagedView};
 use crate::error::{Error, Result};
+use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
@@ -70,6 +71,8 @@ pub(crate) struct Table {
     pub(crate) is_listed: Cell<bool>,
     /// Failures of flushes.
     pub(crate) flush_backoff: Backoff,
+    /// What the job that makes index files knows.
+    pub(crate) index_state: IndexState,
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
     /// How much of what is written to it is of rows that are there already.
@@ -185,6 +188,13 @@ pub(crate) fn file_bytes<'v>(views: impl Iterator<Item = &'v View>) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Definition(Arc<schema::Table>);
 
+impl Definition {
+    /// The schema's own value.
+    pub(crate) fn shared(&self) -> &Arc<schema::Table> {
+        &self.0
+    }
+}
+
 impl Deref for Definition {
     type Target = schema::Table;
 
@@ -197,6 +207,9 @@ impl Deref for Definition {
 impl Table {
     /// A table without data.
     pub(crate) fn new(definition: &Arc<schema::Table>) -> Self {
+        let index_state = IndexState::default();
+        // A start does not know what was dropped before it.
+        index_state.has_dropped.set(definition.next_index() > 0);
         Table {
             definition: RefCell::new(Rc::new(Definition(definition.clone()))),
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
@@ -209,6 +222,7 @@ impl Table {
             flushing: Cell::new(false),
             is_listed: Cell::new(false),
             flush_backoff: Backoff::default(),
+            index_state,
             compact_backoff: Backoff::default(),
             overwriting: Overwriting::default(),
             judging: Judging::default(),
@@ -258,9 +272,22 @@ impl Table {
         }
         *self.definition.borrow_mut() = Rc::new(Definition(definition.clone()));
         self.costs.set(DefinitionCosts::of(definition));
+        self.follow_indexes(&before, definition);
         if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
             self.judging.changed();
+        }
+    }
+
+    /// Indexes have come or gone. A memtable that began before one of them is flushed soon.
+    fn follow_indexes(&self, before: &schema::Table, after: &schema::Table) {
+        let is_new = |index: &schema::Index| before.index_by_id(index.id).is_none();
+        if after.indexes().iter().any(is_new) {
+            self.seal();
+        }
+        for gone in before.indexes().iter().filter(|index| after.index_by_id(index.id).is_none()) {
+            self.index_state.has_dropped.set(true);
+            self.views().iter().for_each(|view| view.sstable.detach(gone.id));
         }
     }
 
@@ -276,7 +303,8 @@ impl Table {
         if layers.last().is_none_or(|layer| layer.sealed) {
             let sealed = layers.last().map_or(Position::ZERO, |layer| layer.until);
             assert!(sealed <= start, "a layer begins where the sealed one ended, or later");
-            let memtable = SharedMemtable::default();
+            let memtable = Memtable::of_table(&self.definition.borrow());
+            let memtable = Rc::new(RefCell::new(memtable));
             layers.push(Layer { memtable, since: start, until: end, sealed: false });
         }
         let layer = layers.last_mut().expect("it was just pushed");
@@ -285,6 +313,7 @@ impl Table {
         let mut memtable = layer.memtable.borrow_mut();
         let before = memtable.bytes();
         memtable.insert(mutation);
+        memtable.note_terms(&self.definition.borrow(), mutation);
         if is_large(memtable.largest_row()) {
             self.has_large_rows.set(true);
         }

@@ -22,6 +22,8 @@ pub(crate) struct Tables {
     unflushed: RefCell<Vec<(TableId, Rc<Table>)>>,
     /// Those whose backlog is to be judged.
     changed: Rc<ChangedTables>,
+    /// Those that have an index, or had one.
+    indexed: RefCell<Vec<TableId>>,
     owned: Vec<TokenRange>,
 }
 
@@ -31,8 +33,9 @@ impl Tables {
         let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
         assert!(owned.iter().all(|range| !range.is_empty()), "a range holds a token: {owned:?}");
         assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
-        let (unflushed, changed) = Default::default();
-        let tables = Tables { by_id: RefCell::new(by_id), unflushed, changed, owned };
+        let (unflushed, changed, indexed) = Default::default();
+        let tables = Tables { by_id: RefCell::new(by_id), unflushed, changed, indexed, owned };
+        tables.list_indexed();
         tables.list_changes();
         let held = |table: &Table| !table.layers().is_empty();
         let all = tables.by_id();
@@ -70,6 +73,20 @@ impl Tables {
         }
     }
 
+    fn list_indexed(&self) {
+        let by_id = self.by_id();
+        let has_any = |table: &Table| table.definition().next_index() > 0;
+        let with = by_id.iter().filter(|(_, table)| has_any(table)).map(|(id, _)| *id);
+        let mut indexed: Vec<TableId> = with.collect();
+        indexed.sort_unstable();
+        *self.indexed.borrow_mut() = indexed;
+    }
+
+    /// The tables that have an index, or had one. Not across an await.
+    pub(crate) fn indexed(&self) -> Ref<'_, [TableId]> {
+        Ref::map(self.indexed.borrow(), Vec::as_slice)
+    }
+
     /// Looks at all of them. Not across an await.
     #[inline]
     pub(crate) fn by_id(&self) -> Ref<'_, TableMap> {
@@ -103,6 +120,7 @@ impl Tables {
         let next = tables_of(schema, &self.by_id.borrow());
         let before = self.by_id.replace(next);
         self.list_changes();
+        self.list_indexed();
         let tables = self.by_id.borrow();
         before
             .into_iter()

@@ -55,6 +55,7 @@ pub(crate) struct Background {
     flushes: Cell<usize>,
     removals: Cell<usize>,
     samples: Cell<usize>,
+    indexings: Cell<usize>,
     compactions: Cell<usize>,
     /// The weight of compaction.
     compaction_shares: Rc<Cell<usize>>,
@@ -79,6 +80,7 @@ impl Background {
             flushes: Cell::new(0),
             removals: Cell::new(0),
             samples: Cell::new(0),
+            indexings: Cell::new(0),
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
             now_s: Cell::new(0),
@@ -167,6 +169,9 @@ impl Background {
             let until = for_turns.ended(now, stats.writes_queued, WRITE_WAIT_MAX);
             self.engine.give_up_queued(until);
             self.tell_large();
+            for (file, error) in self.engine.take_lost_indexes() {
+                tracing::warn!(shard = %self.me, file, %error, "an index file is made anew");
+            }
             self.look.notify();
             self.runtime.sleep(HOUSEKEEPING_INTERVAL).await;
         }
@@ -216,6 +221,7 @@ impl Background {
             JobKind::Flush => (&self.flushes, 1),
             JobKind::Remove => (&self.removals, 1),
             JobKind::Sample => (&self.samples, 1),
+            JobKind::Index => (&self.indexings, 1),
             JobKind::Compact => (&self.compactions, engine::limits::COMPACTIONS_MAX),
         }
     }
@@ -225,6 +231,7 @@ impl Background {
             Job::Flush(table) => (Group::Flush, "flush", Some(table)),
             Job::Remove => (Group::Flush, "removal of files", None),
             Job::Sample => (Group::Flush, "sample of a flush", None),
+            Job::Index(table) => (Group::Compaction, "indexing", Some(table)),
             Job::Compact(table) => (Group::Compaction, "compaction", Some(table)),
         };
         self.runtime.clone().spawn(Work { group, name, table }, async move {

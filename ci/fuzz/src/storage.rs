@@ -199,6 +199,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
         filter_fp_chance: 0.01,
         filter_piece_bytes: 8,
         written_forms: false,
+        indexed: None,
     };
     let mut writer = Writer::new(disk, &RelPath::root(), SSTABLE, config);
     let deletion = Deletion { timestamp: 5, local_s: 3 };
@@ -219,7 +220,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
             let row_ref = RowRef::trusted(&bytes);
             writer.fragment(&Fragment::Row { clustering: &[64, row], row: row_ref });
         }
-        writer.drain().await?;
+        writer.drain(&async || ()).await?;
     }
     Ok(writer.finish(&async || {}).await?.expect("there are rows"))
 }

@@ -36,6 +36,7 @@ use super::rewrite::{Caller, Rest};
 use crate::cursor::FilePart;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::index;
 use crate::io::IoClass;
 use crate::layout;
 use crate::limits::SSTABLE_WRITE_BYTES;
@@ -170,6 +171,10 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
             // Nothing names it yet.
             self.unlink(&entry).await?;
         }
+        if let Ok(view) = &opened {
+            let Engine { disk, cache, .. } = self.engine;
+            view.attach_indexes(disk, cache, &self.definition).await;
+        }
         self.run.set(Some(run));
         // A run is merged again when it is whole.
         self.table.begin_merging(fragment.id.0);
@@ -178,7 +183,8 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
     }
 
     async fn unlink(&self, entry: &ViewEntry) -> Result<()> {
-        self.engine.disk.unlink(&layout::sstable_path(entry.table, entry.sstable)).await
+        self.engine.disk.unlink(&layout::sstable_path(entry.table, entry.sstable)).await?;
+        index::remove_files(&self.engine.disk, &self.definition, entry.sstable).await
     }
 
     /// Commits that `output` takes the place of what it was made of, and makes it seen. Gives the views that are used

@@ -257,7 +257,7 @@ async fn merge<C: Caller>(
         let mut is_full = false;
         loop {
             if bytes >= step_bytes {
-                writer.drain().await?;
+                writer.drain(&async || caller.pause().await).await?;
                 caller.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
                 is_full = writer.bytes() >= output.fragment_bytes;
             }

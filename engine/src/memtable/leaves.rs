@@ -92,6 +92,19 @@ impl<E: Entry> Leaves<E> {
         }
     }
 
+    /// About how many entries there are between two places.
+    pub(super) fn distance(&self, from: Place, to: Place) -> u64 {
+        if to <= from {
+            return 0;
+        }
+        if from.leaf == to.leaf {
+            return (to.index - from.index) as u64;
+        }
+        let leaves = to.leaf - from.leaf;
+        let of_leaf = (self.len / self.leaves.len()).max(1);
+        ((leaves * of_leaf + to.index).saturating_sub(from.index)) as u64
+    }
+
     /// The entry at a place, if there is one.
     #[inline]
     pub(super) fn get(&self, place: Place) -> Option<&E> {

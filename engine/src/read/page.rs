@@ -108,6 +108,17 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         self.rows_of_partition = rows_before;
     }
 
+    /// How many rows of the partition were given, those of earlier pages included.
+    pub(super) fn rows_of_partition(&self) -> u64 {
+        self.rows_of_partition
+    }
+
+    /// Whether no more rows of the partition are wanted.
+    pub(super) fn has_enough_of_partition(&self) -> bool {
+        let most = if self.command.distinct { 1 } else { self.command.limits.rows_per_partition };
+        self.rows_of_partition >= most
+    }
+
     /// How the read ended.
     pub(super) fn end(self) -> ReadEnd {
         let limits = &self.command.limits;

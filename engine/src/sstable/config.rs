@@ -1,5 +1,7 @@
 //! How a table's files are written, from the options of the table.
 
+use std::sync::Arc;
+
 use model::TableId;
 use model::options::Algorithm;
 use model::schema::{Column, ColumnKind, Table};
@@ -22,6 +24,8 @@ pub struct WriterConfig {
     pub filter_piece_bytes: usize,
     /// Whether rows may hold values as they were written beside their ordered bytes.
     pub written_forms: bool,
+    /// The table whose indexes get files beside it.
+    pub indexed: Option<Arc<Table>>,
 }
 
 impl WriterConfig {
@@ -41,6 +45,7 @@ impl WriterConfig {
             filter_fp_chance: table.options.bloom_filter_fp_chance,
             filter_piece_bytes: FILTER_PIECE_BYTES,
             written_forms: table.columns().iter().any(may_hold_written_forms),
+            indexed: (!table.indexes().is_empty()).then(|| Arc::new(table.clone())),
         }
     }
 }
@@ -53,8 +58,6 @@ fn may_hold_written_forms(column: &Column) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use model::CqlType;
     use model::schema::TableBuilder;
     use uuid::Uuid;

@@ -137,6 +137,18 @@ impl<'c> SstableCursor<'c> {
         &self.table
     }
 
+    /// Block and entry of the head of the partition that it is in.
+    pub(crate) fn head_place(&self) -> (usize, usize) {
+        let head = self.head.as_ref().expect("it is in a partition");
+        (head.number, head.head_at)
+    }
+
+    /// Block and entry of the row that it shows.
+    pub(crate) fn row_place(&self) -> (usize, usize) {
+        let Shown::Entry(entry) = self.shown else { unreachable!("it shows a row") };
+        (self.in_hand().number, entry)
+    }
+
     /// Whether it has shown all of the last partition of the file.
     pub(crate) fn is_used_up(&self) -> bool {
         let Some(InBlock { number, slots, .. }) = &self.block else { return false };

@@ -3,6 +3,7 @@
 //! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
 //! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
 
+use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
 use model::{TableId, Token, TokenRange};
@@ -22,6 +23,7 @@ use super::{FileDigest, SstableCursor, SstableId, file_name};
 use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
+use crate::index::IndexFile;
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::planted::{Bug, planted};
 
@@ -76,6 +78,10 @@ pub struct Sstable {
     statistics: Statistics,
     cache: Rc<BlockCache>,
     number: u32,
+    /// The files of its table's indexes that are beside it.
+    pub(super) indexes: RefCell<Vec<Rc<IndexFile>>>,
+    /// Those that could not be used, and why.
+    pub(super) lost: RefCell<Vec<(String, Error)>>,
 }
 
 /// Which tokens a file may hold.
@@ -126,6 +132,8 @@ impl Sstable {
             statistics,
             cache,
             number,
+            indexes: RefCell::default(),
+            lost: RefCell::default(),
         };
         Ok(Rc::new(open))
     }
@@ -288,6 +296,11 @@ impl Sstable {
 
     pub(super) fn footer(&self) -> &Footer {
         &self.footer
+    }
+
+    /// The files of indexes beside it.
+    pub(crate) fn indexes(&self) -> Ref<'_, [Rc<IndexFile>]> {
+        Ref::map(self.indexes.borrow(), Vec::as_slice)
     }
 
     /// The file, opened again if it was closed meanwhile.

@@ -35,7 +35,7 @@ const CHECKSUM_AT: usize = FOOTER_BYTES - 8;
 
 /// A frame outside the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Section {
+pub(crate) struct Section {
     pub(super) offset: u64,
     pub(super) bytes: u32,
 }
@@ -70,7 +70,7 @@ pub(super) enum Refusal {
 }
 
 /// Adds the next checksum to a digest; an empty digest is 0.
-pub(super) fn digest(so_far: u64, checksum: u64) -> u64 {
+pub(crate) fn digest(so_far: u64, checksum: u64) -> u64 {
     xxh3_64_with_seed(&checksum.to_le_bytes(), so_far)
 }
 

@@ -16,7 +16,7 @@ use super::trials::Trials;
 use crate::limits::{BLOCK_BYTES_MAX, ZSTD_BLOCK_BYTES_MAX, ZSTD_LEVEL_OF_LONG};
 
 /// Bytes before the payload.
-pub(super) const HEAD_BYTES: usize = 18;
+pub(crate) const HEAD_BYTES: usize = 18;
 const CHECKSUM_BYTES: usize = 8;
 /// An LZ4 payload cannot grow more than this in decompression.
 const LZ4_RATIO_MAX: usize = 256;
@@ -57,7 +57,7 @@ impl Codec {
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Data = 1,
     RowIndex = 2,
     Directory = 3,
@@ -65,6 +65,13 @@ pub(super) enum Kind {
     Wide = 5,
     Statistics = 6,
     FilterPiece = 7,
+    // Of index files (`index/FORMAT.md`).
+    Terms = 8,
+    Postings = 9,
+    Skips = 10,
+    TermDirectory = 11,
+    /// Terms on their way into an index file.
+    Run = 12,
 }
 
 const NONE: u8 = 0;
@@ -72,12 +79,12 @@ const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
 /// What makes the checksums of one file its own.
-pub(super) fn seed_of(id: SstableId) -> u64 {
+pub(crate) fn seed_of(id: SstableId) -> u64 {
     xxh3_64(id.0.as_bytes())
 }
 
 /// Compresses blocks and seals them with their checksum.
-pub(super) struct Framer {
+pub(crate) struct Framer {
     codec: Codec,
     table: CompressTable,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -90,7 +97,7 @@ pub(super) struct Framer {
 }
 
 impl Framer {
-    pub(super) fn new(codec: Codec) -> Framer {
+    pub(crate) fn new(codec: Codec) -> Framer {
         let (zstd, zstd_level) = match codec {
             Codec::Zstd(level) => {
                 let made = zstd::bulk::Compressor::new(level);
@@ -103,7 +110,7 @@ impl Framer {
     }
 
     /// Appends a frame that still lacks its checksum; gives its length.
-    pub(super) fn put(&mut self, kind: Kind, raw: &[u8], out: &mut Vec<u8>) -> usize {
+    pub(crate) fn put(&mut self, kind: Kind, raw: &[u8], out: &mut Vec<u8>) -> usize {
         assert!(raw.len() <= BLOCK_BYTES_MAX, "the writer cuts blocks long before");
         let (codec, payload) = match self.shrink(kind, raw) {
             Some((codec, bytes)) => (codec, &self.compressed[..bytes]),
@@ -169,7 +176,7 @@ impl Framer {
 }
 
 /// Puts the checksum into a frame, once its offset in the file is known.
-pub(super) fn seal(frame: &mut [u8], seed: u64, offset: u64) -> u64 {
+pub(crate) fn seal(frame: &mut [u8], seed: u64, offset: u64) -> u64 {
     assert!(frame.len() >= HEAD_BYTES, "a frame has its head");
     let checksum = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
     frame[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
@@ -177,19 +184,19 @@ pub(super) fn seal(frame: &mut [u8], seed: u64, offset: u64) -> u64 {
 }
 
 /// The length of the frame that begins with `head`, before anything of it is believed.
-pub(super) fn length_of(head: &[u8]) -> Option<usize> {
+pub(crate) fn length_of(head: &[u8]) -> Option<usize> {
     let (stored, _) = head.get(CHECKSUM_BYTES..)?.split_first_chunk::<4>()?;
     Some(u32::from_le_bytes(*stored) as usize + HEAD_BYTES)
 }
 
 /// How many bytes a frame says that its payload has when it is opened; nothing of it is believed yet.
-pub(super) fn raw_length_of(head: &[u8]) -> Option<usize> {
+pub(crate) fn raw_length_of(head: &[u8]) -> Option<usize> {
     let (raw, _) = head.get(CHECKSUM_BYTES + 4..)?.split_first_chunk::<4>()?;
     Some(u32::from_le_bytes(*raw) as usize)
 }
 
 /// The checksum a sealed frame carries.
-pub(super) fn checksum_of(frame: &[u8]) -> u64 {
+pub(crate) fn checksum_of(frame: &[u8]) -> u64 {
     let (checksum, _) = frame.split_first_chunk::<CHECKSUM_BYTES>().expect("a whole frame");
     u64::from_le_bytes(*checksum)
 }
@@ -202,7 +209,7 @@ pub(crate) struct Opener {
 
 impl Opener {
     /// Checks a whole frame and gives its raw content.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         frame: &[u8],
         kind: Kind,

@@ -37,7 +37,7 @@ pub(crate) struct Handles {
 
 /// A file that may be closed while no read needs it.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(crate) struct Handle {
     id: (SstableId, u32),
     disk: Disk,
     path: RelPath,
@@ -73,7 +73,7 @@ impl Handles {
 
     /// How many files are open.
     #[cfg(test)]
-    pub(super) fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.open.get()
     }
 
@@ -110,7 +110,7 @@ impl Handles {
 
 impl Handle {
     /// The handle of a file that was just opened as the one of this number.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         disk: &Disk,
         file: File,
         id: (SstableId, u32),
@@ -133,12 +133,12 @@ impl Handle {
     }
 
     /// Where the file is.
-    pub(super) fn path(&self) -> &RelPath {
+    pub(crate) fn path(&self) -> &RelPath {
         &self.path
     }
 
     /// The file, opened again if it was closed.
-    pub(super) async fn file(self: &Rc<Self>) -> Result<File> {
+    pub(crate) async fn file(self: &Rc<Self>) -> Result<File> {
         if let Some(file) = self.opened() {
             self.asked.set(true);
             return Ok(file);
@@ -163,7 +163,7 @@ impl Handle {
     }
 
     /// Closes the file, unless a read holds it; then the last reader does.
-    pub(super) async fn close(&self) -> Result<()> {
+    pub(crate) async fn close(&self) -> Result<()> {
         match self.take() {
             Some(file) => file.close().await,
             None => Ok(()),

@@ -9,7 +9,7 @@ use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
 
 /// The file and what has not been written to it.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     disk: Disk,
     path: RelPath,
     class: IoClass,
@@ -19,44 +19,44 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(disk: Disk, path: RelPath) -> Output {
+    pub(crate) fn new(disk: Disk, path: RelPath) -> Output {
         Output { disk, path, class: IoClass::Flush, file: None, staged: Vec::new(), written: 0 }
     }
 
     /// Who writes it.
-    pub(super) fn of_class(self, class: IoClass) -> Output {
+    pub(crate) fn of_class(self, class: IoClass) -> Output {
         Output { class, ..self }
     }
 
-    pub(super) fn class(&self) -> IoClass {
+    pub(crate) fn class(&self) -> IoClass {
         self.class
     }
 
-    pub(super) fn path(&self) -> &RelPath {
+    pub(crate) fn path(&self) -> &RelPath {
         &self.path
     }
 
-    pub(super) fn disk(&self) -> &Disk {
+    pub(crate) fn disk(&self) -> &Disk {
         &self.disk
     }
 
     /// Where the next byte goes.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.written + self.staged.len() as u64
     }
 
     /// Bytes to append to.
-    pub(super) fn staged(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn staged(&mut self) -> &mut Vec<u8> {
         &mut self.staged
     }
 
     /// Whether a piece is full.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.staged.len() >= SSTABLE_WRITE_BYTES
     }
 
     /// Writes every full piece.
-    pub(super) async fn drain(&mut self) -> Result<()> {
+    pub(crate) async fn drain(&mut self) -> Result<()> {
         let mut done = 0;
         while self.staged.len() - done >= SSTABLE_WRITE_BYTES {
             self.write(done, SSTABLE_WRITE_BYTES).await?;
@@ -68,7 +68,7 @@ impl Output {
     }
 
     /// Writes the rest, which ends at an aligned offset, and makes the file and its name durable.
-    pub(super) async fn finish(mut self) -> Result<u64> {
+    pub(crate) async fn finish(mut self) -> Result<u64> {
         let end = self.offset();
         self.drain().await?;
         let rest = self.staged.len();
@@ -84,7 +84,7 @@ impl Output {
     }
 
     /// Removes what was written.
-    pub(super) async fn abandon(mut self) -> Result<()> {
+    pub(crate) async fn abandon(mut self) -> Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let closed = file.close().await;
         self.disk.unlink(&self.path).await?;

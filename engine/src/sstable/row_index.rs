@@ -164,7 +164,7 @@ pub(super) fn search(node: &Slots, at: &[u8]) -> Result<Found, &'static str> {
 }
 
 /// The shortest place above `before` and not above `first`.
-pub(super) fn separator<'a>(before: &[u8], first: &'a [u8]) -> &'a [u8] {
+pub(crate) fn separator<'a>(before: &[u8], first: &'a [u8]) -> &'a [u8] {
     let common = before.iter().zip(first).take_while(|(a, b)| a == b).count();
     &first[..first.len().min(common + 1)]
 }

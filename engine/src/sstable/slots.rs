@@ -18,7 +18,7 @@ const MARK: u32 = 1 << 31;
 
 /// Builds a list.
 #[derive(Debug, Default)]
-pub(super) struct SlotsBuilder {
+pub(crate) struct SlotsBuilder {
     bytes: Vec<u8>,
     /// Where each item begins, with its mark.
     offsets: Vec<u32>,
@@ -27,12 +27,12 @@ pub(super) struct SlotsBuilder {
 
 impl SlotsBuilder {
     /// Appends the item that `write` appends to the bytes.
-    pub(super) fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.push(0, write);
     }
 
     /// Appends an item that is marked.
-    pub(super) fn marked_item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn marked_item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.push(MARK, write);
     }
 
@@ -44,25 +44,25 @@ impl SlotsBuilder {
     }
 
     /// Sets the note.
-    pub(super) fn note(&mut self) {
+    pub(crate) fn note(&mut self) {
         self.noted = true;
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.offsets.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
     /// Bytes of the finished list, nearly.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() + 2 * self.offsets.len() + TRAILER_BYTES
     }
 
     /// Appends the first `count` items as a finished list to `out`; the others stay.
-    pub(super) fn finish(&mut self, count: usize, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, count: usize, out: &mut Vec<u8>) {
         assert!((1..=self.offsets.len()).contains(&count), "a list has items");
         let end =
             self.offsets.get(count).map_or(self.bytes.len(), |offset| (offset & !MARK) as usize);
@@ -105,7 +105,7 @@ pub(crate) struct Slots {
 
 impl Slots {
     /// Takes a finished list and checks every offset.
-    pub(super) fn open(bytes: Vec<u8>) -> Result<Slots, &'static str> {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Slots, &'static str> {
         let (rest, trailer) = bytes.split_last_chunk::<TRAILER_BYTES>().ok_or("slots trailer")?;
         let trailer = u32::from_le_bytes(*trailer);
         let (count, wide) = ((trailer >> 2) as usize, trailer & WIDE != 0);
@@ -154,7 +154,7 @@ impl Slots {
 
     /// How many items; never none.
     #[inline]
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
@@ -168,13 +168,13 @@ impl Slots {
 
     /// Whether the item is marked.
     #[inline]
-    pub(super) fn is_marked(&self, index: usize) -> bool {
+    pub(crate) fn is_marked(&self, index: usize) -> bool {
         self.slot(index).1
     }
 
     /// Whether the list is noted.
     #[inline]
-    pub(super) fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.noted
     }
 

@@ -176,6 +176,7 @@ pub(super) fn config(block_bytes: usize, codec: Codec) -> WriterConfig {
         filter_fp_chance: 0.01,
         filter_piece_bytes: 4,
         written_forms: false,
+        indexed: None,
     }
 }
 
@@ -198,7 +199,7 @@ pub(super) async fn put(writer: &mut Writer, world: &World) -> Result<()> {
                 }
             });
         }
-        writer.drain().await?;
+        writer.drain(&async || ()).await?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::limits::{READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
 
 /// A piece of a file that is read ahead at once.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     view: Option<View>,
     start: u64,
     /// How much the next piece holds, if the walk goes that far.
@@ -20,7 +20,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(reading: Reading) -> Window {
+    pub(crate) fn new(reading: Reading) -> Window {
         let ahead_bytes = match reading {
             Reading::Cached | Reading::Point | Reading::Sample => 0,
             Reading::Scan => READ_AHEAD_BYTES_FIRST,
@@ -30,28 +30,28 @@ impl Window {
     }
 
     /// One for who checks all of a file by requests of this class.
-    pub(super) fn of_check(class: IoClass) -> Window {
+    pub(crate) fn of_check(class: IoClass) -> Window {
         Window { class, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.
-    pub(super) fn frame(&self, offset: u64, bytes: usize) -> Option<&[u8]> {
+    pub(crate) fn frame(&self, offset: u64, bytes: usize) -> Option<&[u8]> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.view.as_deref()?.get(from..from.checked_add(bytes)?)
     }
 
     /// From where a piece would be read that ends at `end`.
-    pub(super) fn reach(&self, end: u64) -> u64 {
+    pub(crate) fn reach(&self, end: u64) -> u64 {
         end.saturating_sub(self.ahead_bytes as u64)
     }
 
     /// The walk came to the next block: if that is not here either, the next piece is larger.
-    pub(super) fn walk(&mut self) {
+    pub(crate) fn walk(&mut self) {
         self.walked = true;
     }
 
     /// Enlarges the next piece, if the walk has gone on.
-    pub(super) fn widen(&mut self) {
+    pub(crate) fn widen(&mut self) {
         if std::mem::take(&mut self.walked) {
             self.ahead_bytes =
                 (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);
@@ -62,7 +62,7 @@ impl Window {
     }
 
     /// Reads the frame at `offset`, and ahead of it but not past `end`.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &mut self,
         file: &File,
         offset: u64,

@@ -34,6 +34,7 @@ use super::wide::{Wide, WideTable, key_hash};
 use super::{FileDigest, SstableId, SstableIdentity, WriterConfig, file_name, verify};
 use crate::cursor::{Fragment, Head};
 use crate::error::Result;
+use crate::index::IndexBuilder;
 use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
 
@@ -68,6 +69,8 @@ pub struct Writer {
     /// Frames of row indexes, not sealed yet.
     index: Vec<u8>,
     partition: Option<Partition>,
+    /// Makes the files of indexes.
+    indexes: Option<IndexBuilder>,
 }
 
 /// The partition being written.
@@ -111,6 +114,10 @@ impl Writer {
             wide: WideTable::default(),
             index: Vec::new(),
             partition: None,
+            indexes: config
+                .indexed
+                .as_ref()
+                .and_then(|table| IndexBuilder::new(disk, dir, id, table)),
             config,
         }
     }
@@ -119,6 +126,7 @@ impl Writer {
     #[must_use]
     pub fn of_class(mut self, class: IoClass) -> Writer {
         self.output = self.output.of_class(class);
+        self.indexes = self.indexes.map(|indexes| indexes.of_class(class));
         self
     }
 
@@ -192,6 +200,9 @@ impl Writer {
             Fragment::Row { clustering, row } => {
                 self.observer.row(clustering, row);
                 self.observer.size(&partition.key, Some(clustering), row);
+                if let Some(indexes) = &mut self.indexes {
+                    indexes.row(&partition.key, clustering, row, self.block.count());
+                }
                 self.block.row(&Row { clustering, row });
             }
             Fragment::Change { position, deletion } => {
@@ -209,11 +220,14 @@ impl Writer {
 
     /// Whether [`Writer::drain`] has something to write.
     pub fn is_full(&self) -> bool {
-        self.output.is_full()
+        self.output.is_full() || self.indexes.as_ref().is_some_and(IndexBuilder::is_full)
     }
 
-    /// Writes what fills whole pieces.
-    pub async fn drain(&mut self) -> Result<()> {
+    /// Writes what fills whole pieces, and terms that fill their memory. `pause` is awaited in between.
+    pub async fn drain(&mut self, pause: &impl AsyncFn()) -> Result<()> {
+        if let Some(indexes) = self.indexes.as_mut().filter(|indexes| indexes.is_full()) {
+            indexes.spill(pause).await?;
+        }
         self.output.drain().await
     }
 
@@ -229,6 +243,7 @@ impl Writer {
         if self.directory.blocks() == 0 {
             return Ok(None);
         }
+        let indexes = self.indexes.take();
         let (proof, statistics) = self.put_sections(pause).await?;
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
@@ -237,13 +252,25 @@ impl Writer {
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
         let known = SstableIdentity { id: self.id, table: self.config.table, proof };
-        verify(&disk, &path.parent(), known, class, pause).await?;
+        if let Err(error) = verify(&disk, &path.parent(), known, class, pause).await {
+            if let Some(indexes) = indexes {
+                indexes.abandon().await?;
+            }
+            return Err(error);
+        }
+        if let Some(indexes) = indexes {
+            indexes.finish(proof, pause).await?;
+        }
         Ok(Some(WrittenSstable { id: self.id, proof, statistics }))
     }
 
     /// Gives up and removes what was written.
     pub async fn abandon(self) -> Result<()> {
-        self.output.abandon().await
+        let indexes = match self.indexes {
+            Some(indexes) => indexes.abandon().await,
+            None => Ok(()),
+        };
+        self.output.abandon().await.and(indexes)
     }
 
     fn begin_partition(&mut self) {
@@ -266,6 +293,9 @@ impl Writer {
         let partition = self.partition.as_mut().expect("it was there a moment ago");
         partition.head_at = self.block.count();
         self.block_first.get_or_insert((token, false));
+        if let Some(indexes) = &mut self.indexes {
+            indexes.partition(&partition.key, static_row, self.block.count());
+        }
         let rest = HeadRest::Begins { static_row };
         self.block.head(&BlockHead { token, key: &partition.key, deletion, rest });
     }
@@ -340,6 +370,9 @@ impl Writer {
     fn cut(&mut self, count: usize) {
         assert!(count > 0, "a block has entries");
         let (token, continues) = self.block_first.take().expect("a block has a first entry");
+        if let Some(indexes) = &mut self.indexes {
+            indexes.cut(self.directory.blocks(), count);
+        }
         self.raw.clear();
         self.block.finish(count, &mut self.raw);
         self.raw_bytes += self.raw.len() as u64;

@@ -17,6 +17,7 @@ use model::TokenRange;
 use model::read::{Partitions, ReadCommand, Slice};
 
 use crate::life::{Life, truncate};
+use crate::lookups;
 use crate::node::{Node, Taken, command};
 use crate::oracle::{Facts, Part, Seen};
 use crate::schema::TABLES;
@@ -70,7 +71,7 @@ pub(crate) async fn verify_all(node: &Node, world: &Shared, rng: &mut Rng) -> Li
             truncate(node, world, table).await?;
         }
     }
-    Ok(())
+    lookups::check_all(node, world, rng).await
 }
 
 /// No shard has deleted what this or another one has, but for the file that was damaged: it may have been lost.

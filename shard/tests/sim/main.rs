@@ -23,6 +23,7 @@ mod counters;
 mod in_order;
 mod life;
 mod lists;
+mod lookups;
 mod node;
 mod oracle;
 #[cfg(feature = "planted")]
@@ -118,6 +119,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.altered,
         all.failed,
         all.kills,
+        all.lookups,
         all.raced,
         all.raced_truncates,
         all.deferred,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::commitlog::{self, SyncMode};
 use engine::io::{Disk, Rng, SimExec};
-use engine::{Engine, Error};
+use engine::{Engine, Error, LookupPolicy};
 use futures_lite::future::yield_now;
 use messina_shard::boot::{Home, boot, open_engine};
 use messina_shard::node::NodeConfig;
@@ -81,6 +81,7 @@ pub(crate) async fn open(
         // So that compactions of little data are adopted in several pieces, and flushes beside it are sampled.
         engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
         engine.set_sampled_bytes_min(1);
+        engine.set_lookup_policy(LookupPolicy::Always);
         let driven = engine.clone();
         exec.spawn(async move {
             driven.drive_log().await;

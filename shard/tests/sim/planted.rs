@@ -32,6 +32,11 @@ fn a_bug_in_reading_is_caught() {
     all_are_caught(Bug::OF_READS.into_iter());
 }
 
+#[test]
+fn a_bug_of_indexes_is_caught() {
+    all_are_caught(Bug::OF_INDEXES.into_iter());
+}
+
 fn all_are_caught(bugs: impl Iterator<Item = Bug>) {
     std::panic::set_hook(Box::new(|_| {}));
     let survivors: Vec<Bug> = bugs

@@ -19,6 +19,8 @@ use model::types::UserType;
 use model::{CqlType, Schema, SchemaChange, TableId};
 use uuid::Uuid;
 
+use crate::lookups;
+
 /// The tables of the test.
 pub(crate) const TABLES: usize = 4;
 /// The table of the writes that read first, beside those.
@@ -101,6 +103,9 @@ pub(crate) fn missing(schema: &Schema, rng: &mut Rng, gc_grace_s: i32) -> Option
     table.options.bloom_filter_fp_chance = 0.5;
     table.options.compaction = Compaction::of_class(CLASSES[number]);
     table.options.compression = compression(number);
+    for _ in 0..rng.below(4) {
+        lookups::alter(&mut table, rng);
+    }
     Some(SchemaChange::CreateTable(Box::new(table)))
 }
 
@@ -185,10 +190,14 @@ pub(crate) fn drop_table(number: usize) -> (SchemaChange, Effect) {
 pub(crate) fn alteration(schema: &Schema, rng: &mut Rng, at: i64) -> (SchemaChange, Effect) {
     let number = 1 + rng.index(TABLES - 1);
     let mut table = table(schema, number).expect("all tables are there").clone();
-    let effect = match rng.below(8) {
+    let effect = match rng.below(12) {
         0..3 => drop_column(number, &mut table, rng, at),
         3..6 => add_column(number, &mut table, rng),
         6 => return (add_field(schema), Effect::Nothing),
+        7..11 => {
+            lookups::alter(&mut table, rng);
+            Effect::Nothing
+        }
         _ => {
             table.options.compaction = compaction(WAYS[rng.index(WAYS.len())]);
             table.options.compression = compression(1 + rng.index(3));
@@ -204,6 +213,7 @@ fn drop_column(number: usize, table: &mut Table, rng: &mut Rng, at: i64) -> Effe
         return add_column(number, table, rng);
     }
     let column = columns[rng.index(columns.len())].clone();
+    lookups::drop_of(table, &column.name);
     table.drop_column(&column.name, at).expect("it is no key");
     Effect::Dropped { table: number, column: column.id.0, at }
 }

@@ -136,7 +136,8 @@ impl Workload {
     fn note(&self, bytes: &mut Vec<u8>, table: usize, number: u64, key: u8) {
         let mut m =
             MutationBuilder::begin(bytes, self.id(table), token(key), &number.to_be_bytes());
-        m.row(&[], |out| {
+        let at = if table >= 2 { clustering(table, &[0, 0]) } else { Vec::new() };
+        m.row(&at, |out| {
             let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(1) };
             RowBuilder::begin(out, &head);
         });

@@ -67,6 +67,8 @@ pub(crate) struct Tally {
     pub(crate) parted: u64,
     /// Scans of a table of a shard that were compared with the oracle.
     pub(crate) compared: u64,
+    /// Lookups that were compared with a scan, and used an index.
+    pub(crate) lookups: u64,
     /// Reads of a partition while it was written to.
     pub(crate) raced: u64,
     /// Truncations of a table while it was written to.
@@ -114,6 +116,7 @@ impl Tally {
         self.beside += other.beside;
         self.parted += other.parted;
         self.compared += other.compared;
+        self.lookups += other.lookups;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;
         self.damaged += other.damaged;

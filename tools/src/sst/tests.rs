@@ -56,6 +56,7 @@ async fn write(disk: &Disk) {
         filter_fp_chance: 0.01,
         filter_piece_bytes: engine::limits::FILTER_PIECE_BYTES,
         written_forms: false,
+        indexed: None,
     };
     let mut writer = Writer::new(disk, &RelPath::root(), SSTABLE, config);
     for k in 1..3i32 {

@@ -130,6 +130,7 @@ fn config() -> WriterConfig {
         filter_fp_chance: 0.01,
         filter_piece_bytes: 4,
         written_forms: false,
+        indexed: None,
     }
 }
 

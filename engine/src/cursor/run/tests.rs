@@ -37,6 +37,7 @@ async fn file(
         filter_fp_chance: 0.01,
         filter_piece_bytes: crate::limits::FILTER_PIECE_BYTES,
         written_forms: false,
+        indexed: None,
     };
     let mut writer = Writer::new(disk, &RelPath::root(), id, config);
     let row = row(number as i64 + 1);

@@ -1,0 +1,295 @@
+//! Makes the index files of one sstable: takes its rows as they are written or read, and ends with a file each.
+//!
+//! ```text
+//! partition, row ─► terms of each index ─► pending: entries of the block in hand ─(block is cut)─► places ─► TermSort
+//! finish ─► one file after the other: written, synced, read back
+//! ```
+//!
+//! 1. An entry has its place when its block is cut: what a cut leaves over begins the next block.
+//! 2. After an error nothing is left of what it has made, unless that cannot be removed: then the next start does.
+//! 3. An index whose terms cannot be told gets no file: its sstable is scanned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::row::RowRef;
+use model::schema::{Index, IndexId, Table};
+
+use super::file::{IndexFile, file_name};
+use super::footer::{Footer, fingerprint, seed_of};
+use super::place::Place;
+use super::runs::Merged;
+use super::sort::TermSort;
+use super::writer::IndexWriter;
+use crate::error::{Error, Result};
+use crate::io::{Disk, IoClass, RelPath};
+use crate::planted::{Bug, planted};
+use crate::sstable::output::Output;
+use crate::sstable::{FileDigest, SstableId};
+
+/// The index files of one sstable, being made.
+pub(crate) struct IndexBuilder {
+    disk: Disk,
+    dir: RelPath,
+    sstable: SstableId,
+    table: Arc<Table>,
+    /// Which indexes get a file.
+    indexes: Vec<IndexId>,
+    /// Whose terms could not be told.
+    failed: BTreeSet<IndexId>,
+    class: IoClass,
+    sort: TermSort,
+    /// Entries of the block in hand.
+    pending: Vec<Pending>,
+    terms: Vec<u8>,
+    /// A file is made by this name and then takes its own, for somebody else may make the same.
+    between: Option<String>,
+}
+
+/// A term of an entry of the block in hand.
+struct Pending {
+    index: IndexId,
+    entry: u32,
+    from: usize,
+    bytes: usize,
+}
+
+impl IndexBuilder {
+    /// For the sstable in directory `dir`, which is being written; `None` if its table has no index.
+    pub(crate) fn new(
+        disk: &Disk,
+        dir: &RelPath,
+        sstable: SstableId,
+        table: &Arc<Table>,
+    ) -> Option<IndexBuilder> {
+        let indexes: Vec<IndexId> = table.indexes().iter().map(|index| index.id).collect();
+        (!indexes.is_empty()).then(|| IndexBuilder::of(disk, dir, sstable, table, indexes))
+    }
+
+    fn of(
+        disk: &Disk,
+        dir: &RelPath,
+        sstable: SstableId,
+        table: &Arc<Table>,
+        mut indexes: Vec<IndexId>,
+    ) -> IndexBuilder {
+        indexes.sort_unstable();
+        let class = IoClass::Flush;
+        let path = dir.join(&format!("{sstable}"));
+        let sort = TermSort::new(disk, path, class, seed_of(sstable, IndexId(u16::MAX)));
+        IndexBuilder {
+            disk: disk.clone(),
+            dir: dir.clone(),
+            sstable,
+            table: table.clone(),
+            indexes,
+            failed: BTreeSet::new(),
+            class,
+            sort,
+            pending: Vec::new(),
+            terms: Vec::new(),
+            between: None,
+        }
+    }
+
+    /// For these indexes of an sstable that is there: by another name until it is whole.
+    pub(super) fn beside(
+        disk: &Disk,
+        dir: &RelPath,
+        sstable: SstableId,
+        table: &Arc<Table>,
+        (indexes, name): (Vec<IndexId>, SstableId),
+    ) -> IndexBuilder {
+        let path = dir.join(&format!("{name}"));
+        let class = IoClass::Compaction;
+        let sort = TermSort::new(disk, path, class, seed_of(sstable, IndexId(u16::MAX)));
+        let builder = IndexBuilder::of(disk, dir, sstable, table, indexes);
+        IndexBuilder { sort, class, between: Some(format!("{name}")), ..builder }
+    }
+
+    /// Its requests to the device are of this class.
+    pub(crate) fn of_class(mut self, class: IoClass) -> IndexBuilder {
+        let path = self.dir.join(&format!("{}", self.sstable));
+        self.class = class;
+        self.sort =
+            TermSort::new(&self.disk, path, class, seed_of(self.sstable, IndexId(u16::MAX)));
+        self
+    }
+
+    /// A partition begins at this entry of the block in hand.
+    pub(crate) fn partition(&mut self, key: &[u8], static_row: Option<RowRef<'_>>, entry: usize) {
+        self.add(key, None, static_row, entry);
+    }
+
+    /// A row is this entry of the block in hand.
+    pub(crate) fn row(&mut self, key: &[u8], clustering: &[u8], row: RowRef<'_>, entry: usize) {
+        self.add(key, Some(clustering), Some(row), entry);
+    }
+
+    fn add(
+        &mut self,
+        key: &[u8],
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+        entry: usize,
+    ) {
+        let IndexBuilder { table, indexes, failed, pending, terms, .. } = self;
+        let wanted = |index: &&Index| indexes.contains(&index.id) && !failed.contains(&index.id);
+        let mut broken = None;
+        for index in table.indexes().iter().filter(wanted) {
+            let mut give = |term: &[u8]| {
+                let (id, from, bytes) = (index.id, terms.len(), term.len());
+                terms.extend_from_slice(term);
+                pending.push(Pending { index: id, entry: entry as u32, from, bytes });
+            };
+            if index.terms(table, key, clustering, row, &mut give).is_err() {
+                broken = Some(index.id);
+            }
+        }
+        failed.extend(broken);
+    }
+
+    /// The first `count` entries of the block in hand are the block of this number; the others begin the next.
+    pub(crate) fn cut(&mut self, block: usize, count: usize) {
+        let block = u32::try_from(block).expect("a file has fewer blocks");
+        let count = count as u32;
+        let mut kept = Vec::new();
+        let mut left = Vec::new();
+        for Pending { index, entry, from, bytes } in self.pending.drain(..) {
+            let term = &self.terms[from..from + bytes];
+            if entry < count {
+                let shifted = u32::from(planted(Bug::IndexMisplacesEntry) && entry > 1);
+                self.sort.put(index.0, term, Place { block, entry: entry - shifted });
+            } else {
+                left.push(Pending { index, entry: entry - count, from: kept.len(), bytes });
+                kept.extend_from_slice(term);
+            }
+        }
+        (self.pending, self.terms) = (left, kept);
+    }
+
+    /// Whether [`spill`](Self::spill) is to be called.
+    pub(crate) fn is_full(&self) -> bool {
+        self.sort.is_full()
+    }
+
+    /// Writes out what fills memory.
+    pub(crate) async fn spill(&mut self, pause: &impl AsyncFn()) -> Result<()> {
+        self.sort.spill(pause).await
+    }
+
+    /// Ends the files and proves them; `proof` is that of the sstable.
+    pub(crate) async fn finish(mut self, proof: FileDigest, pause: &impl AsyncFn()) -> Result<()> {
+        assert!(self.pending.is_empty(), "all blocks are cut");
+        let finished = self.write_files(proof, pause).await;
+        let removed = self.sort.remove_runs().await;
+        if finished.is_err() {
+            // The error that led here is the one to report.
+            self.remove_files().await;
+        }
+        finished.and(removed)
+    }
+
+    /// Gives up and removes what was written.
+    pub(crate) async fn abandon(mut self) -> Result<()> {
+        self.sort.remove_runs().await
+    }
+
+    async fn write_files(&mut self, proof: FileDigest, pause: &impl AsyncFn()) -> Result<()> {
+        let mut merged = self.sort.merged().await?;
+        for id in self.indexes.clone() {
+            // What a failed index has is passed over.
+            if self.failed.contains(&id) {
+                while merged.index() == Some(id.0) {
+                    merged.next(pause).await?;
+                }
+                continue;
+            }
+            self.write_file(id, proof, &mut merged, pause).await?;
+        }
+        merged.close().await
+    }
+
+    async fn write_file(
+        &self,
+        id: IndexId,
+        proof: FileDigest,
+        merged: &mut Merged,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let index = self.table.index_by_id(id).expect("it is one of the table");
+        let output = Output::new(self.disk.clone(), self.path(id)).of_class(self.class);
+        let mut writer = IndexWriter::new(output, seed_of(self.sstable, id));
+        let copied = async {
+            while merged.index() == Some(id.0) {
+                let Some(found) = merged.next(pause).await? else { break };
+                writer.add(&found.term, found.place);
+                if writer.is_full() {
+                    writer.drain().await?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = copied.await {
+            let _ = writer.abandon().await;
+            return Err(error);
+        }
+        let footer = Footer {
+            sstable: self.sstable,
+            table: self.table.id.0,
+            index: id,
+            of: fingerprint(&self.table, index),
+            sstable_checksum: proof.footer_checksum,
+            terms: 0,
+            postings: 0,
+            directory_offset: 0,
+            directory_bytes: 0,
+            digest: 0,
+        };
+        writer.finish(footer).await?;
+        let known = (self.sstable, proof);
+        IndexFile::verify(
+            (&self.disk, &self.path(id)),
+            known,
+            (&self.table, index),
+            self.class,
+            pause,
+        )
+        .await
+    }
+
+    /// Where the file of an index is made.
+    fn path(&self, id: IndexId) -> RelPath {
+        match &self.between {
+            None => self.dir.join(&file_name(self.sstable, id)),
+            Some(name) => self.dir.join(&format!("{name}-{}.new", id.0)),
+        }
+    }
+
+    /// Gives the files, made by another name, their own names, durably.
+    pub(super) async fn name_files(
+        disk: &Disk,
+        dir: &RelPath,
+        (sstable, name): (SstableId, SstableId),
+        indexes: &[IndexId],
+    ) -> Result<()> {
+        for id in indexes {
+            let from = dir.join(&format!("{name}-{}.new", id.0));
+            // One whose terms could not be told has no file.
+            if disk.exists(&from).await? {
+                disk.rename(&from, &dir.join(&file_name(sstable, *id))).await?;
+            }
+        }
+        disk.sync_dir(dir).await
+    }
+
+    async fn remove_files(&self) {
+        for id in &self.indexes {
+            match self.disk.unlink(&self.path(*id)).await {
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                // The next start does.
+                Err(_) => return,
+            }
+        }
+    }
+}

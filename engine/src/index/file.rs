@@ -1,0 +1,248 @@
+//! An open index file: its directory in memory, its blocks by the cache.
+
+use std::rc::Rc;
+
+use model::bytes::Cursor;
+use model::schema::{Index, IndexId, Table};
+use uuid::Uuid;
+
+use super::footer::{FOOTER_BYTES, Footer, fingerprint, seed_of};
+use crate::cache::{BlockCache, Kept, Place as CachePlace};
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, IoClass, RelPath};
+use crate::sstable::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
+use crate::sstable::slots::Slots;
+use crate::sstable::window::Window;
+use crate::sstable::{FileDigest, Handle, Reading, SstableId, digest};
+
+/// Where the kind of a frame stands in its head.
+const KIND_AT: usize = 16;
+
+/// The name of the file in its table's directory.
+pub(crate) fn file_name(sstable: SstableId, index: IndexId) -> String {
+    format!("{sstable}-{}.idx", index.0)
+}
+
+/// The sstable and the index whose file has this name.
+pub(crate) fn sstable_of(name: &str) -> Option<(Uuid, IndexId)> {
+    let (sstable, index) = name.strip_suffix(".idx")?.rsplit_once('-')?;
+    Some((Uuid::parse_str(sstable).ok()?, IndexId(index.parse().ok()?)))
+}
+
+/// An open index file.
+#[derive(Debug)]
+pub(crate) struct IndexFile {
+    handle: Rc<Handle>,
+    seed: u64,
+    footer: Footer,
+    /// Absent if there are no terms.
+    directory: Option<Slots>,
+    cache: Rc<BlockCache>,
+    number: u32,
+}
+
+/// A block of terms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TermBlock {
+    pub(super) offset: u64,
+    pub(super) bytes: usize,
+    /// Postings of the blocks before it.
+    pub(super) before: u64,
+}
+
+impl IndexFile {
+    /// Opens the file that an index has in directory `dir` beside this sstable, whose `proof` is known.
+    pub(crate) async fn open(
+        (disk, dir): (&Disk, &RelPath),
+        (sstable, proof): (SstableId, FileDigest),
+        (table, index): (&Table, &Index),
+        cache: &Rc<BlockCache>,
+    ) -> Result<Rc<IndexFile>> {
+        let path = dir.join(&file_name(sstable, index.id));
+        IndexFile::open_at((disk, &path), (sstable, proof), (table, index), cache).await
+    }
+
+    async fn open_at(
+        (disk, path): (&Disk, &RelPath),
+        (sstable, proof): (SstableId, FileDigest),
+        (table, index): (&Table, &Index),
+        cache: &Rc<BlockCache>,
+    ) -> Result<Rc<IndexFile>> {
+        let file = disk.open(path).await?.of_class(IoClass::Check);
+        let seed = seed_of(sstable, index.id);
+        let corrupt = |offset, what| Error::corrupt(path.as_str(), offset, what);
+        let offset = file.len().checked_sub(FOOTER_BYTES as u64);
+        let offset = offset.ok_or_else(|| corrupt(0, "an index file without footer"))?;
+        let read = file.read_exact_at(offset, FOOTER_BYTES).await?;
+        let footer = Footer::decode(&read, seed, offset).map_err(|what| corrupt(offset, what))?;
+        let is_ours = footer.sstable == sstable
+            && footer.table == table.id.0
+            && footer.index == index.id
+            && footer.of == fingerprint(table, index)
+            && footer.sstable_checksum == proof.footer_checksum;
+        if !is_ours {
+            return Err(corrupt(offset, "the index of another sstable"));
+        }
+        let (at, bytes) = (footer.directory_offset, footer.directory_bytes as usize);
+        if at.checked_add(bytes as u64).is_none_or(|end| end > offset) {
+            return Err(corrupt(offset, "a directory outside the file"));
+        }
+        let directory = match bytes {
+            0 => None,
+            _ => {
+                let frame = file.read_exact_at(at, bytes).await?;
+                let raw = cache.opener().open(&frame, Kind::TermDirectory, seed, at);
+                Some(raw.and_then(Slots::open).map_err(|what| corrupt(at, what))?)
+            }
+        };
+        let number = cache.number_file();
+        let handle = Handle::new(disk, file, (sstable, number), cache.handles()).await;
+        let open = IndexFile { handle, seed, footer, directory, cache: cache.clone(), number };
+        open.cache.index_grew(open.memory_bytes());
+        Ok(Rc::new(open))
+    }
+
+    /// Reads a file that was just written, whole, and checks it. `pause` is awaited before each read.
+    pub(super) async fn verify(
+        (disk, path): (&Disk, &RelPath),
+        known: (SstableId, FileDigest),
+        of: (&Table, &Index),
+        class: IoClass,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let cache = BlockCache::new(0);
+        let open = IndexFile::open_at((disk, path), known, of, &cache).await?;
+        let file = open.handle.file().await?;
+        let mut window = Window::of_check(class);
+        let end = open.footer.directory_offset + u64::from(open.footer.directory_bytes);
+        let (mut offset, mut sum) = (0, 0);
+        while offset < end {
+            if window.frame(offset, HEAD_BYTES).is_none() {
+                pause().await;
+                window.read(&file, offset, HEAD_BYTES, end).await?;
+            }
+            let head = window.frame(offset, HEAD_BYTES).expect("it was just read");
+            let (kind, bytes) = (kind_of(head), length_of(head));
+            let (Some(kind), Some(bytes)) = (kind, bytes.filter(|n| *n as u64 <= end - offset))
+            else {
+                return Err(open.corrupt(offset, "a region of frames"));
+            };
+            if window.frame(offset, bytes).is_none() {
+                window.read(&file, offset, bytes, end).await?;
+            }
+            let frame = window.frame(offset, bytes).expect("it was just read");
+            open.open_frame(frame, kind, offset)?;
+            sum = digest(sum, checksum_of(frame));
+            offset += bytes as u64;
+        }
+        if sum != open.footer.digest {
+            return Err(open.corrupt(0, "digest of an index file"));
+        }
+        drop(file);
+        open.handle.close().await
+    }
+
+    /// Which index it is of.
+    pub(crate) fn index(&self) -> IndexId {
+        self.footer.index
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &RelPath {
+        self.handle.path()
+    }
+
+    /// Bytes of memory it takes while it is open, blocks apart.
+    fn memory_bytes(&self) -> u64 {
+        self.directory.as_ref().map_or(0, |directory| directory.memory_bytes() as u64)
+    }
+
+    /// How many blocks of terms.
+    pub(super) fn blocks(&self) -> usize {
+        self.directory.as_ref().map_or(0, Slots::count)
+    }
+
+    /// How many postings.
+    pub(super) fn postings(&self) -> u64 {
+        self.footer.postings
+    }
+
+    fn entry(&self, block: usize) -> Result<(&[u8], TermBlock)> {
+        let directory = self.directory.as_ref().expect("a block of the file");
+        let damaged = |_| self.corrupt(self.footer.directory_offset, "directory of terms");
+        let mut cursor = Cursor::new(directory.item(block));
+        let from = cursor.bytes().map_err(damaged)?;
+        let (offset, bytes) =
+            (cursor.varint().map_err(damaged)?, cursor.varint().map_err(damaged)?);
+        let before = cursor.varint().map_err(damaged)?;
+        Ok((from, TermBlock { offset, bytes: bytes as usize, before }))
+    }
+
+    /// A block of terms.
+    pub(super) fn block(&self, block: usize) -> Result<TermBlock> {
+        Ok(self.entry(block)?.1)
+    }
+
+    /// The block that holds the term, or would; 0 in a file without terms.
+    pub(super) fn block_of(&self, term: &[u8]) -> Result<usize> {
+        let (mut low, mut high) = (0, self.blocks().saturating_sub(1));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if self.entry(middle)?.0 <= term {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The list whose frame is at `offset`, by the cache.
+    pub(super) async fn slots(
+        &self,
+        (offset, bytes): (u64, usize),
+        kind: Kind,
+        reading: Reading,
+    ) -> Result<Rc<Slots>> {
+        let place = CachePlace { file: self.number, offset };
+        if let Some(Kept::Slots(slots)) = self.cache.get(place) {
+            return Ok(slots);
+        }
+        if reading == Reading::Cached {
+            return Err(Error::WouldBlock);
+        }
+        let end = offset.checked_add(bytes as u64);
+        if end.is_none_or(|end| end > self.footer.directory_offset) || bytes < HEAD_BYTES {
+            return Err(self.corrupt(offset, "a block outside its region"));
+        }
+        let file: File = self.handle.file().await?.of_class(IoClass::Read);
+        let frame = file.read_exact_at(offset, bytes).await?;
+        let slots = Rc::new(self.open_frame(&frame, kind, offset)?);
+        self.cache.note_opened_block();
+        self.cache.insert(place, &Kept::Slots(slots.clone()));
+        Ok(slots)
+    }
+
+    fn open_frame(&self, frame: &[u8], kind: Kind, offset: u64) -> Result<Slots> {
+        let raw = self.cache.opener().open(frame, kind, self.seed, offset);
+        raw.and_then(Slots::open).map_err(|what| self.corrupt(offset, what))
+    }
+
+    #[cold]
+    pub(super) fn corrupt(&self, offset: u64, what: &'static str) -> Error {
+        Error::corrupt(self.handle.path().as_str(), offset, what)
+    }
+}
+
+impl Drop for IndexFile {
+    fn drop(&mut self) {
+        self.cache.forget(self.number);
+        self.cache.index_shrank(self.memory_bytes());
+    }
+}
+
+/// What a frame says that it holds; nothing of it is believed yet.
+fn kind_of(head: &[u8]) -> Option<Kind> {
+    let kinds = [Kind::Terms, Kind::Postings, Kind::Skips, Kind::TermDirectory];
+    kinds.into_iter().find(|kind| head.get(KIND_AT) == Some(&(*kind as u8)))
+}

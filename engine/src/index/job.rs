@@ -1,0 +1,379 @@
+//! The job that makes index files of sstables which came before their index, or lost its file; and what goes with an
+//! index.
+//!
+//! ```text
+//! a view without the file of an index ─► is it there? opened ─► no: all rows of the sstable are read
+//!     ─► file by another name ─► read back ─► its own name ─► attached: from now on lookups use it
+//! ```
+//!
+//! 1. Reads scan a table as long as one of its sources lacks the index, so an unfinished build changes no answer.
+//! 2. Shards that share an sstable may make the same file at the same time: each makes it by a name of its own, and
+//!    both are equal. A start deletes what was left by another name.
+//! 3. A file is named only while this shard has a view of the sstable, under the lock of those who delete.
+//! 4. What was built stays when a build ends early: each sstable is a step of its own.
+//!
+//! Not here: index files of flushes and merges (`sstable/writer.rs`).
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use model::read::Slice;
+use model::schema::{Index, IndexId, Table as Definition};
+use model::{TableId, TokenRange};
+use uuid::Uuid;
+
+use super::builder::IndexBuilder;
+use super::file::{IndexFile, file_name, sstable_of};
+use crate::backoff::Backoff;
+use crate::cache::BlockCache;
+use crate::cursor::{Cursor, Fragment, Scope, Span};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::io::{Disk, RelPath};
+use crate::layout;
+use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
+use crate::sstable::{Reading, SstableId};
+use crate::table::{Table, View};
+
+/// What the job knows of a table.
+#[derive(Debug, Default)]
+pub(crate) struct IndexState {
+    /// The job runs now.
+    pub(crate) is_building: Cell<bool>,
+    /// Files of indexes that were dropped may be there.
+    pub(crate) has_dropped: Cell<bool>,
+    pub(crate) backoff: Backoff,
+}
+
+/// How far an index of a table is in one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexProgress {
+    /// The table that is indexed.
+    pub table: TableId,
+    /// Which of its indexes.
+    pub index: IndexId,
+    /// Sstables that have the index.
+    pub files: u64,
+    /// All sstables of the table.
+    pub files_total: u64,
+    /// Bytes of the sstables that have it, on disk.
+    pub bytes: u64,
+    /// Bytes of all sstables.
+    pub bytes_total: u64,
+    /// Memtables that began before the index: they are being flushed.
+    pub memtables: u64,
+    /// Failures of the build in a row.
+    pub failures: u32,
+}
+
+impl IndexProgress {
+    /// Whether reads can use it.
+    pub fn is_built(&self) -> bool {
+        self.files == self.files_total && self.memtables == 0
+    }
+}
+
+impl View {
+    /// Opens what index files there are beside the sstable. One that cannot be used is noted, and made anew.
+    pub(crate) async fn attach_indexes(
+        &self,
+        disk: &Disk,
+        cache: &Rc<BlockCache>,
+        table: &Definition,
+    ) {
+        let dir = layout::table_dir(self.entry.table);
+        for index in table.indexes() {
+            if self.sstable.index(index.id).is_some() {
+                continue;
+            }
+            let known = (self.sstable.id(), self.sstable.known().proof);
+            match IndexFile::open((disk, &dir), known, (table, index), cache).await {
+                Ok(file) => self.sstable.attach(file),
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => self.sstable.lose_index(index.id, &error),
+            }
+        }
+    }
+
+    /// The indexes of which it has no file.
+    fn lacks(&self, table: &Definition) -> Vec<IndexId> {
+        let lacks = |index: &&Index| self.sstable.index(index.id).is_none();
+        table.indexes().iter().filter(lacks).map(|index| index.id).collect()
+    }
+}
+
+/// Removes the files of these indexes beside an sstable, if they are there.
+pub(crate) async fn remove_files(disk: &Disk, table: &Definition, sstable: Uuid) -> Result<()> {
+    let dir = layout::table_dir(table.id.0);
+    for index in table.indexes() {
+        unlink(disk, &dir.join(&file_name(SstableId(sstable), index.id))).await?;
+    }
+    Ok(())
+}
+
+async fn unlink(disk: &Disk, path: &RelPath) -> Result<()> {
+    match disk.unlink(path).await {
+        Err(Error::NotFound { .. }) => Ok(()),
+        unlinked => unlinked,
+    }
+}
+
+impl Engine {
+    /// A table that has something for the job to do, if it may be tried at this second.
+    pub(crate) fn table_to_index(&self, now_s: u32) -> Option<TableId> {
+        let is_due = |table: &Table| {
+            let state = &table.index_state;
+            let is_free = !state.is_building.get() && state.backoff.is_due(now_s);
+            let definition = table.definition();
+            is_free
+                && (state.has_dropped.get()
+                    || table.views().iter().any(|view| !view.lacks(&definition).is_empty()))
+        };
+        let tables = self.tables.indexed();
+        tables
+            .iter()
+            .filter_map(|id| Some((*id, self.table(*id).ok()?)))
+            .find_map(|(id, table)| is_due(&table).then_some(id))
+    }
+
+    /// How far the indexes of all tables are.
+    pub fn index_progress(&self) -> Vec<IndexProgress> {
+        let mut all = Vec::new();
+        for id in self.tables.indexed().iter() {
+            let Ok(table) = self.table(*id) else { continue };
+            let definition = table.definition();
+            all.extend(definition.indexes().iter().map(|index| progress(&table, index.id)));
+        }
+        all
+    }
+
+    /// Paths of index files that could not be used since this was asked last, and why.
+    pub fn take_lost_indexes(&self) -> Vec<(String, Error)> {
+        let mut lost = Vec::new();
+        for id in self.tables.indexed().iter() {
+            let Ok(table) = self.table(*id) else { continue };
+            for view in table.views().iter() {
+                lost.extend(view.sstable.take_lost());
+            }
+        }
+        lost
+    }
+
+    /// Makes the index files that one sstable of a table lacks.
+    pub(crate) async fn index(
+        &self,
+        table: &Table,
+        now_s: u32,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let state = &table.index_state;
+        if state.is_building.replace(true) {
+            return Ok(());
+        }
+        let result = self.index_next(table, pause).await;
+        assert!(state.is_building.replace(false), "one build of a table at a time");
+        state.backoff.ended(&result, now_s);
+        result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
+    }
+
+    async fn index_next(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
+        if table.index_state.has_dropped.replace(false)
+            && let Err(error) = self.remove_dropped(table).await
+        {
+            table.index_state.has_dropped.set(true);
+            return Err(error);
+        }
+        let definition = table.definition();
+        let views = table.views();
+        let lacking: Vec<&View> =
+            views.iter().filter(|view| !view.lacks(&definition).is_empty()).collect();
+        // One that cannot be read keeps the others not waiting.
+        let failures = table.index_state.backoff.failures() as usize;
+        let Some(view) = lacking.get(failures % lacking.len().max(1)) else { return Ok(()) };
+        // A file that is damaged is made anew; one that could not be read for another reason may be read now.
+        view.attach_indexes(&self.disk, &self.cache, &definition).await;
+        let lacks = view.lacks(&definition);
+        if lacks.is_empty() {
+            return Ok(());
+        }
+        self.admit_disk()?;
+        let name = self.names.next();
+        self.build(table, view, (lacks.clone(), name), pause).await?;
+        let dir = layout::table_dir(view.entry.table);
+        let _deleting = self.deleting.take().await;
+        let sstable = view.entry.sstable;
+        let is_there = || table.views().iter().any(|view| view.entry.sstable == sstable);
+        if !is_there() {
+            for id in &lacks {
+                unlink(&self.disk, &dir.join(&format!("{name}-{}.new", id.0))).await?;
+            }
+            return Ok(());
+        }
+        IndexBuilder::name_files(&self.disk, &dir, (SstableId(sstable), name), &lacks).await?;
+        if is_there() {
+            view.attach_indexes(&self.disk, &self.cache, &definition).await;
+            self.counters.count(|s| s.indexes_built += lacks.len() as u64);
+        }
+        // Views that went meanwhile took with them only what had its name.
+        if !is_there() {
+            remove_files(&self.disk, &definition, sstable).await?;
+        }
+        match view.lacks(&definition).iter().find(|id| lacks.contains(id)) {
+            Some(id) if is_there() => {
+                let path = dir.join(&file_name(SstableId(sstable), *id));
+                Err(Error::corrupt(path.as_str(), 0, "an index that cannot be made"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn build(
+        &self,
+        table: &Table,
+        view: &View,
+        (indexes, name): (Vec<IndexId>, SstableId),
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let definition = table.definition();
+        let dir = layout::table_dir(view.entry.table);
+        let sstable = view.sstable.id();
+        let arc = definition.shared();
+        let mut builder = IndexBuilder::beside(&self.disk, &dir, sstable, arc, (indexes, name));
+        if let Err(error) = self.read_into(&mut builder, (table, view), pause).await {
+            builder.abandon().await?;
+            return Err(error);
+        }
+        builder.finish(view.sstable.known().proof, pause).await
+    }
+
+    /// Gives all rows of an sstable to a builder.
+    async fn read_into(
+        &self,
+        builder: &mut IndexBuilder,
+        (table, view): (&Table, &View),
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let slices = [Slice::all()];
+        let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+        let mut cursor = view.sstable.cursor(span, Reading::Compaction);
+        let epoch = table.epoch();
+        let is_needless = || table.epoch() != epoch;
+        let mut work_bytes = 0;
+        let at_once = u32::MAX as usize;
+        while cursor.next_partition().await? {
+            let head = cursor.head();
+            let (block, entry) = cursor.head_place();
+            builder.partition(head.key, head.static_row, entry);
+            builder.cut(block, at_once);
+            work_bytes += JOB_ENTRY_COST_BYTES + head.key.len();
+            while cursor.next().await? {
+                if let Fragment::Row { clustering, row } = cursor.fragment() {
+                    let (block, entry) = cursor.row_place();
+                    builder.row(cursor.head().key, clustering, row, entry);
+                    builder.cut(block, at_once);
+                    work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
+                }
+                if work_bytes >= JOB_STEP_BYTES {
+                    self.step(builder, &mut work_bytes, &is_needless, pause).await?;
+                }
+            }
+            if work_bytes >= JOB_STEP_BYTES {
+                self.step(builder, &mut work_bytes, &is_needless, pause).await?;
+            }
+            if is_needless() {
+                return Err(Error::Overloaded("the table was emptied while it was indexed"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(
+        &self,
+        builder: &mut IndexBuilder,
+        work_bytes: &mut usize,
+        is_needless: &dyn Fn() -> bool,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let bytes = std::mem::take(work_bytes) as u64;
+        if builder.is_full() {
+            builder.spill(pause).await?;
+        }
+        pause().await;
+        if let Some(pace) = self.pace.get()
+            && let Some(wait) = pace.charge(bytes, is_needless)
+        {
+            wait.await;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of indexes that the table has no more.
+    async fn remove_dropped(&self, table: &Table) -> Result<()> {
+        let definition = table.definition();
+        let dir = layout::table_dir(definition.id.0);
+        let _deleting = self.deleting.take().await;
+        let names = match self.disk.list(&dir).await {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            listed => listed?,
+        };
+        for entry in names {
+            let Some((_, index)) = sstable_of(&entry.name) else { continue };
+            // One that is newer than what this shard knows, is another's.
+            let is_gone =
+                index.0 < definition.next_index() && definition.index_by_id(index).is_none();
+            if let Some(path) = dir.child(&entry.name).filter(|_| is_gone) {
+                unlink(&self.disk, &path).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the index files of sstables of a table that were unlinked.
+    pub(crate) async fn remove_indexes_of(&self, table: Uuid, gone: &BTreeSet<Uuid>) -> Result<()> {
+        if let Ok(table) = self.table(TableId(table)) {
+            let definition = table.definition();
+            for sstable in gone {
+                remove_files(&self.disk, &definition, *sstable).await?;
+            }
+            return Ok(());
+        }
+        let dir = layout::table_dir(table);
+        let names = match self.disk.list(&dir).await {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            listed => listed?,
+        };
+        for entry in names {
+            let is_gone = sstable_of(&entry.name).is_some_and(|(file, _)| gone.contains(&file));
+            if let Some(path) = dir.child(&entry.name).filter(|_| is_gone) {
+                unlink(&self.disk, &path).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn progress(table: &Table, index: IndexId) -> IndexProgress {
+    let mut progress = IndexProgress {
+        table: table.definition().id,
+        index,
+        files: 0,
+        files_total: 0,
+        bytes: 0,
+        bytes_total: 0,
+        memtables: 0,
+        failures: table.index_state.backoff.failures(),
+    };
+    let mut seen = BTreeSet::new();
+    for view in table.views().iter().filter(|view| seen.insert(view.entry.sstable)) {
+        let has_it = view.sstable.index(index).is_some();
+        progress.files_total += 1;
+        progress.bytes_total += view.entry.file_bytes;
+        progress.files += u64::from(has_it);
+        progress.bytes += if has_it { view.entry.file_bytes } else { 0 };
+    }
+    let layers = table.layers();
+    let lacks = layers.iter().filter(|layer| !layer.memtable.borrow().is_indexed(index));
+    progress.memtables = lacks.count() as u64;
+    progress
+}

@@ -1,0 +1,256 @@
+//! What the indexes of a table know of a memtable: terms, each with the rows that were written with it.
+//!
+//! ```text
+//! entry := index:u16 (big-endian) term 00 00 token:u64 (big-endian, biased) key 00 00 kind:u8 clustering
+//!          in term and key 00 is 00 ff; kind 0: all of the partition, 1: the row of this clustering
+//! ```
+//!
+//! 1. Entries compare as (index, term, token, key, clustering) does, so one ordered list in the arena has all.
+//! 2. Nothing is taken out: a row that was overwritten or deleted stays a candidate until the memtable is flushed.
+//! 3. It has every term of every row from the first write on, or it is not there.
+
+use std::cmp::Ordering;
+
+use model::Token;
+use model::bytes::Cursor;
+use model::mutation::MutationRef;
+use model::read::Slice;
+use model::schema::{IndexId, Table};
+
+use super::arena::{Arena, Handle};
+use super::leaves::{Entry, Leaves};
+use crate::planted::{Bug, planted};
+use crate::sstable::Named;
+
+/// Ends a term or a key.
+const END: [u8; 2] = [0, 0];
+
+/// The terms of one memtable.
+#[derive(Debug)]
+pub(super) struct Terms {
+    /// Of which indexes.
+    indexes: Vec<IndexId>,
+    list: Leaves<TermEntry>,
+    arena: Arena,
+    scratch: Vec<u8>,
+    /// Some value had no term: these are not all.
+    is_broken: bool,
+}
+
+/// An entry in the arena.
+#[derive(Clone, Copy, Debug)]
+struct TermEntry {
+    prefix: u64,
+    handle: Handle,
+    bytes: u32,
+}
+
+impl Entry for TermEntry {
+    #[inline]
+    fn prefix(&self) -> u64 {
+        self.prefix
+    }
+}
+
+impl Terms {
+    /// For a memtable without rows; `None` if its table has no index.
+    pub(super) fn of_table(table: &Table) -> Option<Box<Terms>> {
+        let indexes: Vec<IndexId> = table.indexes().iter().map(|index| index.id).collect();
+        let (list, arena, scratch, is_broken) = Default::default();
+        let terms = Terms { indexes, list, arena, scratch, is_broken };
+        (!terms.indexes.is_empty()).then(|| Box::new(terms))
+    }
+
+    pub(super) fn has(&self, index: IndexId) -> bool {
+        !self.is_broken && self.indexes.contains(&index)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.list.bytes() + self.arena.bytes() + self.scratch.capacity()
+    }
+
+    /// Notes what a mutation writes. A value that has no term ends the use of these: the memtable is scanned.
+    pub(super) fn note(&mut self, table: &Table, mutation: &MutationRef<'_>) {
+        self.is_broken |= self.try_note(table, mutation).is_err();
+    }
+
+    fn try_note(&mut self, table: &Table, mutation: &MutationRef<'_>) -> model::Result<()> {
+        for index in table.indexes().iter().filter(|index| self.indexes.contains(&index.id)) {
+            let Terms { list, arena, scratch, .. } = self;
+            let key = mutation.key;
+            let mut note = |clustering: Option<&[u8]>, term: &[u8]| {
+                scratch.clear();
+                begin(scratch, index.id, term);
+                scratch.extend_from_slice(&END);
+                scratch.extend_from_slice(&mutation.token.biased().to_be_bytes());
+                escape(scratch, key);
+                scratch.extend_from_slice(&END);
+                scratch.push(u8::from(clustering.is_some()));
+                scratch.extend_from_slice(clustering.unwrap_or_default());
+                put(list, arena, scratch);
+            };
+            index.terms(table, key, None, mutation.static_row, &mut |term| note(None, term))?;
+            for (clustering, row) in mutation.rows() {
+                let row = Some(row);
+                index.terms(table, key, Some(clustering), row, &mut |term| {
+                    note(Some(clustering), term);
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// About how many rows have these terms of an index.
+    pub(super) fn count(&self, index: IndexId, ranges: &[Slice]) -> u64 {
+        let mut count = 0;
+        for range in ranges {
+            let [mut from, mut to] = [Vec::new(), Vec::new()];
+            begin(&mut from, index, &range.start);
+            begin(&mut to, index, &range.end);
+            let (from, to) = (self.find(&from).0, self.find(&to).0);
+            count += self.list.distance(from, to);
+        }
+        count
+    }
+
+    fn find(&self, bytes: &[u8]) -> (super::Place, bool) {
+        self.list.find(prefix(bytes), |text| self.text(text).cmp(bytes))
+    }
+
+    fn text(&self, text: &TermEntry) -> &[u8] {
+        self.arena.get(text.handle, text.bytes as usize)
+    }
+
+    /// The first entry at or above these bytes.
+    pub(super) fn at_or_above(&self, bytes: &[u8]) -> Option<&[u8]> {
+        let place = self.list.normalize(self.find(bytes).0);
+        self.list.get(place).map(|text| self.text(text))
+    }
+
+    /// Gives the memory back in pieces.
+    pub(super) async fn free(self, pause: &impl AsyncFn()) {
+        super::free_leaves(self.list, pause).await;
+        for chunk in self.arena.into_chunks() {
+            drop(chunk);
+            pause().await;
+        }
+    }
+}
+
+fn put(list: &mut Leaves<TermEntry>, arena: &mut Arena, bytes: &[u8]) {
+    let compare = |arena: &Arena, text: &TermEntry| -> Ordering {
+        arena.get(text.handle, text.bytes as usize).cmp(bytes)
+    };
+    let (place, found) = list.find(prefix(bytes), |text| compare(arena, text));
+    if found || (planted(Bug::MemoryForgetsTerms) && list.len() > 8) {
+        return;
+    }
+    let handle = arena.reserve(bytes.len());
+    arena.get_mut(handle, bytes.len()).copy_from_slice(bytes);
+    let bytes_count = u32::try_from(bytes.len()).expect("terms and keys are short");
+    list.insert(place, TermEntry { prefix: prefix(bytes), handle, bytes: bytes_count }, i64::MAX);
+}
+
+/// The first eight bytes as a number.
+fn prefix(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    let count = bytes.len().min(8);
+    first[..count].copy_from_slice(&bytes[..count]);
+    u64::from_be_bytes(first)
+}
+
+fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &byte in bytes {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xff);
+        }
+    }
+}
+
+/// Where the entries of terms at or above this one begin.
+pub(crate) fn begin(out: &mut Vec<u8>, index: IndexId, term: &[u8]) {
+    out.extend_from_slice(&index.0.to_be_bytes());
+    escape(out, term);
+}
+
+/// Where the entries of exactly this term begin that are at or above a place.
+pub(crate) fn begin_at(out: &mut Vec<u8>, index: IndexId, term: &[u8], from: &Named) {
+    begin(out, index, term);
+    out.extend_from_slice(&END);
+    out.extend_from_slice(&from.token.biased().to_be_bytes());
+    escape(out, &from.key);
+    out.extend_from_slice(&END);
+    out.push(u8::from(from.clustering.is_some()));
+    out.extend_from_slice(from.clustering.as_deref().unwrap_or_default());
+}
+
+/// Behind all entries of this term.
+pub(crate) fn behind(out: &mut Vec<u8>, index: IndexId, term: &[u8]) {
+    begin(out, index, term);
+    out.extend_from_slice(&[0, 1]);
+}
+
+/// The index of an entry, its term and what it names.
+pub(crate) fn parts(entry: &[u8]) -> (IndexId, Vec<u8>, Named) {
+    let mut cursor = Cursor::new(entry);
+    let parts = read(&mut cursor);
+    parts.expect("an entry is what was put in")
+}
+
+fn read(cursor: &mut Cursor<'_>) -> model::Result<(IndexId, Vec<u8>, Named)> {
+    let index = IndexId(u16::from_be_bytes(cursor.array::<2>()?));
+    let term = unescape(cursor)?;
+    let biased = u64::from_be_bytes(cursor.array::<8>()?);
+    let key = unescape(cursor)?;
+    let clustering = if cursor.u8()? == 1 { Some(cursor.rest().to_vec()) } else { None };
+    Ok((index, term, Named { token: Token((biased ^ (1 << 63)) as i64), key, clustering }))
+}
+
+fn unescape(cursor: &mut Cursor<'_>) -> model::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        let byte = cursor.u8()?;
+        if byte == 0 && cursor.u8()? == 0 {
+            return Ok(out);
+        }
+        out.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 0xff]), 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn entries_compare_as_their_parts_and_read_back(
+            all in prop::collection::vec((bytes(), -2..2i64, bytes(), prop::option::of(bytes())), 2..8)
+        ) {
+            let entries: Vec<_> = all.into_iter().map(|(term, token, key, clustering)| {
+                let (named, mut entry) = (Named { token: Token(token), key, clustering }, Vec::new());
+                begin_at(&mut entry, IndexId(7), &term, &named);
+                (term, named, entry)
+            }).collect();
+            for (term, named, entry) in &entries {
+                prop_assert_eq!(parts(entry), (IndexId(7), term.clone(), named.clone()));
+                let (mut low, mut high) = (Vec::new(), Vec::new());
+                begin(&mut low, IndexId(7), term);
+                behind(&mut high, IndexId(7), term);
+                prop_assert!(low <= *entry && *entry < high);
+                for (other_term, other, other_entry) in &entries {
+                    prop_assert_eq!(entry.cmp(other_entry), (term, named).cmp(&(other_term, other)));
+                    if term < other_term {
+                        prop_assert!(high <= *other_entry);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! What the index of a lookup leads to, from all sources of a table, in the order of token, key and clustering.
+//!
+//! ```text
+//! memtable ─► entries ─┐
+//! file ─► places ──────┼─► the smallest of all, each once
+//! file ─► places ──────┘
+//! ```
+//!
+//! 1. Of one term the places come in order. Of several a source keeps the first of them at a time: a pass goes over the
+//!    terms again for those behind. So memory is bounded, whatever the terms are.
+//! 2. A candidate is what some source says of a row, whether it is still so or not: who takes it reads the row.
+//! 3. An index file that cannot be read ends the lookup: [`Candidates::is_lost`] says so, and the rest is scanned.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use model::Token;
+use model::read::{IndexLookup, RowSink, Slice};
+use model::schema::IndexId;
+
+use super::page::Page;
+use crate::error::{Error, Result};
+use crate::index::{IndexFile, Nearest, Place, TermWalk};
+use crate::limits::{LOOKUP_PLACES_AT_ONCE, LOOKUP_ROWS_AT_ONCE};
+use crate::memtable::terms;
+use crate::planted::{Bug, planted};
+use crate::sstable::{Named, Reading};
+use crate::table::{SharedMemtable, View};
+
+/// Work that a posting counts as, in bytes: a hundredth of a read's quantum.
+const POSTING_WORK_BYTES: usize = 256;
+
+/// The candidates of a lookup.
+pub(super) struct Candidates<'r> {
+    lookup: &'r IndexLookup,
+    sources: Vec<Source>,
+    /// No candidate behind it is wanted.
+    last: Token,
+    is_lost: bool,
+}
+
+/// Candidates of one source.
+struct Source {
+    kind: Kind,
+    /// The next one.
+    head: Option<Named>,
+    /// Nothing of the source is before this place that was not given.
+    from: Named,
+    /// All of the source that is behind `from` is in hand.
+    is_done: bool,
+}
+
+enum Kind {
+    Memory {
+        memtable: SharedMemtable,
+        ready: VecDeque<Named>,
+        /// Behind what was in hand.
+        next: Option<Named>,
+    },
+    File {
+        view: View,
+        file: Rc<IndexFile>,
+        reading: Reading,
+        ready: VecDeque<Place>,
+        /// Places are given from here on, and to there.
+        place: Place,
+        behind: Place,
+        is_placed: bool,
+    },
+}
+
+/// Candidates of one partition.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Its rows, in order.
+    pub(super) rows: Vec<Vec<u8>>,
+    /// All of the partition is a candidate.
+    pub(super) is_whole: bool,
+    /// There may be more rows of it.
+    pub(super) has_more: bool,
+}
+
+impl<'r> Candidates<'r> {
+    /// Of these sources, all of which have the index, from this place on and up to this token.
+    pub(super) fn new(
+        lookup: &'r IndexLookup,
+        memtables: impl Iterator<Item = SharedMemtable>,
+        files: impl Iterator<Item = (View, Rc<IndexFile>)>,
+        (from, last): (Named, Token),
+        reading: Reading,
+    ) -> Candidates<'r> {
+        let memory = memtables
+            .filter(|_| !planted(Bug::LookupSkipsMemory))
+            .map(|memtable| Kind::Memory { memtable, ready: VecDeque::new(), next: None });
+        let files = files.map(|(view, file)| {
+            let behind = view.sstable.place_behind(last.min(view.entry.tokens.last));
+            let place = Place::default();
+            let ready = VecDeque::new();
+            Kind::File { view, file, reading, ready, place, behind, is_placed: false }
+        });
+        let source = |kind| Source { kind, head: None, from: from.clone(), is_done: false };
+        let sources = memory.chain(files).map(source).collect();
+        Candidates { lookup, sources, last, is_lost: false }
+    }
+
+    /// Whether an index file could not be read: what was not given is not known.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// The next candidate; `None` if there is none, or the page is done.
+    pub(super) async fn next<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<Named>> {
+        for source in &mut self.sources {
+            if let Err(error) = source.fill_head(self.lookup, self.last, page).await {
+                match error {
+                    Lost::Index(error) => {
+                        source.note_lost(&error);
+                        self.is_lost = true;
+                        return Ok(None);
+                    }
+                    Lost::Read(error) => return Err(error),
+                }
+            }
+            if page.is_done() {
+                return Ok(None);
+            }
+        }
+        Ok(self.sources.iter().filter_map(|source| source.head.as_ref()).min().cloned())
+    }
+
+    /// Goes behind a candidate that [`next`](Self::next) gave.
+    pub(super) fn pass(&mut self, candidate: &Named) {
+        for source in &mut self.sources {
+            if source.head.as_ref() == Some(candidate) {
+                source.head = None;
+            }
+        }
+    }
+
+    /// Goes to the first candidate that is not before a place.
+    pub(super) fn seek(&mut self, place: &Named) {
+        for source in &mut self.sources {
+            if source.head.as_ref().is_some_and(|head| head < place) {
+                source.head = None;
+            }
+            if source.from < *place {
+                source.from.clone_from(place);
+                source.leave_ready();
+            }
+        }
+    }
+
+    /// The rows of the partition of `first`, which is the next candidate: up to a number.
+    pub(super) async fn batch<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        first: &Named,
+        most: usize,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Batch> {
+        let mut batch = Batch::default();
+        let mut next = Some(first.clone());
+        while let Some(candidate) = next {
+            if (candidate.token, &candidate.key) != (first.token, &first.key) {
+                break;
+            }
+            if batch.rows.len() == most {
+                batch.has_more = true;
+                if planted(Bug::LookupSkipsCandidate) {
+                    self.pass(&candidate);
+                }
+                break;
+            }
+            self.pass(&candidate);
+            match candidate.clustering {
+                None => batch.is_whole = true,
+                Some(clustering) => batch.rows.push(clustering),
+            }
+            if batch.is_whole {
+                break;
+            }
+            next = self.next(page).await?;
+        }
+        batch.has_more |= self.is_lost || page.is_done();
+        Ok(batch)
+    }
+}
+
+/// Why there are no candidates.
+enum Lost {
+    /// The index file cannot be read.
+    Index(Error),
+    /// The read cannot go on.
+    Read(Error),
+}
+
+/// What goes wrong in an index file ends its use, not the read.
+fn of_index(error: Error) -> Lost {
+    match error {
+        Error::WouldBlock => Lost::Read(error),
+        error => Lost::Index(error),
+    }
+}
+
+impl Source {
+    /// The index file is not used any more: a job makes it anew.
+    fn note_lost(&self, error: &Error) {
+        if let Kind::File { view, file, .. } = &self.kind {
+            view.sstable.lose_index(file.index(), error);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.kind {
+            Kind::Memory { ready, .. } => ready.is_empty(),
+            Kind::File { ready, .. } => ready.is_empty(),
+        }
+    }
+
+    /// What is in hand and before the place from which on candidates are given, is left.
+    fn leave_ready(&mut self) {
+        match &mut self.kind {
+            Kind::Memory { ready, .. } => {
+                let left = ready.partition_point(|named| *named < self.from);
+                ready.drain(..left);
+            }
+            // Where that is in the file is found out when it is asked for more.
+            Kind::File { is_placed, .. } => *is_placed = false,
+        }
+    }
+
+    /// Finds out where in the file candidates are given from.
+    async fn place(&mut self) -> Result<()> {
+        let Source {
+            kind: Kind::File { view, reading, ready, place, is_placed, .. }, from, ..
+        } = self
+        else {
+            return Ok(());
+        };
+        if !*is_placed {
+            let clustering = from.clustering.as_deref().unwrap_or_default();
+            let of = (from.token, from.key.as_slice());
+            let at = view.sstable.place_of(of, clustering, *reading).await?;
+            let left = ready.partition_point(|other| *other < at);
+            ready.drain(..left);
+            (*place, *is_placed) = (at.max(*place), true);
+        }
+        Ok(())
+    }
+
+    /// Finds the next candidate, if it is not known.
+    async fn fill_head<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        lookup: &IndexLookup,
+        last: Token,
+        page: &mut Page<'_, S, P>,
+    ) -> std::result::Result<(), Lost> {
+        while self.head.is_none() && !page.is_done() {
+            if !self.is_done || !self.is_empty() {
+                self.place().await.map_err(Lost::Read)?;
+            }
+            if self.is_empty() {
+                if self.is_done {
+                    return Ok(());
+                }
+                self.fill(lookup, page).await?;
+                continue;
+            }
+            let Source { kind, head, from, is_done } = self;
+            let next = match kind {
+                Kind::Memory { ready, .. } => ready.pop_front(),
+                Kind::File { view, file, reading, ready, .. } => {
+                    let place = *ready.front().expect("it was looked at");
+                    let named = view.sstable.named(place, *reading).await.map_err(Lost::Read)?;
+                    ready.pop_front();
+                    let stray = || Error::corrupt(file.path().as_str(), 0, "no such place");
+                    Some(named.ok_or_else(|| Lost::Index(stray()))?)
+                }
+            };
+            page.work(POSTING_WORK_BYTES);
+            *head = next.filter(|named| *named >= *from);
+            if head.as_ref().is_some_and(|named| named.token > last) {
+                (*head, *is_done) = (None, true);
+                match kind {
+                    Kind::Memory { ready, .. } => ready.clear(),
+                    Kind::File { ready, .. } => ready.clear(),
+                }
+            }
+            page.pause_if_due().await.map_err(Lost::Read)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next candidates in hand.
+    async fn fill<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        lookup: &IndexLookup,
+        page: &mut Page<'_, S, P>,
+    ) -> std::result::Result<(), Lost> {
+        let Source { kind, from, is_done, .. } = self;
+        match kind {
+            Kind::Memory { memtable, ready, next } => {
+                let from = next.as_ref().filter(|next| *next > from).unwrap_or(from).clone();
+                let mut nearest = Nearest::new(LOOKUP_ROWS_AT_ONCE);
+                for range in &lookup.terms {
+                    gather_memory(memtable, (lookup.index, range), &from, &mut nearest, page)
+                        .await
+                        .map_err(Lost::Read)?;
+                }
+                let (found, is_all) = nearest.sorted();
+                *next = found.last().map(behind).or(next.take());
+                (*ready, *is_done) = (found.into(), is_all);
+            }
+            Kind::File { file, reading, ready, place, behind, .. } => {
+                let mut nearest = Nearest::new(LOOKUP_PLACES_AT_ONCE);
+                let mut walk = TermWalk::new(file, *reading);
+                for range in &lookup.terms {
+                    let span = (*place, *behind);
+                    gather_file(&mut walk, range, span, &mut nearest, page).await?;
+                }
+                let (found, is_all) = nearest.sorted();
+                if let Some(last) = found.last() {
+                    *place = last.next();
+                }
+                (*ready, *is_done) = (found.into(), is_all);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The smallest place behind this one.
+fn behind(named: &Named) -> Named {
+    let mut clustering = named.clustering.clone().unwrap_or_default();
+    if named.clustering.is_some() {
+        clustering.push(0);
+    }
+    Named { clustering: Some(clustering), ..named.clone() }
+}
+
+/// Offers what a memtable has of these terms from a place on.
+async fn gather_memory<S: RowSink, P: AsyncFn()>(
+    memtable: &SharedMemtable,
+    (index, range): (IndexId, &Slice),
+    from: &Named,
+    nearest: &mut Nearest<Named>,
+    page: &mut Page<'_, S, P>,
+) -> Result<()> {
+    let mut sought = Vec::new();
+    terms::begin(&mut sought, index, &range.start);
+    while !page.is_done() {
+        {
+            let memtable = memtable.borrow();
+            let Some(entry) = memtable.term_at_or_above(&sought) else { return Ok(()) };
+            let (of, term, named) = terms::parts(entry);
+            if of != index || *term >= *range.end {
+                return Ok(());
+            }
+            let is_before = named < *from;
+            let is_taken = !is_before && nearest.offer(named);
+            if is_taken {
+                sought.clear();
+                sought.extend_from_slice(entry);
+                sought.push(0);
+            } else {
+                sought.clear();
+                match is_before {
+                    true => terms::begin_at(&mut sought, index, &term, from),
+                    false => terms::behind(&mut sought, index, &term),
+                }
+            }
+        }
+        page.work(POSTING_WORK_BYTES);
+        page.pause_if_due().await?;
+    }
+    Ok(())
+}
+
+/// Offers what a file has of these terms between two places.
+async fn gather_file<S: RowSink, P: AsyncFn()>(
+    walk: &mut TermWalk,
+    range: &Slice,
+    (from, to): (Place, Place),
+    nearest: &mut Nearest<Place>,
+    page: &mut Page<'_, S, P>,
+) -> std::result::Result<(), Lost> {
+    let mut is_there = walk.seek(&range.start).await.map_err(of_index)?;
+    while is_there && walk.is_below(&range.end).map_err(of_index)? {
+        let mut postings = walk.postings().await.map_err(of_index)?;
+        postings.seek(from).map_err(of_index)?;
+        while let Some(place) = postings.next().await.map_err(of_index)? {
+            page.work(POSTING_WORK_BYTES);
+            page.pause_if_due().await.map_err(Lost::Read)?;
+            if place > to || !nearest.offer(place) || page.is_done() {
+                break;
+            }
+        }
+        if page.is_done() {
+            return Ok(());
+        }
+        is_there = walk.next().await.map_err(of_index)?;
+    }
+    Ok(())
+}

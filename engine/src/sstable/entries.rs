@@ -1,0 +1,146 @@
+//! Single entries of a file by their places, and places by what is sought: for indexes beside the file.
+
+use std::rc::Rc;
+
+use model::Token;
+
+use super::block::{Block, Inner};
+use super::file::{Reading, Sstable};
+use super::frame::Kind;
+use super::row_index::{Found, search};
+use super::slots::Slots;
+use crate::error::{Error, Result};
+use crate::index::{IndexFile, Place};
+use crate::limits::INDEX_LEVELS_MAX;
+
+/// An entry that an index names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Named {
+    pub(crate) token: Token,
+    pub(crate) key: Vec<u8>,
+    /// The row; `None`: all of the partition.
+    pub(crate) clustering: Option<Vec<u8>>,
+}
+
+impl Sstable {
+    /// A data block, by the cache.
+    async fn data_block(&self, number: usize, reading: Reading) -> Result<Rc<Slots>> {
+        let (offset, bytes) = self.directory.frame(number);
+        if let Some(slots) = self.cached(offset) {
+            return Ok(slots);
+        }
+        if reading == Reading::Cached {
+            return Err(Error::WouldBlock);
+        }
+        let file = self.file().await?.of_class(reading.class());
+        let frame = file.read_exact_at(offset, bytes).await?;
+        let slots = self.open_frame(&frame, Kind::Data, offset)?;
+        self.keep(offset, &slots);
+        Ok(slots)
+    }
+
+    /// What is at a place that an index of the file names; `None` if no entry can be there: the index is not of this file.
+    pub(crate) async fn named(&self, place: Place, reading: Reading) -> Result<Option<Named>> {
+        let (number, entry) = (place.block as usize, place.entry as usize);
+        if number >= self.directory.blocks() {
+            return Ok(None);
+        }
+        let slots = self.data_block(number, reading).await?;
+        let damaged = |what| self.corrupt(self.directory.frame(number).0, what);
+        let block = Block::new(&slots);
+        let head_at = (0..=entry.min(block.count() - 1)).rev().find(|at| block.is_head(*at));
+        let Some(head_at) = head_at.filter(|_| entry < block.count()) else { return Ok(None) };
+        let head = block.head(head_at).map_err(damaged)?;
+        let clustering = match head_at == entry {
+            true => None,
+            false => match block.inner(entry).map_err(damaged)? {
+                Inner::Row(row) => Some(row.clustering.to_vec()),
+                Inner::Bound(_) => return Ok(None),
+            },
+        };
+        Ok(Some(Named { token: head.token, key: head.key.to_vec(), clustering }))
+    }
+
+    /// A place before which the file has nothing of what is at or behind this clustering of a partition.
+    pub(crate) async fn place_of(
+        &self,
+        (token, key): (Token, &[u8]),
+        clustering: &[u8],
+        reading: Reading,
+    ) -> Result<Place> {
+        let block = match self.wide.find(token, key) {
+            None => self.directory.candidates(token).0,
+            Some(wide) => {
+                let (mut node, mut block) = (wide.root, wide.first_block as usize);
+                for _ in 0..INDEX_LEVELS_MAX {
+                    let (offset, bytes) = self.node_frame(node)?;
+                    let slots = self.node_slots((offset, bytes), reading).await?;
+                    match search(&slots, clustering).map_err(|what| self.corrupt(offset, what))? {
+                        Found::Node(child) => node = child,
+                        Found::Block(ordinal) => {
+                            block = block.saturating_add(ordinal);
+                            break;
+                        }
+                    }
+                }
+                // Of the same token another partition may stand before the wide one.
+                block.min(wide.last_block as usize)
+            }
+        };
+        let block = u32::try_from(block).expect("a file has fewer blocks");
+        Ok(Place { block, entry: 0 })
+    }
+
+    /// A place behind all that the file has of tokens up to this one.
+    pub(crate) fn place_behind(&self, token: Token) -> Place {
+        let block = self.directory.candidates(token).1;
+        let last = self.run_end(block);
+        Place { block: u32::try_from(last).expect("a file has fewer blocks"), entry: u32::MAX }
+    }
+
+    async fn node_slots(&self, frame: (u64, usize), reading: Reading) -> Result<Rc<Slots>> {
+        let (offset, bytes) = frame;
+        if let Some(slots) = self.cached(offset) {
+            return Ok(slots);
+        }
+        if reading == Reading::Cached {
+            return Err(Error::WouldBlock);
+        }
+        let file = self.file().await?.of_class(reading.class());
+        let frame = file.read_exact_at(offset, bytes).await?;
+        let slots = self.open_frame(&frame, Kind::RowIndex, offset)?;
+        self.keep(offset, &slots);
+        Ok(slots)
+    }
+
+    /// The file of an index, if it has one.
+    pub(crate) fn index(&self, id: model::schema::IndexId) -> Option<Rc<IndexFile>> {
+        self.indexes().iter().find(|file| file.index() == id).cloned()
+    }
+
+    /// Has the file of an index from now on.
+    pub(crate) fn attach(&self, file: Rc<IndexFile>) {
+        self.detach(file.index());
+        self.indexes.borrow_mut().push(file);
+    }
+
+    /// The file of an index cannot be used: its rows are scanned until it was made anew.
+    #[cold]
+    pub(crate) fn lose_index(&self, id: model::schema::IndexId, error: &Error) {
+        let path = self.index(id).map(|file| file.path().as_str().to_owned());
+        self.detach(id);
+        self.lost
+            .borrow_mut()
+            .push((path.unwrap_or_else(|| format!("{}-{}", self.id(), id.0)), error.clone()));
+    }
+
+    /// What index files were lost since this was asked last.
+    pub(crate) fn take_lost(&self) -> Vec<(String, Error)> {
+        self.lost.take()
+    }
+
+    /// Has no file of this index any more.
+    pub(crate) fn detach(&self, id: model::schema::IndexId) {
+        self.indexes.borrow_mut().retain(|file| file.index() != id);
+    }
+}
