@@ -18,6 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod types;
+mod view;
 
 use std::sync::Arc;
 
@@ -134,6 +135,11 @@ fn planned(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl>
         SchemaStatement::CreateTableLike(create) => like::create(context, create),
         SchemaStatement::AlterTable(alter) => table::alter(context, alter),
         SchemaStatement::DropTable { name, if_exists } => table::drop(context, name, *if_exists),
+        SchemaStatement::CreateView(create) => view::create(context, create),
+        SchemaStatement::AlterView { name, if_exists, properties } => {
+            view::alter(context, name, *if_exists, properties)
+        }
+        SchemaStatement::DropView { name, if_exists } => view::drop(context, name, *if_exists),
         SchemaStatement::CreateType { name, if_not_exists, fields } => {
             types::create(context, name, *if_not_exists, fields)
         }
@@ -144,26 +150,7 @@ fn planned(statement: &SchemaStatement, context: &DdlContext<'_>) -> Result<Ddl>
         SchemaStatement::DropFunction(drop) => functions::drop(context, drop),
         SchemaStatement::CreateIndex(create) => index::create(context, create),
         SchemaStatement::DropIndex { name, if_exists } => index::drop(context, name, *if_exists),
-        SchemaStatement::DropUnsupported { what, name, if_exists } => {
-            drop_unsupported(context, what, name, *if_exists)
-        }
     }
-}
-
-/// `DROP` of a kind of thing that cannot exist here.
-fn drop_unsupported(
-    context: &DdlContext<'_>,
-    what: &str,
-    name: &QualifiedName,
-    if_exists: bool,
-) -> Result<Ddl> {
-    let keyspace = context.keyspace_of(name)?;
-    if if_exists {
-        return Ok(Ddl::nothing());
-    }
-    let mut what = what.to_owned();
-    what[..1].make_ascii_uppercase();
-    Err(Error::invalid(format!("{what} '{keyspace}.{}' doesn't exist", name.name)))
 }
 
 impl<'g> DdlContext<'g> {

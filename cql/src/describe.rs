@@ -1,7 +1,7 @@
 //! DESCRIBE: what is asked for, looked up in the schema, as rows of names or of statements.
 //!
 //! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
-//! comes back as it is. What this server does not have (views) is not found, in Cassandra's words.
+//! comes back as it is.
 
 mod functions;
 #[cfg(test)]
@@ -14,7 +14,10 @@ use functions::callables;
 pub use functions::{create_aggregate, create_function};
 use model::schema::{Index, Keyspace, Schema, Table};
 use model::types::{CqlType, Name};
-pub use text::{create_index, create_keyspace, create_table, create_type, index_target};
+pub use text::{
+    create_index, create_keyspace, create_table, create_type, create_view, index_target,
+    where_clause,
+};
 
 use crate::lang::ast::{Describe, DescribeTarget, FunctionKind, QualifiedName};
 
@@ -50,7 +53,10 @@ pub fn describe(
                 .map(|keyspace| names(keyspace, "keyspace", &keyspace.name))
                 .collect(),
         ),
-        DescribeTarget::Tables => look.list("table", |keyspace| keyspace.tables.keys())?,
+        DescribeTarget::Tables => look.list("table", |keyspace| {
+            let tables = keyspace.tables.values().filter(|table| table.view().is_none());
+            tables.map(|table| &table.name)
+        })?,
         DescribeTarget::Types => look.list("type", |keyspace| keyspace.types.keys())?,
         DescribeTarget::Functions => look.list_callables(FunctionKind::Scalar)?,
         DescribeTarget::Aggregates => look.list_callables(FunctionKind::Aggregate)?,
@@ -68,10 +74,11 @@ pub fn describe(
         }
         DescribeTarget::Table(name) => {
             let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
-            let table = keyspace.tables.get(&name.name).ok_or_else(|| {
+            let table = keyspace.tables.get(&name.name).filter(|table| table.view().is_none());
+            let table = table.ok_or_else(|| {
                 format!("Table '{}' not found in keyspace '{}'", name.name, keyspace.name)
             })?;
-            Described::Elements(look.table(table))
+            Described::Elements(look.table_and_views(table))
         }
         DescribeTarget::Type(name) => {
             let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
@@ -87,7 +94,13 @@ pub fn describe(
                 None => return look.absent("Table for existing index", name),
             }
         }
-        DescribeTarget::View(name) => return look.absent("Materialized view", name),
+        DescribeTarget::View(name) => {
+            let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
+            match keyspace.tables.get(&name.name).filter(|table| table.view().is_some()) {
+                Some(view) => Described::Elements(vec![look.table(view)]),
+                None => return look.absent("Materialized view", name),
+            }
+        }
         DescribeTarget::Function(name) => look.callables_named(FunctionKind::Scalar, name)?,
         DescribeTarget::Aggregate(name) => look.callables_named(FunctionKind::Aggregate, name)?,
         DescribeTarget::Name(name) => Described::Elements(look.anything(name)?),
@@ -147,7 +160,8 @@ impl<'s> Look<'s> {
             let callables = callables(keyspace, kind);
             all.extend(callables.into_iter().map(|one| one.element(keyspace)));
         }
-        all.extend(keyspace.tables.values().flat_map(|table| self.table(table)));
+        let tables = keyspace.tables.values().filter(|table| table.view().is_none());
+        all.extend(tables.flat_map(|table| self.table_and_views(table)));
         all
     }
 
@@ -181,20 +195,28 @@ impl<'s> Look<'s> {
         }
     }
 
-    /// The table and its indexes.
-    fn table(&self, table: &Table) -> Vec<[String; 4]> {
-        let statement = create_table(table, self.internals);
-        let name = Name(&table.name).to_string();
-        let mut all =
-            vec![[Name(&table.keyspace).to_string(), "table".to_owned(), name, statement]];
-        all.extend(table.indexes().iter().map(|index| index_element(table, index)));
-        all
+    /// The table, its indexes and its views.
+    fn table_and_views(&self, table: &Table) -> Vec<[String; 4]> {
+        let indexes = table.indexes().iter().map(|index| index_element(table, index));
+        let views = self.schema.views_of(table).map(|view| self.table(view));
+        [self.table(table)].into_iter().chain(indexes).chain(views).collect()
     }
 
     /// The index of that name.
     fn index(&self, keyspace: &Keyspace, name: &str) -> Option<[String; 4]> {
         let table = crate::ddl::index::find(keyspace, name)?;
         table.index(name).map(|index| index_element(table, index))
+    }
+
+    /// A table or a view.
+    fn table(&self, table: &Table) -> [String; 4] {
+        let base = table.view().and_then(|view| self.schema.table_by_id(view.base));
+        let (kind, statement) = match base {
+            None => ("table", create_table(table, self.internals)),
+            Some(base) => ("materialized_view", create_view(table, base, self.internals)),
+        };
+        let name = Name(&table.name).to_string();
+        [Name(&table.keyspace).to_string(), kind.to_owned(), name, statement]
     }
 
     fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described, String> {
@@ -215,7 +237,8 @@ impl<'s> Look<'s> {
         let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
         let missing = || format!("'{}' not found in keyspace '{}'", name.name, keyspace.name);
         match keyspace.tables.get(&name.name) {
-            Some(table) => Ok(self.table(table)),
+            Some(view) if view.view().is_some() => Ok(vec![self.table(view)]),
+            Some(table) => Ok(self.table_and_views(table)),
             None => self.index(keyspace, &name.name).map(|index| vec![index]).ok_or_else(missing),
         }
     }

@@ -109,6 +109,11 @@ pub fn prepare_parsed(
         ast::Statement::Describe(describe) => plain(Statement::Describe(describe)),
         ast::Statement::Truncate { table, using } => {
             let table = find_table(&table, schema, keyspace)?.clone();
+            if table.view().is_some() {
+                let text =
+                    "Cannot TRUNCATE materialized view directly; must truncate base table instead";
+                return Err(Error::invalid(text));
+            }
             let warning = match using.timeout.is_empty() {
                 true => None,
                 false => timeout_warning(&table),
@@ -126,6 +131,7 @@ pub fn prepare_parsed(
         }
         ast::Statement::Modification(modification) => {
             let table = find_table(table_of(&modification), schema, keyspace)?;
+            check_writable(table)?;
             let mut compiler = Compiler::new(schema, table, names);
             let plan = write::compile(&modification, table, &mut compiler)?;
             let key_indexes = key_indexes(&plan.keys);
@@ -145,12 +151,21 @@ pub fn prepare_parsed(
             return Err(Error::invalid(format!("{what} is not supported")));
         }
         ast::Statement::Schema(statement) => {
-            if !names.is_empty() {
-                return Err(Error::invalid("Bind variables are not supported in DDL statements"));
-            }
+            check_unbound(&statement, names)?;
             plain(Statement::Schema(statement))
         }
     })
+}
+
+/// Refuses bind markers in a statement about the schema.
+fn check_unbound(statement: &ast::SchemaStatement, names: &[Option<String>]) -> Result<()> {
+    match statement {
+        _ if names.is_empty() => Ok(()),
+        ast::SchemaStatement::CreateView(_) => Err(Error::invalid(
+            "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements",
+        )),
+        _ => Err(Error::invalid("Bind variables are not supported in DDL statements")),
+    }
 }
 
 /// A SELECT whose plan is made, to be read or to be explained.
@@ -221,6 +236,14 @@ fn timeout_warning(table: &Table) -> Option<String> {
 /// What the user of a batch should know in which a statement that was prepared or sent by itself has a `USING TIMEOUT`.
 pub fn batch_timeout_warning() -> String {
     hints::TIMEOUT.warning()
+}
+
+/// Refuses a table that no client writes to.
+fn check_writable(table: &Table) -> Result<()> {
+    match table.view() {
+        Some(_) => Err(Error::invalid("Cannot directly modify a materialized view")),
+        None => Ok(()),
+    }
 }
 
 fn table_of(modification: &ast::Modification) -> &QualifiedName {

@@ -66,7 +66,8 @@ impl Engine {
             self.writes.complete_empty(ticket);
             return Ok(());
         }
-        if part.read_at.is_empty() {
+        // What a base becomes is in its views: it is read in its turn.
+        if part.read_at.is_empty() || self.have_views(&record) {
             return self.write(&record, ticket);
         }
         let range = self.check_record(&record)?.range;
@@ -124,6 +125,10 @@ impl Engine {
             self.writes.complete_empty(ticket);
             return Ok(());
         };
+        // What a base becomes is in its views.
+        if self.have_views(&kept) {
+            return self.queues.push(&kept, ticket, Kind::ReadsFirst);
+        }
         match self.queues.has_queue_for(&kept) {
             true => self.queues.push(&kept, ticket, Kind::Insisted),
             false => self.take_or_defer(range, &kept, (ticket, Origin::Insisted)).map(drop),

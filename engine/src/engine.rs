@@ -46,6 +46,7 @@ use crate::space::SpaceLedger;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::{Table, View, file_bytes};
 use crate::tables::Tables;
+use crate::views::Views;
 use crate::write_queue::WriteQueue;
 
 /// What a shard is told when it is opened.
@@ -84,6 +85,8 @@ pub struct Engine {
     /// Writes that wait for others of their partitions.
     pub(crate) queues: PartitionQueues,
     pub(crate) read_lists: HeldBytes,
+    /// What keeps materialized views.
+    pub(crate) views: OnceCell<Rc<dyn Views>>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -157,6 +160,7 @@ impl Engine {
             deferred,
             queues,
             read_lists,
+            views: OnceCell::new(),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),

@@ -52,6 +52,7 @@ mod stats;
 mod table;
 mod tables;
 mod truncations;
+mod views;
 mod write;
 mod write_queue;
 
@@ -72,3 +73,4 @@ pub use reshard::{Reshard, Swept, sweep};
 pub use row_limits::RowLimits;
 pub use space::SpaceLedger;
 pub use stats::{Stats, TableSize};
+pub use views::{ViewStamp, Views};

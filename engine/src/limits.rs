@@ -486,3 +486,7 @@ pub const LOOKUP_SLICES_AT_ONCE: usize = 256;
 
 /// A lookup is made where at most this part of the rows are candidates: each costs about as much as so many in a scan.
 pub const LOOKUP_WORTH: u64 = 4;
+
+/// Bytes of the rows of a base, with their keys, that one write with materialized views changes; what it writes to the
+/// views may be twice as much, and has to fit a record.
+pub const VIEW_ROWS_BYTES_MAX: usize = LOG_RECORD_BYTES_MAX;

@@ -407,7 +407,8 @@ impl Inner {
             let part = Part { end, record: record.clone(), range: to - bytes.len()..to };
             let mutation = MutationRef::parse(bytes).expect("a record is checked when it is taken");
             let partition = (mutation.table, mutation.key.into());
-            let queue = self.queues.get_mut(&partition).expect("what is written was queued for");
+            // Rows of views and notes of them are read by no turn.
+            let Some(queue) = self.queues.get_mut(&partition) else { continue };
             let before = queue.overlay.memtable_bytes();
             queue.is_settled &= queue.overlay.push(part);
             self.bytes += queue.overlay.memtable_bytes() - before;

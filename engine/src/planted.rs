@@ -102,6 +102,14 @@ pub enum Bug {
     CounterForgets,
     /// A counter keeps the timestamp of its change, though something newer was read.
     CounterKeepsTime,
+    /// A row that is in a view under another key than before stays under the old one, too.
+    OldViewRowStays,
+    /// A cell that is gone from the base stays in its views.
+    DeadCellStaysInView,
+    /// A row of a view lives as long as it did, whatever its row of the base does now.
+    ViewRowKeepsLife,
+    /// Rows of a view keep the timestamps of the base.
+    ViewKeepsTime,
     /// A batch is forgotten when the first of its parts is durable.
     ForgetEarly,
     /// The parts of a batch are sent before it is noted.

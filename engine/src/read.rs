@@ -69,7 +69,7 @@ impl Engine {
     /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
     /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause), None));
+        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause), Vec::new()));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
             Poll::Pending => unreachable!("`WaitPolicy::None` waits for nothing"),
@@ -83,19 +83,20 @@ impl Engine {
         sink: &mut impl RowSink,
         pause: impl AsyncFn(),
     ) -> impl Future<Output = Result<ReadEnd>> {
-        self.read_over(command, sink, pause, None)
+        self.read_over(command, sink, pause, Vec::new())
     }
 
-    /// The same, as if the table had one more memtable. Nobody waits between the call and the first look at memtables.
+    /// The same, as if the table had some more memtables. Nobody waits between the call and the first look at
+    /// memtables.
     pub(crate) async fn read_over(
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
         pause: impl AsyncFn(),
-        overlay: Option<SharedMemtable>,
+        overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
-        let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlay));
+        let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlays));
         // What is opened while it computes is opened for it: a core does one thing at a time.
         let (mut blocks, mut cached_blocks) = (0, 0);
         let end = poll_fn(|context| {
@@ -114,7 +115,7 @@ impl Engine {
         command: &ReadCommand,
         sink: &mut impl RowSink,
         (wait_policy, pause): (WaitPolicy, impl AsyncFn()),
-        overlay: Option<SharedMemtable>,
+        overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         if let Partitions::Keys(keys) = &command.partitions {
             let owns = |(token, _): &(Token, Box<[u8]>)| self.tables.range_of(*token).is_some();
@@ -133,12 +134,19 @@ impl Engine {
         };
         let (definition, drops) = (&*definition, &*drops);
         // What lies over the table has no terms.
-        let lookup_policy = match overlay {
-            None => self.lookup_policy.get(),
-            Some(_) => LookupPolicy::Never,
+        let lookup_policy = match overlays.is_empty() {
+            true => self.lookup_policy.get(),
+            false => LookupPolicy::Never,
         };
-        let read =
-            Read { table: &table, definition, drops, command, wait_policy, overlay, lookup_policy };
+        let read = Read {
+            table: &table,
+            definition,
+            drops,
+            command,
+            wait_policy,
+            overlays,
+            lookup_policy,
+        };
         let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
@@ -178,8 +186,9 @@ pub fn read_record(
     let table = Table::of_memtable(memtable, definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
     let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
-    let (table, drops, overlay, lookup_policy) = (&table, &drops, None, LookupPolicy::Never);
-    let read = Read { table, definition, drops, command, wait_policy, overlay, lookup_policy };
+    let (table, drops, lookup_policy) = (&table, &drops, LookupPolicy::Never);
+    let overlays = Vec::new();
+    let read = Read { table, definition, drops, command, wait_policy, overlays, lookup_policy };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -207,8 +216,8 @@ struct Read<'r> {
     drops: &'r ColumnDrops,
     command: &'r ReadCommand,
     wait_policy: WaitPolicy,
-    /// A memtable over those of the table.
-    overlay: Option<SharedMemtable>,
+    /// Memtables over those of the table.
+    overlays: Vec<SharedMemtable>,
     /// When indexes are used.
     lookup_policy: LookupPolicy,
 }
@@ -355,7 +364,7 @@ impl Read<'_> {
         let skips = |layer: &&Layer| planted(Bug::PageSkipsSealed) && is_page && layer.sealed;
         let memtables = layers.iter().filter(|layer| !skips(layer)).map(|layer| &layer.memtable);
         let mut sources: Vec<Source<'c>> = memtables
-            .chain(&self.overlay)
+            .chain(&self.overlays)
             .map(|memtable| Source::Memtable(MemtableCursor::new(memtable.clone(), span)))
             .collect();
         match span.scope {

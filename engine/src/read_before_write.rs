@@ -27,7 +27,7 @@ use std::task::Poll;
 
 use conditions::Judged;
 use counters::Counters;
-pub(crate) use held::HeldBytes;
+pub(crate) use held::{Held, HeldBytes};
 use lists::Lists;
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::read::{Partitions, ReadCommand, ReadEnd};
@@ -40,6 +40,8 @@ use crate::error::{Error, Result};
 use crate::limits::{CONDITION_TOMBSTONES_MAX, DEFERRED_AT_ONCE_MAX};
 use crate::partition_queue::{Kind, QueuedWrite, WriteNumber};
 use crate::planted::{Bug, planted};
+use crate::table::SharedMemtable;
+use crate::views::{WithViews, no_views};
 
 /// The turn of a write that reads first. Its owner [runs](Engine::run_turn) it to its end, in a task of its own: until
 /// then other writes of its partitions wait.
@@ -75,26 +77,42 @@ impl Engine {
     ) -> Result<Vec<u8>> {
         loop {
             self.writes.until(|| !self.is_truncating(record)).await?;
-            if let Some(resolved) = self.resolve_whole(record, None, pause).await {
+            let resolved = async || self.resolve(record, None, pause).await;
+            if let Some(resolved) = self.whole(record, resolved).await {
                 return resolved;
             }
         }
     }
 
-    /// The same, unless a truncation is under way or begins meanwhile: what was read may go, and what was made of it
-    /// would stay.
-    async fn resolve_whole(
+    /// What `make` makes of what it reads, unless a truncation is under way or begins meanwhile: what was read may go,
+    /// and what was made of it would stay.
+    async fn whole<T>(
         &self,
         record: &[u8],
-        turn: Option<WriteNumber>,
-        pause: &impl AsyncFn(),
-    ) -> Option<Result<Vec<u8>>> {
+        make: impl AsyncFnOnce() -> Result<T>,
+    ) -> Option<Result<T>> {
         if self.is_truncating(record) {
             return None;
         }
         let truncations = self.truncations_begun(record);
-        let resolved = self.resolve(record, turn, pause).await;
-        (self.truncations_begun(record) == truncations).then_some(resolved)
+        let made = make().await;
+        (self.truncations_begun(record) == truncations).then_some(made)
+    }
+
+    /// What a record becomes in its turn: cells, and with them the rows of views.
+    async fn turn_form(
+        &self,
+        record: &[u8],
+        number: WriteNumber,
+        pause: &impl AsyncFn(),
+    ) -> Result<WithViews> {
+        let plain = self.resolve(record, Some(number), pause).await?;
+        if !self.have_views(record) {
+            return Ok(WithViews::of(plain));
+        }
+        let views = self.views.get().ok_or_else(no_views)?;
+        // Few writes have views; the others need not be as large as these.
+        Box::pin(self.with_views(record, plain, views.stamp(), pause)).await
     }
 
     /// A plain write that waited: its record goes to the log, or to those that wait for space.
@@ -135,13 +153,15 @@ impl Engine {
     pub async fn run_turn(&self, turn: Turn, pause: impl AsyncFn()) {
         let QueuedWrite { number, ticket, record, .. } = &turn.0;
         let (number, ticket) = (*number, *ticket);
-        let Some(resolved) = self.resolve_whole(record, Some(number), &pause).await else {
+        let made = async || self.turn_form(record, number, &pause).await;
+        let Some(made) = self.whole(record, made).await else {
             let is_over = !self.is_truncating(record);
             self.queues.give_back(turn.0);
             return if is_over {
                 self.queues.give_again()
             };
         };
+        let resolved = made.and_then(|made| self.noted(made, ticket));
         if matches!(resolved, Err(Error::NotApplied { .. })) {
             self.writes.until_answers_fit(self.budget.queued_max()).await;
         }
@@ -272,13 +292,27 @@ impl Engine {
         sink: &mut impl RowSink,
         (turn, pause): (Option<WriteNumber>, &impl AsyncFn()),
     ) -> impl Future<Output = Result<ReadEnd>> {
-        let overlay = || {
-            let Partitions::Keys(keys) = &command.partitions else { return None };
-            let [(_, key)] = keys.as_slice() else { panic!("a turn reads partition by partition") };
-            self.queues.overlay(command.table, key)
-        };
-        let overlay = turn.and_then(|_| overlay());
-        self.read_over(command, sink, pause, overlay)
+        let on_its_way = turn.and_then(|_| self.on_its_way(command));
+        self.read_over(command, sink, pause, on_its_way.into_iter().collect())
+    }
+
+    /// The same, as if `change` had been written, too.
+    pub(crate) fn read_in_turn_with(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        change: Option<&SharedMemtable>,
+        pause: &impl AsyncFn(),
+    ) -> impl Future<Output = Result<ReadEnd>> {
+        let overlays = self.on_its_way(command).into_iter().chain(change.cloned());
+        self.read_over(command, sink, pause, overlays.collect())
+    }
+
+    /// What is on its way to the partition that a turn reads.
+    fn on_its_way(&self, command: &ReadCommand) -> Option<SharedMemtable> {
+        let Partitions::Keys(keys) = &command.partitions else { return None };
+        let [(_, key)] = keys.as_slice() else { panic!("a turn reads partition by partition") };
+        self.queues.overlay(command.table, key)
     }
 
     /// Waits until every write that came before is readable, was refused, or is in the overlays of a write whose turn

@@ -125,6 +125,9 @@ impl Engine {
             SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table) => {
                 after.define(&tables, table);
             }
+            SchemaChange::AlterTables(all) => {
+                all.iter().for_each(|table| after.define(&tables, table));
+            }
             SchemaChange::CreateType(ty) => after.definition_bytes += ty.memory_bytes(),
             SchemaChange::AlterType { definition, tables: using } => {
                 let keyspace = schema.keyspace(&definition.keyspace);

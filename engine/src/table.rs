@@ -38,6 +38,7 @@ use crate::overwriting::Overwriting;
 use crate::schema_memory::DefinitionCosts;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
 use crate::truncations::Truncations;
+use crate::views::ViewsOfBase;
 
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
@@ -53,6 +54,9 @@ pub(crate) struct Table {
     definition: RefCell<Rc<Definition>>,
     /// What the definition's dropped columns took with them.
     drops: RefCell<Rc<ColumnDrops>>,
+    /// The materialized views of the table.
+    materialized: RefCell<ViewsOfBase>,
+    has_materialized: Cell<bool>,
     /// What the definition takes in memory, and to write a file of the table.
     costs: Cell<DefinitionCosts>,
     /// Memtables, oldest first; the last takes writes unless it is sealed.
@@ -213,6 +217,8 @@ impl Table {
         Table {
             definition: RefCell::new(Rc::new(Definition(definition.clone()))),
             drops: RefCell::new(Rc::new(ColumnDrops::of(definition))),
+            materialized: RefCell::new(Rc::new([])),
+            has_materialized: Cell::new(false),
             costs: Cell::new(DefinitionCosts::of(definition)),
             layers: RefCell::default(),
             views: RefCell::new(Rc::new([])),
@@ -260,6 +266,23 @@ impl Table {
     #[inline]
     pub(crate) fn drops(&self) -> Rc<ColumnDrops> {
         self.drops.borrow().clone()
+    }
+
+    /// Its materialized views.
+    pub(crate) fn materialized(&self) -> ViewsOfBase {
+        self.materialized.borrow().clone()
+    }
+
+    /// Whether it has materialized views: each write asks.
+    #[inline]
+    pub(crate) fn has_materialized(&self) -> bool {
+        self.has_materialized.get()
+    }
+
+    /// The schema says that these are its materialized views.
+    pub(crate) fn set_materialized(&self, views: Vec<Rc<Definition>>) {
+        self.has_materialized.set(!views.is_empty());
+        self.materialized.replace(views.into());
     }
 
     /// The schema says something else now.

@@ -9,7 +9,7 @@ use model::{Schema, TableId};
 
 use crate::compaction::ChangedTables;
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::table::{Definition, Table};
 
 pub(crate) type TableMap = HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>;
 
@@ -143,7 +143,25 @@ pub(crate) fn tables_of(schema: &Schema, before: &TableMap) -> TableMap {
         };
         tables.insert(definition.id, table);
     }
+    link_views(&tables);
     tables
+}
+
+/// Tells each table which of the others are its materialized views.
+fn link_views(tables: &TableMap) {
+    let mut views: HashMap<TableId, Vec<Rc<Definition>>> = HashMap::new();
+    for table in tables.values() {
+        let definition = table.definition();
+        if let Some(view) = definition.view() {
+            views.entry(view.base).or_default().push(definition);
+        }
+    }
+    for (id, table) in tables {
+        let own = views.remove(id).unwrap_or_default();
+        if table.has_materialized() || !own.is_empty() {
+            table.set_materialized(own);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,11 @@ impl Engine {
         self.queues.give_again();
     }
 
+    /// Whether the table is being truncated, or is about to be.
+    pub fn is_being_truncated(&self, id: TableId) -> bool {
+        self.table(id).is_ok_and(|table| table.truncations.is_underway())
+    }
+
     /// Whether a table of a record is being truncated.
     pub(crate) fn is_truncating(&self, record: &[u8]) -> bool {
         self.truncations(record, |truncations| u64::from(truncations.is_underway())) > 0

@@ -36,6 +36,7 @@ use crate::hot_partitions::Access;
 use crate::limits::DEFERRED_AT_ONCE_MAX;
 use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
+use crate::views::check_view_keys;
 use crate::write_queue::Entry;
 
 impl Engine {
@@ -239,6 +240,10 @@ impl Engine {
             }
             table.check_growth(&mutation, &self.row_limits.get())?;
             reads_first |= mutation.reads_first();
+            if table.has_materialized() && mutation.changes_rows() {
+                check_view_keys(table, &mutation)?;
+                reads_first = true;
+            }
         }
         let range = range.ok_or_else(|| Error::invalid("a record without mutations"))?;
         Ok(Checked { range, reads_first })

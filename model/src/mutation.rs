@@ -3,10 +3,11 @@
 //! ```text
 //! mutation := table:16 token:i64 key flags:u8 [timestamp:i64 local_s:u32] [static row]
 //!             ranges:varint (start end timestamp:i64 local_s:u32)*
-//!             rows:varint (clustering row)* [changes:varint (list change | counter change)*] [conditions]
+//!             rows:varint (clustering row)* [changes:varint (list change | counter change | slice)*] [conditions]
 //! key, start, end, clustering, row, conditions := length:varint bytes
 //! flags: 1 the partition is deleted, 2 a static row follows, 4 list changes follow (`list_change.rs`),
-//!        8 conditions follow (`condition/form.rs`), 16 counter changes follow (`counter_change.rs`), and then no others
+//!        8 conditions follow (`condition/form.rs`), 16 counter changes follow (`counter_change.rs`), and then no others,
+//!        32 slices follow that are written to views again (`view_slice.rs`), and then no changes
 //! record := (length:varint mutation)+               the mutations of one batch for one shard
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 mod counter_change;
 mod list_change;
+mod view_slice;
 
 pub use counter_change::CounterChange;
 pub use list_change::{ListChange, ListOp};
@@ -25,6 +27,7 @@ use uuid::Uuid;
 use crate::bytes::{Cursor, put_bytes};
 use crate::cell::Deletion;
 use crate::condition::{Conditions, ConditionsBuilder, Wanted};
+use crate::read::Slice;
 use crate::row::RowRef;
 use crate::schema::TableId;
 use crate::token::Token;
@@ -35,8 +38,9 @@ const HAS_STATIC: u8 = 2;
 const HAS_LIST_CHANGES: u8 = 4;
 const HAS_CONDITIONS: u8 = 8;
 const HAS_COUNTER_CHANGES: u8 = 16;
+const HAS_VIEW_SLICES: u8 = 32;
 /// Changes of one kind: a table of counters has no lists.
-const HAS_CHANGES: u8 = HAS_LIST_CHANGES | HAS_COUNTER_CHANGES;
+const HAS_CHANGES: u8 = HAS_LIST_CHANGES | HAS_COUNTER_CHANGES | HAS_VIEW_SLICES;
 /// What the owner of the partition has to read for.
 const READS_FIRST: u8 = HAS_CHANGES | HAS_CONDITIONS;
 
@@ -57,6 +61,7 @@ enum Changes<'a> {
     None,
     Lists(Cursor<'a>),
     Counters(Cursor<'a>),
+    ViewSlices(Cursor<'a>),
 }
 
 /// A view of one mutation.
@@ -165,6 +170,11 @@ impl<'a> MutationRef<'a> {
         !matches!(self.changes, Changes::None) || self.conditions.is_some()
     }
 
+    /// Whether it says anything of rows, or asks that they are looked at: not of the static row alone.
+    pub fn changes_rows(&self) -> bool {
+        self.row_count > 0 || self.range_count > 0 || !self.deletion.is_none() || self.reads_first()
+    }
+
     /// Whether it changes elements that have to be read first.
     pub fn changes_lists(&self) -> bool {
         matches!(self.changes, Changes::Lists(_))
@@ -212,6 +222,15 @@ impl<'a> MutationRef<'a> {
         changes_of(changes, counter_change::get_change)
     }
 
+    /// The slices whose rows are to be written to views again.
+    pub fn view_slices(&self) -> impl Iterator<Item = Slice> + use<'a> {
+        let slices = match self.changes {
+            Changes::ViewSlices(slices) => Some(slices),
+            _ => None,
+        };
+        changes_of(slices, view_slice::get_slice)
+    }
+
     /// The rows, each with its clustering key.
     pub fn rows(&self) -> impl Iterator<Item = (&'a [u8], RowRef<'a>)> + use<'a> {
         let mut cursor = self.rows;
@@ -255,6 +274,12 @@ fn walk_tail(mut cursor: Cursor<'_>, row_count: u64, flags: u8) -> Result<Tail<'
             tail.0 = Changes::Counters(cursor);
             for _ in 0..cursor.varint()? {
                 counter_change::get_change(&mut cursor)?;
+            }
+        }
+        HAS_VIEW_SLICES => {
+            tail.0 = Changes::ViewSlices(cursor);
+            for _ in 0..cursor.varint()? {
+                view_slice::get_slice(&mut cursor)?;
             }
         }
         _ => return Err(Error::Malformed("mutation: changes of two kinds")),

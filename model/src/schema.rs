@@ -24,6 +24,7 @@ mod memory;
 mod snapshot;
 pub mod system;
 mod table;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,
 };
 use uuid::Uuid;
+pub use view::{ViewDefinition, ViewIdentity, ViewKey, ViewRestriction, ViewTest};
 
 use crate::options::KeyspaceOptions;
 use crate::types::UserType;

@@ -41,11 +41,10 @@ enum Sense {
     Opposite,
 }
 
-const NO_VIEWS: &str = "there are no materialized views, so it never fires";
 const ONE_REPLICA: &str = "there is one replica and nothing to reconcile, so it never fires";
 
 /// Guardrails of Cassandra 5.0 that cannot fire here: how their settings begin, and why.
-pub(crate) const NOT_APPLICABLE: [(&str, &str); 8] = [
+pub(crate) const NOT_APPLICABLE: [(&str, &str); 7] = [
     ("partition_size_", "system.large_partitions and the log name large partitions"),
     ("partition_tombstones_", "files do not count the tombstones of each partition"),
     ("default_secondary_index", "an index without USING is a plain one; all are stored alike"),
@@ -54,7 +53,6 @@ pub(crate) const NOT_APPLICABLE: [(&str, &str); 8] = [
         "non_partition_restricted_index_query_enabled",
         "the cores of one node are asked, no other node",
     ),
-    ("materialized_views_per_table_", NO_VIEWS),
     ("intersect_filtering_query_", ONE_REPLICA),
     ("data_disk_usage_max_disk_size", "the whole file system counts"),
 ];

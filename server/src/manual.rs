@@ -127,6 +127,11 @@ impl ManualServer {
         // The first poll of a log prepares its segments.
         server.node.manual().run_ready();
         server.send_batches_again();
+        let first = server.node.shards()[0].clone();
+        first.runtime().clone().spawn(
+            shard::Group::Background,
+            first.build_views(server.node.booted().layout.host_id),
+        );
         Ok(server)
     }
 

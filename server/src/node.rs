@@ -161,6 +161,9 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         // Before clients are let in, so that none sees a part of a batch; the passes of all cores run meanwhile.
         opened.shard.send_batches_again(opened.clock.wall_s()).await;
         opened.tell_ready();
+        if me.index() == 0 {
+            opened.shard.clone().build_views(opened.booted.layout.host_id).await;
+        }
     });
     pass.run(&runtime, &idle).await
 }

@@ -8,7 +8,7 @@
 //!
 //! Not here: the steps and their order.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -34,11 +34,14 @@ pub(crate) struct Batches {
     places: Rc<Places>,
     /// The numbers of callers whose batches may still come to nothing.
     unnoted: RefCell<BTreeSet<u32>>,
+    /// What was noted before the start is sent.
+    sent_again: Cell<bool>,
 }
 
 impl Batches {
     pub(crate) fn new(table: Option<BatchesTable>) -> Batches {
-        Batches { table, places: Rc::default(), unnoted: RefCell::default() }
+        let places = Places::of("logged batches over several shards");
+        Batches { table, places, unnoted: RefCell::default(), sent_again: Cell::new(false) }
     }
 }
 
@@ -89,10 +92,10 @@ impl<P: Protocol> Shard<P> {
     /// Sends again what was noted before this start; the passes of all shards must run. When some of it takes too
     /// long, because an owner has no space, the rest goes on beside everything else.
     pub async fn send_batches_again(self: &Rc<Self>, now_s: u32) {
-        let Some(table) = self.batches.table else { return };
+        let Some(table) = self.batches.table else { return self.batches.sent_again.set(true) };
         // All of them, before clients are let in: a batch of this run is never sent behind its answer.
         let notes = match self.noted_batches(&table, now_s).await {
-            Ok(notes) if notes.is_empty() => return,
+            Ok(notes) if notes.is_empty() => return self.batches.sent_again.set(true),
             Ok(notes) => notes,
             Err(error) => return self.say_in_part(&error),
         };
@@ -114,6 +117,7 @@ impl<P: Protocol> Shard<P> {
                 }
             }
             tracing::info!(shard = %shard.me(), sent, "batches sent again");
+            shard.batches.sent_again.set(true);
             told.notify();
         });
         let is_late = async {
@@ -121,6 +125,13 @@ impl<P: Protocol> Shard<P> {
             tracing::warn!(shard = %self.me(), "batches of the last start wait for space");
         };
         or(done.notified(), is_late).await;
+    }
+
+    /// Waits until what was noted before this start is sent.
+    pub(crate) async fn until_notes_are_sent(&self) {
+        while !self.batches.sent_again.get() {
+            self.runtime.sleep(BATCH_RETRY).await;
+        }
     }
 
     fn say_in_part(&self, error: &Error) {

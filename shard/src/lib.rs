@@ -64,6 +64,9 @@ pub mod throughput;
 pub mod ticket;
 mod timestamps;
 pub mod upkeep;
+mod view_builds;
+mod view_tables;
+mod views;
 pub mod yielder;
 
 pub use boot::Booted;

@@ -97,6 +97,17 @@ pub const LARGE_LOG_KEY_CHARS: usize = 128;
 /// So many kinds of work are told apart; of those that come later only the group is known.
 pub const STALLS_MAX: usize = 128;
 
+/// Rows of a base that a core writes to a view that is built at a time.
+pub const VIEW_BUILD_PAGE_ROWS: u64 = 256;
+/// The same in bytes, beside one row that is longer.
+pub const VIEW_BUILD_PAGE_BYTES: u64 = 256 << 10;
+/// After so many of these it is noted how far the core is.
+pub const VIEW_BUILD_NOTED_PAGES: u32 = 16;
+/// How long the first core waits before it tries again to build a view.
+pub const VIEW_BUILD_RETRY: Duration = Duration::from_secs(1);
+/// How often a TRUNCATE looks whether rows of views are where they belong.
+pub const VIEW_SENDS_LOOK: Duration = Duration::from_millis(5);
+
 /// What a background task computes before it lets others run, if no requests come; [`READ_SLICE`] while they do.
 pub const SLICE: Duration = Duration::from_micros(500);
 

@@ -138,7 +138,9 @@ impl<P: Protocol> ManualNode<P> {
         (0..self.shards.len()).map(move |core| {
             let clock = Clock::of(self.clocks.clone(), core);
             clock.at_least(floor_us);
-            Rc::new(clock)
+            let clock = Rc::new(clock);
+            self.shards[core].keep_views(clock.clone());
+            clock
         })
     }
 

@@ -255,6 +255,7 @@ impl<P: Protocol> Core<P> {
             throughput: booted.throughput.clone(),
             wake: Arc::new(Notify::new()),
         });
+        shard.keep_views(clock.clone());
         if let Some(home) = &home {
             let background = shard.background.clone();
             let keep = async move { background.keep_reserve().await };

@@ -185,8 +185,13 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
+    /// Forgets the rows of a table and of its materialized views on every core, durably.
+    pub async fn truncate_with_views(&self, table: TableId) -> Result<()> {
+        self.with_views(table, async || self.truncate(table).await).await
+    }
+
     /// Forgets the rows of a table on every core, durably.
-    pub async fn truncate(&self, table: TableId) -> Result<()> {
+    pub(crate) async fn truncate(&self, table: TableId) -> Result<()> {
         let truncate = async |shard: ShardId| match shard == self.me() {
             true => self.background.truncate(table).await,
             false => self.call_done(shard, Request::Truncate(table)).await,

@@ -151,5 +151,6 @@ impl<P: Protocol> Shard<P> {
         }
         self.engine.set_schema(&schema);
         self.schema.replace(schema);
+        self.view_bell.notify();
     }
 }

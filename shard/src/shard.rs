@@ -16,7 +16,7 @@
 //!
 //! Not here: sockets and CQL (`server`), when to flush or compact (`background.rs`, the engine).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ use crate::stalls::Work;
 use crate::term::Term;
 use crate::throughput::{CompactionThroughput, Paced};
 use crate::ticket::Ticket;
+use crate::views::ViewKeeper;
 
 /// One core's shard. `Rc`: it never leaves its thread.
 pub struct Shard<P: Protocol> {
@@ -57,8 +58,12 @@ pub struct Shard<P: Protocol> {
     pub(crate) background: Rc<Background>,
     throughput: CompactionThroughput,
     pub(crate) schema: CurrentSchema,
-    completions: Completions,
+    pub(crate) completions: Completions,
     pub(crate) batches: Batches,
+    /// What keeps materialized views, once there is a clock.
+    pub(crate) views: OnceCell<Rc<ViewKeeper>>,
+    /// Rung when the schema has changed: there may be a view to build.
+    pub(crate) view_bell: Notify,
     wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
@@ -99,6 +104,8 @@ impl<P: Protocol> Shard<P> {
             background,
             throughput: parts.throughput,
             batches: Batches::new(BatchesTable::of(&parts.schema)),
+            views: OnceCell::new(),
+            view_bell: Notify::new(),
             schema: CurrentSchema::new(parts.schema, parts.schema_log),
             completions: Completions::default(),
             wake: parts.wake,
@@ -178,13 +185,8 @@ impl<P: Protocol> Shard<P> {
 
     /// Moves the numbers of callers' writes that are done to `out`, with their results. Once a pass.
     pub fn take_completed(self: &Rc<Self>, out: &mut Vec<(u32, Result<()>)>) {
-        let due_in = self.completions.collect(&self.engine, |ticket, result| match ticket {
-            Ticket::Entry(entry) => {
-                let waiting = self.peers.forget(entry);
-                self.deliver(waiting, Reply::Done(result.map_err(Box::new)));
-            }
-            ticket => self.completions.push(ticket, result),
-        });
+        let due_in =
+            self.completions.collect(&self.engine, |ticket, result| self.written(ticket, result));
         if let Some(due_in) = due_in {
             let shard = self.clone();
             self.runtime.spawn(Group::Requests, async move {
@@ -329,7 +331,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// Gives the reply to who waited for it.
-    fn deliver(&self, waiting: Waiting<P::Answer>, reply: Reply<P::Answer>) {
+    pub(crate) fn deliver(&self, waiting: Waiting<P::Answer>, reply: Reply<P::Answer>) {
         match waiting {
             Waiting::Write(ticket) => self.completions.push(ticket, done(reply)),
             Waiting::Part(batch) => {

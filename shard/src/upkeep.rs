@@ -45,6 +45,12 @@ pub enum Upkeep {
     TruncateToCut(TableId),
     /// Forget a table's cut.
     EndCut(TableId),
+    /// Hold the writes of a base, whose views are to be emptied with it, until its cut is forgotten.
+    HoldWrites(TableId),
+    /// Wait until what was noted before the start is sent.
+    AwaitNotes,
+    /// Write the rows of a view's base to the view.
+    BuildView(TableId),
     /// Refuse writes to these tables, which are to be dropped; the status of these afterwards.
     Close(Arc<[TableId]>),
     /// Take writes to these tables again.
@@ -130,6 +136,18 @@ impl<P: Protocol> Shard<P> {
             Upkeep::TruncateToCut(table) => self.background.truncate_to_cut(*table).await?,
             Upkeep::EndCut(table) => {
                 self.background.end_cut(*table);
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::HoldWrites(base) => {
+                self.hold_writes(*base).await?;
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::AwaitNotes => {
+                self.until_notes_are_sent().await;
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::BuildView(view) => {
+                self.build_here(*view).await?;
                 return Ok(self.status_of(&[]));
             }
             Upkeep::Close(tables) => {

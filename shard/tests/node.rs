@@ -275,7 +275,7 @@ fn memory_is_flushed_and_tables_are_truncated() {
         let sstables: Vec<u64> = statuses.iter().map(|s| s.tables[0].1.sstables).collect();
         assert_eq!(sstables, [1, 1]);
         assert_eq!(client.keys_of(&scan).await.len(), written as usize);
-        client.shard.truncate(table().id).await.unwrap();
+        client.shard.truncate_with_views(table().id).await.unwrap();
         assert_eq!(client.keys_of(&scan).await.len(), 0);
         let statuses = client.shard.upkeep(&Upkeep::Status).await.unwrap();
         assert!(statuses.iter().all(|status| status.tables[0].1.sstables == 0));

@@ -16,8 +16,8 @@ use super::{Ddl, DdlContext};
 use crate::error::Result;
 use crate::guardrails::{Guardrail, Guardrails, property_bit};
 use crate::lang::ast::{
-    AlterTable, AlterType, CreateTable, CreateTableLike, Properties, PropertyValue, QualifiedName,
-    SchemaStatement, TableChange, TypeChange, TypeName,
+    AlterTable, AlterType, CreateTable, CreateTableLike, CreateView, Properties, PropertyValue,
+    QualifiedName, SchemaStatement, TableChange, TypeChange, TypeName,
 };
 
 /// Looks at a statement before it is planned. What comes back stands in its place: it has lost the options that
@@ -47,6 +47,9 @@ pub(super) fn before(
         }
         SchemaStatement::CreateTable(create) if is_of_users(context, &create.name) => {
             return Ok(check_create(context, create, warnings)?.map(SchemaStatement::CreateTable));
+        }
+        SchemaStatement::CreateView(create) if is_of_users(context, &create.name) => {
+            check_view(context, create, warnings)?;
         }
         SchemaStatement::CreateTableLike(like) if is_of_users(context, &like.name) => {
             return Ok(check_like(context, like, warnings)?.map(SchemaStatement::CreateTableLike));
@@ -96,21 +99,32 @@ pub(super) fn after(
             Ok(())
         }
         SchemaChange::CreateTable(table) => check_compressed(guardrails, table, warnings),
-        SchemaChange::AlterTable(table) => {
-            let old = context.schema.table(&table.keyspace, &table.name);
-            let before = old.map_or(0, |old| old.columns().len());
-            let columns = table.columns().len();
-            if columns > before {
-                let guardrail = Guardrail::ColumnsPerTable;
-                return guardrails.check(guardrail, columns as i64, &table.name, warnings);
-            }
-            if old.is_some_and(|old| old.options != table.options) {
-                return check_compressed(guardrails, table, warnings);
-            }
-            Ok(())
-        }
+        SchemaChange::AlterTables(tables) => match tables.first() {
+            Some(table) => check_altered(context, table, warnings),
+            None => Ok(()),
+        },
+        SchemaChange::AlterTable(table) => check_altered(context, table, warnings),
         _ => Ok(()),
     }
+}
+
+fn check_altered(
+    context: &DdlContext<'_>,
+    table: &Table,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let guardrails = context.guardrails;
+    let old = context.schema.table(&table.keyspace, &table.name);
+    let before = old.map_or(0, |old| old.columns().len());
+    let columns = table.columns().len();
+    if columns > before {
+        let guardrail = Guardrail::ColumnsPerTable;
+        return guardrails.check(guardrail, columns as i64, &table.name, warnings);
+    }
+    if old.is_some_and(|old| old.options != table.options) {
+        return check_compressed(guardrails, table, warnings);
+    }
+    Ok(())
 }
 
 fn user_keyspaces<'c>(
@@ -160,6 +174,19 @@ fn check_create(
         check_type(guardrails, &column.type_name, &format!("Column {}", column.name), warnings)?;
     }
     Ok(kept.map(|properties| Box::new(CreateTable { properties, ..create.clone() })))
+}
+
+fn check_view(
+    context: &DdlContext<'_>,
+    create: &CreateView,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    context.guardrails.allow(Guardrail::MaterializedViews, warnings)?;
+    let keyspace = context.named_keyspace(&create.name)?;
+    let Some(base) = context.schema.table(keyspace, &create.base.name) else { return Ok(()) };
+    let views = context.schema.views_of(base).count() as i64 + 1;
+    let what = format!("{} on table {}", create.name.name, base.name);
+    context.guardrails.check(Guardrail::MaterializedViewsPerTable, views, &what, warnings)
 }
 
 fn check_tables(context: &DdlContext<'_>, name: &str, warnings: &mut Vec<String>) -> Result<()> {

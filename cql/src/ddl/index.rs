@@ -45,6 +45,9 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateIndex) -> Result<D
             false => Err(Error::invalid(format!("Index '{name}' already exists"))),
         };
     }
+    if table.view().is_some() {
+        return Err(Error::invalid("Secondary indexes on materialized views aren't supported"));
+    }
     if table.is_counter() {
         return Err(Error::invalid("Secondary indexes on counter tables aren't supported"));
     }

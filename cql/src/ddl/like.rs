@@ -68,6 +68,11 @@ fn source<'g>(context: &DdlContext<'g>, create: &CreateTableLike) -> Result<&'g 
     let Some(found) = found.tables.get(table) else {
         return Err(Error::invalid(format!("Source Table '{keyspace}.{table}' doesn't exist")));
     };
+    if found.view().is_some() {
+        return Err(Error::invalid(format!(
+            "Cannot use CREATE TABLE LIKE on a materialized view '{keyspace}.{table}'."
+        )));
+    }
     if (context.is_system)(keyspace) {
         return Err(Error::invalid(format!(
             "Cannot use CREATE TABLE LIKE on a table of the node itself '{keyspace}.{table}'."

@@ -16,7 +16,7 @@ use model::options::TableOptions;
 use model::schema::{Column, ColumnKind, Keyspace, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
 
-use super::{Ddl, DdlContext, Object, compact, is_word, options};
+use super::{Ddl, DdlContext, Object, compact, is_word, options, view};
 use crate::error::{Error, Result};
 use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
@@ -166,7 +166,10 @@ pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
 }
 
 /// WITH ID gives a table the id it had elsewhere; the rest are options.
-fn take_id(context: &DdlContext<'_>, properties: &Properties) -> Result<(TableId, Properties)> {
+pub(super) fn take_id(
+    context: &DdlContext<'_>,
+    properties: &Properties,
+) -> Result<(TableId, Properties)> {
     let mut rest = properties.clone();
     let Some(at) = rest.iter().position(|(name, _)| name == "id") else {
         return Ok((context.table_id, rest));
@@ -242,7 +245,7 @@ fn check_key(
     Ok(())
 }
 
-fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
+pub(super) fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
     match ty {
         CqlType::Counter => Err(Error::invalid(format!(
             "{ty} type is not supported for PRIMARY KEY column '{name}'"
@@ -325,6 +328,11 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         }
         return Err(Error::invalid(format!("Table '{keyspace}.{name}' doesn't exist")));
     };
+    if old.view().is_some() {
+        let text =
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead";
+        return Err(Error::invalid(text));
+    }
     let mut table = Table::clone(old);
     let mut warnings = Vec::new();
     match &alter.change {
@@ -336,6 +344,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
                 None => context.timestamp_us,
                 Some(timestamp) => *timestamp,
             };
+            view::check_drops(context, old, columns)?;
             // A column that is named twice is dropped once.
             let columns: BTreeSet<&String> = columns.iter().collect();
             columns
@@ -370,7 +379,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         return Ok(Ddl::nothing());
     }
     let object = Object::Table(name.clone());
-    let change = SchemaChange::AlterTable(Box::new(table));
+    let change = view::with_views(context, table)?;
     Ok(Ddl::step(change, "UPDATED", keyspace, object, warnings))
 }
 
@@ -501,12 +510,13 @@ fn rename(table: &mut Table, from: &str, to: &str, if_exists: bool) -> Result<()
 
 pub(super) fn drop(context: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {
     let keyspace = context.keyspace_of(name)?;
-    if context.schema.table(keyspace, &name.name).is_none() {
+    let Some(table) = context.schema.table(keyspace, &name.name) else {
         if if_exists {
             return Ok(Ddl::nothing());
         }
         return Err(Error::invalid(format!("Table '{keyspace}.{}' doesn't exist", name.name)));
-    }
+    };
+    view::check_drop_table(context, table)?;
     let (keyspace, name) = (keyspace.to_owned(), name.name.clone());
     let object = Object::Table(name.clone());
     let change = SchemaChange::DropTable { keyspace: keyspace.clone(), name };

@@ -6,8 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use model::options::Value;
-use model::schema::{Column, ColumnKind, DroppedColumn, Index, IndexTarget, Keyspace, Table};
+use model::read::Operator;
+use model::schema::{
+    Column, ColumnKind, DroppedColumn, Index, IndexTarget, Keyspace, Table, ViewRestriction,
+    ViewTest,
+};
 use model::types::{Name, UserType, hex};
+
+use crate::literal::value_literal;
 
 /// `'text'` with quotes doubled.
 fn quoted(text: &str) -> String {
@@ -116,6 +122,59 @@ fn create_statement(table: &Table, internals: bool) -> String {
         }
     }
     out
+}
+
+/// CREATE MATERIALIZED VIEW; with internals, its id.
+pub fn create_view(view: &Table, base: &Table, internals: bool) -> String {
+    let definition = view.view().expect("it is a view");
+    let selected = match definition.include_all {
+        true => "*".to_owned(),
+        false => {
+            let names = view.columns().iter().map(|column| Name(&column.name).to_string());
+            names.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let mut options = Vec::new();
+    if internals {
+        options.push(format!("ID = {}", view.id));
+    }
+    if !view.clustering().is_empty() {
+        options.push(format!("CLUSTERING ORDER BY ({})", clustering_order(view)));
+    }
+    let of_view = view.options.pairs().filter(|(name, _)| *name != "default_time_to_live");
+    options.extend(of_view.map(|(name, value)| format!("{name} = {}", shown(value))));
+    format!(
+        "CREATE MATERIALIZED VIEW {}.{} AS\n    SELECT {selected}\n    FROM {}.{}\n    WHERE {}\n    PRIMARY KEY ({})\n WITH {};",
+        Name(&view.keyspace),
+        Name(&view.name),
+        Name(&base.keyspace),
+        Name(&base.name),
+        where_clause(view, base),
+        primary_key(view),
+        options.join("\n    AND ")
+    )
+}
+
+/// The WHERE of a view.
+pub fn where_clause(view: &Table, base: &Table) -> String {
+    let restrictions = view.view().into_iter().flat_map(|view| &view.restrictions);
+    let relation = |restriction: &ViewRestriction| {
+        let column = base.column_by_id(restriction.column)?;
+        let name = Name(&column.name);
+        let value = |value: &[u8]| value_literal(&column.ty, Some(value));
+        Some(match &restriction.test {
+            None => format!("{name} IS NOT NULL"),
+            Some(ViewTest { operator: Operator::In, values }) => {
+                let values: Vec<String> = values.iter().map(|one| value(one)).collect();
+                format!("{name} IN ({})", values.join(", "))
+            }
+            Some(ViewTest { operator, values }) => {
+                let value = values.first().map(|one| value(one)).unwrap_or_default();
+                format!("{name} {} {value}", operator.symbol())
+            }
+        })
+    };
+    restrictions.filter_map(relation).collect::<Vec<_>>().join(" AND ")
 }
 
 /// The columns as they stand in CREATE: of statics and of regular ones those of several cells last.

@@ -26,6 +26,8 @@ pub enum Guardrail {
     CompactTables,
     SecondaryIndexes,
     SecondaryIndexesPerTable,
+    MaterializedViews,
+    MaterializedViewsPerTable,
     ZeroTtlOnTwcs,
     PageSize,
     PartitionKeysInSelect,
@@ -97,7 +99,7 @@ use Guardrail as G;
 
 /// Every guardrail, at its place.
 #[rustfmt::skip]
-pub const GUARDRAILS: [Definition; 33] = [
+pub const GUARDRAILS: [Definition; 35] = [
     plain(G::Keyspaces, "keyspaces", COUNT, "keyspaces, at CREATE KEYSPACE"),
     plain(G::Tables, "tables", COUNT, "tables of all keyspaces, at CREATE TABLE"),
     plain(G::ColumnsPerTable, "columns_per_table", COUNT, "columns of a table, at CREATE TABLE and ALTER TABLE .. ADD"),
@@ -115,6 +117,8 @@ pub const GUARDRAILS: [Definition; 33] = [
     flag(G::CompactTables, "compact_tables", "compact_tables_enabled", "CREATE TABLE .. WITH COMPACT STORAGE"),
     flag(G::SecondaryIndexes, "secondary_indexes", "secondary_indexes_enabled", "CREATE INDEX"),
     plain(G::SecondaryIndexesPerTable, "secondary_indexes_per_table", COUNT, "indexes of a table, at CREATE INDEX"),
+    flag(G::MaterializedViews, "materialized_views", "materialized_views_enabled", "CREATE MATERIALIZED VIEW"),
+    plain(G::MaterializedViewsPerTable, "materialized_views_per_table", COUNT, "views of a table, at CREATE MATERIALIZED VIEW"),
     because(plain(G::ZeroTtlOnTwcs, "zero_ttl_on_twcs", Kind::Flag { setting: "zero_ttl_on_twcs_enabled", warned: Some("zero_ttl_on_twcs_warned") },
         "TimeWindowCompactionStrategy without default_time_to_live"), ZERO_TTL),
     plain(G::PageSize, "page_size", COUNT, "rows of a page that a SELECT asks for, unless its LIMIT fits in one"),
@@ -159,6 +163,7 @@ impl Guardrail {
             G::UncompressedTables => "Uncompressed table",
             G::CompactTables => "Creation of new COMPACT STORAGE tables",
             G::SecondaryIndexes => "User creation of secondary indexes",
+            G::MaterializedViews => "Creation of materialized views",
             G::ZeroTtlOnTwcs => {
                 "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy"
             }
@@ -197,6 +202,12 @@ impl Guardrail {
             ),
             (G::ColumnsPerTable, Strength::Fail) => format!(
                 "Tables cannot have more than {threshold} columns, but {value} provided for table {what}"
+            ),
+            (G::MaterializedViewsPerTable, Strength::Warn) => format!(
+                "Creating materialized view {what}, current number of views {value} exceeds warning threshold of {threshold}."
+            ),
+            (G::MaterializedViewsPerTable, Strength::Fail) => format!(
+                "Tables cannot have more than {threshold} materialized views, aborting the creation of materialized view {what}"
             ),
             (G::FieldsPerUdt, Strength::Warn) => format!(
                 "The user type {what} has {value} columns, this exceeds the warning threshold of {threshold}."

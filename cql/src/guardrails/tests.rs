@@ -20,7 +20,7 @@ const OFF: Value = Value { warn: 0, fail: 1, ignored: 0 };
 use Guardrail as G;
 
 #[rustfmt::skip]
-const CASES: [Case; 39] = [
+const CASES: [Case; 43] = [
     (G::Keyspaces, warn(1), &[], "create keyspace k2 with replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
         "Guardrail keyspaces violated: Creating keyspace k2, current number of keyspaces 2 exceeds warning threshold of 1."),
     (G::Keyspaces, fail(1), &[], "create keyspace k3 with replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
@@ -33,6 +33,16 @@ const CASES: [Case; 39] = [
         "Guardrail tables violated: Creating table a, current number of tables 2 exceeds warning threshold of 1."),
     (G::Tables, fail(1), &["create table a (a int primary key)"], "create table d (a int primary key)",
         "Guardrail tables violated: Cannot have more than 1 tables, aborting the creation of table d"),
+    (G::MaterializedViews, OFF, &["create table a (a int primary key)"], "create materialized view m as select * from a where a is not null primary key (a)",
+        "Guardrail materialized_views violated: Creation of materialized views is not allowed"),
+    (G::MaterializedViewsPerTable, warn(1), &["create table a (a int primary key)", "create materialized view l as select * from a where a is not null primary key (a)"],
+        "create materialized view m as select * from a where a is not null primary key (a)",
+        "Guardrail materialized_views_per_table violated: Creating materialized view m on table a, current number of views 2 exceeds warning threshold of 1."),
+    (G::MaterializedViewsPerTable, fail(1), &["create table a (a int primary key)", "create materialized view l as select * from a where a is not null primary key (a)"],
+        "create materialized view m as select * from a where a is not null primary key (a)",
+        "Guardrail materialized_views_per_table violated: Tables cannot have more than 1 materialized views, aborting the creation of materialized view m on table a"),
+    (G::MaterializedViewsPerTable, fail(2), &["create table a (a int primary key)", "create materialized view l as select * from a where a is not null primary key (a)"],
+        "create materialized view m as select * from a where a is not null primary key (a)", ""),
     (G::ColumnsPerTable, warn(1), &[], "create table c (a int primary key, b int)",
         "Guardrail columns_per_table violated: The table c has 2 columns, this exceeds the warning threshold of 1."),
     (G::ColumnsPerTable, fail(5), &[], "create table c (a int primary key, b int, c int, d int, e int, f int)",

@@ -17,8 +17,9 @@ pub use modify::{
 };
 pub use schema::{
     AlterTable, AlterType, ColumnDefinition, CreateAggregate, CreateFunction, CreateIndex,
-    CreateTable, CreateTableLike, Describe, DescribeTarget, DropFunction, Existing, FunctionKind,
-    IndexFunction, Properties, PropertyValue, SchemaStatement, TableChange, TypeChange,
+    CreateTable, CreateTableLike, CreateView, Describe, DescribeTarget, DropFunction, Existing,
+    FunctionKind, IndexFunction, Properties, PropertyValue, SchemaStatement, TableChange,
+    TypeChange,
 };
 pub use select::{
     Operand, Operator, Order, OrderBy, Relation, Select, SelectItem, SelectKind, Target,

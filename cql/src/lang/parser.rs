@@ -161,7 +161,9 @@ impl Parser<'_> {
         }
         if self.accept_word(Keyword::Materialized) {
             self.expect_word(Keyword::View)?;
-            return self.drop_unsupported("materialized view");
+            let if_exists = self.if_exists()?;
+            let name = self.qualified_name()?;
+            return Ok(Statement::Schema(SchemaStatement::DropView { name, if_exists }));
         }
         for (word, what) in [
             (Keyword::Trigger, "DROP TRIGGER"),
@@ -174,15 +176,6 @@ impl Parser<'_> {
             }
         }
         Err(self.no_viable())
-    }
-
-    fn drop_unsupported(&mut self, what: &'static str) -> Result<Statement> {
-        let if_exists = self.if_exists()?;
-        Ok(Statement::Schema(SchemaStatement::DropUnsupported {
-            what,
-            name: self.qualified_name()?,
-            if_exists,
-        }))
     }
 }
 

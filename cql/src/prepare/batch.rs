@@ -6,7 +6,7 @@ use model::schema::Schema;
 
 use super::counters::check_batch;
 use super::write::{compile, timeout, timestamp, using_of};
-use super::{find_table, table_of, timeout_warning};
+use super::{check_writable, find_table, table_of, timeout_warning};
 use crate::error::{Error, Result};
 use crate::expr::{Collected, Compiler};
 use crate::lang::ast::Batch;
@@ -40,6 +40,7 @@ pub(super) fn compile_batch(
             ));
         }
         let table = find_table(table_of(modification), schema, keyspace)?;
+        check_writable(table)?;
         let mut compiler = Compiler::going_on(schema, table, names, collected);
         if batch_timestamp.is_none() {
             batch_timestamp = timestamp(&batch.using, &mut compiler)?;

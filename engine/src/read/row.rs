@@ -68,8 +68,8 @@ impl Read<'_> {
         if views.peek().is_some() {
             return self.gather(wanted, views, page, scratch).await;
         }
-        match (&*self.table.layers(), &self.overlay) {
-            ([layer], None) => {
+        match (&*self.table.layers(), self.overlays.as_slice()) {
+            ([layer], []) => {
                 // The common case: straight from the memtable, nothing copied.
                 let memtable = layer.memtable.borrow();
                 let Some(view) = memtable.get(wanted.token, wanted.key) else { return Ok(()) };
@@ -97,7 +97,7 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
-        gathered.memtables(wanted, &self.table.layers(), self.overlay.as_ref());
+        gathered.memtables(wanted, &self.table.layers(), &self.overlays);
         let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
         let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
         self.give(wanted, &found, page, [stat, row])
@@ -112,7 +112,7 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
-        gathered.memtables(wanted, &self.table.layers(), self.overlay.as_ref());
+        gathered.memtables(wanted, &self.table.layers(), &self.overlays);
         let (mut newest, mut at_once) = (i64::MAX, 1);
         let scope = Scope::Key(wanted.token, wanted.key);
         let span = Span { scope, slices: &self.command.slices, reversed: false };
@@ -208,13 +208,8 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    fn memtables(
-        &mut self,
-        wanted: RowWanted<'_>,
-        layers: &[Layer],
-        overlay: Option<&SharedMemtable>,
-    ) {
-        for memtable in layers.iter().map(|layer| &layer.memtable).chain(overlay) {
+    fn memtables(&mut self, wanted: RowWanted<'_>, layers: &[Layer], overlays: &[SharedMemtable]) {
+        for memtable in layers.iter().map(|layer| &layer.memtable).chain(overlays) {
             let memtable = memtable.borrow();
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
             self.deletion = self.deletion.max(view.deletion());

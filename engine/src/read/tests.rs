@@ -298,9 +298,9 @@ fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
     let pause = async || asked.set(asked.get() + 1);
     let mut taken = Taken::default();
     let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
-    let (overlay, lookup_policy) = (None, LookupPolicy::Never);
+    let (overlays, lookup_policy) = (Vec::new(), LookupPolicy::Never);
     let (table, definition, drops) = (&table, &definition, &drops);
-    let read = Read { table, definition, drops, command, wait_policy, overlay, lookup_policy };
+    let read = Read { table, definition, drops, command, wait_policy, overlays, lookup_policy };
     without_waiting(read.run(&mut page, &mut Scratch::default())).unwrap();
     asked.get()
 }

@@ -22,26 +22,26 @@ impl HeldBytes {
     }
 
     /// A holder that has nothing yet.
-    pub(super) fn holder(&self) -> Held<'_> {
+    pub(crate) fn holder(&self) -> Held<'_> {
         Held { all: self, bytes: 0 }
     }
 }
 
 /// What one holder has of them. It is given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     all: &'a HeldBytes,
     bytes: usize,
 }
 
 impl Held<'_> {
     /// What it has, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Counts more; `Overloaded` if all together are too many, and not all of them are its own.
-    pub(super) fn add(&mut self, more: usize) -> Result<()> {
+    pub(crate) fn add(&mut self, more: usize) -> Result<()> {
         let (others, held) = (self.all.held.get() - self.bytes, self.all.held.get() + more);
         if held > self.all.max && others > 0 {
             return Err(Error::Overloaded("memory of what was read for writes that read first"));

@@ -70,7 +70,10 @@ pub const FOREIGN: [(&str, Effect); 5] = [
             "data at rest are not encrypted, and what is asked to be encrypted is not written plain",
         ),
     ),
-    ("synchronous_updates", Effect::LeftOut("there are no materialized views")),
+    (
+        "synchronous_updates",
+        Effect::LeftOut("a write is answered when its rows in all views are durable"),
+    ),
     ("tablets", Effect::LeftOut("each core owns a range of tokens")),
 ];
 

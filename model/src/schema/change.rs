@@ -40,6 +40,8 @@ pub enum SchemaChange {
     CreateTable(Box<Table>),
     /// ALTER TABLE: the table as it now is, same id.
     AlterTable(Box<Table>),
+    /// ALTER TABLE of one with views: the table and its views as they now are, same ids.
+    AlterTables(Vec<Table>),
     /// A table goes, with its data.
     DropTable {
         /// Name of the keyspace.
@@ -152,6 +154,9 @@ impl Schema {
             }
             SchemaChange::CreateTable(table) => next.create_table(table)?,
             SchemaChange::AlterTable(table) => next.put_table(table)?,
+            SchemaChange::AlterTables(tables) => {
+                tables.iter().try_for_each(|table| next.put_table(table))?;
+            }
             SchemaChange::DropTable { keyspace, name } => {
                 let table = next.keyspace_mut(keyspace)?.tables.remove(name);
                 let table = table.ok_or_else(|| no_table(keyspace, name))?;

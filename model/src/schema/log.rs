@@ -14,6 +14,7 @@ mod form;
 mod function_form;
 mod index_form;
 mod type_form;
+mod view_form;
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,10 +40,12 @@ pub fn is_virtual(keyspace: &str) -> bool {
     content(keyspace) == Some(Content::Virtual)
 }
 
-/// Whether rows of the table are computed when they are read: of a keyspace whose tables are, all but the batches that
-/// are under way.
+/// Tables of `system` that are stored: the batches that are under way, and how far views are built.
+const STORED: [&str; 3] = ["batches", "built_views", "view_builds_in_progress"];
+
+/// Whether rows of the table are computed when they are read: of a keyspace whose tables are, all but a few.
 pub fn computes(table: &Table) -> bool {
-    let is_stored = table.keyspace == "system" && table.name == "batches";
+    let is_stored = table.keyspace == "system" && STORED.contains(&table.name.as_str());
     is_computed(&table.keyspace) && !is_stored
 }
 

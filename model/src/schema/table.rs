@@ -22,6 +22,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Index;
+use super::ViewDefinition;
 use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::steps::step;
@@ -105,6 +106,8 @@ pub struct Table {
     /// Its indexes by name.
     pub(super) indexes: Vec<Index>,
     pub(super) next_index: u16,
+    /// Of a materialized view what it shows.
+    view: Option<Arc<ViewDefinition>>,
 }
 
 /// What a table is made of, as the schema log holds it.
@@ -124,13 +127,15 @@ pub struct TableParts {
     pub indexes: Vec<Index>,
     /// The id that the next index will have.
     pub next_index: u16,
+    /// Of a materialized view what it shows.
+    pub view: Option<ViewDefinition>,
 }
 
 impl Table {
     /// The table of these parts; `Invalid` says what of them no table has.
     pub fn of_parts(parts: TableParts) -> Result<Table> {
         let TableParts { id, keyspace, name, options, dropped, columns, next_column, .. } = parts;
-        let compact = parts.compact;
+        let (compact, view) = (parts.compact, parts.view);
         let own = || columns.iter().chain(compact.iter().flatten());
         let all = || own().chain(dropped.iter().map(|dropped| &dropped.column));
         for column in all() {
@@ -148,6 +153,7 @@ impl Table {
         let mut table = TableBuilder::new(&keyspace, &name, id).options(options).table;
         (table.dropped, table.columns, table.next_column) = (dropped, columns, next_column);
         table.compact = compact;
+        table.view = view.map(Arc::new);
         table.sort();
         let in_order = |columns: &[Column]| {
             columns.iter().zip(0..).all(|(column, at): (_, u16)| column.position == at)
@@ -213,6 +219,12 @@ impl Table {
     /// The column of that id, shown or not, unless it was dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
         self.columns.iter().chain(self.hidden()).find(|column| column.id == id)
+    }
+
+    /// Of a materialized view what it shows.
+    #[inline]
+    pub fn view(&self) -> Option<&ViewDefinition> {
+        self.view.as_deref()
     }
 
     /// Whether this is a table of counters: then all of its columns are, but those of the key.
@@ -413,6 +425,7 @@ impl TableBuilder {
                 compact: None,
                 indexes: Vec::new(),
                 next_index: 0,
+                view: None,
             },
         }
     }

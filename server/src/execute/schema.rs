@@ -159,7 +159,7 @@ impl Executor {
             let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
             let order = snapshots::before(settings, &schema, of, &[&*table], now_us);
             match order {
-                None => executor.shard.truncate(table.id).await.map_err(refused)?,
+                None => executor.shard.truncate_with_views(table.id).await.map_err(refused)?,
                 Some(order) => {
                     let removal = Removal { step: RemovalStep::Truncate(table.id), order };
                     let removed = executor.shard.remove(removal).await;

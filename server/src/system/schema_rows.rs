@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cql::describe::index_target;
+use cql::describe::{index_target, where_clause};
 use cql::literal::value_literal;
 use model::Token;
 use model::options::{self, TableOptions};
@@ -40,7 +40,35 @@ pub(super) fn keyspaces(schema: &Schema) -> Vec<Row> {
 
 /// Rows of `system_schema.tables`.
 pub(super) fn tables(facts: &NodeFacts<'_>) -> Vec<Row> {
-    facts.of_tables(|of, rows| rows.push(table(of)))
+    facts.of_tables(|of, rows| {
+        if of.view().is_none() {
+            rows.push(table(of));
+        }
+    })
+}
+
+/// Rows of `system_schema.views`.
+pub(super) fn views(facts: &NodeFacts<'_>) -> Vec<Row> {
+    facts.of_tables(|of, rows| {
+        let Some(definition) = of.view() else { return };
+        let base = facts.schema.table_by_id(definition.base);
+        let mut row = vec![
+            ("keyspace_name", Value::text(&of.keyspace)),
+            ("view_name", Value::text(&of.name)),
+            ("base_table_id", Value::Uuid(definition.base.0)),
+            ("base_table_name", Value::text(base.map_or("", |base| base.name.as_str()))),
+            ("dclocal_read_repair_chance", Value::Double(0.0)),
+            ("id", Value::Uuid(of.id.0)),
+            ("include_all_columns", Value::Boolean(definition.include_all)),
+            ("read_repair_chance", Value::Double(0.0)),
+            (
+                "where_clause",
+                Value::text(base.map(|base| where_clause(of, base)).unwrap_or_default()),
+            ),
+        ];
+        row.extend(option_columns(of));
+        rows.push(row);
+    })
 }
 
 fn table(table: &Table) -> Row {
@@ -57,14 +85,19 @@ fn table(table: &Table) -> Row {
         ("id", Value::Uuid(table.id.0)),
         ("read_repair_chance", Value::Double(0.0)),
     ];
+    row.extend(option_columns(table));
+    row
+}
+
+/// The columns of the options.
+fn option_columns(table: &Table) -> impl Iterator<Item = (&'static str, Value)> {
     // As in Cassandra: null, unless a memtable was named.
     let named = |name: &str| name != "memtable" || table.options.memtable != "default";
-    let columns = table.options.columns().filter(|(name, _)| named(name));
-    row.extend(columns.map(|(name, value)| match (name, value) {
+    let columns = table.options.columns().filter(move |(name, _)| named(name));
+    columns.map(|(name, value)| match (name, value) {
         ("extensions", options::Value::Blobs(own)) => (name, extensions(own, &table.options)),
         (name, value) => (name, option(value)),
-    }));
-    row
+    })
 }
 
 /// What a statement gave as `extensions`, and the options that ScyllaDB has more than Cassandra, in the form that

@@ -52,7 +52,7 @@ const fn table(
 }
 
 #[rustfmt::skip]
-const TABLES: [VirtualTable; 31] = [
+const TABLES: [VirtualTable; 32] = [
     table("system", "IndexInfo", Needs::Nothing, schema_rows::built_indexes),
     table("system", "clients", Needs::Clients, |f| f.clients.iter().map(scylla_client).collect()),
     table("system", "compaction_history", Needs::Merges, |f| f.compaction_history()),
@@ -72,6 +72,7 @@ const TABLES: [VirtualTable; 31] = [
     table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
     table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),
+    table("system_schema", "views", Needs::Nothing, schema_rows::views),
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
     table("system_views", "damaged_files", Needs::DamagedFiles, |f| f.damaged_files()),
     table("system_views", "disk_requests", Needs::DiskRequests, |f| f.disk_requests()),

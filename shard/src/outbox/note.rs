@@ -67,7 +67,7 @@ impl BatchesTable {
     }
 
     /// The record that notes a batch.
-    pub(super) fn noted(&self, note: &Note) -> Vec<u8> {
+    pub fn noted(&self, note: &Note) -> Vec<u8> {
         let mut out = Vec::with_capacity(note.mutations.len() * 5 / 4 + 64);
         let mut row = MutationBuilder::begin(&mut out, self.id, note.token(), note.id.as_bytes());
         row.row(&[], |out| {

@@ -9,8 +9,10 @@ use engine::{Error, Result};
 use crate::limits::{BATCH_BYTES_MAX, BATCHES_MAX};
 
 /// What the batches under way take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Places {
+    /// What has no place if it is refused.
+    what: &'static str,
     batches: Cell<usize>,
     bytes: Cell<usize>,
 }
@@ -26,10 +28,15 @@ pub struct Place {
 }
 
 impl Places {
+    /// Places for what is called so when one is refused.
+    pub fn of(what: &'static str) -> Rc<Places> {
+        Rc::new(Places { what, batches: Cell::new(0), bytes: Cell::new(0) })
+    }
+
     /// A place for a batch of so many bytes. One that is alone may have any length that the log takes.
     pub fn take(self: &Rc<Self>, bytes: usize) -> Result<Place> {
         if self.batches.get() >= BATCHES_MAX {
-            return Err(Error::Overloaded("logged batches over several shards"));
+            return Err(Error::Overloaded(self.what));
         }
         self.batches.set(self.batches.get() + 1);
         let mut place = Place { places: self.clone(), bytes: 0 };
@@ -41,10 +48,10 @@ impl Places {
 impl Place {
     /// The batch has so many bytes: what it reads first may become more than was sent.
     pub fn hold(&mut self, bytes: usize) -> Result<()> {
-        let Places { batches, bytes: held } = &*self.places;
+        let Places { batches, bytes: held, what } = &*self.places;
         let (bytes, others) = (bytes * HELD_TIMES, held.get() - self.bytes);
         if batches.get() > 1 && others + bytes > BATCH_BYTES_MAX * HELD_TIMES {
-            return Err(Error::Overloaded("memory of logged batches over several shards"));
+            return Err(Error::Overloaded(what));
         }
         held.set(others + bytes);
         self.bytes = bytes;
@@ -65,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_batch_too_many_is_refused_until_one_is_over() {
-        let places = Rc::new(Places::default());
+        let places = Places::of("batches");
         let mut taken: Vec<Place> =
             (0..BATCHES_MAX).map(|_| places.take(1).expect("there is a place")).collect();
         assert!(matches!(places.take(1), Err(Error::Overloaded(_))));

@@ -68,9 +68,10 @@ impl<P: Protocol> Shard<P> {
         let _turn = self.snapshot_turn().await;
         let Removal { step, order } = removal;
         match step {
-            RemovalStep::Truncate(table) => {
-                self.truncate_behind(table, order).await.map_err(AlterError::Store)
-            }
+            RemovalStep::Truncate(table) => self
+                .with_views(table, async || self.truncate_behind(table, order).await)
+                .await
+                .map_err(AlterError::Store),
             RemovalStep::Drop(alteration) => self.drop_behind(alteration, order).await,
         }
     }

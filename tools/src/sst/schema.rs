@@ -24,7 +24,7 @@ pub(super) fn table_of(file: &Path, id: TableId) -> Result<Option<Table>, String
         let entry = schema::decode(payload, &mut Vec::new()).map_err(|error| error.to_string())?;
         let tables = match entry.change {
             SchemaChange::CreateTable(made) | SchemaChange::AlterTable(made) => vec![*made],
-            SchemaChange::AlterType { tables, .. } => tables,
+            SchemaChange::AlterType { tables, .. } | SchemaChange::AlterTables(tables) => tables,
             _ => Vec::new(),
         };
         table = tables.into_iter().find(|table| table.id == id).or(table);

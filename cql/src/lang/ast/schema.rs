@@ -1,6 +1,6 @@
 //! Statements about the schema: tables, types, `DESCRIBE`.
 
-use super::{Expr, Order, QualifiedName, TypeName};
+use super::{Expr, Order, QualifiedName, Relation, SelectItem, TypeName};
 
 /// A statement that changes the schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,10 +76,19 @@ pub enum SchemaStatement {
         /// Whether `IF EXISTS` was written: a missing object is no error.
         if_exists: bool,
     },
-    /// `DROP MATERIALIZED VIEW` and its like: nothing of that kind can exist yet.
-    DropUnsupported {
-        /// What is dropped, in words: `materialized view`.
-        what: &'static str,
+    /// `CREATE MATERIALIZED VIEW ..`.
+    CreateView(Box<CreateView>),
+    /// `ALTER MATERIALIZED VIEW .. WITH ..`.
+    AlterView {
+        /// Name of the object.
+        name: QualifiedName,
+        /// Whether `IF EXISTS` was written: a missing object is no error.
+        if_exists: bool,
+        /// The properties that follow `WITH`.
+        properties: Properties,
+    },
+    /// `DROP MATERIALIZED VIEW ..`.
+    DropView {
         /// Name of the object.
         name: QualifiedName,
         /// Whether `IF EXISTS` was written: a missing object is no error.
@@ -163,6 +172,29 @@ pub enum IndexFunction {
     Entries,
     /// `full(c)`: a frozen collection as one value.
     Full,
+}
+
+/// `CREATE MATERIALIZED VIEW ..`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateView {
+    /// Name of the object.
+    pub name: QualifiedName,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// What is selected; nothing stands for `*`.
+    pub items: Vec<SelectItem>,
+    /// The table whose rows the view has.
+    pub base: QualifiedName,
+    /// `WHERE ..`: which of its rows.
+    pub relations: Vec<Relation>,
+    /// The partition key, then the clustering columns.
+    pub primary_key: (Vec<String>, Vec<String>),
+    /// `CLUSTERING ORDER BY (..)`.
+    pub clustering_order: Vec<(String, Order)>,
+    /// Whether `COMPACT STORAGE` was written.
+    pub compact_storage: bool,
+    /// The other properties.
+    pub properties: Properties,
 }
 
 /// A column of `CREATE TABLE` or `ALTER TABLE .. ADD`.

@@ -39,11 +39,16 @@ impl Parser<'_> {
                 change,
             })));
         }
-        for (word, what) in [
-            (Keyword::Materialized, "ALTER MATERIALIZED VIEW"),
-            (Keyword::Role, "ALTER ROLE"),
-            (Keyword::User, "ALTER USER"),
-        ] {
+        if self.accept_word(Keyword::Materialized) {
+            self.expect_word(Keyword::View)?;
+            let if_exists = self.if_exists()?;
+            let name = self.table_name()?;
+            self.expect_word(Keyword::With)?;
+            let properties = self.properties()?;
+            let alter = SchemaStatement::AlterView { name, if_exists, properties };
+            return Ok(Statement::Schema(alter));
+        }
+        for (word, what) in [(Keyword::Role, "ALTER ROLE"), (Keyword::User, "ALTER USER")] {
             if self.accept_word(word) {
                 return Ok(self.unsupported(what));
             }

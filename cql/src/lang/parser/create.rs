@@ -1,7 +1,7 @@
 //! `CREATE ..`.
 
 use super::super::ast::{
-    ColumnDefinition, CreateTable, CreateTableLike, Order, Properties, QualifiedName,
+    ColumnDefinition, CreateTable, CreateTableLike, CreateView, Order, Properties, QualifiedName,
     SchemaStatement, Statement, TypeName,
 };
 use super::{Keyword, Kind, Parser, Result};
@@ -43,8 +43,10 @@ impl Parser<'_> {
         if is_custom || self.accept_word(Keyword::Index) {
             return self.create_index(is_custom);
         }
+        if self.accept_word(Keyword::Materialized) {
+            return self.create_view().map(Statement::Schema);
+        }
         for (word, what) in [
-            (Keyword::Materialized, "CREATE MATERIALIZED VIEW"),
             (Keyword::Trigger, "CREATE TRIGGER"),
             (Keyword::Role, "CREATE ROLE"),
             (Keyword::User, "CREATE USER"),
@@ -82,12 +84,45 @@ impl Parser<'_> {
         }
         self.expect(Kind::RightParen)?;
         if self.accept_word(Keyword::With) {
-            self.table_property(&mut table)?;
-            while self.accept_word(Keyword::And) {
-                self.table_property(&mut table)?;
-            }
+            let CreateTable { clustering_order, compact_storage, properties, .. } = &mut table;
+            self.table_properties((clustering_order, compact_storage, properties))?;
         }
         Ok(SchemaStatement::CreateTable(Box::new(table)))
+    }
+
+    /// `VIEW v AS SELECT a, b FROM t WHERE .. PRIMARY KEY (..) [WITH ..]`, after `MATERIALIZED`.
+    fn create_view(&mut self) -> Result<SchemaStatement> {
+        self.expect_word(Keyword::View)?;
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.table_name()?;
+        self.expect_word(Keyword::As)?;
+        self.expect_word(Keyword::Select)?;
+        let items =
+            if self.accept(Kind::Star) { Vec::new() } else { self.list_of(Self::select_item)? };
+        self.expect_word(Keyword::From)?;
+        let base = self.table_name()?;
+        let relations =
+            if self.accept_word(Keyword::Where) { self.relations()? } else { Vec::new() };
+        self.expect_word(Keyword::Primary)?;
+        self.expect_word(Keyword::Key)?;
+        let primary_key = self.primary_key()?;
+        let (mut clustering_order, mut compact_storage) = (Vec::new(), false);
+        let mut properties = Properties::new();
+        if self.accept_word(Keyword::With) {
+            let all = (&mut clustering_order, &mut compact_storage, &mut properties);
+            self.table_properties(all)?;
+        }
+        Ok(SchemaStatement::CreateView(Box::new(CreateView {
+            name,
+            if_not_exists,
+            items,
+            base,
+            relations,
+            primary_key,
+            clustering_order,
+            compact_storage,
+            properties,
+        })))
     }
 
     /// `old [WITH INDEXES AND comment = 'c']`, after `LIKE`.
@@ -181,12 +216,27 @@ impl Parser<'_> {
         self.term().map(drop)
     }
 
-    fn table_property(&mut self, table: &mut CreateTable) -> Result<()> {
+    /// `CLUSTERING ORDER BY (..) AND COMPACT STORAGE AND comment = 'c'`, after `WITH`.
+    fn table_properties(
+        &mut self,
+        (order, compact, properties): (&mut Vec<(String, Order)>, &mut bool, &mut Properties),
+    ) -> Result<()> {
+        self.table_property((&mut *order, &mut *compact, &mut *properties))?;
+        while self.accept_word(Keyword::And) {
+            self.table_property((&mut *order, &mut *compact, &mut *properties))?;
+        }
+        Ok(())
+    }
+
+    fn table_property(
+        &mut self,
+        (order, compact, properties): (&mut Vec<(String, Order)>, &mut bool, &mut Properties),
+    ) -> Result<()> {
         let next = self.peek_at(1);
         if self.peek() == Kind::Word(Keyword::Compact) && next == Kind::Word(Keyword::Storage) {
             self.advance();
             self.advance();
-            table.compact_storage = true;
+            *compact = true;
             return Ok(());
         }
         if self.peek() == Kind::Word(Keyword::Clustering) && next == Kind::Word(Keyword::Order) {
@@ -194,12 +244,12 @@ impl Parser<'_> {
             self.advance();
             self.expect_word(Keyword::By)?;
             self.expect(Kind::LeftParen)?;
-            let mut order = self.list_of(Self::clustering_order)?;
+            let mut more = self.list_of(Self::clustering_order)?;
             self.expect(Kind::RightParen)?;
-            table.clustering_order.append(&mut order);
+            order.append(&mut more);
             return Ok(());
         }
-        self.property(&mut table.properties)
+        self.property(properties)
     }
 
     fn clustering_order(&mut self) -> Result<(String, Order)> {

@@ -90,7 +90,7 @@ impl Parser<'_> {
         !is_column
     }
 
-    fn select_item(&mut self) -> Result<SelectItem> {
+    pub(super) fn select_item(&mut self) -> Result<SelectItem> {
         let expr = self.selectable()?;
         let alias = if self.accept_word(Keyword::As) { Some(self.name()?) } else { None };
         Ok(SelectItem { expr, alias })

@@ -20,6 +20,7 @@ use super::FORMAT;
 use super::function_form::{AggregateForm, FunctionForm};
 use super::index_form::IndexForm;
 use super::type_form::{TypeForm, UserTypeForm};
+use super::view_form::ViewForm;
 use crate::options::{Given, KeyspaceOptions, TableOptions, Value};
 use crate::schema::{
     Column, ColumnId, ColumnKind, DroppedColumn, FunctionKey, SchemaChange, SchemaEntry, Table,
@@ -58,6 +59,8 @@ enum ChangeForm {
     },
     CreateTable(TableForm),
     AlterTable(TableForm),
+    /// From format 7 on.
+    AlterTables(Vec<TableForm>),
     DropTable {
         keyspace: String,
         name: String,
@@ -110,6 +113,9 @@ struct TableForm {
     /// From format 6 on, and of tables that ever had an index.
     #[serde(default, skip_serializing_if = "is_zero")]
     next_index: u16,
+    /// From format 7 on, and of materialized views alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<ViewForm>,
     // Format 1 has two counts that follow from the columns.
     #[serde(default, rename = "partition_key_count", skip_serializing)]
     _partition_key_count: u64,
@@ -254,6 +260,9 @@ impl ChangeForm {
             SchemaChange::DropKeyspace { name } => ChangeForm::DropKeyspace { name },
             SchemaChange::CreateTable(table) => ChangeForm::CreateTable(TableForm::of(&table)),
             SchemaChange::AlterTable(table) => ChangeForm::AlterTable(TableForm::of(&table)),
+            SchemaChange::AlterTables(tables) => {
+                ChangeForm::AlterTables(tables.iter().map(TableForm::of).collect())
+            }
             SchemaChange::DropTable { keyspace, name } => ChangeForm::DropTable { keyspace, name },
             SchemaChange::CreateType(ty) => ChangeForm::CreateType(UserTypeForm::of(&ty)),
             SchemaChange::AlterType { definition, tables } => {
@@ -296,6 +305,10 @@ impl ChangeForm {
             }
             ChangeForm::AlterTable(form) => {
                 SchemaChange::AlterTable(Box::new(form.table(warnings)?))
+            }
+            ChangeForm::AlterTables(forms) => {
+                let tables = forms.into_iter().map(|form| form.table(warnings));
+                SchemaChange::AlterTables(tables.collect::<Result<_>>()?)
             }
             ChangeForm::DropTable { keyspace, name } => SchemaChange::DropTable { keyspace, name },
             ChangeForm::CreateType(form) => SchemaChange::CreateType(form.checked()?),
@@ -362,6 +375,7 @@ impl TableForm {
                 .then(|| table.hidden().iter().map(ColumnForm::of).collect()),
             indexes: table.indexes().iter().map(IndexForm::of).collect(),
             next_index: table.next_index(),
+            view: table.view().map(ViewForm::of),
             _partition_key_count: 0,
             _clustering_count: 0,
         }
@@ -396,6 +410,7 @@ impl TableForm {
                 .map(|hidden| hidden.into_iter().map(ColumnForm::column).collect()),
             indexes: self.indexes.into_iter().map(IndexForm::index).collect(),
             next_index: self.next_index,
+            view: self.view.map(ViewForm::view).transpose()?,
         })
         .map_err(|error| format!("table {name}: {error}"))
     }

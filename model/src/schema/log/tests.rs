@@ -6,10 +6,12 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::*;
-use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication};
+use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication, TableOptions};
+use crate::read::Operator;
 use crate::schema::{
     Analysis, ColumnKind, FunctionLanguage, Index, IndexId, IndexKind, IndexTarget, SchemaChange,
-    Table, TableBuilder, TableId, UserAggregate, UserFunction,
+    Table, TableBuilder, TableId, UserAggregate, UserFunction, ViewDefinition, ViewIdentity,
+    ViewKey, ViewRestriction, ViewTest,
 };
 use crate::types::{CqlType, UserType};
 
@@ -113,6 +115,25 @@ fn indexed_table() -> Table {
     table
 }
 
+/// A view of the table, with a restriction of each kind.
+fn view_of(table: &Table) -> Table {
+    let id = |name| table.column(name).unwrap().id;
+    let test = |operator, values: &[&[u8]]| {
+        let values = values.iter().map(|value| (*value).into()).collect();
+        Some(ViewTest { operator, values })
+    };
+    let restrictions = vec![
+        ViewRestriction { column: id("p"), test: None },
+        ViewRestriction { column: id("p"), test: test(Operator::In, &[&[0, 0, 0, 1], &[]]) },
+        ViewRestriction { column: id("c"), test: test(Operator::LessOrEqual, &[&[7; 16]]) },
+    ];
+    let definition = ViewDefinition { base: table.id, include_all: true, restrictions };
+    let key = ViewKey { partition: vec![id("c")], clustering: vec![(id("p"), true)] };
+    let (id_of_view, options) = (TableId(Uuid::from_u128(70)), TableOptions::default());
+    let identity = ViewIdentity { id: id_of_view, name: "view".to_owned(), options };
+    Table::view_of(table, identity, &key, &[id("l")], definition).unwrap()
+}
+
 /// A change of every kind.
 fn changes() -> Vec<SchemaChange> {
     let (name, keyspace) = ("t".to_owned(), "ks".to_owned());
@@ -129,6 +150,8 @@ fn changes() -> Vec<SchemaChange> {
         SchemaChange::AlterTable(Box::new(table())),
         SchemaChange::CreateTable(Box::new(compact_table())),
         SchemaChange::AlterTable(Box::new(indexed_table())),
+        SchemaChange::CreateTable(Box::new(view_of(&table()))),
+        SchemaChange::AlterTables(vec![table(), view_of(&table())]),
         SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() },
         SchemaChange::CreateType(user_type()),
         SchemaChange::AlterType { definition: user_type(), tables: vec![table()] },
@@ -206,8 +229,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_newer_format_is_refused_by_number() {
-    let newer = r#"{"format":7,"anything":["at all"]}"#;
-    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(7)));
+    let newer = r#"{"format":8,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(8)));
 }
 
 /// What the shape of a struct decided before: an option or a field that an old log lacks.

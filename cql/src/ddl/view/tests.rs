@@ -1,0 +1,142 @@
+//! Materialized views as statements: what they are made of, how they follow their base, and what is refused.
+
+use crate::testing::Database;
+
+fn database() -> Database {
+    let mut db = Database::new();
+    db.ok("CREATE TABLE b (p int, c int, v int, w text, PRIMARY KEY (p, c))
+           WITH CLUSTERING ORDER BY (c DESC)");
+    db
+}
+
+const NOT_NULL: &str = "p IS NOT NULL AND c IS NOT NULL AND v IS NOT NULL";
+
+#[test]
+fn a_view_has_the_columns_and_the_order_of_its_base() {
+    let mut db = database();
+    db.ok(&format!(
+        "CREATE MATERIALIZED VIEW m AS SELECT w FROM b WHERE {NOT_NULL} PRIMARY KEY (v, c, p)"
+    ));
+    let view = db.schema.table("ks", "m").unwrap().clone();
+    let names: Vec<&str> = view.columns().iter().map(|column| &*column.name).collect();
+    assert_eq!(names, ["v", "c", "p", "w"], "those of the key need not be named");
+    assert!(view.clustering()[0].descending && !view.clustering()[1].descending);
+    let base = db.schema.table("ks", "b").unwrap();
+    for column in view.columns() {
+        assert_eq!(base.column(&column.name).unwrap().id, column.id);
+    }
+}
+
+#[test]
+fn the_base_leads_and_its_views_follow() {
+    let mut db = database();
+    for (name, what) in [("all", "*"), ("few", "p, c, v")] {
+        db.ok(&format!(
+            "CREATE MATERIALIZED VIEW {name} AS SELECT {what} FROM b WHERE {NOT_NULL}
+             AND v >= 3 PRIMARY KEY (v, p, c) WITH CLUSTERING ORDER BY (p DESC, c ASC)"
+        ));
+    }
+    db.ok("ALTER TABLE b ADD (x int, s int static)");
+    db.ok("ALTER TABLE b RENAME p TO part");
+    let names = |name: &str| {
+        let view = db.schema.table("ks", name).unwrap();
+        view.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("all"), ["v", "part", "c", "w", "x"]);
+    assert_eq!(names("few"), ["v", "part", "c"]);
+    let (view, base) = (db.schema.table("ks", "all").unwrap(), db.schema.table("ks", "b").unwrap());
+    assert_eq!(
+        crate::describe::where_clause(view, base),
+        "part IS NOT NULL AND c IS NOT NULL AND v IS NOT NULL AND v >= 3"
+    );
+    for (text, error) in [
+        ("ALTER TABLE b DROP w", "Cannot drop column w on base table b with materialized views"),
+        ("DROP TABLE b", "Cannot drop a table when materialized views still depend on it"),
+        ("DROP TABLE all", "Cannot use DROP TABLE on a materialized view"),
+        ("ALTER TABLE all ADD y int", "Cannot use ALTER TABLE on a materialized view"),
+        ("ALTER MATERIALIZED VIEW b WITH comment = 'c'", "Materialized view 'ks.b' doesn't exist"),
+        ("DROP MATERIALIZED VIEW b", "Materialized view 'ks.b' doesn't exist"),
+        ("TRUNCATE all", "Cannot TRUNCATE materialized view directly"),
+        (
+            "INSERT INTO all (v, part, c) VALUES (1, 2, 3)",
+            "Cannot directly modify a materialized view",
+        ),
+        ("CREATE TABLE n LIKE all", "Cannot use CREATE TABLE LIKE on a materialized view"),
+    ] {
+        let found = db.err(text);
+        assert!(found.starts_with(error), "{text}: {found}");
+    }
+    db.ok("ALTER MATERIALIZED VIEW all WITH comment = 'c'");
+    db.ok("DROP MATERIALIZED VIEW all");
+    db.ok("DROP MATERIALIZED VIEW few");
+    db.ok("DROP TABLE b");
+}
+
+#[test]
+fn what_no_view_is_is_refused() {
+    let mut db = database();
+    db.ok("CREATE TABLE n (p int PRIMARY KEY, c counter)");
+    for (what, rest, error) in [
+        (
+            "*",
+            "b WHERE p IS NOT NULL AND c IS NOT NULL PRIMARY KEY (v, p, c)",
+            "Primary key columns v must be restricted",
+        ),
+        ("*", "b PRIMARY KEY (c, p)", "Primary key columns c, p must be restricted"),
+        (
+            "*",
+            "b WHERE p IS NOT NULL PRIMARY KEY (p)",
+            "Cannot create materialized view 'm' without primary key columns c",
+        ),
+        (
+            "*",
+            "b WHERE p IS NOT NULL PRIMARY KEY (v, w, p, c)",
+            "Cannot include more than one non-primary key column",
+        ),
+        (
+            "*",
+            "b WHERE p = 1 AND c = 2 AND w = 'x' PRIMARY KEY (c, p)",
+            "Non-primary key columns can only be restricted with 'IS NOT NULL' (got: w",
+        ),
+        (
+            "*",
+            "b WHERE p = 1 AND p > 0 AND c = 2 PRIMARY KEY (c, p)",
+            "p cannot be restricted by more than one relation",
+        ),
+        (
+            "*",
+            "b WHERE p = null AND c = 2 PRIMARY KEY (c, p)",
+            "Invalid null value in condition for column p",
+        ),
+        ("*", "b WHERE token(p) = 1 AND c = 2 PRIMARY KEY (c, p)", "Cannot use token relation"),
+        ("w AS x", "b WHERE p = 1 AND c = 2 PRIMARY KEY (c, p)", "Cannot use aliases"),
+        ("ttl(w)", "b WHERE p = 1 AND c = 2 PRIMARY KEY (c, p)", "Can only select columns by name"),
+        (
+            "*",
+            "n WHERE p IS NOT NULL PRIMARY KEY (p)",
+            "Materialized views are not supported on counter tables",
+        ),
+        ("*", "nope WHERE p IS NOT NULL PRIMARY KEY (p)", "Base table 'nope' doesn't exist"),
+        (
+            "*",
+            "b WHERE p = 1 AND c = 2 PRIMARY KEY (c, p) WITH default_time_to_live = 5",
+            "Cannot set default_time_to_live",
+        ),
+        (
+            "*",
+            "b WHERE p = 1 AND c = 2 PRIMARY KEY (c, p) WITH COMPACT STORAGE",
+            "Cannot use 'COMPACT STORAGE'",
+        ),
+        (
+            "*",
+            "b WHERE p = 1 AND c = 2 PRIMARY KEY (c, p) WITH CLUSTERING ORDER BY (c ASC)",
+            "Clustering key columns must exactly match",
+        ),
+    ] {
+        let found = db.err(&format!("CREATE MATERIALIZED VIEW m AS SELECT {what} FROM {rest}"));
+        assert!(found.starts_with(error), "{rest}: {found}");
+    }
+    let bound =
+        "CREATE MATERIALIZED VIEW m AS SELECT * FROM b WHERE p = ? AND c = 1 PRIMARY KEY (p, c)";
+    assert!(db.err(bound).contains("CREATE MATERIALIZED VIEW"));
+}
