@@ -40,7 +40,10 @@ pub(crate) struct Batches {
 
 impl Batches {
     pub(crate) fn new(table: Option<BatchesTable>) -> Batches {
-        let places = Places::of("logged batches over several shards");
+        let places = Places::of(
+            "logged batches over several shards",
+            "memory of logged batches over several shards",
+        );
         Batches { table, places, unnoted: RefCell::default(), sent_again: Cell::new(false) }
     }
 }

@@ -85,7 +85,10 @@ impl ViewKeeper {
             sharder,
             me,
             table,
-            places: Places::of("rows of materialized views for other shards"),
+            places: Places::of(
+                "rows of materialized views for other shards",
+                "memory of rows of materialized views for other shards",
+            ),
             noted: RefCell::default(),
             waiting: Cell::new(0),
             open: RefCell::default(),

@@ -13,6 +13,8 @@ use crate::limits::{BATCH_BYTES_MAX, BATCHES_MAX};
 pub struct Places {
     /// What has no place if it is refused.
     what: &'static str,
+    /// The same, if it is for the bytes.
+    memory: &'static str,
     batches: Cell<usize>,
     bytes: Cell<usize>,
 }
@@ -28,9 +30,9 @@ pub struct Place {
 }
 
 impl Places {
-    /// Places for what is called so when one is refused.
-    pub fn of(what: &'static str) -> Rc<Places> {
-        Rc::new(Places { what, batches: Cell::new(0), bytes: Cell::new(0) })
+    /// Places for what is called so when one is refused, for the number or for the memory.
+    pub fn of(what: &'static str, memory: &'static str) -> Rc<Places> {
+        Rc::new(Places { what, memory, batches: Cell::new(0), bytes: Cell::new(0) })
     }
 
     /// A place for a batch of so many bytes. One that is alone may have any length that the log takes.
@@ -48,10 +50,10 @@ impl Places {
 impl Place {
     /// The batch has so many bytes: what it reads first may become more than was sent.
     pub fn hold(&mut self, bytes: usize) -> Result<()> {
-        let Places { batches, bytes: held, what } = &*self.places;
+        let Places { batches, bytes: held, memory, .. } = &*self.places;
         let (bytes, others) = (bytes * HELD_TIMES, held.get() - self.bytes);
         if batches.get() > 1 && others + bytes > BATCH_BYTES_MAX * HELD_TIMES {
-            return Err(Error::Overloaded(what));
+            return Err(Error::Overloaded(memory));
         }
         held.set(others + bytes);
         self.bytes = bytes;
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_batch_too_many_is_refused_until_one_is_over() {
-        let places = Places::of("batches");
+        let places = Places::of("batches", "memory of batches");
         let mut taken: Vec<Place> =
             (0..BATCHES_MAX).map(|_| places.take(1).expect("there is a place")).collect();
         assert!(matches!(places.take(1), Err(Error::Overloaded(_))));

@@ -204,7 +204,8 @@ pub(crate) fn write_batch(life: &mut Life, exec: &SimExec) {
     world.borrow_mut().batches.under_way.push(hands.waits.clone());
     exec.spawn(async move {
         let parts = outbox::split(&record, sharder).expect("it is a record");
-        let place = Places::of("batches").take(record.len()).expect("it is alone");
+        let place =
+            Places::of("batches", "memory of batches").take(record.len()).expect("it is alone");
         let written = outbox::write(&hands, parts, (note, place), &table, || ()).await;
         let w = &mut *world.borrow_mut();
         let batches = &mut w.batches;
