@@ -335,12 +335,22 @@ impl Rig<'_> {
     }
 }
 
-/// Whether all that failed was refused because the disk is full.
+/// Whether all that failed was refused because the disk is full: each kind of failure, and each example of it, which
+/// stands below it, indented.
 fn is_refusal(text: &str) -> bool {
-    let mut failures = text.lines().filter_map(|line| line.strip_prefix("failed: ")).peekable();
-    failures.peek().is_some()
-        && failures.all(|line| line.ends_with("write failure"))
-        && text.contains(REFUSAL)
+    let (mut examples, mut lines) = (0, text.lines().peekable());
+    while let Some(line) = lines.next() {
+        let Some(kind) = line.strip_prefix("failed: ") else { continue };
+        let mut is_named = kind.ends_with("write failure");
+        while let Some(example) = lines.next_if(|line| line.starts_with("  ")) {
+            examples += 1;
+            is_named &= example.contains(REFUSAL);
+        }
+        if !is_named {
+            return false;
+        }
+    }
+    examples > 0
 }
 
 #[cfg(test)]
@@ -355,6 +365,10 @@ mod tests {
             "failed: 20 write failure\n  insert of key 1: a rotten log (0x1500)\n"
         ));
         assert!(!is_refusal(&format!("{refused}failed: 1 client timeout\n")));
+        // Before: one example was enough.
+        let two = format!("{refused}  insert of key 2: input/output error (0x1500)\n");
+        assert!(!is_refusal(&two));
+        assert!(is_refusal(&format!("{refused}  insert of key 2: {REFUSAL} (0x1500)\nok\n")));
         assert!(!is_refusal(&format!("{REFUSAL}\nkilled: longer than 300 s")));
     }
 

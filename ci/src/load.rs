@@ -131,6 +131,11 @@ pub(crate) struct Working {
 }
 
 impl<'a> Load<'a> {
+    /// How long the journal is: it grows with what is acknowledged.
+    pub(crate) fn journal_bytes(&self) -> u64 {
+        std::fs::metadata(&self.journal).map_or(0, |journal| journal.len())
+    }
+
     /// The tool of the checkout's programs, with a journal in this folder.
     pub(crate) fn new(
         (repository, log): (&'a Repository, &'a Log),

@@ -37,10 +37,16 @@ pub(crate) fn run(repository: &Repository, log: &Log) -> Outcome {
             })?,
         }
         if is_killed {
+            let before = load.journal_bytes();
             let working = load.work(&server.address, life)?;
             thread::sleep(LOAD_TIME);
             server.kill()?;
             working.end()?;
+            if load.journal_bytes() <= before {
+                return Err(
+                    format!("life {life} was killed before a write was acknowledged").into()
+                );
+            }
         } else {
             server.stop()?;
         }

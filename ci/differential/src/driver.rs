@@ -195,7 +195,7 @@ pub(crate) fn admin(socket: Option<&Path>, line: &str) -> Result<(), String> {
     stream.write_all(line.as_bytes()).map_err(told)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(told)?;
-    match answer.trim_end().ends_with("ok") {
+    match answer.lines().last() == Some("ok") {
         true => Ok(()),
         false => Err(format!("{line}: {answer}")),
     }

@@ -4,7 +4,8 @@
 //! zeroes a sector, 2 puts another sector's bytes there, anything else is xored with the byte.
 //!
 //! What is read from a damaged file is an error or what was written: of the log, its beginning; of the manifest, a
-//! state it has had; of the sstable, everything.
+//! state it has had; of the sstable, everything. From a whole file everything is read, and so is what was written to a
+//! log before the first place that is damaged.
 
 use std::sync::OnceLock;
 
@@ -41,8 +42,8 @@ impl<T> Golden<T> {
         Golden { files: names.into_iter().filter_map(bytes).collect(), said }
     }
 
-    /// A disk with these files, damaged.
-    fn damaged(&self, input: &[u8]) -> Disk {
+    /// A disk with these files, damaged, and the first place of a damage: the number of its file and the sector.
+    fn damaged(&self, input: &[u8]) -> (Disk, Option<(usize, usize)>) {
         let mut files = self.files.clone();
         for damage in input.chunks_exact(5).take(DAMAGES_MAX) {
             let index = usize::from(damage[0]) % files.len();
@@ -53,9 +54,14 @@ impl<T> Golden<T> {
             let place = u32::from_be_bytes([0, damage[1], damage[2], damage[3]]) as usize;
             break_at(bytes, place % bytes.len(), damage[4]);
         }
+        let first = files.iter().zip(&self.files).enumerate().find_map(|(number, (now, was))| {
+            let (now, was) = (&now.1, &was.1);
+            let same = now.iter().zip(was).take_while(|(now, was)| now == was).count();
+            (now != was).then_some((number, same - same % SECTOR_BYTES))
+        });
         let disk = SimDisk::new(1, Faults::default());
         files.into_iter().for_each(|(name, bytes)| disk.plant(&path(&name), bytes));
-        Disk::Sim(disk)
+        (Disk::Sim(disk), first)
     }
 }
 
@@ -80,40 +86,57 @@ fn fresh() -> (SimDisk, Disk) {
 
 /// Replays a damaged log.
 pub(crate) fn log(input: &[u8]) {
-    static GOLDEN: OnceLock<Golden<Vec<Vec<u8>>>> = OnceLock::new();
+    static GOLDEN: OnceLock<Golden<Vec<Written>>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
         let said = block_on(write_log(&disk)).expect("the disk has no faults");
         Golden::of(&sim, (1..9).map(|n| format!("{n:06}.log")), said)
     });
-    let disk = golden.damaged(input);
+    let (disk, first) = golden.damaged(input);
     if let Ok(records) = block_on(replay(&disk)) {
-        let all = &golden.said;
-        assert!(records.len() <= all.len() && records == all[..records.len()], "other records");
+        let is_whole = |written: &&Written| {
+            let place = |(file, sector)| Position::new(file as u32 + 1, sector as u32);
+            first.is_none_or(|first| written.block_end <= place(first))
+        };
+        let sure = golden.said.iter().take_while(is_whole).count();
+        assert!(records.len() >= sure, "{} of {sure} records", records.len());
+        let all = golden.said.iter().map(|written| &written.record);
+        assert!(records.len() <= golden.said.len() && records.iter().eq(all.take(records.len())));
     }
+}
+
+/// A record, and where in the log the block ends that it was written with.
+struct Written {
+    record: Vec<u8>,
+    block_end: Position,
 }
 
 fn path(name: &str) -> RelPath {
     RelPath::root().join(name)
 }
 
-async fn write_log(disk: &Disk) -> Result<Vec<Vec<u8>>> {
+async fn write_log(disk: &Disk) -> Result<Vec<Written>> {
     let config = Config { segment_bytes: 32 << 10, ..Config::new(1) };
     let log = Log::create(disk, &RelPath::root(), config).await?;
-    let mut records = Vec::new();
+    let (mut written, mut pending) = (Vec::new(), Vec::new());
+    let mut write = |pending: &mut Vec<Vec<u8>>, block_end| {
+        written.extend(pending.drain(..).map(|record| Written { record, block_end }));
+    };
     for number in 0..40u32 {
         let record = number.to_be_bytes().repeat(1 + number as usize * 17 % 700);
         log.append(0, u64::from(number), &record)?;
-        records.push(record);
+        pending.push(record);
         if number % 3 == 0 {
             log.write_pending().await?;
+            write(&mut pending, log.positions().durable);
         }
         if log.needs_segment() {
             log.prepare().await?;
         }
     }
     log.write_pending().await?;
-    Ok(records)
+    write(&mut pending, log.positions().durable);
+    Ok(written)
 }
 
 async fn replay(disk: &Disk) -> Result<Vec<Vec<u8>>> {
@@ -128,21 +151,41 @@ async fn replay(disk: &Disk) -> Result<Vec<Vec<u8>>> {
 
 /// Reads a damaged manifest.
 pub(crate) fn manifest(input: &[u8]) {
-    static GOLDEN: OnceLock<Golden<Vec<State>>> = OnceLock::new();
+    static GOLDEN: OnceLock<Golden<Vec<Stated>>> = OnceLock::new();
     let golden = GOLDEN.get_or_init(|| {
         let (sim, disk) = fresh();
-        let said = block_on(write_manifest(&disk)).expect("the disk has no faults");
+        let said = block_on(write_manifest(&sim, &disk)).expect("the disk has no faults");
         Golden::of(&sim, ["manifest".into()], said)
     });
-    let disk = golden.damaged(input);
+    let (disk, first) = golden.damaged(input);
     if let Ok(state) = block_on(Manifest::read(&disk, &RelPath::root())) {
-        assert!(golden.said.contains(&state), "a state it has never had: {state:?}");
+        // Those whose bytes are the beginning of the last file, before the damage.
+        let last = &golden.files[0].1;
+        let is_whole = |stated: &Stated| {
+            let end = stated.file.len();
+            last.starts_with(&stated.file) && first.is_none_or(|(_, sector)| end <= sector)
+        };
+        let sure = golden.said.iter().rposition(is_whole).unwrap_or(0);
+        let found = golden.said.iter().rposition(|stated| stated.state == state);
+        assert!(found.is_some_and(|found| found >= sure), "{found:?} of {sure}: {state:?}");
     }
 }
 
-async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
+/// A state of a manifest, and its file then, without the zeros at its end.
+struct Stated {
+    state: State,
+    file: Vec<u8>,
+}
+
+async fn write_manifest(sim: &SimDisk, disk: &Disk) -> Result<Vec<Stated>> {
     let manifest = Manifest::create(disk, &RelPath::root(), 3, State::default()).await?;
-    let mut states = vec![manifest.state().clone()];
+    let now = |manifest: &Manifest| {
+        let mut file = sim.bytes(&path("manifest")).expect("it was made");
+        let zeros = file.iter().rev().take_while(|byte| **byte == 0).count();
+        file.truncate(file.len() - zeros);
+        Stated { state: manifest.state().clone(), file }
+    };
+    let mut states = vec![now(&manifest)];
     for number in 1..30u128 {
         let view = ViewEntry {
             sstable: Uuid::from_u128(number),
@@ -166,7 +209,7 @@ async fn write_manifest(disk: &Disk) -> Result<Vec<State>> {
                 replayed_from: replayed_from.into_iter().collect(),
             })
             .await?;
-        states.push(manifest.state().clone());
+        states.push(now(&manifest));
     }
     Ok(states)
 }
@@ -185,7 +228,7 @@ pub(crate) fn sstable(input: &[u8]) {
         Golden::of(&sim, [engine::sstable::file_name(SSTABLE)], (known, listing))
     });
     let (known, listing) = &golden.said;
-    match block_on(list(&golden.damaged(input), *known)) {
+    match block_on(list(&golden.damaged(input).0, *known)) {
         Ok(found) => assert!(found == *listing, "other rows"),
         Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
     }
@@ -260,9 +303,11 @@ mod tests {
     fn what_is_whole_is_read_whole_and_a_flipped_bit_is_seen() {
         let (sim, disk) = fresh();
         let written = block_on(write_log(&disk)).unwrap();
+        let written: Vec<Vec<u8>> = written.into_iter().map(|written| written.record).collect();
         assert!(written.len() == 40 && block_on(replay(&disk)).unwrap() == written);
-        let states = block_on(write_manifest(&disk)).unwrap();
-        assert_eq!(block_on(Manifest::read(&disk, &RelPath::root())).ok(), states.last().cloned());
+        let states = block_on(write_manifest(&sim, &disk)).unwrap();
+        let last = states.last().map(|stated| stated.state.clone());
+        assert_eq!(block_on(Manifest::read(&disk, &RelPath::root())).ok(), last);
         let finished = block_on(write_sstable(&disk)).unwrap();
         let known = SstableIdentity { id: finished.id, table: TABLE, proof: finished.proof };
         assert!(block_on(list(&disk, known)).unwrap().len() > 200);
@@ -272,7 +317,26 @@ mod tests {
             sim.plant(&path(name), bytes);
         }
         assert!(!block_on(replay(&disk)).is_ok_and(|records| records == written));
-        assert!(block_on(Manifest::read(&disk, &RelPath::root())).ok() != states.last().cloned());
+        assert!(block_on(Manifest::read(&disk, &RelPath::root())).ok() != last);
         assert!(block_on(list(&disk, known)).is_err());
+    }
+
+    /// Before: a log or a manifest that was lost whole was as good as one that was read whole.
+    #[test]
+    fn what_was_written_before_the_damage_is_sure() {
+        let (sim, disk) = fresh();
+        let written = block_on(write_log(&disk)).unwrap();
+        let golden = Golden::of(&sim, (1..9).map(|n| format!("{n:06}.log")), written);
+        assert!(golden.files.len() > 2);
+        assert_eq!(golden.damaged(&[]).1, None);
+        assert_eq!(golden.damaged(&[1, 0, 0x21, 9, 0xff]).1, Some((1, 0x2000)));
+        let before = |place: Position| golden.said.iter().filter(|w| w.block_end <= place).count();
+        let second = before(Position::new(2, 0x2000));
+        assert!(second > 5 && second < 40 && before(Position::new(1, 0)) == 0, "{second}");
+        let states = block_on(write_manifest(&sim, &disk)).unwrap();
+        let last = sim.bytes(&path("manifest")).unwrap();
+        let whole = states.iter().filter(|stated| last.starts_with(&stated.file)).count();
+        // The file is written anew now and then.
+        assert!(whole > 1, "{whole} states of {}", states.len());
     }
 }

@@ -156,7 +156,11 @@ impl Session {
                     self.prepared.remove(&case.statement);
                     return Ok(None);
                 }
-                Page::Other(text) => lines.push(text),
+                Page::Other(text) => {
+                    lines.push(text);
+                    // An error on a later page is the end.
+                    state = None;
+                }
             }
             if state.is_none() {
                 warnings.append(&mut lines);

@@ -97,7 +97,10 @@ fn floor_of_millis(time: i64, duration: &Duration, start: i64) -> Result<i64> {
             false => beyond = middle,
         }
     }
-    Ok(beginning(start, duration, fits).expect("the first interval begins at the start"))
+    match fits {
+        0 => Ok(start),
+        fits => Ok(beginning(start, duration, fits).expect("it was found to begin before `time`")),
+    }
 }
 
 /// Where interval number `number` begins, in ms; `None` if that is no time.
@@ -120,6 +123,13 @@ mod tests {
         floor_of_millis(time, &text.parse().expect("a duration"), start)
     }
 
+    /// Before: the node ended, for no calendar has this time.
+    #[test]
+    fn the_floor_of_the_least_timestamp_is_itself() {
+        assert_eq!(floor(i64::MIN, "1mo", i64::MIN), Ok(i64::MIN));
+        assert_eq!(floor(i64::MIN + 5, "1y", i64::MIN), Ok(i64::MIN));
+    }
+
     #[test]
     fn a_floor_is_the_last_beginning_that_is_not_behind() {
         assert_eq!(floor(10 * DAY + 5, "7d", 0), Ok(7 * DAY));
@@ -133,7 +143,9 @@ mod tests {
     #[test]
     fn no_length_of_an_interval_makes_it_take_long_or_overflow() {
         for text in ["2147483647mo", "178956970y2147483647d", "1mo", "1ms", "2147483647d"] {
-            for (time, start) in [(i64::MAX, 0), (i64::MAX, i64::MIN), (1, 0), (0, 0)] {
+            let least = i64::MIN;
+            let times = [(i64::MAX, 0), (i64::MAX, least), (1, 0), (0, 0), (least, least)];
+            for (time, start) in times {
                 let at = floor(time, text, start);
                 assert!(at.is_ok_and(|at| start <= at && at <= time), "{text} {time} {start}");
             }
