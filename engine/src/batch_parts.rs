@@ -72,7 +72,7 @@ impl Engine {
         }
         let range = self.check_record(&record)?.range;
         let truncations = self.truncations_begun(&record);
-        match self.queues.has_queue_for(&record) {
+        match self.queues.must_wait(&record) {
             true => self.queues.push(&record, ticket, Kind::Made { truncations }),
             false => {
                 let origin = Origin::HasRead { truncations };
@@ -129,7 +129,7 @@ impl Engine {
         if self.have_views(&kept) {
             return self.queues.push(&kept, ticket, Kind::ReadsFirst);
         }
-        match self.queues.has_queue_for(&kept) {
+        match self.queues.must_wait(&kept) {
             true => self.queues.push(&kept, ticket, Kind::Insisted),
             false => self.take_or_defer(range, &kept, (ticket, Origin::Insisted)).map(drop),
         }

@@ -91,6 +91,8 @@ struct Inner {
     /// Those that are first in all their queues and did not begin: plain writes, and those that read.
     ready_plain: VecDeque<QueuedWrite>,
     ready_reads: VecDeque<QueuedWrite>,
+    /// Whether the last turn was a plain write's.
+    gave_plain: bool,
     /// How many writes read now.
     reading: usize,
     /// Those that have given their turn back.
@@ -152,10 +154,17 @@ impl PartitionQueues {
         self.inner.borrow().bytes
     }
 
-    /// Whether a partition of this record has a queue.
-    pub(crate) fn has_queue_for(&self, record: &[u8]) -> bool {
-        let inner = self.inner.borrow();
-        partitions_of(record).any(|partition| inner.queues.contains_key(&partition))
+    /// Whether a plain record has to wait behind others of one of its partitions. Where nobody waits it does not, and
+    /// is in no overlay: the queue is unsettled, and goes when what is on its way is readable.
+    pub(crate) fn must_wait(&self, record: &[u8]) -> bool {
+        let inner = &mut *self.inner.borrow_mut();
+        let mut must_wait = false;
+        for partition in partitions_of(record) {
+            let Some(queue) = inner.queues.get_mut(&partition) else { continue };
+            must_wait |= !queue.writes.is_empty();
+            queue.is_settled &= !queue.writes.is_empty();
+        }
+        must_wait
     }
 
     /// How many writes ever came into the queues.
@@ -195,13 +204,18 @@ impl PartitionQueues {
         Ok(())
     }
 
-    /// A plain write whose turn it is; without one, and if one more may read, a write that reads first.
+    /// A write whose turn it is: plain ones, and if one more may read those that read first, one of each in turn, so
+    /// that neither kind can keep the other away.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<QueuedWrite> {
         let inner = &mut *self.inner.borrow_mut();
-        if let Some(plain) = inner.ready_plain.pop_front() {
+        let may_read = inner.reading < READING_WRITES_MAX && !inner.ready_reads.is_empty();
+        if !(may_read && inner.gave_plain)
+            && let Some(plain) = inner.ready_plain.pop_front()
+        {
+            inner.gave_plain = true;
             return Poll::Ready(plain);
         }
-        let may_read = inner.reading < READING_WRITES_MAX;
+        inner.gave_plain = false;
         match inner.ready_reads.pop_front_if(|_| may_read) {
             Some(reads) => {
                 inner.reading += 1;
@@ -411,7 +425,8 @@ impl Inner {
             let Some(queue) = self.queues.get_mut(&partition) else { continue };
             let before = queue.overlay.memtable_bytes();
             queue.is_settled &= queue.overlay.push(part);
-            self.bytes += queue.overlay.memtable_bytes() - before;
+            // A deletion may make a memtable smaller.
+            self.bytes = self.bytes + queue.overlay.memtable_bytes() - before;
         }
     }
 
@@ -471,7 +486,8 @@ fn partitions_of(record: &[u8]) -> impl Iterator<Item = Partition> {
 
 #[cfg(test)]
 mod tests {
-    use model::{MutationBuilder, Token};
+    use model::row::{Cell, RowBuilder, RowHead};
+    use model::{ColumnId, Deletion, MutationBuilder, Token};
     use proptest::prelude::*;
     use uuid::Uuid;
 
@@ -483,6 +499,97 @@ mod tests {
             MutationBuilder::begin(&mut out, TableId(Uuid::nil()), Token(1), &[*key]).finish();
         }
         out
+    }
+
+    /// A record of the partition `k`.
+    fn of_k(fill: impl FnOnce(&mut MutationBuilder<'_>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut mutation = MutationBuilder::begin(&mut out, TableId(Uuid::nil()), Token(1), b"k");
+        fill(&mut mutation);
+        mutation.finish();
+        out
+    }
+
+    /// Takes a write of the partition `k` from its queue to the log.
+    fn go(queues: &PartitionQueues, kind: Kind, record: &[u8], end: u32) {
+        queues.push(record, 1, kind).expect("there is space");
+        let Poll::Ready(first) = queues.poll_turn(&mut Context::from_waker(Waker::noop())) else {
+            panic!("nothing is before it")
+        };
+        if kind == Kind::ReadsFirst {
+            queues.overlay(TableId(Uuid::nil()), b"k");
+            queues.has_read();
+        }
+        queues.leave_logged(first.number, record, Position::new(1, end));
+    }
+
+    /// Before: the count of the queues' bytes went below zero, which ended the node.
+    #[test]
+    fn an_overlay_that_a_deletion_makes_smaller_is_counted() {
+        let queues = PartitionQueues::new(1 << 20);
+        let row = |c: u8| {
+            of_k(|m| {
+                m.row(&[c], |out| {
+                    let cell = Cell::live(ColumnId(1), 1, b"v");
+                    RowBuilder::begin(out, &RowHead::bare(1)).cell(&cell);
+                });
+            })
+        };
+        for c in 1..4 {
+            go(&queues, Kind::ReadsFirst, &row(c), u32::from(c));
+        }
+        let before =
+            queues.inner.borrow().queues.values().next().map(|q| q.overlay.memtable_bytes());
+        let deletion = Deletion { timestamp: 9, local_s: 1 };
+        go(&queues, Kind::Plain, &of_k(|m| m.delete_partition(deletion)), 4);
+        let after =
+            queues.inner.borrow().queues.values().next().map(|q| q.overlay.memtable_bytes());
+        assert!(after < before, "{after:?} {before:?}");
+        queues.applied(Position::new(1, 4));
+        assert!(queues.is_empty() && queues.bytes() == 0, "{}", queues.bytes());
+    }
+
+    /// Before: plain writes of a partition with one conditional write kept its queue for ever, and went through it.
+    #[test]
+    fn a_plain_write_behind_nobody_does_not_wait_and_unsettles() {
+        let queues = PartitionQueues::new(1 << 20);
+        let record = of_k(|_| {});
+        queues.push(&record, 1, Kind::ReadsFirst).expect("there is space");
+        assert!(queues.must_wait(&record), "one is before it");
+        let turn = queues.poll_turn(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(first) = turn else { panic!("nothing is before it") };
+        queues.settle(first.number);
+        queues.has_read();
+        queues.leave_logged(first.number, &record, Position::new(1, 1));
+        assert!(!queues.is_empty() && !queues.must_wait(&record), "it is in the log");
+        queues.push(&record, 2, Kind::ReadsFirst).expect("there is space");
+        let turn = queues.poll_turn(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(second) = turn else { panic!("nothing is before it") };
+        assert!(
+            !queues.is_settled(second.number),
+            "a plain write may be on its way past the overlay"
+        );
+        queues.has_read();
+        queues.leave(second.number);
+        queues.applied(Position::new(1, 1));
+        assert!(queues.is_empty());
+    }
+
+    /// Before: plain writes always came first, and as long as more came none that reads began.
+    #[test]
+    fn neither_kind_keeps_the_other_away() {
+        let queues = PartitionQueues::new(1 << 20);
+        for (key, kind) in [Kind::Plain, Kind::ReadsFirst].into_iter().cycle().take(12).enumerate()
+        {
+            queues.push(&record(&[key as u8]), key as u64, kind).expect("there is space");
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let turns = std::iter::from_fn(|| match queues.poll_turn(&mut cx) {
+            Poll::Ready(write) => Some(write.kind == Kind::Plain),
+            Poll::Pending => None,
+        });
+        let turns: Vec<bool> = turns.collect();
+        assert_eq!(turns, [true, false].repeat(6));
     }
 
     proptest! {

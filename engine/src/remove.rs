@@ -32,7 +32,7 @@ impl Engine {
     /// Empties a table: nothing that was answered before the call is left when it returns.
     pub async fn truncate(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
-        let _truncating = self.begin_truncation(&table);
+        let truncating = self.begin_truncation(&table);
         self.until_applied(self.log.positions().appended).await?;
         let _turn = self.turn.take().await;
         // The layers of now go. Sealed, they take nothing more: a write that comes while we wait begins a layer of its
@@ -61,7 +61,8 @@ impl Engine {
             flushed: Some(flushed),
             ..Edit::default()
         };
-        self.manifest.commit(&edit).await?;
+        let committed = self.manifest.commit(&edit).await;
+        committed.inspect_err(|error| truncating.failed(error))?;
         let dropped = match planted(Bug::TruncateTakesLater) {
             true => table.layers().to_vec(),
             false => dropped,
@@ -78,7 +79,7 @@ impl Engine {
     /// stays.
     pub async fn truncate_to_cut(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
-        let _truncating = self.begin_truncation(&table);
+        let truncating = self.begin_truncation(&table);
         let _turn = self.turn.take().await;
         let Some(cut) = table.cut.end() else {
             return Err(Error::invalid(format!("table {id} was emptied or made anew meanwhile")));
@@ -95,7 +96,8 @@ impl Engine {
             replayed_from: vec![(id.0, flushed.unwrap_or(cut.end).max(cut.end))],
             ..Edit::default()
         };
-        self.manifest.commit(&edit).await?;
+        let committed = self.manifest.commit(&edit).await;
+        committed.inspect_err(|error| truncating.failed(error))?;
         let dropped =
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));

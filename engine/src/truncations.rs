@@ -10,6 +10,7 @@
 //!    snapshot it says so before the flush, so that the snapshot has all that was written from what it has.
 //! 2. A record that has read and waits for space is refused if a truncation has begun meanwhile: what it was made of
 //!    goes, and what it says would stay.
+//! 3. One whose commit fails in a way that may have made it durable never ends in this life.
 //!
 //! Not here: what goes (`remove.rs`), to where behind a snapshot (`cut.rs`).
 
@@ -18,7 +19,7 @@ use std::cell::Cell;
 use model::{MutationRef, TableId};
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::table::Table;
 
 /// The truncations of a table.
@@ -46,6 +47,17 @@ impl Truncations {
 pub(crate) struct Truncating<'e> {
     engine: &'e Engine,
     table: &'e Table,
+}
+
+impl Truncating<'_> {
+    /// It has ended with this error. Where only the next start can say whether it was done, it is under way until then:
+    /// what a write would read may be gone.
+    pub(crate) fn failed(&self, error: &Error) {
+        if error.may_be_committed() {
+            let underway = &self.table.truncations.underway;
+            underway.set(underway.get() + 1);
+        }
+    }
 }
 
 impl Drop for Truncating<'_> {

@@ -57,7 +57,7 @@ impl Engine {
 
     #[cold]
     fn must_queue(&self, record: &[u8]) -> bool {
-        self.queues.has_queue_for(record) && !planted(Bug::PlainWritesPass)
+        self.queues.must_wait(record) && !planted(Bug::PlainWritesPass)
     }
 
     /// Takes a write into the queues of its partitions. On a full disk no write waits.

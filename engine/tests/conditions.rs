@@ -184,6 +184,29 @@ fn a_truncation_that_does_not_come_lets_conditions_be_judged() {
     });
 }
 
+/// Before: a write read what a truncation may have taken whose commit had failed, and was written behind it.
+#[test]
+fn a_truncation_that_may_have_been_done_lets_nothing_be_read() {
+    on_shard(config(5), schema(), async |engine, disk, _| {
+        let row = plain(|m| m.row(b"1", |out| put(out, 1, &[(V, b"a")])));
+        write(&engine, &row).await.unwrap();
+        flush(&engine).await;
+        let Disk::Sim(sim) = &disk else { panic!("a simulated disk") };
+        sim.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+        engine.truncate(TABLE).await.unwrap_err();
+        sim.set_faults(Faults::default());
+        assert!(engine.is_being_truncated(TABLE), "only the next start knows");
+        let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &[]);
+        engine.write(&there, 2).unwrap();
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        let mut done = Vec::new();
+        engine.take_completed(&mut done);
+        assert!(done.is_empty(), "{done:?}");
+    });
+}
+
 /// Before: a record that waited for space went in behind the truncation that made it, with what was read before.
 #[test]
 fn a_judged_write_that_waits_for_space_is_not_written_behind_a_truncation() {

@@ -358,7 +358,8 @@ fn a_trace_tells_what_was_asked() {
         "{{\"bound_var_0_k\": \"7\", \"consistency_level\": \"LOCAL_ONE\", \"page_size\": \"77\", \
          \"query\": \"{select}\", \"serial_consistency_level\": \"SERIAL\"}}"
     );
-    assert_eq!((parameters, events), (expected, 2));
+    // What is read, of what on this shard, what was given, and blocks.
+    assert_eq!((parameters, events), (expected, 4));
     let (parameters, events) = client.trace(text);
     assert!(parameters.contains("INSERT INTO s1.t") && events == 3, "{parameters} {events}");
     let (parameters, events) = client.trace(batch.trace.unwrap());
