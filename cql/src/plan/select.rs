@@ -262,6 +262,10 @@ impl SelectPlan {
                 if self.filter.uses_index {
                     indexed::check_filter(index, &filter)?;
                 }
+                // An index of other texts than those that are compared would leave rows out.
+                if !filter.analysis.is_none() && index.analysis != filter.analysis {
+                    continue;
+                }
                 lookups.extend(index.lookup(&self.table, filter.operator, &filter.values)?);
             }
         }

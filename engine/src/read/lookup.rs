@@ -128,6 +128,10 @@ impl<'r> Read<'r> {
                 Named { token: resume.token, key: resume.key.clone(), clustering: None }
             }
         };
+        // A source may have lost or gained its index since it was asked, while others were counted.
+        if !self.has_everywhere(lookup.index) {
+            return self.range_from(range, resume, page, scratch).await;
+        }
         let memtables: Vec<_> =
             self.table.layers().iter().map(|layer| layer.memtable.clone()).collect();
         let views = self.indexed(lookup.index).into_iter();

@@ -243,3 +243,12 @@ fn like_is_served_by_the_modes_of_sasi() {
     assert_eq!(lookups(&db, "SELECT k FROM t WHERE a LIKE 'al%'"), [("t_a_idx".to_owned(), 1)]);
     assert_eq!(lookups(&db, "SELECT k FROM t WHERE b LIKE '%al%'"), []);
 }
+
+/// Before: the plain index was looked up for the exact text, and rows with other capitals were left out.
+#[test]
+fn an_index_of_exact_texts_is_not_asked_for_folded_ones() {
+    let mut db = Database::with("k int PRIMARY KEY, w text");
+    db.ok("CREATE INDEX plain ON t (w)");
+    db.ok("CREATE INDEX folded ON t (w) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}");
+    assert_eq!(lookups(&db, "SELECT k FROM t WHERE w = 'abc'"), [("folded".to_owned(), 1)]);
+}
