@@ -395,6 +395,10 @@ pub const QUEUED_MEMORY_SHARE: usize = 32;
 /// What a write that waits for others takes beside its bytes, and beside each of its keys.
 pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 
+/// What a memtable keeps of the terms of one mutation, in bytes: each has the names of its row with it, and a mutation
+/// may have very many. The memtable of one with more is scanned.
+pub const MUTATION_TERMS_BYTES_MAX: usize = 4 << 20;
+
 /// What the overlay of one partition's queue holds of records on their way, in bytes: a turn makes a memtable of them
 /// in one step. A turn behind more waits until it is readable.
 pub const OVERLAY_BYTES_MAX: usize = 64 << 10;

@@ -34,7 +34,7 @@ use crate::io::{Disk, RelPath};
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::sstable::{Reading, SstableId};
-use crate::table::{Table, View};
+use crate::table::{Definition as TableDefinition, Table, View};
 
 /// What the job knows of a table.
 #[derive(Debug, Default)]
@@ -199,7 +199,7 @@ impl Engine {
         }
         self.admit_disk()?;
         let name = self.names.next();
-        self.build(table, view, (lacks.clone(), name), pause).await?;
+        self.build((table, &definition), view, (lacks.clone(), name), pause).await?;
         let dir = layout::table_dir(view.entry.table);
         let _deleting = self.deleting.take().await;
         let sstable = view.entry.sstable;
@@ -228,14 +228,14 @@ impl Engine {
         }
     }
 
+    /// Makes the files of indexes that this definition of the table has; a newer one may have lost them.
     async fn build(
         &self,
-        table: &Table,
+        (table, definition): (&Table, &TableDefinition),
         view: &View,
         (indexes, name): (Vec<IndexId>, SstableId),
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let definition = table.definition();
         let dir = layout::table_dir(view.entry.table);
         let sstable = view.sstable.id();
         let arc = definition.shared();

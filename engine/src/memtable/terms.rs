@@ -19,6 +19,7 @@ use model::schema::{IndexId, Table};
 
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves};
+use crate::limits::MUTATION_TERMS_BYTES_MAX;
 use crate::planted::{Bug, planted};
 use crate::sstable::Named;
 
@@ -69,16 +70,22 @@ impl Terms {
         self.list.bytes() + self.arena.bytes() + self.scratch.capacity()
     }
 
-    /// Notes what a mutation writes. A value that has no term ends the use of these: the memtable is scanned.
+    /// Notes what a mutation writes. A value that has no term, and a mutation whose terms take too much, end the use of
+    /// these: the memtable is scanned.
     pub(super) fn note(&mut self, table: &Table, mutation: &MutationRef<'_>) {
         self.is_broken |= self.try_note(table, mutation).is_err();
     }
 
     fn try_note(&mut self, table: &Table, mutation: &MutationRef<'_>) -> model::Result<()> {
+        let mut taken_bytes = 0;
         for index in table.indexes().iter().filter(|index| self.indexes.contains(&index.id)) {
-            let Terms { list, arena, scratch, .. } = self;
+            let Terms { list, arena, scratch, is_broken, .. } = self;
             let key = mutation.key;
             let mut note = |clustering: Option<&[u8]>, term: &[u8]| {
+                if taken_bytes > MUTATION_TERMS_BYTES_MAX {
+                    *is_broken = true;
+                    return;
+                }
                 scratch.clear();
                 begin(scratch, index.id, term);
                 scratch.extend_from_slice(&END);
@@ -87,6 +94,7 @@ impl Terms {
                 scratch.extend_from_slice(&END);
                 scratch.push(u8::from(clustering.is_some()));
                 scratch.extend_from_slice(clustering.unwrap_or_default());
+                taken_bytes += scratch.len();
                 put(list, arena, scratch);
             };
             index.terms(table, key, None, mutation.static_row, &mut |term| note(None, term))?;
