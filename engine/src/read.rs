@@ -86,8 +86,8 @@ impl Engine {
         self.read_over(command, sink, pause, Vec::new())
     }
 
-    /// The same, as if the table had some more memtables. Nobody waits between the call and the first look at
-    /// memtables.
+    /// The same, as if the table had some more memtables. The memtables are looked at before the first
+    /// wait.
     pub(crate) async fn read_over(
         &self,
         command: &ReadCommand,

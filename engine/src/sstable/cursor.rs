@@ -324,20 +324,7 @@ impl<'c> SstableCursor<'c> {
 
     /// A node of the row index.
     async fn node(&self, node: NodeRef) -> Result<Rc<Slots>> {
-        let (offset, bytes) = self.table.node_frame(node)?;
-        if let Some(slots) = self.table.cached(offset) {
-            return Ok(slots);
-        }
-        if self.reading == Reading::Cached {
-            return Err(Error::WouldBlock);
-        }
-        let file = self.table.file().await?.of_class(self.reading.class());
-        let frame = file.read_exact_at(offset, bytes).await?;
-        let slots = self.table.open_frame(&frame, Kind::RowIndex, offset)?;
-        if self.reading != Reading::Sample {
-            self.table.keep(offset, &slots);
-        }
-        Ok(slots)
+        self.table.slots(self.table.node_frame(node)?, Kind::RowIndex, self.reading).await
     }
 }
 

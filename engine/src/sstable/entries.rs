@@ -8,7 +8,6 @@ use super::block::{Block, Inner};
 use super::file::{Reading, Sstable};
 use super::frame::Kind;
 use super::row_index::{Found, search};
-use super::slots::Slots;
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Place};
 use crate::limits::INDEX_LEVELS_MAX;
@@ -23,29 +22,13 @@ pub(crate) struct Named {
 }
 
 impl Sstable {
-    /// A data block, by the cache.
-    async fn data_block(&self, number: usize, reading: Reading) -> Result<Rc<Slots>> {
-        let (offset, bytes) = self.directory.frame(number);
-        if let Some(slots) = self.cached(offset) {
-            return Ok(slots);
-        }
-        if reading == Reading::Cached {
-            return Err(Error::WouldBlock);
-        }
-        let file = self.file().await?.of_class(reading.class());
-        let frame = file.read_exact_at(offset, bytes).await?;
-        let slots = self.open_frame(&frame, Kind::Data, offset)?;
-        self.keep(offset, &slots);
-        Ok(slots)
-    }
-
     /// What is at a place that an index of the file names; `None` if no entry can be there: the index is not of this file.
     pub(crate) async fn named(&self, place: Place, reading: Reading) -> Result<Option<Named>> {
         let (number, entry) = (place.block as usize, place.entry as usize);
         if number >= self.directory.blocks() {
             return Ok(None);
         }
-        let slots = self.data_block(number, reading).await?;
+        let slots = self.slots(self.directory.frame(number), Kind::Data, reading).await?;
         let damaged = |what| self.corrupt(self.directory.frame(number).0, what);
         let block = Block::new(&slots);
         let head_at = (0..=entry.min(block.count() - 1)).rev().find(|at| block.is_head(*at));
@@ -73,9 +56,9 @@ impl Sstable {
             Some(wide) => {
                 let (mut node, mut block) = (wide.root, wide.first_block as usize);
                 for _ in 0..INDEX_LEVELS_MAX {
-                    let (offset, bytes) = self.node_frame(node)?;
-                    let slots = self.node_slots((offset, bytes), reading).await?;
-                    match search(&slots, clustering).map_err(|what| self.corrupt(offset, what))? {
+                    let frame = self.node_frame(node)?;
+                    let slots = self.slots(frame, Kind::RowIndex, reading).await?;
+                    match search(&slots, clustering).map_err(|what| self.corrupt(frame.0, what))? {
                         Found::Node(child) => node = child,
                         Found::Block(ordinal) => {
                             block = block.saturating_add(ordinal);
@@ -96,21 +79,6 @@ impl Sstable {
         let block = self.directory.candidates(token).1;
         let last = self.run_end(block);
         Place { block: u32::try_from(last).expect("a file has fewer blocks"), entry: u32::MAX }
-    }
-
-    async fn node_slots(&self, frame: (u64, usize), reading: Reading) -> Result<Rc<Slots>> {
-        let (offset, bytes) = frame;
-        if let Some(slots) = self.cached(offset) {
-            return Ok(slots);
-        }
-        if reading == Reading::Cached {
-            return Err(Error::WouldBlock);
-        }
-        let file = self.file().await?.of_class(reading.class());
-        let frame = file.read_exact_at(offset, bytes).await?;
-        let slots = self.open_frame(&frame, Kind::RowIndex, offset)?;
-        self.keep(offset, &slots);
-        Ok(slots)
     }
 
     /// The file of an index, if it has one.

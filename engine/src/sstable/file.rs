@@ -345,6 +345,29 @@ impl Sstable {
         }
     }
 
+    /// The block or node whose frame is at `offset`: from the cache, or from the disk and kept in the cache. A sample keeps
+    /// nothing there: what it reads is not asked for again.
+    pub(super) async fn slots(
+        &self,
+        (offset, bytes): (u64, usize),
+        kind: Kind,
+        reading: Reading,
+    ) -> Result<Rc<Slots>> {
+        if let Some(slots) = self.cached(offset) {
+            return Ok(slots);
+        }
+        if reading == Reading::Cached {
+            return Err(Error::WouldBlock);
+        }
+        let file = self.file().await?.of_class(reading.class());
+        let frame = file.read_exact_at(offset, bytes).await?;
+        let slots = self.open_frame(&frame, kind, offset)?;
+        if reading != Reading::Sample {
+            self.keep(offset, &slots);
+        }
+        Ok(slots)
+    }
+
     /// Opens a frame that was read from `offset`.
     pub(super) fn open_frame(&self, frame: &[u8], kind: Kind, offset: u64) -> Result<Rc<Slots>> {
         let raw = self.cache.opener().open(frame, kind, self.seed, offset);
