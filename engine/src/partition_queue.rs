@@ -230,6 +230,12 @@ impl PartitionQueues {
         }
     }
 
+    /// A plain write whose turn it is has to read.
+    pub(crate) fn reads_after_all(&self, plain: QueuedWrite) -> QueuedWrite {
+        self.inner.borrow_mut().reading += 1;
+        QueuedWrite { kind: Kind::ReadsFirst, ..plain }
+    }
+
     /// A write has read, and another may.
     pub(crate) fn has_read(&self) {
         let inner = &mut *self.inner.borrow_mut();

@@ -13,7 +13,8 @@
 //!
 //! 3. The log holds what was written, sums and no condition: a replay judges nothing and adds nothing.
 //!
-//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/`) and of conditions (`model/src/condition/form.rs`).
+//! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/`) and of conditions
+//! (`model/src/condition/form.rs`).
 
 mod conditions;
 mod counters;
@@ -58,6 +59,11 @@ impl Engine {
                 match self.queues.poll_turn(cx) {
                     Poll::Ready(write) if write.kind == Kind::ReadsFirst => {
                         return Poll::Ready(Turn(write));
+                    }
+                    Poll::Ready(plain)
+                        if plain.kind == Kind::Plain && self.has_to_read(&plain.record) =>
+                    {
+                        return Poll::Ready(Turn(self.queues.reads_after_all(plain)));
                     }
                     Poll::Ready(plain) => self.take_plain(plain),
                     Poll::Pending => return Poll::Pending,
@@ -136,7 +142,7 @@ impl Engine {
         record: &[u8],
         (ticket, origin): (u64, Origin),
     ) -> Result<()> {
-        self.check_truncations(record, origin)?;
+        self.check_waited(record, origin)?;
         let range = self.range_again(record, origin)?;
         match self.take_or_defer(range, record, (ticket, origin))? {
             Some(end) if end > self.writes.applied() => {
@@ -313,6 +319,11 @@ impl Engine {
         let Partitions::Keys(keys) = &command.partitions else { return None };
         let [(_, key)] = keys.as_slice() else { panic!("a turn reads partition by partition") };
         self.queues.overlay(command.table, key)
+    }
+
+    /// Waits until all that is in the log is readable.
+    pub async fn until_logged_is_readable(&self) -> Result<()> {
+        self.until_applied(self.log.positions().appended).await
     }
 
     /// Waits until every write that came before is readable, was refused, or is in the overlays of a write whose turn

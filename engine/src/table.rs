@@ -281,6 +281,11 @@ impl Table {
 
     /// The schema says that these are its materialized views.
     pub(crate) fn set_materialized(&self, views: Vec<Rc<Definition>>) {
+        let before = self.materialized();
+        if before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Rc::ptr_eq(a, b)) {
+            return;
+        }
+        self.truncations.has_other_views();
         self.has_materialized.set(!views.is_empty());
         self.materialized.replace(views.into());
     }

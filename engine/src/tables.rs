@@ -157,7 +157,8 @@ fn link_views(tables: &TableMap) {
         }
     }
     for (id, table) in tables {
-        let own = views.remove(id).unwrap_or_default();
+        let mut own = views.remove(id).unwrap_or_default();
+        own.sort_unstable_by_key(|view| view.id);
         if table.has_materialized() || !own.is_empty() {
             table.set_materialized(own);
         }

@@ -10,7 +10,9 @@
 //!    snapshot it says so before the flush, so that the snapshot has all that was written from what it has.
 //! 2. A record that has read and waits for space is refused if a truncation has begun meanwhile: what it was made of
 //!    goes, and what it says would stay.
-//! 3. One whose commit fails in a way that may have made it durable never ends in this life.
+//! 3. So is one that was made for other materialized views than the table has now, and a turn that is under way reads
+//!    once more: what it makes has rows of all of them.
+//! 4. One whose commit fails in a way that may have made it durable never ends in this life.
 //!
 //! Not here: what goes (`remove.rs`), to where behind a snapshot (`cut.rs`).
 
@@ -27,6 +29,8 @@ use crate::table::Table;
 pub(crate) struct Truncations {
     /// How many ever began.
     begun: Cell<u64>,
+    /// How often the table's materialized views became other ones.
+    views_changed: Cell<u64>,
     underway: Cell<u32>,
     /// One is to come behind a snapshot that is taken.
     announced: Cell<bool>,
@@ -35,6 +39,11 @@ pub(crate) struct Truncations {
 impl Truncations {
     fn is_underway(&self) -> bool {
         self.underway.get() > 0 || self.announced.get()
+    }
+
+    /// The table has other materialized views now.
+    pub(crate) fn has_other_views(&self) {
+        self.views_changed.set(self.views_changed.get() + 1);
     }
 
     fn count(&self) {
@@ -110,9 +119,9 @@ impl Engine {
         self.truncations(record, |truncations| u64::from(truncations.is_underway())) > 0
     }
 
-    /// How many truncations of the tables of a record ever began.
+    /// How many truncations of the tables of a record ever began, and how often their views became other ones.
     pub(crate) fn truncations_begun(&self, record: &[u8]) -> u64 {
-        self.truncations(record, |truncations| truncations.begun.get())
+        self.truncations(record, |of| of.begun.get() + of.views_changed.get())
     }
 
     /// How many truncations of a table ever began; 0 of one that is gone.

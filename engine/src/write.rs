@@ -26,6 +26,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use model::TableId;
 use model::mutation::MutationRef;
 
 use crate::commitlog::Position;
@@ -130,7 +131,7 @@ impl Engine {
     fn take_deferred(&self) -> bool {
         for _ in 0..DEFERRED_AT_ONCE_MAX {
             let Some(first) = self.deferred.first() else { return false };
-            if let Err(truncated) = self.check_truncations(&first.record, first.origin) {
+            if let Err(truncated) = self.check_waited(&first.record, first.origin) {
                 drop(first);
                 self.refuse_first(&truncated);
                 continue;
@@ -147,14 +148,27 @@ impl Engine {
         true
     }
 
-    /// `Overloaded` if what a record was made of is gone: it may be sent again.
-    pub(crate) fn check_truncations(&self, record: &[u8], origin: Origin) -> Result<()> {
-        match origin {
-            Origin::HasRead { truncations } if truncations != self.truncations_begun(record) => {
-                Err(Error::Overloaded("the table was truncated while a write waited"))
-            }
-            _ => Ok(()),
+    /// `Overloaded` if what a record was made of is gone, or it lacks rows of a view that its table has got while it
+    /// waited: it may be sent again.
+    pub(crate) fn check_waited(&self, record: &[u8], origin: Origin) -> Result<()> {
+        let is_late = match origin {
+            Origin::HasRead { truncations } => truncations != self.truncations_begun(record),
+            Origin::Sent | Origin::Insisted => self.has_to_read(record),
+        };
+        if is_late {
+            return Err(Error::Overloaded(
+                "the table was truncated, or got other views, while a write waited",
+            ));
         }
+        Ok(())
+    }
+
+    /// Whether a plain record has to read: its table has views.
+    pub(crate) fn has_to_read(&self, record: &[u8]) -> bool {
+        let tables = self.tables.by_id();
+        let has_views = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
+        let mut mutations = MutationRef::of_trusted_record(record).flatten();
+        mutations.any(|mutation| mutation.changes_rows() && has_views(&mutation.table))
     }
 
     /// Checks a record that has waited once more, unless it is insisted on: the table may be gone by now, and its rows

@@ -20,7 +20,8 @@ use crate::groups::Group;
 use crate::limits::{BATCH_RETRY, BATCHES_SENT_AT_ONCE, BATCHES_WAIT_MAX};
 use crate::message::{Reply, Request};
 use crate::outbox::{self, BatchesTable, Hands, Note, Part, Places, PlainPart};
-use crate::peers::{Slot, Waiting};
+use crate::owner::ShardId;
+use crate::peers::{LineTo, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::router::{join, split};
@@ -80,7 +81,8 @@ impl<P: Protocol> Shard<P> {
             let noted = || {
                 shard.batches.unnoted.borrow_mut().remove(&number);
             };
-            let written = outbox::write(&*shard, parts, (note, place), &table, noted).await;
+            let hands = shard.hands(LineTo::Any);
+            let written = outbox::write(&hands, parts, (note, place), &table, noted).await;
             shard.batches.unnoted.borrow_mut().remove(&number);
             shard.complete(Ticket::Caller(number), written);
         });
@@ -109,9 +111,10 @@ impl<P: Protocol> Shard<P> {
         self.runtime.spawn(work, async move {
             let mut sent = 0;
             for notes in notes.chunks(BATCHES_SENT_AT_ONCE) {
+                let hands = shard.hands(LineTo::Any);
                 let again = notes.iter();
                 let again =
-                    again.map(|note| outbox::send_again(&*shard, shard.sharder, note, &table));
+                    again.map(|note| outbox::send_again(&hands, shard.sharder, note, &table));
                 for result in join(again).await {
                     match result {
                         Ok(()) => sent += 1,
@@ -201,36 +204,63 @@ impl<P: Protocol> Shard<P> {
     }
 }
 
-impl<P: Protocol> Hands for Shard<P> {
-    async fn check(&self, (owner, part): Part) -> Result<CheckedPart> {
-        if owner == self.me() {
-            return self.check_part_here(part).await;
+/// What an outbox of this shard is done with: its own log, and requests of one line to its peers.
+pub(crate) struct ShardHands<'s, P: Protocol> {
+    shard: &'s Shard<P>,
+    line: LineTo,
+}
+
+impl<P: Protocol> Shard<P> {
+    /// What an outbox is done with. Of the second line is what a write has noted, for whose end a peer may wait: it
+    /// goes to tables without views, so its parts wait for no peer.
+    pub(crate) fn hands(&self, line: LineTo) -> ShardHands<'_, P> {
+        ShardHands { shard: self, line }
+    }
+}
+
+impl<P: Protocol> ShardHands<'_, P> {
+    async fn ask(&self, owner: ShardId, request: Request<P::Ask>) -> Result<()> {
+        match self.shard.call_by(self.line, owner, request).await {
+            Reply::Done(result) => result.map_err(|error| *error),
+            _ => unreachable!("it is done or it is not"),
         }
-        match self.call(owner, Request::CheckPart(part)).await {
+    }
+}
+
+impl<P: Protocol> Hands for ShardHands<'_, P> {
+    async fn check(&self, (owner, part): Part) -> Result<CheckedPart> {
+        if owner == self.shard.me() {
+            // On the heap: what waits for it need not be as large.
+            return Box::pin(self.shard.check_part_here(part)).await;
+        }
+        match self.shard.call_by(self.line, owner, Request::CheckPart(part)).await {
             Reply::Part(result) => result.map(|part| *part).map_err(|error| *error),
             _ => unreachable!("a part that is checked comes back"),
         }
     }
 
     async fn send(&self, (owner, part): PlainPart) -> Result<()> {
-        match owner == self.me() {
-            true => self.write_part_durably(&part).await,
-            false => self.call_done(owner, Request::Part(Box::new(part))).await,
+        match owner == self.shard.me() {
+            true => self.shard.write_part_durably(&part).await,
+            false => self.ask(owner, Request::Part(Box::new(part))).await,
         }
     }
 
     async fn insist(&self, (owner, part): PlainPart) -> Result<()> {
-        match owner == self.me() {
-            true => self.insist_durably(&part).await,
-            false => self.call_done(owner, Request::Insist(Box::new(part))).await,
+        match owner == self.shard.me() {
+            true => self.shard.insist_durably(&part).await,
+            false => {
+                let schema = self.shard.schema_number();
+                self.ask(owner, Request::Insist(Box::new(part), schema)).await
+            }
         }
     }
 
     async fn write_here(&self, record: &[u8]) -> Result<()> {
-        self.write_durably(record).await
+        self.shard.write_durably(record).await
     }
 
     async fn wait(&self) {
-        self.runtime.sleep(BATCH_RETRY).await;
+        self.shard.runtime.sleep(BATCH_RETRY).await;
     }
 }

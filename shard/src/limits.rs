@@ -20,6 +20,10 @@ pub const MAILBOX_SLOTS_MAX: usize = 4096;
 /// memory is counted where the clients' requests are.
 pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 
+/// One of so many requests that may be with a peer unanswered is for what writes of bases have noted: rows of
+/// materialized views, for which writes that hold the others wait.
+pub const VIEW_CREDITS_OF: usize = 4;
+
 /// Mail taken in one pass, so that sockets are not forgotten over it.
 pub const MAIL_BUDGET: usize = 1024;
 
@@ -173,6 +177,7 @@ const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixt
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
+const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * VIEW_CREDITS_OF, "each line has credits");
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);
 const _: () = assert!(HOUSEKEEPING_INTERVAL.as_micros() * 4 <= TIMESTAMP_SLACK_US as u128 / 2);

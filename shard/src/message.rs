@@ -46,8 +46,9 @@ pub enum Request<A> {
     CheckPart(Box<[u8]>),
     /// Make this part of a noted batch durable and readable.
     Part(Box<CheckedPart>),
-    /// The same of a part that was refused as `Invalid`: what there is of its tables.
-    Insist(Box<CheckedPart>),
+    /// The same of a part that was refused as `Invalid`: what there is of its tables, by a schema of this number or a
+    /// later one.
+    Insist(Box<CheckedPart>, u64),
     /// Read what the receiver owns.
     Read(Box<ReadCommand>),
     /// No one waits any more for the `Read` that the asker named so.

@@ -10,8 +10,12 @@
 //! Invariants
 //! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
 //!    finds the mailbox full.
-//! 2. Requests reach a peer in the order in which they were sent: none passes those that wait for a credit.
-//! 3. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
+//! 2. There are two lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
+//!    which they were sent: none passes those that wait for a credit.
+//! 3. An answer to a request of the second line waits for no other request to a core. An answer to one of the first may
+//!    wait for requests of the second (a write of a base, for the rows of its views), and not for those of the first.
+//!    So cores that have given all their credits to each other get answers all the same.
+//! 4. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
 //!    (each has one before it), nor is what a task asks: a task waits for each of its few answers.
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +25,7 @@ use std::rc::Rc;
 use engine::{Error, Result};
 use slab::Slab;
 
-use crate::limits::{MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX};
+use crate::limits::{MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, VIEW_CREDITS_OF};
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
 use crate::notify::Notify;
@@ -71,6 +75,28 @@ pub(crate) enum Waiting<R> {
     Caller(u32),
     /// A task of this core.
     Task(Rc<Slot<R>>),
+    /// A task that does what a write of a base has noted, for whose end a peer may wait: its requests are of the second
+    /// line.
+    NotedTask(Rc<Slot<R>>),
+}
+
+impl<R> Waiting<R> {
+    /// The line of the request for whose answer it waits.
+    fn line(&self) -> LineTo {
+        match self {
+            Waiting::NotedTask(_) => LineTo::Noted,
+            _ => LineTo::Any,
+        }
+    }
+}
+
+/// One of the two lines to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineTo {
+    /// The first: of all requests but those of the second.
+    Any,
+    /// The second: of what writes of bases have noted.
+    Noted,
 }
 
 /// What the layer above has received.
@@ -112,21 +138,28 @@ pub(crate) struct Peers<P: Protocol> {
     me: ShardId,
     inbox: RefCell<Inbox<Mail<P>>>,
     outbox: RefCell<Outbox<Mail<P>>>,
-    /// What may still be sent to each peer, and what waits until more may.
-    to: RefCell<Vec<Line<P::Ask>>>,
-    /// Requests that may be sent to a peer that has answered all before.
-    credits_max: usize,
+    /// The two lines to each peer: what may still be sent, and what waits until more may.
+    to: RefCell<Vec<[Line<P::Ask>; 2]>>,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
 }
 
-/// The requests to one peer.
+/// Requests to one peer.
 struct Line<A> {
     /// Requests that may still be sent.
     credits: usize,
+    /// As many while the peer has answered all before.
+    credits_max: usize,
     /// Requests that wait for a credit, with the numbers of their entries; none while there are credits.
     queue: VecDeque<(u32, Request<A>)>,
+}
+
+impl<A> Line<A> {
+    fn new(credits: usize) -> Line<A> {
+        assert!(credits > 0, "a ring has slots for a request and its reply");
+        Line { credits, credits_max: credits, queue: VecDeque::new() }
+    }
 }
 
 /// A read at a peer, the number of its entry, and the place that its task has left.
@@ -136,18 +169,15 @@ impl<P: Protocol> Peers<P> {
     /// The peers at the other ends of `port`, whose rings have `slots` slots each.
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
-        let credits_max = slots / 2;
-        assert!(credits_max > 0, "a ring has slots for a request and its reply");
+        let credits = slots / 2;
+        let of_noted = (credits / VIEW_CREDITS_OF).max(1);
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
             to: RefCell::new(
-                (0..shards)
-                    .map(|_| Line { credits: credits_max, queue: VecDeque::new() })
-                    .collect(),
+                (0..shards).map(|_| [Line::new(credits - of_noted), Line::new(of_noted)]).collect(),
             ),
-            credits_max,
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
         }
@@ -178,8 +208,9 @@ impl<P: Protocol> Peers<P> {
                 receive(Received::Question(Asker { from, id }, request));
             }
             Message::Answer { id, reply } => {
-                self.answered(from);
-                receive(Received::Answer(self.forget(id), reply));
+                let waiting = self.forget(id);
+                self.answered(from, waiting.line());
+                receive(Received::Answer(waiting, reply));
             }
         });
         taken > 0
@@ -187,7 +218,7 @@ impl<P: Protocol> Peers<P> {
 
     /// `Overloaded` while so many requests to `peer` wait that it is asked for nothing new.
     pub(crate) fn check_place(&self, peer: ShardId) -> Result<()> {
-        let waiting = self.to.borrow()[peer.index()].queue.len();
+        let waiting = self.to.borrow()[peer.index()][LineTo::Any as usize].queue.len();
         if waiting < PEER_QUEUE_REQUESTS_MAX {
             return Ok(());
         }
@@ -202,9 +233,10 @@ impl<P: Protocol> Peers<P> {
         waiting: Waiting<P::Answer>,
         request: Request<P::Ask>,
     ) -> u32 {
+        let line = waiting.line() as usize;
         let id = self.remember(waiting);
         let mut lines = self.to.borrow_mut();
-        let line = &mut lines[to.index()];
+        let line = &mut lines[to.index()][line];
         match line.credits.checked_sub(1) {
             Some(left) => {
                 line.credits = left;
@@ -221,15 +253,15 @@ impl<P: Protocol> Peers<P> {
         assert!(sent.is_ok(), "a credit is a free slot in the ring");
     }
 
-    /// A peer has answered a request: its credit goes to the one that has waited longest.
-    fn answered(&self, peer: ShardId) {
+    /// A peer has answered a request: its credit goes to the one of its line that has waited longest.
+    fn answered(&self, peer: ShardId, line: LineTo) {
         let mut lines = self.to.borrow_mut();
-        let line = &mut lines[peer.index()];
+        let line = &mut lines[peer.index()][line as usize];
         match line.queue.pop_front() {
             Some((id, request)) => self.put(peer, id, request),
             None => {
                 line.credits += 1;
-                assert!(line.credits <= self.credits_max, "a credit comes back once");
+                assert!(line.credits <= line.credits_max, "a credit comes back once");
             }
         }
     }
@@ -302,10 +334,10 @@ mod tests {
         type Answer = u32;
     }
 
-    /// Two cores, of which each may have two requests with the other.
+    /// Two cores, of which each may have two requests with the other, and one of the second line.
     fn pair() -> [Peers<Numbers>; 2] {
         let ports = mesh(2).expect("descriptors for two bells");
-        let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 4)).collect();
+        let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 6)).collect();
         peers.try_into().ok().expect("there are two")
     }
 
@@ -345,7 +377,7 @@ mod tests {
             assert_eq!(Some(&pass(&here)), rounds.last(), "all that was asked is answered");
         }
         assert_eq!(rounds, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
-        assert_eq!(here.to.borrow()[1].credits, 2, "all credits are back");
+        assert_eq!(here.to.borrow()[1][0].credits, 2, "all credits are back");
     }
 
     #[test]

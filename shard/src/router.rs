@@ -22,7 +22,7 @@ use crate::message::{Reply, Request};
 use crate::outbox::Part;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
-use crate::peers::{Slot, Waiting};
+use crate::peers::{LineTo, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::scatter::{KeysWalk, Owners, owners};
@@ -93,14 +93,28 @@ impl<P: Protocol> Shard<P> {
 
     /// Asks a peer and waits for its reply.
     pub(crate) async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
+        self.call_by(LineTo::Any, to, request).await
+    }
+
+    /// The same by one of the two lines.
+    pub(crate) async fn call_by(
+        &self,
+        line: LineTo,
+        to: ShardId,
+        request: Request<P::Ask>,
+    ) -> Reply<P::Answer> {
         assert!(to != self.me(), "a core does not write to itself");
-        self.send_call(to, request).slot.take().await
+        self.send_call(line, to, request).slot.take().await
     }
 
     /// Asks a peer for a task. Tasks are bounded, so these requests need no place.
-    fn send_call(&self, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
+    fn send_call(&self, line: LineTo, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
         let slot = Slot::new();
-        let id = self.peers.send(to, Waiting::Task(slot.clone()), request);
+        let waiting = match line {
+            LineTo::Any => Waiting::Task(slot.clone()),
+            LineTo::Noted => Waiting::NotedTask(slot.clone()),
+        };
+        let id = self.peers.send(to, waiting, request);
         // The pass publishes; it may be asleep.
         self.wake().notify();
         Waiter { to, id, slot }
@@ -137,7 +151,7 @@ impl<P: Protocol> Shard<P> {
         if owner == self.me() {
             return self.read_here(&command).await;
         }
-        let waiter = self.send_call(owner, Request::Read(Box::new(command)));
+        let waiter = self.send_call(LineTo::Any, owner, Request::Read(Box::new(command)));
         match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {
             Reply::Page(result) => result.map(|page| *page).map_err(|error| *error),
             _ => unreachable!("a read is answered with a page"),

@@ -215,9 +215,16 @@ impl<P: Protocol> Shard<P> {
             Request::Part(part) => self.reply_later(Group::Requests, asker, async move |shard| {
                 Reply::Done(shard.write_part_durably(&part).await.map_err(Box::new))
             }),
-            Request::Insist(part) => self.reply_later(Group::Requests, asker, async move |shard| {
-                Reply::Done(shard.insist_durably(&part).await.map_err(Box::new))
-            }),
+            Request::Insist(part, schema) => {
+                self.reply_later(Group::Requests, asker, async move |shard| {
+                    let insisted = match schema > shard.schema_number() {
+                        // What is not there may be about to come.
+                        true => Err(Error::Overloaded("a schema that is on its way")),
+                        false => shard.insist_durably(&part).await,
+                    };
+                    Reply::Done(insisted.map_err(Box::new))
+                })
+            }
             Request::Read(command) => self.serve_read(asker, *command),
             Request::EndRead(id) => {
                 if let Some(term) = self.peer_reads.borrow().get(&(asker.from, id)) {
@@ -340,7 +347,7 @@ impl<P: Protocol> Shard<P> {
                 }
             }
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
-            Waiting::Task(slot) => slot.put(reply),
+            Waiting::Task(slot) | Waiting::NotedTask(slot) => slot.put(reply),
             Waiting::Caller(_) => unreachable!("the layer above is answered by the layer above"),
             Waiting::Batch { .. } => unreachable!("a batch is answered by its parts"),
         }

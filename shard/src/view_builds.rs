@@ -5,7 +5,8 @@
 //! every core: a page of the base ─► its rows, as slices, through the queues of their partitions ─► how far: noted
 //! ```
 //!
-//! 1. Writes go on meanwhile, and keep the view from the moment it is in the schema. A slice is written to the view in
+//! 1. Writes go on meanwhile, and keep the view from the moment it is in the schema: what is in the log before that is
+//!    read, what comes into it later has rows of the view. A slice is written to the view in
 //!    the turn of its partition, as the rows are then: it never brings back what a write has changed.
 //! 2. What is noted of how far a core is may be late, never early: after a crash a few slices are written twice.
 //! 3. Before a TRUNCATE begins, its views are noted as not built and to be emptied. So a start makes good one that a
@@ -30,6 +31,7 @@ use crate::limits::{
     VIEW_BUILD_RETRY,
 };
 use crate::outbox::Hands;
+use crate::peers::LineTo;
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::router::{join, split};
@@ -120,6 +122,8 @@ impl<P: Protocol> Shard<P> {
             return Ok(());
         };
         let Some(definition) = view.view() else { return Ok(()) };
+        // What came into the log before the view was in the schema made no rows of it: it is read.
+        self.engine.until_logged_is_readable().await?;
         let range = self.sharder.range_of(self.me());
         let mut begun = tables.progress_rows();
         let command = tables.read_progress(&view.keyspace, self.view_time()?.now_s);
@@ -246,8 +250,8 @@ impl<P: Protocol> Shard<P> {
         if record.is_empty() {
             return Ok(());
         }
-        let parts = split(record, self.sharder)?;
-        let send = async |(owner, part)| self.send((owner, CheckedPart::plain(part))).await;
+        let (parts, hands) = (split(record, self.sharder)?, self.hands(LineTo::Any));
+        let send = async |(owner, part)| hands.send((owner, CheckedPart::plain(part))).await;
         join(parts.into_iter().map(send)).await.into_iter().collect()
     }
 

@@ -27,7 +27,7 @@ use crate::limits::VIEW_SENDS_LOOK;
 use crate::message::Reply;
 use crate::outbox::{self, BatchesTable, Note, Place, Places};
 use crate::owner::{ShardId, Sharder};
-use crate::peers::Waiting;
+use crate::peers::{LineTo, Waiting};
 use crate::protocol::Protocol;
 use crate::shard::Shard;
 use crate::stalls::Work;
@@ -202,7 +202,9 @@ impl<P: Protocol> Shard<P> {
             // Nothing is sent before it is durable here.
             let mut sent = shard.engine.until_answered_is_durable().await;
             if sent.is_ok() {
-                sent = outbox::send_again(&*shard, shard.sharder, &noted.note, &table).await;
+                // Writers on other cores wait for this one, so it waits for nothing that waits for a write.
+                let hands = shard.hands(LineTo::Noted);
+                sent = outbox::send_again(&hands, shard.sharder, &noted.note, &table).await;
             }
             views.ended(&noted);
             drop(noted.place);

@@ -28,6 +28,7 @@ mod parts;
 mod snapshots;
 mod statements;
 mod traces;
+mod views;
 
 const VERSION: Version = Version::V4;
 
