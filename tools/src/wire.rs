@@ -60,6 +60,11 @@ impl<'a> Rows<'a> {
         Rows { rest: cells, rows, columns }
     }
 
+    /// Whether the answer to a conditional write says that it was applied: its first cell.
+    pub fn is_applied(&mut self) -> Result<bool> {
+        Ok(self.cell()? == Some(&[1][..]))
+    }
+
     /// The next cell; `None` is null.
     #[inline]
     pub fn cell(&mut self) -> Result<Option<&'a [u8]>> {

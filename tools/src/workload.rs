@@ -3,14 +3,14 @@
 //! A workload belongs to one client thread. It decides and judges; the client sends and receives:
 //!
 //! ```text
-//! next ──► Op ──► floor, bind ──► (the wire) ──► complete ──► findings, perhaps a following Op
+//! Source ──► verb, key ──► Rule: Op ──► floor, bind ──► (the wire) ──► complete ──► findings, perhaps a following Op
 //! ```
 //!
 //! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
-//! `scenario` is what has a rule of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`.
+//! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`.
 //!
-//! What is not idempotent is told of each time it is sent: `begin`, and then either `complete` or `settled`.
+//! What is not idempotent is told of each time it is sent: `begin`, and then either `written` or `settled`.
 
 pub mod bank;
 pub mod batches;
@@ -20,16 +20,20 @@ pub mod counters;
 pub mod indexed;
 pub mod mix;
 pub mod record;
+pub mod rule;
 pub mod scenario;
 pub mod series;
+pub mod source;
 pub mod ycsb;
 
 use model::Token;
+pub use rule::Rule;
+pub use source::Source;
 
 use crate::error::Result;
 use crate::measure::interval::Kind;
 use crate::proof::{Floor, Violation};
-use crate::wire::{Binder, Rows};
+use crate::wire::Rows;
 
 /// What an operation does on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,82 +187,26 @@ pub struct Findings {
     pub not_found: u64,
     /// What was held against its rule, by name.
     pub proved: Vec<&'static str>,
-    /// What the journal notes of a scenario's write; 0 for nothing.
+    /// What the journal notes of a write: its fields, or what a scenario makes of it; 0 for nothing.
     pub mark: u16,
 }
 
 /// The workload of one client thread.
 #[derive(Debug)]
-pub enum Workload {
-    /// The load phase of YCSB.
-    Fill(ycsb::Fill),
-    /// The run phase of YCSB.
-    Core(ycsb::Core),
-    /// The load phase of the time series.
-    SeriesFill(series::Fill),
-    /// The run phase of the time series.
-    Series(series::Series),
-    /// Reading back what was written.
-    Check(check::Check),
-    /// Any phase of a scenario.
-    Scenario(scenario::Scenario),
-}
-
-/// Forwards a call to whichever workload it is.
-macro_rules! each {
-    ($self:ident, $workload:ident => $call:expr) => {
-        match $self {
-            Workload::Fill($workload) => $call,
-            Workload::Core($workload) => $call,
-            Workload::SeriesFill($workload) => $call,
-            Workload::Series($workload) => $call,
-            Workload::Check($workload) => $call,
-            Workload::Scenario($workload) => $call,
-        }
-    };
+pub struct Workload {
+    /// Statements and judge.
+    pub rule: Box<dyn Rule>,
+    /// Verbs and keys.
+    pub source: Source,
 }
 
 impl Workload {
-    /// What has to be prepared; `statement` returns positions in this list.
-    pub fn statements(&self) -> Vec<String> {
-        each!(self, workload => workload.statements())
-    }
-
-    /// Which statement `op` executes.
-    #[inline]
-    pub fn statement(&self, op: &Op) -> usize {
-        each!(self, workload => workload.statement(op))
-    }
-
     /// The next operation.
     #[inline]
-    pub fn next(&mut self, now: Now) -> Next {
-        each!(self, workload => workload.next(now))
-    }
-
-    /// What the answer to `op`, if sent now, must at least show.
-    #[inline]
-    pub fn floor(&self, op: &Op, floor: &mut Floor) {
-        each!(self, workload => workload.floor(op, floor));
-    }
-
-    /// Binds the values of `op`; a write is number `sequence`.
-    #[inline]
-    pub fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
-        each!(self, workload => workload.bind(op, sequence, binder));
-    }
-
-    /// The fields that the write `op` writes.
-    #[inline]
-    pub fn mask(&self, op: &Op) -> u16 {
-        each!(self, workload => workload.mask(op))
-    }
-
-    /// The key that the journal knows the write `op` by.
-    pub fn journal_key(&self, op: &Op) -> u64 {
-        match op.verb {
-            Verb::Append => series::point_key(op.key, op.detail as u32),
-            _ => op.key,
+    pub fn next(&mut self) -> Next {
+        match self.source.next() {
+            None => Next::Done,
+            Some((verb, key)) => self.rule.op(verb, key).map_or(Next::Later, Next::Op),
         }
     }
 
@@ -271,30 +219,11 @@ impl Workload {
         rows: Rows<'_>,
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
-        each!(self, workload => workload.complete(op, sent, rows, findings))
-    }
-
-    /// An attempt at `op`, number `sequence`, is about to be sent. The mark that the journal must have
-    /// before it is; 0 for none.
-    #[inline]
-    pub fn begin(&mut self, op: &Op, sequence: u64) -> u16 {
-        match self {
-            Workload::Scenario(scenario) => scenario.begin(op, sequence),
-            _ => 0,
+        findings.rows += u64::from(rows.rows);
+        if op.verb.is_write() {
+            return self.rule.written(op, sent, rows, findings).map(|()| None);
         }
-    }
-
-    /// An attempt at `op` ended without an answer that it was done. The mark that the journal notes; 0 for none.
-    pub fn settled(&mut self, op: &Op, how: Unanswered) -> u16 {
-        match self {
-            Workload::Scenario(scenario) => scenario.settled(op, how),
-            _ => 0,
-        }
-    }
-
-    /// `op` failed for good.
-    pub fn failed(&mut self, op: &Op) {
-        each!(self, workload => workload.failed(op));
+        self.rule.read(op, sent, rows, findings)
     }
 }
 

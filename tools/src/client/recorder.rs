@@ -160,8 +160,8 @@ impl Recorder {
         let sent = Sent { sequence: pending.sequence, floor, at: self.clock.at(sent_ns) };
         let follows = self.workload.complete(op, sent, rows, &mut self.findings)?;
         if op.verb.is_write() {
-            let mask = self.workload.mask(op) | std::mem::take(&mut self.findings.mark);
-            self.note(pending, mask);
+            let mark = std::mem::take(&mut self.findings.mark);
+            self.note(pending, mark);
         }
         for name in self.findings.proved.drain(..) {
             *self.interval.proved.entry(name).or_default() += 1;
@@ -195,7 +195,7 @@ impl Recorder {
         let (name, remedy) = failure(code);
         let how = if is_not_done(code) { Unanswered::NotDone } else { Unanswered::Unknown };
         if self.settled(pending, how) == InDoubt::GiveUp && is_in_doubt(code) {
-            self.workload.failed(&pending.op);
+            self.workload.rule.failed(&pending.op);
             return NextStep::Over;
         }
         let remedy = if again.attempts < ATTEMPTS_MAX { remedy } else { Remedy::None };
@@ -226,7 +226,7 @@ impl Recorder {
         let in_doubt = self.settled(pending, Unanswered::Unknown);
         match reconnects {
             Reconnects::Yes if in_doubt == InDoubt::GiveUp => {
-                self.workload.failed(&pending.op);
+                self.workload.rule.failed(&pending.op);
                 NextStep::Over
             }
             Reconnects::Yes => {
@@ -252,13 +252,13 @@ impl Recorder {
     /// An attempt is about to be sent: what the journal must know before, it notes.
     #[inline]
     pub fn begin(&mut self, pending: &PendingOp) {
-        let mark = self.workload.begin(&pending.op, pending.sequence);
+        let mark = self.workload.rule.begin(&pending.op, pending.sequence);
         self.note(pending, mark);
     }
 
     /// An attempt ended without an answer that it was done; says what is to be done if that leaves a doubt.
     fn settled(&mut self, pending: &PendingOp, how: Unanswered) -> InDoubt {
-        let mark = self.workload.settled(&pending.op, how);
+        let mark = self.workload.rule.settled(&pending.op, how);
         self.note(pending, mark);
         let in_doubt = pending.op.verb.in_doubt();
         if how == Unanswered::Unknown && in_doubt != InDoubt::Repeat {
@@ -272,7 +272,7 @@ impl Recorder {
         if let Some(journal) = &mut self.journal
             && mask != 0
         {
-            let key = self.workload.journal_key(&pending.op);
+            let key = self.workload.rule.journal_key(&pending.op);
             journal.note(Record { key, sequence: pending.sequence, mask });
         }
     }
@@ -282,7 +282,7 @@ impl Recorder {
         note_failure(&mut self.interval.errors, name, || {
             format!("{} of key {}: {text}", op.verb.kind().name(), op.key)
         });
-        self.workload.failed(op);
+        self.workload.rule.failed(op);
     }
 }
 
@@ -304,19 +304,21 @@ mod tests {
     use rand::rngs::SmallRng;
 
     use super::*;
-    use crate::ledger::Tallies;
+    use crate::ledger::{Frontier, Tallies};
     use crate::limits::FIELDS_MAX;
     use crate::popularity::Popularity;
     use crate::workload::record::RecordShape;
-    use crate::workload::scenario::{Known, Rule, Scenario, ScenarioName, Source, UNKNOWN};
+    use crate::workload::scenario::{Known, ScenarioName, UNKNOWN};
     use crate::workload::ycsb::Fill;
+    use crate::workload::{Rule, Source};
 
     fn recorder() -> (Recorder, PendingOp) {
         let shape = RecordShape { keyspace: "k".into(), fields: 1, field_bytes: 40 };
         let op = shape.op(Verb::Insert, 3, 0);
-        let fill = Fill { shape, next: 0, end: 10 };
+        let source = Source::Stretch { keys: (0..10).step_by(1), verb: Verb::Insert };
+        let workload = Workload { rule: Box::new(Fill { shape }), source };
         let pending = PendingOp { op, sequence: 9, intended_ns: 100, began_ns: 100, attempts: 0 };
-        (Recorder::new(Workload::Fill(fill), None, Clock::start()), pending)
+        (Recorder::new(workload, None, Clock::start()), pending)
     }
 
     fn error(recorder: &mut Recorder, pending: &PendingOp, code: u32) -> NextStep {
@@ -374,18 +376,19 @@ mod tests {
         {
             let rng = SmallRng::seed_from_u64(1);
             let mut rule = name.rule(known.clone(), rng.clone());
-            let mut op = rule.op(if verb == Verb::Transfer { Verb::Read } else { verb }, 3);
+            let verb_first = if verb == Verb::Transfer { Verb::Read } else { verb };
+            let mut op = rule.op(verb_first, 3).unwrap();
             if verb == Verb::Transfer {
                 op = transfer_after(rule.as_mut(), op);
             }
             let source = Source::Draw {
-                keys: 4,
+                keys: Arc::new(Frontier::new(4)),
                 mix: name.usual_mix(),
                 popularity: Popularity::Uniform,
                 rng,
             };
-            let scenario = Workload::Scenario(Scenario { rule, source });
-            let mut recorder = Recorder::new(scenario, None, Clock::start());
+            let workload = Workload { rule, source };
+            let mut recorder = Recorder::new(workload, None, Clock::start());
             let (_, pending) = self::recorder();
             let pending = PendingOp { op, ..pending };
             recorder.begin(&pending);
@@ -414,7 +417,7 @@ mod tests {
         let sent = Sent { sequence: 0, floor: &[0; FIELDS_MAX], at };
         let read = Op { verb: Verb::ReadToTransfer, ..read };
         let rows = Rows::new(&cells, 8, 2);
-        rule.complete(&read, sent, rows, &mut Findings::default()).unwrap().unwrap()
+        rule.read(&read, sent, rows, &mut Findings::default()).unwrap().unwrap()
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Worker {
         for (turn, &shard) in plan.shards.iter().enumerate() {
             worker.connect(turn, shard, plan.in_flight)?;
         }
-        worker.server.prepare(&worker.recorder.workload.statements())?;
+        worker.server.prepare(&worker.recorder.workload.rule.statements())?;
         let queues_of_connections = worker.connections.list.iter().map(|one| one.queue);
         worker.queues.open(queues_of_connections.collect(), plan.in_flight);
         Ok(worker)
@@ -190,8 +190,8 @@ impl Worker {
     fn stop_drawing(&mut self) {
         self.schedule.stop();
         if !self.schedule.is_spent() || self.recovery.cause.is_some() {
-            let workload = &mut self.recorder.workload;
-            self.queues.drop_unsent(|op| workload.failed(op));
+            let rule = &mut self.recorder.workload.rule;
+            self.queues.drop_unsent(|op| rule.failed(op));
         }
     }
 
@@ -253,7 +253,7 @@ impl Worker {
         while self.schedule.is_drawing() && !self.schedule.is_spent() && self.queues.wants_more() {
             let Worker { schedule, recorder, .. } = &mut *self;
             let mut is_done = false;
-            let taken = schedule.take(now.elapsed_ns, || match recorder.workload.next(now) {
+            let taken = schedule.take(now.elapsed_ns, || match recorder.workload.next() {
                 Next::Op(op) => Some(op),
                 Next::Later => None,
                 Next::Done => {
@@ -289,18 +289,18 @@ impl Worker {
         }
         let mut floor = [0; FIELDS_MAX];
         if !pending.op.verb.is_write() {
-            recorder.workload.floor(&pending.op, &mut floor);
+            recorder.workload.rule.floor(&pending.op, &mut floor);
         } else {
             if pending.sequence == 0 {
                 pending.sequence = schedule.next_sequence(now.wall_us);
             }
             recorder.begin(&pending);
         }
-        let workload = &recorder.workload;
-        let template = &server.templates[workload.statement(&pending.op)];
+        let rule = &recorder.workload.rule;
+        let template = &server.templates[rule.statement(&pending.op)];
         connections.put(index, pending, now.elapsed_ns, floor, |stream, out| {
             template.append(stream, pending.sequence, out, |binder| {
-                workload.bind(&pending.op, pending.sequence, binder);
+                rule.bind(&pending.op, pending.sequence, binder);
             });
         });
     }

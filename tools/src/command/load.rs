@@ -11,7 +11,7 @@ use crate::journal::{self, Header, Journal};
 use crate::report::units::grouped;
 use crate::workload::record::RecordShape;
 use crate::workload::series::{self, SeriesShape};
-use crate::workload::{Workload, ycsb};
+use crate::workload::{Source, Verb, Workload, ycsb};
 
 /// The shape of the records that the flags describe.
 pub(super) fn record_shape(data: &DataFlags) -> Result<RecordShape> {
@@ -124,17 +124,21 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
     let before = |all: u64, thread: usize| (0..thread).map(|t| share(all, t, threads)).sum::<u64>();
     job.run(|thread| {
         Ok(match flags.workload {
-            DataName::Timeseries => Workload::SeriesFill(series::Fill {
-                shape: series_shape(data)?,
-                series: before(data.series, thread)..before(data.series, thread + 1),
-                points: data.points,
-                made: 0,
-            }),
-            _ => Workload::Fill(ycsb::Fill {
-                shape: record_shape(data)?,
-                next: flags.from + before(operations, thread),
-                end: flags.from + before(operations, thread + 1),
-            }),
+            DataName::Timeseries => {
+                let series = before(data.series, thread)..before(data.series, thread + 1);
+                let points = (series.end - series.start) * u64::from(data.points);
+                Workload {
+                    rule: Box::new(series::Fill { shape: series_shape(data)?, series }),
+                    source: Source::Stretch { keys: (0..points).step_by(1), verb: Verb::Append },
+                }
+            }
+            _ => {
+                let [first, end] = [thread, thread + 1].map(|t| flags.from + before(operations, t));
+                Workload {
+                    rule: Box::new(ycsb::Fill { shape: record_shape(data)? }),
+                    source: Source::Stretch { keys: (first..end).step_by(1), verb: Verb::Insert },
+                }
+            }
         })
     })
 }

@@ -12,11 +12,11 @@ use crate::journal::{Promises, header_of};
 use crate::limits::{FIELDS_MAX, UNDEAD_GRACE_S};
 use crate::proof::Floor;
 use crate::report::units::grouped;
-use crate::workload::Workload;
 use crate::workload::check::{Check, Shape};
 use crate::workload::record::{self, RecordShape};
 use crate::workload::scenario::ScenarioName;
 use crate::workload::series::{SeriesShape, point_key};
+use crate::workload::{Source, Workload};
 
 /// Keys with what they must at least show.
 type Keys = Vec<(u64, Floor)>;
@@ -48,7 +48,9 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
     let stride = usize::from(flags.client.threads);
     job.run(|thread| {
         let (shape, keys) = (shape.clone(), keys.clone());
-        Ok(Workload::Check(Check { shape, keys, next: thread, stride }))
+        let places = thread as u64..keys.len() as u64;
+        let source = Source::Stretch { keys: places.step_by(stride), verb: shape.verb() };
+        Ok(Workload { rule: Box::new(Check { shape, keys }), source })
     })
 }
 

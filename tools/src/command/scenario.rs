@@ -14,12 +14,12 @@ use super::prove::check_job;
 use crate::error::{Error, Result};
 use crate::flags::{DataFlags, RunFlags, VerifyFlags};
 use crate::journal::{Record, header_of, records_by_key};
-use crate::ledger::{Range, Tallies};
+use crate::ledger::{Frontier, Range, Tallies};
 use crate::popularity::Popularity;
 use crate::report::units::grouped;
 use crate::workload::mix::Mix;
-use crate::workload::scenario::{Known, Scenario, ScenarioName, Source, UNKNOWN};
-use crate::workload::{Verb, Workload};
+use crate::workload::scenario::{Known, ScenarioName, UNKNOWN};
+use crate::workload::{Source, Verb, Workload};
 
 /// The records of a journal, by key.
 pub(super) type Promises = BTreeMap<u64, Vec<Record>>;
@@ -70,18 +70,19 @@ pub(super) fn work(
     if data.records < threads {
         return Err(Error::Invalid("--records must be at least --threads".into()));
     }
+    let keys = Arc::new(Frontier::new(data.records));
     job.run(|thread| {
         let mut rng = generator(thread);
         let known = Known { thread: (thread as u64, threads), ..known.clone() };
-        Ok(Workload::Scenario(Scenario {
+        Ok(Workload {
             rule: name.rule(known, SmallRng::from_rng(&mut rng)),
             source: Source::Draw {
-                keys: data.records,
+                keys: keys.clone(),
                 mix: mix.clone(),
                 popularity: popularity.clone(),
                 rng,
             },
-        }))
+        })
     })
 }
 
@@ -124,10 +125,10 @@ fn walk(
 ) -> Result<bool> {
     let (keys, stride) = (Arc::new(keys), usize::from(job.client.threads));
     job.run(|thread| {
-        Ok(Workload::Scenario(Scenario {
+        Ok(Workload {
             rule: name.rule(known.clone(), SmallRng::seed_from_u64(thread as u64)),
             source: Source::Walk { keys: keys.clone(), next: thread, stride, verb },
-        }))
+        })
     })
 }
 

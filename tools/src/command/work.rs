@@ -18,7 +18,7 @@ use crate::popularity::zipf::Zipf;
 use crate::report::units::grouped;
 use crate::workload::mix::Mix;
 use crate::workload::series::{self, Series, Setup};
-use crate::workload::{Verb, Workload, ycsb};
+use crate::workload::{Source, Verb, Workload, ycsb};
 
 /// Runs the workload.
 pub(super) fn work(flags: &RunFlags) -> Result<bool> {
@@ -91,16 +91,18 @@ fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
     let ledger = flags.verify.then(|| Arc::new(Ledger::new(written, data.fields)));
     let popularity = popularity(flags, mix)?;
     job.run(|thread| {
-        Ok(Workload::Core(ycsb::Core {
+        let mut rng = generator(flags, thread);
+        let core = ycsb::Core {
             shape: shape.clone(),
-            mix: mix.clone(),
-            popularity: popularity.clone(),
             writes_all_fields: flags.write_all_fields,
             scan_rows_max: flags.scan_rows,
             frontier: frontier.clone(),
             ledger: ledger.clone(),
-            rng: generator(flags, thread),
-        }))
+            rng: SmallRng::from_rng(&mut rng),
+        };
+        let (keys, mix, popularity) = (frontier.clone(), mix.clone(), popularity.clone());
+        let source = Source::Draw { keys, mix, popularity, rng };
+        Ok(Workload { rule: Box::new(core), source })
     })
 }
 
@@ -110,17 +112,20 @@ fn work_on_series(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
     let threads = u64::from(flags.client.threads);
     let each = data.series.div_ceil(threads).max(1);
     job.run(|thread| {
-        Ok(Workload::Series(Series::new(Setup {
+        let mut rng = generator(flags, thread);
+        let series = Series::new(Setup {
             shape: shape.clone(),
-            mix: mix.clone(),
-            popularity: Popularity::Scrambled { zipf: Zipf::scrambled(), span: each },
             rows_max: flags.scan_rows,
             verify: flags.verify,
-            rng: generator(flags, thread),
+            rng: SmallRng::from_rng(&mut rng),
             series: data.series,
             points: data.points,
             thread: (thread as u64, threads),
-        })?))
+        })?;
+        let keys = Arc::new(Frontier::new(series.owned()));
+        let popularity = Popularity::Scrambled { zipf: Zipf::scrambled(), span: each };
+        let source = Source::Draw { keys, mix: mix.clone(), popularity, rng };
+        Ok(Workload { rule: Box::new(series), source })
     })
 }
 

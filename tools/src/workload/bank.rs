@@ -21,8 +21,8 @@ use model::Token;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::scenario::{Known, Rule, number};
-use super::{Findings, Op, Sent, Unanswered, Verb};
+use super::scenario::{Known, number};
+use super::{Findings, Op, Rule, Sent, Unanswered, Verb};
 use crate::error::Result;
 use crate::limits::RECEIPTS_KEPT;
 use crate::proof::{Floor, Violation};
@@ -181,7 +181,7 @@ impl Bank {
     ) -> Result<()> {
         self.known.tallies.answer(op.key);
         let order = self.orders.take(op.detail);
-        let is_applied = rows.cell()? == Some(&[1][..]);
+        let is_applied = rows.is_applied()?;
         findings.mark = if is_applied { APPLIED } else { REFUSED };
         findings.proved.push(if is_applied { "transfers applied" } else { "transfers refused" });
         let answered = Answered { bank: op.key, sequence: sent.sequence, order, is_applied };
@@ -336,15 +336,15 @@ impl Rule for Bank {
         }
     }
 
-    fn op(&mut self, verb: Verb, key: u64) -> Op {
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
         if verb == Verb::Receipt && !self.answered.is_empty() {
             let answered = self.answered[self.rng.random_range(0..self.answered.len())];
             let (key, detail) = (answered.bank, self.asked.put(answered));
-            return Op { verb, key, detail, token: Token::of_key(&key.to_be_bytes()) };
+            return Some(Op { verb, key, detail, token: Token::of_key(&key.to_be_bytes()) });
         }
         // Nothing is there yet to be read back.
         let verb = if verb == Verb::Receipt { Verb::Read } else { verb };
-        Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) }
+        Some(Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
@@ -373,7 +373,22 @@ impl Rule for Bank {
         }
     }
 
-    fn complete(
+    fn written(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        if op.verb == Verb::Transfer {
+            return self.transferred(op, sent, rows, findings);
+        }
+        // Refused: the accounts are there already, as they should be after another load.
+        findings.mark = OPENED;
+        Ok(())
+    }
+
+    fn read(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
@@ -381,9 +396,6 @@ impl Rule for Bank {
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
         match op.verb {
-            // Refused: the accounts are there already, as they should be after another load.
-            Verb::Open => findings.mark = OPENED,
-            Verb::Transfer => self.transferred(op, sent, rows, findings)?,
             Verb::Receipt => self.receipt(op, rows, findings)?,
             Verb::Whole => self.whole(op, rows, findings)?,
             _ => {

@@ -13,8 +13,8 @@
 
 use model::Token;
 
-use super::scenario::{Known, Rule, number};
-use super::{Findings, Op, Sent, Unanswered, Verb};
+use super::scenario::{Known, number};
+use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::Result;
 use crate::proof::{Floor, Violation};
 use crate::value::Origin;
@@ -86,8 +86,8 @@ impl Rule for Batches {
         if op.verb == Verb::Batch { WRITE } else { READ }
     }
 
-    fn op(&mut self, verb: Verb, key: u64) -> Op {
-        Op { verb, key, detail: 0, token: Token::of_key(&(key * ROWS).to_be_bytes()) }
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
+        Some(Op { verb, key, detail: 0, token: Token::of_key(&(key * ROWS).to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
@@ -112,7 +112,19 @@ impl Rule for Batches {
         }
     }
 
-    fn complete(
+    fn written(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.known.tallies.answer_as(op.key, sent.sequence);
+        findings.mark = ACKNOWLEDGED;
+        Ok(())
+    }
+
+    fn read(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
@@ -120,11 +132,6 @@ impl Rule for Batches {
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
         let key = op.key;
-        if op.verb == Verb::Batch {
-            self.known.tallies.answer_as(key, sent.sequence);
-            findings.mark = ACKNOWLEDGED;
-            return Ok(None);
-        }
         findings.not_found += u64::from(rows.rows == 0);
         if !self.known.judges {
             return Ok(None);
@@ -145,10 +152,4 @@ impl Rule for Batches {
         }
         Ok(None)
     }
-
-    fn settled(&mut self, _op: &Op, _how: Unanswered) -> u16 {
-        0
-    }
-
-    fn failed(&mut self, _op: &Op) {}
 }

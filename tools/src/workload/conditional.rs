@@ -15,8 +15,8 @@ use model::Token;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use super::scenario::{Known, Rule};
-use super::{Findings, Op, Sent, Unanswered, Verb};
+use super::scenario::Known;
+use super::{Findings, Op, Rule, Sent, Unanswered, Verb};
 use crate::error::Result;
 use crate::limits::KEYS_MAX;
 use crate::proof::{Floor, Violation};
@@ -62,26 +62,6 @@ impl Conditional {
         let mut own = keys.filter(|key| key % threads == thread);
         own.find(|key| !self.busy.contains(key) && !self.doubtful.contains(key))
     }
-
-    /// The answer to a conditional write.
-    fn written(
-        &mut self,
-        op: &Op,
-        sent: Sent<'_>,
-        mut rows: Rows<'_>,
-        findings: &mut Findings,
-    ) -> Result<()> {
-        let is_applied = rows.cell()? == Some(&[1][..]);
-        self.busy.remove(&op.key);
-        if is_applied {
-            self.known.tallies.answer_as(op.key, sent.sequence);
-            findings.mark = APPLIED;
-        } else if op.verb == Verb::Change && self.known.judges {
-            // Its state is always 0.
-            findings.violations.push(Violation::Missing { key: op.key });
-        }
-        Ok(())
-    }
 }
 
 impl Rule for Conditional {
@@ -102,7 +82,7 @@ impl Rule for Conditional {
         }
     }
 
-    fn op(&mut self, verb: Verb, key: u64) -> Op {
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
         let (verb, key) = match verb {
             Verb::Claim => (verb, self.rng.random_range(CLAIMED_FROM..KEYS_MAX)),
             Verb::Change => match self.changeable(key) {
@@ -115,17 +95,13 @@ impl Rule for Conditional {
             },
             _ => (verb, key),
         };
-        Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) }
+        Some(Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
         let promised = self.known.promises.get(&op.key).into_iter().flatten();
         let promised = promised.map(|record| record.sequence).max().unwrap_or(0);
         floor[0] = self.known.tallies.answered(op.key).max(promised);
-    }
-
-    fn begin(&mut self, _op: &Op, _sequence: u64) -> u16 {
-        0
     }
 
     fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
@@ -143,17 +119,31 @@ impl Rule for Conditional {
         }
     }
 
-    fn complete(
+    fn written(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        mut rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.busy.remove(&op.key);
+        if rows.is_applied()? {
+            self.known.tallies.answer_as(op.key, sent.sequence);
+            findings.mark = APPLIED;
+        } else if op.verb == Verb::Change && self.known.judges {
+            // Its state is always 0.
+            findings.violations.push(Violation::Missing { key: op.key });
+        }
+        Ok(())
+    }
+
+    fn read(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
         mut rows: Rows<'_>,
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
-        if op.verb.is_write() {
-            self.written(op, sent, rows, findings)?;
-            return Ok(None);
-        }
         findings.not_found += u64::from(rows.rows == 0);
         if !self.known.judges {
             return Ok(None);

@@ -10,8 +10,8 @@
 
 use model::Token;
 
-use super::scenario::{Known, Rule, number};
-use super::{Findings, Op, Sent, Unanswered, Verb};
+use super::scenario::{Known, number};
+use super::{Findings, Op, Rule, Sent, Unanswered, Verb};
 use crate::error::Result;
 use crate::journal::Record;
 use crate::ledger::Range;
@@ -61,8 +61,8 @@ impl Rule for Counters {
         if op.verb == Verb::Increment { INCREMENT } else { READ }
     }
 
-    fn op(&mut self, verb: Verb, key: u64) -> Op {
-        Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) }
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
+        Some(Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
@@ -78,7 +78,19 @@ impl Rule for Counters {
         binder.value(&op.key.to_be_bytes());
     }
 
-    fn complete(
+    fn written(
+        &mut self,
+        op: &Op,
+        _sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.known.tallies.answer(op.key);
+        findings.mark = ACKNOWLEDGED;
+        Ok(())
+    }
+
+    fn read(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
@@ -86,11 +98,6 @@ impl Rule for Counters {
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
         let (key, tallies) = (op.key, &self.known.tallies);
-        if op.verb == Verb::Increment {
-            tallies.answer(key);
-            findings.mark = ACKNOWLEDGED;
-            return Ok(None);
-        }
         findings.not_found += u64::from(rows.rows == 0);
         let count = if rows.rows == 0 { 0 } else { number(rows.cell()?).unwrap_or(0) };
         if !self.known.judges {
@@ -120,6 +127,4 @@ impl Rule for Counters {
         self.known.tallies.withdraw(op.key);
         NOT_DONE
     }
-
-    fn failed(&mut self, _op: &Op) {}
 }

@@ -17,8 +17,8 @@ use std::collections::HashSet;
 
 use model::Token;
 
-use super::scenario::{Known, Rule, number};
-use super::{Findings, Op, Sent, Unanswered, Verb};
+use super::scenario::{Known, number};
+use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::Result;
 use crate::proof::{Floor, Violation};
 use crate::value::Origin;
@@ -167,7 +167,7 @@ impl Rule for Indexed {
         }
     }
 
-    fn op(&mut self, verb: Verb, key: u64) -> Op {
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
         let detail = match verb {
             Verb::Find => {
                 self.turn += 1;
@@ -175,7 +175,7 @@ impl Rule for Indexed {
             }
             _ => key % TAGS,
         };
-        Op { verb, key, detail, token: Token::of_key(&key.to_be_bytes()) }
+        Some(Op { verb, key, detail, token: Token::of_key(&key.to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
@@ -205,18 +205,25 @@ impl Rule for Indexed {
         }
     }
 
-    fn complete(
+    fn written(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.known.tallies.answer_as(op.key, sent.sequence);
+        findings.mark = ACKNOWLEDGED;
+        Ok(())
+    }
+
+    fn read(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
         rows: Rows<'_>,
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
-        if op.verb == Verb::Tag {
-            self.known.tallies.answer_as(op.key, sent.sequence);
-            findings.mark = ACKNOWLEDGED;
-            return Ok(None);
-        }
         if !self.known.judges {
             return Ok(None);
         }
@@ -239,10 +246,6 @@ impl Rule for Indexed {
             },
         }
         Ok(None)
-    }
-
-    fn settled(&mut self, _op: &Op, _how: Unanswered) -> u16 {
-        0
     }
 
     fn failed(&mut self, op: &Op) {

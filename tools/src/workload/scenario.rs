@@ -8,7 +8,7 @@
 //! indexed      queries by an index   exactly the rows whose column has the value
 //!
 //! load    Walk over all keys       ─┐
-//! run     Draw by mix and popularity ├─► Rule: op, bind, complete ─► violations, and what was proved
+//! run     Draw by mix and popularity ├─► Rule: op, bind, written, read ─► violations, and what was proved
 //! verify  Walk over promised keys  ─┘
 //! ```
 //!
@@ -21,21 +21,17 @@
 //! 2. The clients of one process are all that write: what others do would be taken for the server's mistake.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 
 use super::mix::Mix;
-use super::{Findings, Next, Now, Op, Sent, Unanswered, Verb};
+use super::{Rule, Verb};
 use super::{bank, batches, conditional, counters, indexed};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
 use crate::limits::{INDEXED_ROWS_MAX, SCENARIO_KEYS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
-use crate::popularity::Popularity;
-use crate::proof::Floor;
-use crate::wire::{Binder, Rows};
 
 /// Which scenario it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,130 +205,6 @@ impl Known {
         Err(Error::Invalid(format!(
             "--field-bytes must be between {VALUE_BYTES_MIN} and {VALUE_BYTES_MAX}"
         )))
-    }
-}
-
-/// The statements of a scenario and the judge of their answers, in one client thread.
-pub trait Rule: fmt::Debug + Send {
-    /// What has to be prepared; `statement` returns positions in this list.
-    fn statements(&self) -> Vec<String>;
-    /// Which statement `op` executes.
-    fn statement(&self, op: &Op) -> usize;
-    /// The operation `verb` on `key`.
-    fn op(&mut self, verb: Verb, key: u64) -> Op;
-    /// What is known when the read `op` is sent.
-    fn floor(&self, op: &Op, floor: &mut Floor);
-    /// An attempt is about to be sent; returns the journal's mark, 0 for none.
-    fn begin(&mut self, op: &Op, sequence: u64) -> u16;
-    /// Binds the values of `op`; a write is number `sequence`.
-    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>);
-    /// `op` was answered with `rows`: judges the answer, and says what follows at once.
-    fn complete(
-        &mut self,
-        op: &Op,
-        sent: Sent<'_>,
-        rows: Rows<'_>,
-        findings: &mut Findings,
-    ) -> Result<Option<Op>>;
-    /// An attempt ended without an answer that it was done; returns the journal's mark, 0 for none.
-    fn settled(&mut self, op: &Op, how: Unanswered) -> u16;
-    /// `op` is over, and was not answered as done.
-    fn failed(&mut self, op: &Op);
-}
-
-/// Where the operations of a phase come from.
-#[derive(Debug)]
-pub enum Source {
-    /// One operation for every `stride`-th key.
-    Walk {
-        /// Numbers of all keys.
-        keys: Arc<Vec<u64>>,
-        /// Position of the next one.
-        next: usize,
-        /// The number of threads.
-        stride: usize,
-        /// What is done.
-        verb: Verb,
-    },
-    /// Operations and keys that are drawn without an end.
-    Draw {
-        /// Keys from 0 on.
-        keys: u64,
-        /// The shares of the operations.
-        mix: Mix,
-        /// How keys are drawn.
-        popularity: Popularity,
-        /// The random generator of this thread.
-        rng: SmallRng,
-    },
-}
-
-/// One phase of a scenario in one client thread.
-#[derive(Debug)]
-pub struct Scenario {
-    /// Statements and judge.
-    pub rule: Box<dyn Rule>,
-    /// Operations and keys.
-    pub source: Source,
-}
-
-impl Scenario {
-    pub(super) fn statements(&self) -> Vec<String> {
-        self.rule.statements()
-    }
-
-    pub(super) fn statement(&self, op: &Op) -> usize {
-        self.rule.statement(op)
-    }
-
-    pub(super) fn next(&mut self, _now: Now) -> Next {
-        let (verb, key) = match &mut self.source {
-            Source::Walk { keys, next, stride, verb } => {
-                let Some(&key) = keys.get(*next) else { return Next::Done };
-                *next += *stride;
-                (*verb, key)
-            }
-            Source::Draw { keys, mix, popularity, rng } => {
-                (mix.pick(rng), popularity.pick(*keys, rng))
-            }
-        };
-        Next::Op(self.rule.op(verb, key))
-    }
-
-    pub(super) fn floor(&self, op: &Op, floor: &mut Floor) {
-        self.rule.floor(op, floor);
-    }
-
-    pub(super) fn begin(&mut self, op: &Op, sequence: u64) -> u16 {
-        self.rule.begin(op, sequence)
-    }
-
-    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
-        self.rule.bind(op, sequence, binder);
-    }
-
-    /// The journal takes a scenario's marks from `begin`, `complete` and `settled`.
-    pub(super) fn mask(&self, _op: &Op) -> u16 {
-        0
-    }
-
-    pub(super) fn complete(
-        &mut self,
-        op: &Op,
-        sent: Sent<'_>,
-        rows: Rows<'_>,
-        findings: &mut Findings,
-    ) -> Result<Option<Op>> {
-        findings.rows += u64::from(rows.rows);
-        self.rule.complete(op, sent, rows, findings)
-    }
-
-    pub(super) fn settled(&mut self, op: &Op, how: Unanswered) -> u16 {
-        self.rule.settled(op, how)
-    }
-
-    pub(super) fn failed(&mut self, op: &Op) {
-        self.rule.failed(op);
     }
 }
 

@@ -11,18 +11,19 @@
 //! exactly which positions are acknowledged: those in `whole_from..end`. A read of the newest points
 //! or of a stretch must show every such position inside it, newest first, and nothing expired.
 
+use std::ops::Range;
+
 use model::Token;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::mix::Mix;
-use super::{Findings, Next, Now, Op, Sent, Verb};
+use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::{Error, Result};
 use crate::limits::{
     SERIES_MAX, SERIES_POINTS_MAX, UNDEAD_GRACE_S, VALUE_BYTES_MAX, VALUE_BYTES_MIN,
 };
-use crate::popularity::Popularity;
-use crate::proof::{Floor, RowProof, Violation};
+use crate::proof::{RowProof, Violation};
 use crate::value::Origin;
 use crate::wire::{Binder, Rows};
 
@@ -31,6 +32,8 @@ pub const TABLE: &str = "series";
 /// 2024-01-01T00:00:00Z, where every series begins.
 const BASE_MS: i64 = 1_704_067_200_000;
 const DAY_MS: i64 = 86_400_000;
+/// What the journal notes of a point: its only field.
+const FIELD: u16 = 1;
 /// A CQL date counts days from this number, which is 1970-01-01.
 const DATE_ZERO: u32 = 1 << 31;
 
@@ -205,50 +208,47 @@ impl SeriesName {
     }
 }
 
-/// The load phase: the first points of a stretch of series.
+/// The load phase: the first points of a stretch of series, which advance together, as they do in life.
 #[derive(Debug)]
 pub struct Fill {
     /// The shape of the points that are written.
     pub shape: SeriesShape,
     /// The series to fill.
-    pub series: std::ops::Range<u64>,
-    /// Points of each.
-    pub points: u32,
-    /// Points made so far.
-    pub made: u64,
+    pub series: Range<u64>,
 }
 
-impl Fill {
-    pub(super) fn statements(&self) -> Vec<String> {
+impl Rule for Fill {
+    fn statements(&self) -> Vec<String> {
         self.shape.statements()
     }
 
-    pub(super) fn statement(&self, op: &Op) -> usize {
+    fn statement(&self, op: &Op) -> usize {
         self.shape.statement(op)
     }
 
-    /// All series advance together, as they do in life.
-    pub(super) fn next(&mut self, _now: Now) -> Next {
+    /// `turn` counts the points of all series: first the first of each.
+    fn op(&mut self, verb: Verb, turn: u64) -> Option<Op> {
         let count = self.series.end - self.series.start;
-        if self.made >= count * u64::from(self.points) {
-            return Next::Done;
-        }
-        let (series, position) = (self.series.start + self.made % count, self.made / count);
-        self.made += 1;
-        Next::Op(self.shape.op(Verb::Append, series, position as u32, position))
+        let (series, position) = (self.series.start + turn % count, turn / count);
+        Some(self.shape.op(verb, series, position as u32, position))
     }
 
-    pub(super) fn floor(&self, _op: &Op, _floor: &mut Floor) {}
-
-    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
         self.shape.bind(op, sequence, binder);
     }
 
-    pub(super) fn mask(&self, _op: &Op) -> u16 {
-        1
+    fn written(
+        &mut self,
+        _op: &Op,
+        _sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        findings.mark = FIELD;
+        Ok(())
     }
 
-    pub(super) fn complete(
+    fn read(
         &mut self,
         _op: &Op,
         _sent: Sent<'_>,
@@ -258,15 +258,15 @@ impl Fill {
         Ok(None)
     }
 
-    pub(super) fn failed(&mut self, _op: &Op) {}
+    fn journal_key(&self, op: &Op) -> u64 {
+        point_key(op.key, op.detail as u32)
+    }
 }
 
 /// The run phase.
 #[derive(Debug)]
 pub struct Series {
     shape: SeriesShape,
-    mix: Mix,
-    popularity: Popularity,
     rows_max: u32,
     verify: bool,
     rng: SmallRng,
@@ -293,10 +293,6 @@ struct State {
 pub struct Setup {
     /// The shape of the points that are written.
     pub shape: SeriesShape,
-    /// The shares of the operations.
-    pub mix: Mix,
-    /// Which series are read.
-    pub popularity: Popularity,
     /// The most rows of a read.
     pub rows_max: u32,
     /// Whether to judge what is read.
@@ -330,8 +326,6 @@ impl Series {
         };
         Ok(Series {
             shape: setup.shape,
-            mix: setup.mix,
-            popularity: setup.popularity,
             rows_max: setup.rows_max,
             verify: setup.verify,
             rng: setup.rng,
@@ -342,40 +336,29 @@ impl Series {
         })
     }
 
-    pub(super) fn statements(&self) -> Vec<String> {
-        self.shape.statements()
+    /// The number of series that this thread appends to and reads.
+    pub fn owned(&self) -> u64 {
+        self.states.len() as u64
     }
 
-    pub(super) fn statement(&self, op: &Op) -> usize {
-        self.shape.statement(op)
-    }
-
-    pub(super) fn next(&mut self, _now: Now) -> Next {
-        let verb = self.mix.pick(&mut self.rng);
-        if verb == Verb::Append {
-            return self.next_append();
-        }
-        let slot = self.popularity.pick(self.states.len() as u64, &mut self.rng) as usize;
-        let end = self.states[slot].end;
-        if end == 0 {
-            return self.next_append();
-        }
+    /// A read of the newest points of the series in `slot`, or of a stretch of them.
+    fn read_of(&mut self, verb: Verb, slot: usize, end: u32) -> Op {
         let series = self.first + slot as u64 * self.stride;
         let rows = self.rng.random_range(1..=self.rows_max);
         if verb == Verb::Latest {
             let last = end - 1;
             let detail = u64::from(rows) << 32 | u64::from(last);
-            return Next::Op(self.shape.op(verb, series, last, detail));
+            return self.shape.op(verb, series, last, detail);
         }
         let first = self.rng.random_range(0..end);
         let day_end = self.shape.day_start(first) + (DAY_MS / self.shape.step_ms) as u32 - 1;
         let last = (first + rows - 1).min(day_end).min(end - 1);
         let detail = u64::from(last) << 32 | u64::from(first);
-        Next::Op(self.shape.op(Verb::Window, series, first, detail))
+        self.shape.op(Verb::Window, series, first, detail)
     }
 
     /// The next series in turn that has no append in flight.
-    fn next_append(&mut self) -> Next {
+    fn next_append(&mut self) -> Option<Op> {
         for _ in 0..self.states.len() {
             let slot = self.turn;
             self.turn = (self.turn + 1) % self.states.len();
@@ -384,48 +367,14 @@ impl Series {
                 state.appending = true;
                 let series = self.first + slot as u64 * self.stride;
                 let position = state.end;
-                return Next::Op(self.shape.op(Verb::Append, series, position, position.into()));
+                return Some(self.shape.op(Verb::Append, series, position, position.into()));
             }
         }
-        Next::Later
-    }
-
-    pub(super) fn floor(&self, _op: &Op, floor: &mut Floor) {
-        *floor = [0; crate::limits::FIELDS_MAX];
-    }
-
-    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
-        self.shape.bind(op, sequence, binder);
-    }
-
-    pub(super) fn mask(&self, _op: &Op) -> u16 {
-        1
+        None
     }
 
     fn slot(&self, op: &Op) -> usize {
         ((op.key - self.first) / self.stride) as usize
-    }
-
-    pub(super) fn complete(
-        &mut self,
-        op: &Op,
-        sent: Sent<'_>,
-        rows: Rows<'_>,
-        findings: &mut Findings,
-    ) -> Result<Option<Op>> {
-        let slot = self.slot(op);
-        if op.verb == Verb::Append {
-            let state = &mut self.states[slot];
-            state.appending = false;
-            state.end += 1;
-            return Ok(None);
-        }
-        findings.rows += u64::from(rows.rows);
-        findings.not_found += u64::from(rows.rows == 0);
-        if self.verify {
-            self.judge(op, slot, sent, rows, findings)?;
-        }
-        Ok(None)
     }
 
     /// Judges the rows of a latest or window read.
@@ -475,8 +424,61 @@ impl Series {
         }
         Ok(())
     }
+}
 
-    pub(super) fn failed(&mut self, op: &Op) {
+impl Rule for Series {
+    fn statements(&self) -> Vec<String> {
+        self.shape.statements()
+    }
+
+    fn statement(&self, op: &Op) -> usize {
+        self.shape.statement(op)
+    }
+
+    /// An append goes to the series whose turn it is; what is not there yet cannot be read.
+    fn op(&mut self, verb: Verb, slot: u64) -> Option<Op> {
+        let slot = slot as usize;
+        match self.states[slot].end {
+            0 => self.next_append(),
+            _ if verb == Verb::Append => self.next_append(),
+            end => Some(self.read_of(verb, slot, end)),
+        }
+    }
+
+    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        self.shape.bind(op, sequence, binder);
+    }
+
+    fn written(
+        &mut self,
+        op: &Op,
+        _sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let slot = self.slot(op);
+        let state = &mut self.states[slot];
+        state.appending = false;
+        state.end += 1;
+        findings.mark = FIELD;
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        findings.not_found += u64::from(rows.rows == 0);
+        if self.verify {
+            self.judge(op, self.slot(op), sent, rows, findings)?;
+        }
+        Ok(None)
+    }
+
+    fn failed(&mut self, op: &Op) {
         if op.verb == Verb::Append {
             let slot = self.slot(op);
             let state = &mut self.states[slot];
@@ -485,6 +487,10 @@ impl Series {
             state.end += 1;
             state.whole_from = state.end;
         }
+    }
+
+    fn journal_key(&self, op: &Op) -> u64 {
+        point_key(op.key, op.detail as u32)
     }
 }
 

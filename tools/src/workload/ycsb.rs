@@ -17,10 +17,9 @@ use rand::rngs::SmallRng;
 
 use super::mix::Mix;
 use super::record::RecordShape;
-use super::{Findings, Next, Now, Op, Sent, Verb};
+use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::Result;
 use crate::ledger::{Frontier, Ledger};
-use crate::popularity::Popularity;
 use crate::proof::{Floor, Violation};
 use crate::wire::{Binder, Rows};
 
@@ -42,15 +41,11 @@ pub fn knows(verb: Verb) -> bool {
     matches!(verb, Verb::Read | Verb::Update | Verb::Insert | Verb::Scan | Verb::ReadToModify)
 }
 
-/// The load phase: every key of a stretch, once.
+/// The load phase: inserts.
 #[derive(Debug)]
 pub struct Fill {
     /// The shape of the records that are written.
     pub shape: RecordShape,
-    /// The next key.
-    pub next: u64,
-    /// The key to stop at.
-    pub end: u64,
 }
 
 /// The run phase.
@@ -58,10 +53,6 @@ pub struct Fill {
 pub struct Core {
     /// The shape of the records that are written.
     pub shape: RecordShape,
-    /// The shares of the operations.
-    pub mix: Mix,
-    /// How keys are drawn.
-    pub popularity: Popularity,
     /// Whether an update writes every field of its record, and not one.
     pub writes_all_fields: bool,
     /// The longest scan.
@@ -74,41 +65,35 @@ pub struct Core {
     pub rng: SmallRng,
 }
 
-impl Fill {
-    pub(super) fn statements(&self) -> Vec<String> {
+impl Rule for Fill {
+    fn statements(&self) -> Vec<String> {
         self.shape.statements()
     }
 
-    #[inline]
-    pub(super) fn statement(&self, op: &Op) -> usize {
+    fn statement(&self, op: &Op) -> usize {
         self.shape.statement(op)
     }
 
-    #[inline]
-    pub(super) fn next(&mut self, _now: Now) -> Next {
-        if self.next >= self.end {
-            return Next::Done;
-        }
-        let op = self.shape.op(Verb::Insert, self.next, 0);
-        self.next += 1;
-        Next::Op(op)
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
+        Some(self.shape.op(verb, key, 0))
     }
 
-    #[inline]
-    pub(super) fn floor(&self, _op: &Op, _floor: &mut Floor) {}
-
-    #[inline]
-    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
         self.shape.bind(op, sequence, binder);
     }
 
-    #[inline]
-    pub(super) fn mask(&self, op: &Op) -> u16 {
-        self.shape.mask(op)
+    fn written(
+        &mut self,
+        op: &Op,
+        _sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        findings.mark = self.shape.mask(op);
+        Ok(())
     }
 
-    #[inline]
-    pub(super) fn complete(
+    fn read(
         &mut self,
         _op: &Op,
         _sent: Sent<'_>,
@@ -117,81 +102,9 @@ impl Fill {
     ) -> Result<Option<Op>> {
         Ok(None)
     }
-
-    pub(super) fn failed(&mut self, _op: &Op) {}
 }
 
 impl Core {
-    pub(super) fn statements(&self) -> Vec<String> {
-        self.shape.statements()
-    }
-
-    #[inline]
-    pub(super) fn statement(&self, op: &Op) -> usize {
-        self.shape.statement(op)
-    }
-
-    #[inline]
-    pub(super) fn next(&mut self, _now: Now) -> Next {
-        let verb = self.mix.pick(&mut self.rng);
-        if verb == Verb::Insert {
-            return Next::Op(self.shape.op(verb, self.frontier.claim(), 0));
-        }
-        let detail = match verb {
-            Verb::Update | Verb::ReadToModify if self.writes_all_fields => self.shape.every_field(),
-            Verb::Update | Verb::ReadToModify => self.rng.random_range(0..self.shape.fields as u64),
-            Verb::Scan => self.rng.random_range(1..=u64::from(self.scan_rows_max)),
-            _ => 0,
-        };
-        let key = self.popularity.pick(self.frontier.readable(), &mut self.rng);
-        Next::Op(self.shape.op(verb, key, detail))
-    }
-
-    #[inline]
-    pub(super) fn floor(&self, op: &Op, floor: &mut Floor) {
-        if let Some(ledger) = &self.ledger {
-            ledger.floor(op.key, floor);
-        }
-    }
-
-    #[inline]
-    pub(super) fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
-        self.shape.bind(op, sequence, binder);
-    }
-
-    #[inline]
-    pub(super) fn mask(&self, op: &Op) -> u16 {
-        self.shape.mask(op)
-    }
-
-    #[inline]
-    pub(super) fn complete(
-        &mut self,
-        op: &Op,
-        sent: Sent<'_>,
-        mut rows: Rows<'_>,
-        findings: &mut Findings,
-    ) -> Result<Option<Op>> {
-        if op.verb.is_write() {
-            if let Some(ledger) = &self.ledger {
-                ledger.acknowledge(op.key, self.shape.mask(op), sent.sequence);
-            }
-            if op.verb == Verb::Insert {
-                self.frontier.acknowledge(op.key);
-            }
-            return Ok(None);
-        }
-        findings.rows += u64::from(rows.rows);
-        if rows.rows == 0 {
-            findings.not_found += 1;
-        }
-        if self.ledger.is_some() {
-            self.judge(op, sent, &mut rows, findings)?;
-        }
-        let follows = op.verb == Verb::ReadToModify;
-        Ok(follows.then_some(Op { verb: Verb::WriteBack, ..*op }))
-    }
-
     fn judge(
         &self,
         op: &Op,
@@ -212,8 +125,75 @@ impl Core {
         }
         Ok(())
     }
+}
 
-    pub(super) fn failed(&mut self, op: &Op) {
+impl Rule for Core {
+    fn statements(&self) -> Vec<String> {
+        self.shape.statements()
+    }
+
+    fn statement(&self, op: &Op) -> usize {
+        self.shape.statement(op)
+    }
+
+    fn op(&mut self, verb: Verb, key: u64) -> Option<Op> {
+        let (key, detail) = match verb {
+            Verb::Insert => (self.frontier.claim(), 0),
+            Verb::Update | Verb::ReadToModify if self.writes_all_fields => {
+                (key, self.shape.every_field())
+            }
+            Verb::Update | Verb::ReadToModify => {
+                (key, self.rng.random_range(0..self.shape.fields as u64))
+            }
+            Verb::Scan => (key, self.rng.random_range(1..=u64::from(self.scan_rows_max))),
+            _ => (key, 0),
+        };
+        Some(self.shape.op(verb, key, detail))
+    }
+
+    fn floor(&self, op: &Op, floor: &mut Floor) {
+        if let Some(ledger) = &self.ledger {
+            ledger.floor(op.key, floor);
+        }
+    }
+
+    fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>) {
+        self.shape.bind(op, sequence, binder);
+    }
+
+    fn written(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        _rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        findings.mark = self.shape.mask(op);
+        if let Some(ledger) = &self.ledger {
+            ledger.acknowledge(op.key, findings.mark, sent.sequence);
+        }
+        if op.verb == Verb::Insert {
+            self.frontier.acknowledge(op.key);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        op: &Op,
+        sent: Sent<'_>,
+        mut rows: Rows<'_>,
+        findings: &mut Findings,
+    ) -> Result<Option<Op>> {
+        findings.not_found += u64::from(rows.rows == 0);
+        if self.ledger.is_some() {
+            self.judge(op, sent, &mut rows, findings)?;
+        }
+        let follows = op.verb == Verb::ReadToModify;
+        Ok(follows.then_some(Op { verb: Verb::WriteBack, ..*op }))
+    }
+
+    fn failed(&mut self, op: &Op) {
         if op.verb == Verb::Insert {
             self.frontier.give_up(op.key);
         }

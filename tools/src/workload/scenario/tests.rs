@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use rand::SeedableRng;
 
 use super::*;
+use crate::ledger::Frontier;
 use crate::limits::FIELDS_MAX;
-use crate::proof::Violation;
+use crate::popularity::Popularity;
+use crate::proof::{Floor, Violation};
 use crate::value::Origin;
+use crate::wire::{Binder, Rows};
+use crate::workload::{Findings, Next, Now, Op, Sent, Source, Unanswered, Workload};
 
 /// Keys of each scenario.
 const KEYS: u64 = 5;
@@ -203,7 +207,7 @@ impl Model {
 
 /// The client's half: what it was told, and what it found.
 struct Client {
-    scenario: Scenario,
+    workload: Workload,
     sequence: u64,
     findings: Findings,
     journal: BTreeMap<u64, Vec<Record>>,
@@ -214,11 +218,11 @@ impl Client {
     fn send(&mut self, op: &Op) -> (u64, Floor) {
         let mut floor = [0; FIELDS_MAX];
         if !op.verb.is_write() {
-            self.scenario.floor(op, &mut floor);
+            self.workload.rule.floor(op, &mut floor);
             return (0, floor);
         }
         self.sequence += 1;
-        let mark = self.scenario.begin(op, self.sequence);
+        let mark = self.workload.rule.begin(op, self.sequence);
         self.note(op, mark);
         (self.sequence, floor)
     }
@@ -233,7 +237,7 @@ impl Client {
     /// Executes one operation and what follows it.
     fn execute(&mut self, model: &mut Model, op: &Op, (sequence, floor): (u64, Floor)) {
         let mut bytes = Vec::new();
-        self.scenario.bind(op, sequence, &mut Binder::new(&mut bytes));
+        self.workload.rule.bind(op, sequence, &mut Binder::new(&mut bytes));
         let mut values = Vec::new();
         let mut rest = &bytes[..];
         while let Some((length, more)) = rest.split_first_chunk::<4>() {
@@ -241,7 +245,7 @@ impl Client {
             values.push(value);
             rest = more;
         }
-        let rows = model.execute(self.scenario.statement(op), &values);
+        let rows = model.execute(self.workload.rule.statement(op), &values);
         let mut cells = Vec::new();
         for cell in rows.iter().flatten() {
             let length = cell.as_ref().map_or(-1, |value| value.len() as i32);
@@ -252,7 +256,7 @@ impl Client {
         let answer = Rows::new(&cells, rows.len() as u32, columns);
         let at = Now { elapsed_ns: 0, wall_us: 0 };
         let sent = Sent { sequence, floor: &floor, at };
-        let follows = self.scenario.complete(op, sent, answer, &mut self.findings).unwrap();
+        let follows = self.workload.complete(op, sent, answer, &mut self.findings).unwrap();
         let mark = std::mem::take(&mut self.findings.mark);
         let own = std::mem::replace(&mut self.sequence, sequence);
         self.note(op, mark);
@@ -281,17 +285,16 @@ fn known(promises: BTreeMap<u64, Vec<Record>>) -> Known {
     }
 }
 
-fn walk_over(keys: Vec<u64>, name: ScenarioName, known: Known, verb: Verb) -> Scenario {
+fn walk_over(keys: Vec<u64>, name: ScenarioName, known: Known, verb: Verb) -> Workload {
     let source = Source::Walk { keys: Arc::new(keys), next: 0, stride: 1, verb };
-    Scenario { rule: name.rule(known, rng(1)), source }
+    Workload { rule: name.rule(known, rng(1)), source }
 }
 
 /// Does all that the source gives, `TOGETHER` operations under way at a time, answered in the order of a stack.
 fn drive(client: &mut Client, model: &mut Model, operations: u64) {
     let mut under_way = Vec::new();
     for turn in 0.. {
-        let now = Now { elapsed_ns: 0, wall_us: 0 };
-        let next = if turn < operations { client.scenario.next(now) } else { Next::Done };
+        let next = if turn < operations { client.workload.next() } else { Next::Done };
         if let Next::Op(op) = next {
             let sent = client.send(&op);
             under_way.push((op, sent));
@@ -313,13 +316,13 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
     let filling =
         walk_over(keys, name, Known { judges: false, ..known(BTreeMap::new()) }, name.filling());
     let mut client = Client {
-        scenario: filling,
+        workload: filling,
         sequence: 100,
         findings: Findings::default(),
         journal: BTreeMap::new(),
         names: HashSet::new(),
     };
-    let statements = client.scenario.statements();
+    let statements = client.workload.rule.statements();
     let mut model = Model {
         fault: Fault::None,
         statements,
@@ -330,12 +333,12 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
     drive(&mut client, &mut model, u64::MAX);
     model.fault = fault;
     let (mix, popularity) = (name.usual_mix(), Popularity::Uniform);
-    let source = Source::Draw { keys: KEYS, mix, popularity, rng: rng(2) };
-    client.scenario = Scenario { rule: name.rule(known(BTreeMap::new()), rng(3)), source };
+    let source = Source::Draw { keys: Arc::new(Frontier::new(KEYS)), mix, popularity, rng: rng(2) };
+    client.workload = Workload { rule: name.rule(known(BTreeMap::new()), rng(3)), source };
     drive(&mut client, &mut model, OPERATIONS);
     let of_run = client.names.drain().collect();
     let keys = name.checked(client.journal.keys().copied().collect());
-    client.scenario = walk_over(keys, name, known(client.journal.clone()), name.checking());
+    client.workload = walk_over(keys, name, known(client.journal.clone()), name.checking());
     drive(&mut client, &mut model, u64::MAX);
     let mut found: [Vec<&str>; 2] = [of_run, client.names.drain().collect()];
     found.iter_mut().for_each(|names| names.sort_unstable());
@@ -380,17 +383,17 @@ fn rows_that_an_index_does_not_lead_to_are_seen() {
 #[test]
 fn a_row_has_one_change_under_way_and_none_after_one_in_doubt() {
     let mut rule = ScenarioName::Conditional.rule(known(BTreeMap::new()), rng(1));
-    let changes: Vec<Op> = (0..KEYS).map(|_| rule.op(Verb::Change, 0)).collect();
+    let changes: Vec<Op> = (0..KEYS).filter_map(|_| rule.op(Verb::Change, 0)).collect();
     let keys: HashSet<u64> = changes.iter().map(|op| op.key).collect();
     assert_eq!(keys.len() as u64, KEYS);
-    assert_eq!(rule.op(Verb::Change, 0).verb, Verb::Read, "a read needs not wait");
+    assert_eq!(rule.op(Verb::Change, 0).unwrap().verb, Verb::Read, "a read needs not wait");
     for (op, how) in [(&changes[2], Unanswered::Unknown), (&changes[3], Unanswered::NotDone)] {
         rule.settled(op, how);
         rule.failed(op);
     }
-    let again = rule.op(Verb::Change, 0);
+    let again = rule.op(Verb::Change, 0).unwrap();
     assert_eq!((again.verb, again.key), (Verb::Change, changes[3].key));
-    assert_eq!(rule.op(Verb::Change, 0).verb, Verb::Read);
+    assert_eq!(rule.op(Verb::Change, 0).unwrap().verb, Verb::Read);
 }
 
 #[test]
@@ -415,7 +418,7 @@ fn an_increment_in_doubt_may_count_and_one_that_was_not_done_may_not() {
     for (how, most) in [(Unanswered::Unknown, 2), (Unanswered::NotDone, 1)] {
         let shared = known(BTreeMap::new());
         let mut rule = ScenarioName::Counters.rule(shared.clone(), rng(1));
-        let op = rule.op(Verb::Increment, 3);
+        let op = rule.op(Verb::Increment, 3).unwrap();
         let mut records = Vec::new();
         let mut note = |mask| records.push(Record { key: 3, sequence: 1, mask });
         for answered in [true, false] {
@@ -424,7 +427,7 @@ fn an_increment_in_doubt_may_count_and_one_that_was_not_done_may_not() {
             let at = Now { elapsed_ns: 0, wall_us: 0 };
             let sent = Sent { sequence: 1, floor: &[0; FIELDS_MAX], at };
             if answered {
-                rule.complete(&op, sent, Rows::NONE, &mut findings).unwrap();
+                rule.written(&op, sent, Rows::NONE, &mut findings).unwrap();
                 note(findings.mark);
             } else {
                 note(rule.settled(&op, how));
@@ -440,7 +443,7 @@ fn an_increment_in_doubt_may_count_and_one_that_was_not_done_may_not() {
 fn a_batch_under_way_is_not_judged() {
     let shared = known(BTreeMap::new());
     let mut rule = ScenarioName::Batches.rule(shared, rng(1));
-    let (batch, read) = (rule.op(Verb::Batch, 0), rule.op(Verb::Read, 0));
+    let [batch, read] = [Verb::Batch, Verb::Read].map(|verb| rule.op(verb, 0).unwrap());
     let mut values = Vec::new();
     for (key, sequence) in (0..10u64).map(|key| (key, if key < 5 { 8 } else { 7 })) {
         let origin = Origin { key, field: 0, mask: 1, sequence };
@@ -453,7 +456,7 @@ fn a_batch_under_way_is_not_judged() {
         rule.floor(&read, &mut floor);
         let sent = Sent { sequence: 0, floor: &floor, at: Now { elapsed_ns: 0, wall_us: 0 } };
         let mut findings = Findings::default();
-        rule.complete(&read, sent, Rows::new(&values, 10, 2), &mut findings).unwrap();
+        rule.read(&read, sent, Rows::new(&values, 10, 2), &mut findings).unwrap();
         findings.violations.iter().map(Violation::name).collect::<Vec<_>>()
     };
     assert_eq!(judge(&mut rule), ["part of a batch"], "nothing is under way");
@@ -461,6 +464,6 @@ fn a_batch_under_way_is_not_judged() {
     assert_eq!(judge(&mut rule), [""; 0]);
     let at = Now { elapsed_ns: 0, wall_us: 0 };
     let sent = Sent { sequence: 8, floor: &[0; FIELDS_MAX], at };
-    rule.complete(&batch, sent, Rows::NONE, &mut Findings::default()).unwrap();
+    rule.written(&batch, sent, Rows::NONE, &mut Findings::default()).unwrap();
     assert_eq!(judge(&mut rule), ["part of a batch"]);
 }

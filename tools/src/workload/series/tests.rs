@@ -4,7 +4,7 @@ use rand::SeedableRng;
 
 use super::*;
 use crate::limits::FIELDS_MAX;
-use crate::popularity::Popularity;
+use crate::workload::Now;
 
 const LOADED: u32 = 10;
 
@@ -16,8 +16,6 @@ fn shape(ttl_s: u32) -> SeriesShape {
 fn workload(ttl_s: u32) -> Series {
     Series::new(Setup {
         shape: shape(ttl_s),
-        mix: Mix::new(&[(Verb::Append, 1.0)]),
-        popularity: Popularity::Uniform,
         rows_max: 5,
         verify: true,
         rng: SmallRng::seed_from_u64(1),
@@ -42,7 +40,11 @@ fn judge(series: &mut Series, op: &Op, positions: &[u32], seconds: u64) -> Vec<&
     let sent = Sent { sequence: 0, floor: &[0; FIELDS_MAX], at };
     let mut findings = Findings::default();
     let rows = Rows::new(&cells, positions.len() as u32, 2);
-    series.complete(op, sent, rows, &mut findings).unwrap();
+    if op.verb == Verb::Append {
+        series.written(op, sent, rows, &mut findings).unwrap();
+    } else {
+        series.read(op, sent, rows, &mut findings).unwrap();
+    }
     findings.violations.iter().map(Violation::name).collect()
 }
 
@@ -56,10 +58,7 @@ fn window(series: &Series, first: u32, last: u32) -> Op {
 }
 
 fn append(series: &mut Series) -> Op {
-    match series.next(Now { elapsed_ns: 0, wall_us: 0 }) {
-        Next::Op(op) => op,
-        other => panic!("{other:?}"),
-    }
+    series.op(Verb::Append, 0).unwrap()
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn an_append_counts_once_it_is_acknowledged_and_a_failed_one_never() {
     let mut series = workload(0);
     let op = append(&mut series);
     assert_eq!((op.key, op.detail), (1, u64::from(LOADED)));
-    assert_eq!(series.next(Now { elapsed_ns: 0, wall_us: 0 }), Next::Later, "one in flight");
+    assert_eq!(series.op(Verb::Append, 0), None, "one in flight");
     judge(&mut series, &op, &[], 0);
     let newest = latest(&series, 2);
     assert_eq!(judge(&mut series, &newest, &[9, 8], 0), ["incomplete slice"]);
