@@ -13,14 +13,16 @@ use crate::client::recorder::CONNECTION_LOST;
 use crate::client::run::{Span, run};
 use crate::client::topology::Topology;
 use crate::client::worker::Plan;
-use crate::console::{Console, Goal};
+use crate::console::{Console, Goal, say};
 use crate::error::{Error, Result};
 use crate::flags::{ClientFlags, CompressionName, Flags, OutputFlags, ReportFlags, Verb};
 use crate::journal::Journal;
 use crate::limits::STREAMS_MAX;
+use crate::measure::cpu::Usage;
 use crate::report::data::{RunReport, Setting};
 use crate::report::page::page;
 use crate::report::summary::summary;
+use crate::report::units::grouped;
 use crate::workload::Workload;
 
 mod load;
@@ -127,6 +129,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// Runs one workload per thread, made by `workload` from the thread's number; reports.
     fn run(self, mut workload: impl FnMut(usize) -> Result<Workload>) -> Result<bool> {
+        check_pid(self.client.server_pid)?;
         let stop = Arc::new(AtomicBool::new(false));
         stop_on_signals(&stop)?;
         let threads = usize::from(self.client.threads);
@@ -138,7 +141,9 @@ impl Job<'_> {
         let deadline_ns = self
             .duration
             .map(|duration| (Duration::from_secs(warmup_s.into()) + duration).as_nanos() as u64);
-        let span = Span { warmup_s, deadline_ns, server_pid: self.client.server_pid };
+        let is_open_loop = self.rate.is_some();
+        let server_pid = self.client.server_pid;
+        let span = Span { warmup_s, deadline_ns, is_open_loop, server_pid };
         let plan = |reports: std::sync::mpsc::Sender<_>| {
             let mut plans = Vec::with_capacity(threads);
             for (thread, shards) in shares.into_iter().enumerate() {
@@ -180,14 +185,14 @@ impl Job<'_> {
             started_s: started.as_secs(),
         };
         let report = RunReport::new(setting, &outcome);
-        print!("{}", summary(&report));
+        say(&summary(&report))?;
         if let Some(path) = &self.output.json {
             report.write(path)?;
         }
         if let Some(path) = &self.output.html {
             write_page(path, std::slice::from_ref(&report))?;
         }
-        let clean = report.is_clean() && !tell_if_cut_short(self.goal, &stop);
+        let clean = report.is_clean() && !tell_if_cut_short(self.goal, outcome.drawn, &stop)?;
         // A server that went away explains lost operations and nothing else.
         let only_lost = report.violations.is_empty()
             && report.errors.iter().all(|error| error.name == CONNECTION_LOST);
@@ -198,13 +203,26 @@ impl Job<'_> {
     }
 }
 
-/// Tells whether a signal has ended a run that was to do a number of operations, on the console and here.
-fn tell_if_cut_short(goal: Goal, stop: &AtomicBool) -> bool {
-    let is_cut_short = matches!(goal, Goal::Operations(_)) && stop.load(Ordering::Relaxed);
-    if is_cut_short {
-        println!("ended early by a signal: run it again to do the rest");
+/// Tells whether a run has begun fewer operations than it was to do, on the console and here.
+fn tell_if_cut_short(goal: Goal, drawn: u64, stop: &AtomicBool) -> Result<bool> {
+    let Goal::Operations(all) = goal else { return Ok(false) };
+    if drawn >= all {
+        return Ok(false);
     }
-    is_cut_short
+    let by =
+        if stop.load(Ordering::Relaxed) { " by a signal: run it again to do the rest" } else { "" };
+    say(&format!("ended early{by}: {} of {} operations\n", grouped(drawn), grouped(all)))?;
+    Ok(true)
+}
+
+/// Refuses a process of the server that is not there: its CPU would be told as unknown.
+fn check_pid(pid: Option<u32>) -> Result<()> {
+    match pid {
+        Some(pid) if Usage::of(pid).is_none() => {
+            Err(Error::Invalid(format!("--server-pid {pid}: there is no such process")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The first SIGINT or SIGTERM ends the run early, with its report; the second ends the process.
@@ -243,8 +261,8 @@ fn core_of(client: &ClientFlags, thread: usize) -> Option<usize> {
 
 /// Thread `thread`'s part of `all`.
 fn share(all: u64, thread: usize, threads: usize) -> u64 {
-    let (thread, threads) = (thread as u64, threads as u64);
-    all * (thread + 1) / threads - all * thread / threads
+    let (all, thread, threads) = (u128::from(all), thread as u128, threads as u128);
+    (all * (thread + 1) / threads - all * thread / threads) as u64
 }
 
 fn load_in_words(client: &ClientFlags, rate: Option<f64>) -> String {
@@ -295,7 +313,7 @@ mod tests {
 
     #[test]
     fn shares_add_up() {
-        for (all, threads) in [(10, 3), (1, 4), (1000, 1)] {
+        for (all, threads) in [(10, 3), (1, 4), (1000, 1), (u64::MAX, 7)] {
             assert_eq!((0..threads).map(|t| share(all, t, threads)).sum::<u64>(), all);
         }
     }

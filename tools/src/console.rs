@@ -1,15 +1,23 @@
-//! Progress while a run is going: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress while a run is going: a bar on a terminal, a line every few seconds elsewhere; and what is said at its end.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::client::run::Point;
+use crate::error::{Error, Result};
 use crate::measure::interval::{Interval, failure_count};
 use crate::report::units::{duration, grouped, short};
 
 /// Seconds between two lines where there is no terminal.
 const LINE_S: u32 = 5;
+
+/// Prints a result; an error if it cannot be written, such as to a full disk.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    said.map_err(Error::io("printing the result"))
+}
 
 /// What the bar's full length stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use cql::frame::compress::Compression;
 use cql::frame::{Consistency, Version};
 
 use crate::error::{Error, Result};
+use crate::limits::RECORDS_MAX;
 use crate::workload::scenario::ScenarioName;
 use crate::workload::{record, series};
 
@@ -123,7 +124,7 @@ pub struct DataFlags {
     #[arg(long, default_value = "ycsb")]
     pub keyspace: String,
     /// Records that the load phase makes; banks of 8 accounts, counters, or groups of 10 partitions.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=RECORDS_MAX))]
     pub records: u64,
     /// Fields of a record.
     #[arg(long, default_value_t = 10)]

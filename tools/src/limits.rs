@@ -8,8 +8,12 @@ pub const VALUE_BYTES_MIN: usize = 32;
 pub const VALUE_BYTES_MAX: usize = 512 * 1024;
 /// Keys are 48-bit numbers, so that a value's header holds one in 8 characters.
 pub const KEYS_MAX: u64 = 1 << 48;
+/// Records of a run: the other half of the keys is for what is inserted beside.
+pub const RECORDS_MAX: u64 = KEYS_MAX / 2;
 /// Rows that one scan or range read may ask for.
 pub const SCAN_ROWS_MAX: u32 = 1000;
+/// Tokens that are kept to hold scans against: 256 MiB of them.
+pub const SCAN_TOKENS_MAX: u64 = 1 << 25;
 
 /// Time series of a run, and points of one: a point's key number has 24 bits of each.
 pub const SERIES_MAX: u64 = 1 << 24;
@@ -18,6 +22,11 @@ pub const SERIES_POINTS_MAX: u64 = 1 << 24;
 /// How long after its time to live a point may still be seen: two clocks are compared.
 pub const UNDEAD_GRACE_S: u32 = 5;
 
+/// Seconds that a point may live: what CQL allows, 20 years.
+pub const TTL_S_MAX: u32 = 20 * 365 * 86_400;
+
+/// Shards that a server may say to have: more than any machine has cores.
+pub const SERVER_SHARDS_MAX: u32 = 1024;
 /// The largest answer that is taken.
 pub const ANSWER_BYTES_MAX: u32 = 64 << 20;
 /// What one receive takes at most, until an answer is larger.

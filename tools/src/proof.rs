@@ -98,9 +98,9 @@ pub enum Violation {
         /// The bank's key number.
         key: u64,
         /// What the accounts have together.
-        sum: i64,
+        sum: i128,
         /// What was paid in.
-        expected: i64,
+        expected: i128,
     },
     /// An account does not have what its transfers leave it.
     Balance {
@@ -111,7 +111,7 @@ pub enum Violation {
         /// What the account has.
         balance: i64,
         /// What the transfers that are there leave it.
-        expected: i64,
+        expected: i128,
     },
     /// A conditional write that was answered as applied is not there, or is not what was written.
     Unapplied {

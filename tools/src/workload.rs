@@ -6,7 +6,7 @@
 //! Source ──► verb, key ──► Rule: Op ──► floor, bind ──► (the wire) ──► complete ──► findings, perhaps a following Op
 //! ```
 //!
-//! `record` is YCSB's table and its statements, `ycsb` the mixes A to F over it and its load phase,
+//! `record` is YCSB's table and its statements, `ring` the order of its keys, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
 //! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`.
 //!
@@ -20,6 +20,7 @@ pub mod counters;
 pub mod indexed;
 pub mod mix;
 pub mod record;
+pub mod ring;
 pub mod rule;
 pub mod scenario;
 pub mod series;
@@ -203,7 +204,7 @@ pub struct Workload {
 impl Workload {
     /// The next operation.
     #[inline]
-    pub fn next(&mut self) -> Next {
+    pub fn next_op(&mut self) -> Next {
         match self.source.next() {
             None => Next::Done,
             Some((verb, key)) => self.rule.op(verb, key).map_or(Next::Later, Next::Op),

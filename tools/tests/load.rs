@@ -72,6 +72,22 @@ fn a_confused_server_is_caught() {
     assert_eq!((code, violations(&report)), (Some(1), vec!["foreign value"]));
 }
 
+/// Before: a scan that left rows out, or ended early, passed.
+#[test]
+fn a_server_that_skips_rows_of_scans_is_caught() {
+    let (code, report) = run(Fault::Skips, "e", &[]);
+    assert_eq!((code, violations(&report)), (Some(1), vec!["incomplete slice"]));
+}
+
+/// Before: what was due and waited behind a server that stood still was dropped at the end, and counted nowhere.
+#[test]
+fn operations_that_were_due_at_a_rate_are_counted() {
+    let rate = ["--rate", "1000", "--connections", "1", "--in-flight", "4"];
+    let (_, report) = run_for(&["--duration", "1s"], Fault::Stalls, "c", &rate);
+    let counted = report.operations + report.behind;
+    assert!((990..=1010).contains(&counted), "{} and {}", report.operations, report.behind);
+}
+
 #[test]
 fn a_forgetful_server_is_caught_by_reads_and_by_the_journal() {
     let dir = tempfile::tempdir().unwrap();
@@ -239,4 +255,46 @@ fn a_statement_is_repeated_beside_a_workload() {
     assert!(times > 1 && last[0].ends_with(" 0 errors"), "{said}");
     let output = beside("USE ycsb");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// Before: the tool ended in an assertion, or with status 0, or by SIGABRT.
+#[test]
+fn what_cannot_be_is_refused_and_told() {
+    let (_, address) = FaultyServer::start(Fault::None, 1);
+    let (_, of_many_shards) = FaultyServer::start(Fault::None, 50_000);
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("acks");
+    let journal = journal.to_str().unwrap();
+    let none = ["load", "--records", "0", "--journal", journal];
+    assert!(messina_load(address, &none).status.success(), "a journal without a record");
+    let series = ["run", "--workload", "timeseries", "--popularity", "uniform"];
+    let too_many = ["load", "--from", "281474976710656", "--records", "281474976710657"];
+    for (address, arguments, status, words) in [
+        (address, &["verify", "--journal", journal][..], 2, "there is nothing to read back"),
+        (address, &["run", "--server-pid", "0"], 2, "--server-pid 0: there is no such process"),
+        (address, &series, 2, "--popularity: series"),
+        (address, &too_many, 2, "281474976710657 is not in"),
+        (address, &["load", "--workload", "bank", "--records", "99999999999"], 2, "at most"),
+        (of_many_shards, &["run"], 1, "a server of 50000 shards"),
+    ] {
+        let output = messina_load(address, arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// Before: the tool panicked when its standard output took nothing.
+#[test]
+fn a_result_that_cannot_be_printed_is_an_error() {
+    let (_, address) = FaultyServer::start(Fault::None, 1);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_messina-load"))
+        .args(["load", "--records", "10", "--quiet", "--host", &address.to_string()])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("printing the result: No space left"), "{said}");
 }

@@ -4,14 +4,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use messina_tools::admin::{Flags, ask};
+use messina_tools::console::say;
 use messina_tools::error::Error;
 
 fn main() -> ExitCode {
-    match ask(&Flags::parse()) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+    match ask(&Flags::parse()).and_then(|text| say(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("messina-admin: {error}");
             ExitCode::from(match error {

@@ -1,5 +1,6 @@
 //! From nothing to a connection that is ready for requests, on the shard it should be on.
 
+use std::io::ErrorKind::{ConnectionRefused, TimedOut};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Target {
             let from = SOURCE_PORT_FIRST.next_multiple_of(topology.shards);
             let source_port = from + step * topology.shards + shard;
             let source_port = u16::try_from(source_port).expect("the range ends below 65536");
-            match sys::connect_from(address, source_port) {
+            match sys::connect_from(address, source_port, self.timeout) {
                 Ok(stream) => {
                     let opened = self.greet(stream)?;
                     if opened.topology.own_shard == Some(shard) {
@@ -88,7 +89,7 @@ impl Target {
                     // Something between us changes source ports: any connection is as good.
                     break;
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => break,
+                Err(error) if [ConnectionRefused, TimedOut].contains(&error.kind()) => break,
                 Err(_) => {}
             }
         }
@@ -99,7 +100,7 @@ impl Target {
         let mut link = Link::new(stream, self.version)?;
         link.set_timeout(self.timeout)?;
         let topology = link.call(&Request::Options, |answer| match answer {
-            Reply::Supported(supported) => Ok(Topology::of_supported(&supported)),
+            Reply::Supported(supported) => Topology::of_supported(&supported),
             other => Err(unexpected(&other)),
         })?;
         let mut options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "messina-load")];

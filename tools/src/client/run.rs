@@ -47,6 +47,8 @@ pub struct Span {
     pub warmup_s: u32,
     /// The end, if it is known.
     pub deadline_ns: Option<u64>,
+    /// Whether operations come at a rate: then each that was due before the end counts, whenever it is answered.
+    pub is_open_loop: bool,
     /// The server's process, if it is on this machine.
     pub server_pid: Option<u32>,
 }
@@ -60,7 +62,9 @@ pub struct Outcome {
     pub points: Vec<Point>,
     /// How long was counted.
     pub seconds: f64,
-    /// Operations that were due and never drawn.
+    /// Operations that were drawn and not dropped before they were sent.
+    pub drawn: u64,
+    /// Operations that were due and never sent.
     pub behind: u64,
     /// What this process used while it was counted.
     pub client: Usage,
@@ -102,16 +106,17 @@ struct Gathering {
     open: BTreeMap<u32, (usize, Interval)>,
     total: Interval,
     points: Vec<Point>,
+    drawn: u64,
     behind: u64,
     cause: Option<Error>,
-    started: Option<StatementTime>,
-    stopped: Option<StatementTime>,
+    started: Option<Moment>,
+    stopped: Option<Moment>,
     last_sequence: u64,
 }
 
 /// The CPU used up to a moment.
 #[derive(Clone, Copy)]
-struct StatementTime {
+struct Moment {
     at_ns: u64,
     client: Usage,
     server: Option<Usage>,
@@ -126,6 +131,7 @@ impl Gathering {
             open: BTreeMap::new(),
             total: Interval::new(0),
             points: Vec::new(),
+            drawn: 0,
             behind: 0,
             cause: None,
             started: None,
@@ -134,8 +140,8 @@ impl Gathering {
         }
     }
 
-    fn moment(&self) -> StatementTime {
-        StatementTime {
+    fn moment(&self) -> Moment {
+        Moment {
             at_ns: self.clock.now().elapsed_ns,
             client: Usage::of_self(),
             server: self.span.server_pid.and_then(Usage::of),
@@ -156,7 +162,8 @@ impl Gathering {
             }
             match inbox.recv_timeout(TICK) {
                 Ok(Report::Second(interval)) => self.add(&interval, watch),
-                Ok(Report::Finished { behind, last_sequence, cause }) => {
+                Ok(Report::Finished { drawn, behind, last_sequence, cause }) => {
+                    self.drawn += drawn;
                     self.behind += behind;
                     self.last_sequence = self.last_sequence.max(last_sequence);
                     self.cause = self.cause.take().or(cause);
@@ -188,7 +195,8 @@ impl Gathering {
     /// A second is complete.
     fn close(&mut self, interval: &Interval, watch: &mut impl FnMut(&Point, &Interval)) {
         let end_s = self.span.deadline_ns.map_or(u32::MAX, |ns| ns.div_ceil(SECOND_NS) as u32);
-        if (self.span.warmup_s..end_s).contains(&interval.second) {
+        let is_in_time = interval.second < end_s || self.span.is_open_loop;
+        if interval.second >= self.span.warmup_s && is_in_time {
             self.total.merge(interval);
         } else {
             self.total.merge_failures(interval);
@@ -225,6 +233,7 @@ impl Gathering {
             total: self.total,
             points: self.points,
             seconds: (stopped.at_ns.saturating_sub(started.at_ns)) as f64 / 1e9,
+            drawn: self.drawn,
             behind: self.behind,
             client: stopped.client.since(&started.client),
             server: server.map(|(stopped, started)| stopped.since(&started)),

@@ -103,8 +103,12 @@ impl Poller {
     }
 }
 
-/// Connects to `address` from the local port `source_port`.
-pub fn connect_from(address: SocketAddr, source_port: u16) -> io::Result<TcpStream> {
+/// Connects to `address` from the local port `source_port`, within `timeout`.
+pub fn connect_from(
+    address: SocketAddr,
+    source_port: u16,
+    timeout: Duration,
+) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers are involved.
     let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
@@ -112,17 +116,14 @@ pub fn connect_from(address: SocketAddr, source_port: u16) -> io::Result<TcpStre
     // SAFETY: the descriptor was made just now and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let yes: libc::c_int = 1;
-    // SAFETY: the option's value is an int that outlives the call.
-    let code = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_REUSEADDR,
-            (&raw const yes).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
+    set_option(fd, libc::SO_REUSEADDR, &yes)?;
+    // A connect honours it, too. A time of zero would be for ever.
+    let timeout = timeout.max(Duration::from_millis(1));
+    let timeout = libc::timeval {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_usec: libc::suseconds_t::from(timeout.subsec_micros() as i32),
     };
-    check(code)?;
+    set_option(fd, libc::SO_SNDTIMEO, &timeout)?;
     let local = match address {
         SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], source_port)),
         SocketAddr::V6(_) => SocketAddr::from(([0u16; 8], source_port)),
@@ -134,8 +135,26 @@ pub fn connect_from(address: SocketAddr, source_port: u16) -> io::Result<TcpStre
     let (storage, length) = raw_address(address);
     // SAFETY: as above.
     let code = unsafe { libc::connect(fd, (&raw const storage).cast(), length) };
-    check(code)?;
+    check(code).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINPROGRESS) => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    })?;
     Ok(TcpStream::from(socket))
+}
+
+/// Sets an option of a socket, whose value is a `T` of the C library.
+fn set_option<T: Copy>(fd: RawFd, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the option's value is plain data of the size that is given, and outlives the call.
+    let code = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(code).map(drop)
 }
 
 /// An address as the kernel wants it.
@@ -208,7 +227,7 @@ mod tests {
         let probe = TcpListener::bind("127.0.0.1:0").unwrap();
         let source_port = probe.local_addr().unwrap().port();
         drop(probe);
-        let client = connect_from(address, source_port).unwrap();
+        let client = connect_from(address, source_port, Duration::from_secs(10)).unwrap();
         let (mut server, peer) = listener.accept().unwrap();
         assert_eq!(peer.port(), source_port);
 
@@ -223,6 +242,26 @@ mod tests {
         poller.watch_writable(&client, 7, true).unwrap();
         poller.wait(Duration::from_secs(10), |r| ready.push(r)).unwrap();
         assert!(ready[1].writable);
+    }
+
+    /// Before: a connection to a port where packets are dropped took two minutes.
+    #[test]
+    fn a_connection_that_is_not_answered_ends_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // SAFETY: no pointers are involved, and the descriptor is open. The queue gets as short as can be.
+        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).unwrap();
+        let timeout = Duration::from_millis(200);
+        let mut waiting = Vec::new();
+        // Once the queue is full, the kernel drops what else comes.
+        let error = loop {
+            assert!(waiting.len() < 100, "the queue is never full");
+            match connect_from(address, 0, timeout) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 use cql::frame::reader::StringMultimap;
 use model::Token;
 
+use crate::error::{Error, Result};
+use crate::limits::SERVER_SHARDS_MAX;
+
 /// The shards of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -25,15 +28,18 @@ impl Topology {
     pub const NONE: Topology =
         Topology { shards: 1, ignore_msb: 0, shard_aware_port: None, own_shard: None };
 
-    /// Reads what SUPPORTED says.
-    pub fn of_supported(supported: &StringMultimap<'_>) -> Topology {
+    /// Reads what SUPPORTED says; an error if that cannot be.
+    pub fn of_supported(supported: &StringMultimap<'_>) -> Result<Topology> {
         let text = |name: &str| {
             let entry = supported.iter().find(|(key, _)| *key == name);
             entry.and_then(|(_, values)| values.iter().next())
         };
         let number = |name: &str| -> Option<u32> { text(name)?.parse().ok() };
         let known = text("SCYLLA_SHARDING_ALGORITHM") == Some("biased-token-round-robin");
-        match number("SCYLLA_NR_SHARDS") {
+        Ok(match number("SCYLLA_NR_SHARDS") {
+            Some(shards) if shards > SERVER_SHARDS_MAX => {
+                return Err(Error::Protocol(format!("a server of {shards} shards")));
+            }
             Some(shards) if shards > 0 && known => Topology {
                 shards,
                 ignore_msb: number("SCYLLA_SHARDING_IGNORE_MSB").unwrap_or(0).min(63),
@@ -42,7 +48,7 @@ impl Topology {
                 own_shard: number("SCYLLA_SHARD"),
             },
             _ => Topology::NONE,
-        }
+        })
     }
 
     /// The owner of `token`.

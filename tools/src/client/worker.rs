@@ -139,6 +139,7 @@ impl Worker {
         // A send fails only if the whole run is being given up: then the reports have no reader.
         let _ = self.reports.send(Report::Second(Box::new(last)));
         let _ = self.reports.send(Report::Finished {
+            drawn: self.schedule.drawn(),
             behind: if cause.is_none() { behind } else { 0 },
             last_sequence: self.schedule.last_sequence(),
             cause,
@@ -189,9 +190,14 @@ impl Worker {
     /// From here on only what was begun is finished.
     fn stop_drawing(&mut self) {
         self.schedule.stop();
-        if !self.schedule.is_spent() || self.recovery.cause.is_some() {
-            let rule = &mut self.recorder.workload.rule;
-            self.queues.drop_unsent(|op| rule.failed(op));
+        // What was due at a rate is late and not gone: its latency is what the rate is for.
+        let keeps_all = self.schedule.is_spent() || !self.schedule.is_closed_loop;
+        if !keeps_all || self.recovery.cause.is_some() {
+            let Worker { recorder, queues, schedule, .. } = self;
+            queues.drop_unsent(|op| {
+                recorder.workload.rule.failed(op);
+                schedule.drop_one();
+            });
         }
     }
 
@@ -253,7 +259,7 @@ impl Worker {
         while self.schedule.is_drawing() && !self.schedule.is_spent() && self.queues.wants_more() {
             let Worker { schedule, recorder, .. } = &mut *self;
             let mut is_done = false;
-            let taken = schedule.take(now.elapsed_ns, || match recorder.workload.next() {
+            let taken = schedule.take(now.elapsed_ns, || match recorder.workload.next_op() {
                 Next::Op(op) => Some(op),
                 Next::Later => None,
                 Next::Done => {

@@ -30,7 +30,7 @@ pub(super) fn series_shape(data: &DataFlags) -> Result<SeriesShape> {
         keyspace: data.keyspace.clone(),
         value_bytes: data.field_bytes,
         step_ms: data.step.as_millis() as i64,
-        ttl_s: data.ttl.as_secs() as u32,
+        ttl_s: u32::try_from(data.ttl.as_secs()).unwrap_or(u32::MAX),
     };
     shape.validate(data.series, data.points)?;
     Ok(shape)
@@ -117,8 +117,7 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
         journal: open_journal(flags.journal.as_deref(), data, flags.workload)?,
     };
     if let Some(name) = flags.workload.scenario() {
-        let keys = (flags.from..data.records).collect();
-        return scenario::fill(name, data, keys, job);
+        return scenario::fill(name, data, flags.from..data.records, job);
     }
     let threads = usize::from(flags.client.threads);
     let before = |all: u64, thread: usize| (0..thread).map(|t| share(all, t, threads)).sum::<u64>();

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::load::{record_shape, series_shape};
 use super::{Job, Server, scenario};
 use crate::console::Goal;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flags::{DataName, VerifyFlags};
 use crate::journal::{Promises, header_of};
 use crate::limits::{FIELDS_MAX, UNDEAD_GRACE_S};
@@ -30,16 +30,13 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
     if let Some(name) = ScenarioName::of_table(&table) {
         return scenario::prove(name, flags);
     }
-    let (shape, keys, words) = match &flags.journal {
+    let (shape, words, keys) = match &flags.journal {
         Some(path) => {
             let promises = Promises::read(path)?;
-            let words = format!(
-                "{} acknowledged writes to {} keys",
-                grouped(promises.records),
-                grouped(promises.floors.len() as u64)
-            );
+            let (records, written) = (promises.records, promises.floors.len());
             let shape = shape_of(&promises);
-            (shape, still_promised(promises), words)
+            let keys = still_promised(promises);
+            (shape, words(records, written, keys.len()), keys)
         }
         None => everything(flags)?,
     };
@@ -56,6 +53,9 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
 
 /// A run that reads so many keys, once each.
 pub(super) fn check_job<'a>(flags: &'a VerifyFlags, words: String, keys: usize) -> Result<Job<'a>> {
+    if keys == 0 {
+        return Err(Error::Invalid(format!("{words}: there is nothing to read back")));
+    }
     Ok(Job {
         client: &flags.client,
         output: &flags.output,
@@ -70,6 +70,16 @@ pub(super) fn check_job<'a>(flags: &'a VerifyFlags, words: String, keys: usize) 
         goal: Goal::Operations(keys as u64),
         journal: None,
     })
+}
+
+/// What is read back of a journal, in words.
+fn words(records: u64, written: usize, keys: usize) -> String {
+    let keys_of =
+        format!("{} acknowledged writes, {} keys", grouped(records), grouped(keys as u64));
+    match written - keys {
+        0 => keys_of,
+        expired => format!("{keys_of} and {} that may have expired", grouped(expired as u64)),
+    }
 }
 
 fn shape_of(promises: &Promises) -> Shape {
@@ -93,32 +103,52 @@ fn shape_of(promises: &Promises) -> Shape {
 
 /// What the journal promises, without what has expired, or may before it is read.
 fn still_promised(promises: Promises) -> Keys {
-    let ttl_s = u64::from(promises.header.ttl_s);
+    let ttl_s = promises.header.ttl_s;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_us = since.as_micros() as u64;
-    // Half the time to live is for the check itself.
-    let oldest_us = now_us.saturating_sub(ttl_s * 500_000);
-    let lives = |floor: &Floor| ttl_s == 0 || floor[0] > oldest_us + u64::from(UNDEAD_GRACE_S);
+    let lives = |floor: &Floor| ttl_s == 0 || is_young(floor[0], ttl_s, now_us);
     let mut keys: Keys = promises.floors.into_iter().filter(|(_, floor)| lives(floor)).collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     keys
 }
 
+/// Whether a point that was written then lives still, and will while the check reads: half its time is for that.
+fn is_young(written_us: u64, ttl_s: u32, now_us: u64) -> bool {
+    let oldest_us = now_us.saturating_sub(u64::from(ttl_s) * 500_000);
+    written_us > oldest_us + u64::from(UNDEAD_GRACE_S) * 1_000_000
+}
+
 /// Every record, or every point, that the load phase made.
-fn everything(flags: &VerifyFlags) -> Result<(Shape, Keys, String)> {
+fn everything(flags: &VerifyFlags) -> Result<(Shape, String, Keys)> {
     let data = &flags.data;
     let nothing: Floor = [0; FIELDS_MAX];
     Ok(match flags.workload {
         DataName::Timeseries => {
+            let shape = series_shape(data)?;
             let points = |series| (0..data.points).map(move |at| (point_key(series, at), nothing));
             let keys = (0..data.series).flat_map(points).collect();
             let words = format!("{} series of {} points", grouped(data.series), data.points);
-            (Shape::Series(series_shape(data)?), keys, words)
+            (Shape::Series(shape), words, keys)
         }
         _ => {
             let keys = (0..data.records).map(|key| (key, nothing)).collect();
             let words = format!("{} records", grouped(data.records));
-            (Shape::Record(record_shape(data)?), keys, words)
+            (Shape::Record(record_shape(data)?), words, keys)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: the grace was five microseconds, and the words told of keys that were not read.
+    #[test]
+    fn what_may_expire_while_it_is_read_is_left_out_and_told() {
+        let now_us = 1_000_000_000;
+        assert!(is_young(now_us - 24_000_000, 60, now_us));
+        assert!(!is_young(now_us - 26_000_000, 60, now_us), "five seconds of grace");
+        assert_eq!(words(9, 1200, 1200), "9 acknowledged writes, 1,200 keys");
+        assert_eq!(words(9, 7, 5), "9 acknowledged writes, 5 keys and 2 that may have expired");
+    }
 }

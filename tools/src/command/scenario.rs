@@ -3,6 +3,7 @@
 //! A journal of a scenario must begin with its load: it says of each key what was there before the first run.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::prove::check_job;
 use crate::error::{Error, Result};
 use crate::flags::{DataFlags, RunFlags, VerifyFlags};
 use crate::journal::{Record, header_of, records_by_key};
-use crate::ledger::{Frontier, Range, Tallies};
+use crate::ledger::{self, Frontier, Tallies};
 use crate::popularity::Popularity;
 use crate::report::units::grouped;
 use crate::workload::mix::Mix;
@@ -45,11 +46,11 @@ pub(super) fn promises_before(path: Option<&Path>) -> Result<Promises> {
 pub(super) fn fill(
     name: ScenarioName,
     data: &DataFlags,
-    keys: Vec<u64>,
+    keys: Range<u64>,
     job: Job<'_>,
 ) -> Result<bool> {
     let known = Known { judges: false, ..known(name, data, Promises::new(), |_| UNKNOWN)? };
-    walk((name, name.filling()), &known, keys, job)
+    walk((name, name.filling()), &known, keys.collect(), job)
 }
 
 /// Runs the workload.
@@ -105,6 +106,7 @@ pub(super) fn prove(name: ScenarioName, flags: &VerifyFlags) -> Result<bool> {
         }
         None => (Promises::new(), words(name, &data)),
     };
+    check_keys(name, &data)?;
     let keys: Vec<u64> = match flags.journal {
         Some(_) => promises.keys().copied().collect(),
         None => (0..data.records).collect(),
@@ -137,12 +139,9 @@ fn known(
     name: ScenarioName,
     data: &DataFlags,
     promises: Promises,
-    base: impl Fn(u64) -> Range,
+    base: impl Fn(u64) -> ledger::Range,
 ) -> Result<Known> {
-    if data.records > name.keys_max() {
-        let (most, what) = (grouped(name.keys_max()), name.keys_in_words());
-        return Err(Error::Invalid(format!("--records: at most {most} {what}")));
-    }
+    check_keys(name, data)?;
     let known = Known {
         keyspace: data.keyspace.clone(),
         value_bytes: data.field_bytes,
@@ -154,6 +153,15 @@ fn known(
     };
     known.validate()?;
     Ok(known)
+}
+
+/// Refuses more keys than can be judged.
+fn check_keys(name: ScenarioName, data: &DataFlags) -> Result<()> {
+    if data.records <= name.keys_max() {
+        return Ok(());
+    }
+    let (most, what) = (grouped(name.keys_max()), name.keys_in_words());
+    Err(Error::Invalid(format!("--records: at most {most} {what}")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use super::load::{open_journal, record_shape, series_shape};
 use super::{Job, Server, scenario};
 use crate::client::beside::Beside;
-use crate::console::Goal;
+use crate::console::{Goal, say};
 use crate::error::{Error, Result};
 use crate::flags::{DataName, PopularityName, RunFlags, WorkloadName};
 use crate::ledger::{Frontier, Ledger};
@@ -17,6 +17,7 @@ use crate::popularity::Popularity;
 use crate::popularity::zipf::Zipf;
 use crate::report::units::grouped;
 use crate::workload::mix::Mix;
+use crate::workload::ring::Ring;
 use crate::workload::series::{self, Series, Setup};
 use crate::workload::{Source, Verb, Workload, ycsb};
 
@@ -30,6 +31,9 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
     }
     if flags.write_all_fields && name != DataName::Ycsb {
         return Err(Error::Invalid("--write-all-fields: only YCSB's records have fields".into()));
+    }
+    if name == DataName::Timeseries && flags.popularity.is_some() {
+        return Err(Error::Invalid("--popularity: series are read as scrambled always".into()));
     }
     let promises = match name.scenario() {
         Some(_) => scenario::promises_before(flags.journal.as_deref())?,
@@ -70,7 +74,7 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
         _ => work_on_records(flags, job, &mix),
     };
     if let Some(beside) = beside {
-        println!("{}", beside.stop()?);
+        say(&format!("{}\n", beside.stop()?))?;
     }
     result
 }
@@ -90,6 +94,8 @@ fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
     };
     let ledger = flags.verify.then(|| Arc::new(Ledger::new(written, data.fields)));
     let popularity = popularity(flags, mix)?;
+    let scans = flags.verify && mix.verbs().any(|verb| verb == Verb::Scan);
+    let ring = scans.then(|| Arc::new(Ring::of(data.records)));
     job.run(|thread| {
         let mut rng = generator(flags, thread);
         let core = ycsb::Core {
@@ -98,6 +104,7 @@ fn work_on_records(flags: &RunFlags, job: Job<'_>, mix: &Mix) -> Result<bool> {
             scan_rows_max: flags.scan_rows,
             frontier: frontier.clone(),
             ledger: ledger.clone(),
+            ring: ring.clone(),
             rng: SmallRng::from_rng(&mut rng),
         };
         let (keys, mix, popularity) = (frontier.clone(), mix.clone(), popularity.clone());
@@ -187,7 +194,8 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
                 None if inserts > 0.0 => records / 10,
                 None => 0,
             };
-            Popularity::Scrambled { zipf: Zipf::scrambled(), span: records + reserve }
+            let span = records.saturating_add(reserve);
+            Popularity::Scrambled { zipf: Zipf::scrambled(), span }
         }
         PopularityName::Hotspot => {
             let [hot_keys, hot_operations] = flags.hotspot[..] else {

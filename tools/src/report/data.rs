@@ -286,6 +286,7 @@ pub(super) mod tests {
             total,
             points: vec![point(0), point(1)],
             seconds: 2.0,
+            drawn: 1001,
             behind: 0,
             client: Usage { user_ms: 4, system_ms: 6, ..Usage::default() },
             server: Some(Usage { user_ms: 20, resident_kib: 2048, ..Usage::default() }),

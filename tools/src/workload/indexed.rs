@@ -70,7 +70,7 @@ impl Indexed {
 
     /// The rows of an answer that a write of this tool made; the others are violations.
     fn rows(mut rows: Rows<'_>, findings: &mut Findings) -> Result<Vec<Row>> {
-        let mut whole = Vec::with_capacity(rows.rows as usize);
+        let mut whole = Vec::new();
         for _ in 0..rows.rows {
             let id = number(rows.cell()?).map_or(u64::MAX, |id| id as u64);
             let tag = rows.cell()?.and_then(|cell| cell.try_into().ok()).map(u32::from_be_bytes);

@@ -2,6 +2,7 @@
 
 use model::Token;
 
+use super::ring::{Gap, Ring};
 use super::{Findings, Op, Sent, Verb};
 use crate::error::{Error, Result};
 use crate::limits::{FIELDS_MAX, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
@@ -88,7 +89,7 @@ impl RecordShape {
     /// The operation `verb` on `key`.
     #[inline]
     pub fn op(&self, verb: Verb, key: u64, detail: u64) -> Op {
-        Op { verb, key, detail, token: Token::of_key(KeyName::of(key).as_bytes()) }
+        Op { verb, key, detail, token: token_of(key) }
     }
 
     /// The fields that `op` writes.
@@ -157,16 +158,16 @@ impl RecordShape {
         Ok(verdict.and_then(|()| proof.conclude(floor)))
     }
 
-    /// Judges a scan: it begins with the record it was asked from, goes on in token order, ends
-    /// after as many records as were asked for (or at the end of the ring), and all are whole.
+    /// Judges a scan: it begins with the record it was asked from, goes on in token order, leaves out none that `ring`
+    /// knows, ends after as many records as were asked for (or at the end of the ring), and all are whole.
     pub fn judge_scan(
         &self,
-        op: &Op,
+        (op, ring): (&Op, Option<&Ring>),
         sent: Sent<'_>,
         mut rows: Rows<'_>,
         findings: &mut Findings,
     ) -> Result<()> {
-        let mut before = None;
+        let mut tokens: Vec<Token> = Vec::new();
         if rows.rows == 0 {
             findings.violations.push(Violation::Missing { key: op.key });
         }
@@ -183,18 +184,32 @@ impl RecordShape {
                 _ => op.key,
             };
             let first_is_asked_for = row > 0 || key == op.key || token == op.token;
-            let in_order = before.is_none_or(|before| before <= token) && token >= op.token;
+            let in_order = tokens.last().is_none_or(|&last| last <= token) && token >= op.token;
             if !first_is_asked_for || !in_order {
                 findings.violations.push(Violation::Misplaced { key });
             }
-            before = Some(token);
+            tokens.push(token);
             let floor = if key == op.key { *sent.floor } else { [0; FIELDS_MAX] };
             if let Err(violation) = self.judge_row(key, &floor, &mut rows)? {
                 findings.violations.push(violation);
             }
         }
+        let is_full = u64::from(rows.rows) >= op.detail;
+        if let Some(gap) = ring.and_then(|ring| ring.gap(op.token, &tokens, is_full)) {
+            findings.proved.push("scans held against the keys that were loaded");
+            let Gap { expected, found: rows } = gap;
+            if rows < expected {
+                findings.violations.push(Violation::Incomplete { key: op.key, expected, rows });
+            }
+        }
         Ok(())
     }
+}
+
+/// Where the partition of the key lives.
+#[inline]
+pub(super) fn token_of(key: u64) -> Token {
+    Token::of_key(KeyName::of(key).as_bytes())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::mix::Mix;
 use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::{Error, Result};
 use crate::limits::{
-    SERIES_MAX, SERIES_POINTS_MAX, UNDEAD_GRACE_S, VALUE_BYTES_MAX, VALUE_BYTES_MIN,
+    SERIES_MAX, SERIES_POINTS_MAX, TTL_S_MAX, UNDEAD_GRACE_S, VALUE_BYTES_MAX, VALUE_BYTES_MIN,
 };
 use crate::proof::{RowProof, Violation};
 use crate::value::Origin;
@@ -77,6 +77,9 @@ impl SeriesShape {
             return Err(Error::Invalid(format!(
                 "--field-bytes must be between {VALUE_BYTES_MIN} and {VALUE_BYTES_MAX}"
             )));
+        }
+        if self.ttl_s > TTL_S_MAX {
+            return Err(Error::Invalid(format!("--ttl: at most {TTL_S_MAX}s")));
         }
         if !(1..=DAY_MS).contains(&self.step_ms) || DAY_MS % self.step_ms != 0 {
             return Err(Error::Invalid("--step must divide a day".into()));
@@ -166,7 +169,7 @@ impl SeriesShape {
 
     /// The position of a row's time, if a point may lie there.
     fn position(&self, at: Option<&[u8]>) -> Option<u32> {
-        let at_ms = i64::from_be_bytes(at?.try_into().ok()?) - BASE_MS;
+        let at_ms = i64::from_be_bytes(at?.try_into().ok()?).checked_sub(BASE_MS)?;
         let on_the_grid = at_ms >= 0 && at_ms % self.step_ms == 0;
         u32::try_from(at_ms / self.step_ms).ok().filter(|_| on_the_grid)
     }
@@ -185,7 +188,7 @@ impl SeriesShape {
         let lives_us = u64::from(self.ttl_s + UNDEAD_GRACE_S) * 1_000_000;
         match written_us {
             None => Err(Violation::Null { key, field: 0, floor: 0 }),
-            Some(us) if self.ttl_s > 0 && us + lives_us < sent.at.wall_us => {
+            Some(us) if self.ttl_s > 0 && us.saturating_add(lives_us) < sent.at.wall_us => {
                 Err(Violation::Undead { key })
             }
             Some(_) => Ok(()),

@@ -45,10 +45,12 @@ pub enum Source {
     },
 }
 
-impl Source {
-    /// The next verb and its key; `None` at the end.
+/// Verbs with their keys.
+impl Iterator for Source {
+    type Item = (Verb, u64);
+
     #[inline]
-    pub fn next(&mut self) -> Option<(Verb, u64)> {
+    fn next(&mut self) -> Option<(Verb, u64)> {
         match self {
             Source::Stretch { keys, verb } => keys.next().map(|key| (*verb, key)),
             Source::Walk { keys, next, stride, verb } => {

@@ -17,6 +17,7 @@ use rand::rngs::SmallRng;
 
 use super::mix::Mix;
 use super::record::RecordShape;
+use super::ring::Ring;
 use super::{Findings, Op, Rule, Sent, Verb};
 use crate::error::Result;
 use crate::ledger::{Frontier, Ledger};
@@ -61,6 +62,8 @@ pub struct Core {
     pub frontier: Arc<Frontier>,
     /// What was acknowledged, shared by all threads; given when reads are to be judged.
     pub ledger: Option<Arc<Ledger>>,
+    /// The order of the loaded keys; given when scans are to be judged.
+    pub ring: Option<Arc<Ring>>,
     /// The random generator of this thread.
     pub rng: SmallRng,
 }
@@ -116,7 +119,7 @@ impl Core {
             return Ok(());
         }
         if op.verb == Verb::Scan {
-            return self.shape.judge_scan(op, sent, *rows, findings);
+            return self.shape.judge_scan((op, self.ring.as_deref()), sent, *rows, findings);
         }
         match rows.rows {
             0 => findings.violations.push(Violation::Missing { key: op.key }),

@@ -11,6 +11,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use cql::frame::compress::Compression;
 use cql::frame::frame_reader::{Arrival, FrameReader};
@@ -41,6 +42,10 @@ pub(crate) enum Fault {
     Unprepares,
     /// Every 50th request is refused for good.
     Refuses,
+    /// Every 50th scan leaves out a row.
+    Skips,
+    /// The 500th request waits for two seconds, and all behind it on its connection.
+    Stalls,
 }
 
 type Row = Vec<Option<(i64, Vec<u8>)>>;
@@ -202,6 +207,7 @@ impl FaultyServer {
             Fault::Dies if turn > 1000 => {
                 return fails(ErrorCode::Overloaded, "later, please", out);
             }
+            Fault::Stalls if turn == 500 => thread::sleep(Duration::from_secs(2)),
             Fault::HangsUp if turn.is_multiple_of(2000) => return false,
             Fault::Unprepares
                 if turn > 500 && self.forgotten.fetch_add(1, Ordering::Relaxed) == 0 =>
@@ -225,13 +231,16 @@ impl FaultyServer {
         let mut rows = self.rows.lock().unwrap();
         if text.starts_with("SELECT y_id") {
             let limit = i32::from_be_bytes(values[1].try_into().unwrap()) as usize;
-            let found: Vec<_> = rows
+            let mut found: Vec<_> = rows
                 .range((token, Vec::new())..)
                 .take(limit)
                 .map(|((_, name), row)| {
                     [Some(name.clone())].into_iter().chain(cells(row)).collect::<Vec<_>>()
                 })
                 .collect();
+            if self.fault == Fault::Skips && turn.is_multiple_of(50) && found.len() > 1 {
+                found.remove(found.len() / 2);
+            }
             put_rows(to, out, &found);
         } else if text.starts_with("SELECT") {
             let mut row = rows.get(&(token, key.to_vec()));

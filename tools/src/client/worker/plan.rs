@@ -56,7 +56,9 @@ pub enum Report {
     Second(Box<Interval>),
     /// The thread has ended.
     Finished {
-        /// Operations that were due and never drawn.
+        /// Operations that were drawn and not dropped before they were sent.
+        drawn: u64,
+        /// Operations that were due and never sent.
         behind: u64,
         /// The sequence number of its last write.
         last_sequence: u64,

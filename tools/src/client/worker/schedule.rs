@@ -60,6 +60,16 @@ impl Schedule {
         self.operations_max.is_some_and(|max| self.drawn >= max)
     }
 
+    /// Number of operations that were drawn, without those that were dropped.
+    pub(super) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// An operation that was drawn is not sent after all.
+    pub(super) fn drop_one(&mut self) {
+        self.drawn -= 1;
+    }
+
     /// Whether the deadline has come by `now_ns`.
     pub(super) fn is_late(&self, now_ns: u64) -> bool {
         self.deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns)

@@ -4,6 +4,8 @@ use super::*;
 use crate::workload::Now;
 
 const SHAPE_FIELDS: usize = 3;
+/// Keys that are loaded.
+const KEYS: u64 = 5;
 
 fn shape() -> RecordShape {
     RecordShape { keyspace: "ycsb".into(), fields: SHAPE_FIELDS, field_bytes: 40 }
@@ -31,7 +33,7 @@ fn scan(from: u64, limit: u64, keys: &[(u64, u64)], floor: u64) -> Vec<&'static 
     let sent = Sent { sequence: 0, floor: &[floor; FIELDS_MAX], at };
     let rows = Rows::new(&cells, keys.len() as u32, 4);
     let mut findings = Findings::default();
-    shape().judge_scan(&op, sent, rows, &mut findings).unwrap();
+    shape().judge_scan((&op, Some(&Ring::of(KEYS))), sent, rows, &mut findings).unwrap();
     findings.violations.iter().map(Violation::name).collect()
 }
 
@@ -70,17 +72,30 @@ fn a_row_that_was_read_is_judged_whole() {
 
 #[test]
 fn scans_are_in_token_order_from_the_key_asked_for() {
-    let mut keys: Vec<u64> = (0..5).collect();
+    let mut keys: Vec<u64> = (0..KEYS).collect();
     keys.sort_by_key(|&key| Token::of_key(KeyName::of(key).as_bytes()));
     let same = |keys: &[u64]| keys.iter().map(|&key| (key, key)).collect::<Vec<_>>();
     assert_eq!(scan(keys[0], 5, &same(&keys), 50), [""; 0]);
     assert_eq!(scan(keys[1], 5, &same(&keys[1..]), 50), [""; 0]);
-    assert_eq!(scan(keys[0], 5, &[], 0), ["missing row"]);
-    assert_eq!(scan(keys[0], 5, &same(&keys[1..]), 0), ["misplaced row"]);
+    assert_eq!(scan(keys[0], 5, &[], 0), ["missing row", "incomplete slice"]);
+    assert_eq!(scan(keys[0], 5, &same(&keys[1..]), 0), ["misplaced row", "incomplete slice"]);
     assert_eq!(scan(keys[0], 4, &same(&keys), 0), ["misplaced row"], "more than asked");
     let swapped = [keys[0], keys[2], keys[1]];
-    assert_eq!(scan(keys[0], 5, &same(&swapped), 0), ["misplaced row"]);
+    assert!(scan(keys[0], 5, &same(&swapped), 0).contains(&"misplaced row"));
     let wrong_content = [(keys[0], keys[0]), (keys[1], keys[3])];
     assert!(scan(keys[0], 5, &wrong_content, 0).contains(&"foreign value"));
     assert_eq!(scan(keys[0], 5, &same(&keys), 51), ["lost write"]);
+}
+
+/// Before: a scan that ended early, or left rows out in the middle, passed.
+#[test]
+fn a_scan_that_leaves_rows_out_is_incomplete() {
+    let mut keys: Vec<u64> = (0..KEYS).collect();
+    keys.sort_by_key(|&key| token_of(key));
+    let rows = |places: &[usize]| places.iter().map(|&at| (keys[at], keys[at])).collect::<Vec<_>>();
+    assert_eq!(scan(keys[0], 3, &rows(&[0, 1, 2]), 0), [""; 0]);
+    for wrong in [&[0, 2, 3][..], &[0, 1], &[0]] {
+        assert_eq!(scan(keys[0], 3, &rows(wrong), 0), ["incomplete slice"], "{wrong:?}");
+    }
+    assert_eq!(scan(keys[3], 3, &rows(&[3, 4]), 0), [""; 0], "the end of the ring");
 }

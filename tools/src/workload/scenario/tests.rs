@@ -294,7 +294,7 @@ fn walk_over(keys: Vec<u64>, name: ScenarioName, known: Known, verb: Verb) -> Wo
 fn drive(client: &mut Client, model: &mut Model, operations: u64) {
     let mut under_way = Vec::new();
     for turn in 0.. {
-        let next = if turn < operations { client.workload.next() } else { Next::Done };
+        let next = if turn < operations { client.workload.next_op() } else { Next::Done };
         if let Next::Op(op) = next {
             let sent = client.send(&op);
             under_way.push((op, sent));

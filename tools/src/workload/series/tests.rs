@@ -77,6 +77,16 @@ fn whole_answers_pass_and_gaps_do_not() {
     assert_eq!(judge(&mut series, &op, &[5, 4, 3, 2], 0), ["misplaced row"]);
 }
 
+/// Before: the tool aborted where a point lay before the beginning of time.
+#[test]
+fn a_point_of_any_time_is_judged() {
+    let shape = shape(0);
+    for at in [i64::MIN, i64::MAX, BASE_MS - 1] {
+        assert_eq!(shape.position(Some(&at.to_be_bytes())), None, "{at}");
+    }
+    assert_eq!(shape.position(Some(&BASE_MS.to_be_bytes())), Some(0));
+}
+
 #[test]
 fn an_append_counts_once_it_is_acknowledged_and_a_failed_one_never() {
     let mut series = workload(0);
