@@ -403,6 +403,9 @@ pub const MUTATION_TERMS_BYTES_MAX: usize = 4 << 20;
 /// in one step. A turn behind more waits until it is readable.
 pub const OVERLAY_BYTES_MAX: usize = 64 << 10;
 
+/// What the memtable of an overlay takes beside its records, in bytes: the first chunk of its arena, a leaf, a slab.
+pub const OVERLAY_MEMTABLE_BYTES: usize = 5 << 10;
+
 /// How many writes that read first read at once, enough to keep a device busy; others wait for their turn.
 pub const READING_WRITES_MAX: usize = 64;
 

@@ -17,7 +17,8 @@
 //! 2. Writes to a partition that has a queue go to the log in the order in which they came.
 //! 3. All records of a settled queue's partition are readable, or in its overlay. A turn settles its queues by waiting
 //!    for all that the shard has under way; they are unsettled when they are made, and again by a record that waits for
-//!    space, or that the overlay has none for.
+//!    space, or that the overlay has none for. Where the bound has no space for the memtable of an overlay, the turn
+//!    waits as if its queue were not settled.
 //! 4. A queue is there only while a write is in it, or on its way to the memtables. All of them hold no more than their
 //!    bound, except a write that is alone.
 //!
@@ -98,7 +99,7 @@ struct Inner {
     /// How many writes read now.
     reading: usize,
     /// Those that have given their turn back.
-    given_back: Vec<WriteNumber>,
+    given_back: BTreeSet<WriteNumber>,
     /// Records of the queues that are in the log and not readable yet, in the order of the log.
     on_their_way: VecDeque<OnItsWay>,
     waker: Option<Waker>,
@@ -247,7 +248,7 @@ impl PartitionQueues {
     pub(crate) fn give_back(&self, write: QueuedWrite) {
         let inner = &mut *self.inner.borrow_mut();
         inner.reading -= 1;
-        inner.given_back.push(write.number);
+        inner.given_back.insert(write.number);
         let member = inner.members.get_mut(&write.number).expect("it has its turn");
         member.waits = Some(write);
         inner.wake();
@@ -257,17 +258,18 @@ impl PartitionQueues {
     pub(crate) fn give_again(&self) {
         let inner = &mut *self.inner.borrow_mut();
         for number in std::mem::take(&mut inner.given_back) {
-            // One that has waited too long is gone.
-            if inner.members.contains_key(&number) {
-                inner.give_turn_if_first(number);
-            }
+            inner.give_turn_if_first(number);
         }
     }
 
-    /// Whether a write whose turn it is finds all that came before it readable, or in overlays.
+    /// Whether a write whose turn it is finds all that came before it readable, or in overlays whose memtables have
+    /// space in the bound.
     pub(crate) fn is_settled(&self, number: WriteNumber) -> bool {
         let inner = self.inner.borrow();
+        let to_make: usize =
+            inner.queues_of(number).map(|queue| queue.overlay.memtable_to_make_bytes()).sum();
         inner.queues_of(number).all(|queue| queue.is_settled)
+            && (to_make == 0 || inner.bytes + to_make <= self.bytes_max)
     }
 
     /// All that came before a write whose turn it is is readable now.
@@ -380,6 +382,7 @@ impl PartitionQueues {
         let mut partitions = BTreeSet::new();
         for (number, _) in &late {
             let member = inner.members.remove(number).expect("it was just found");
+            inner.given_back.remove(number);
             inner.bytes -= member.bytes;
             for partition in member.partitions {
                 let queue = inner.queues.get_mut(&partition).expect("a member has its queues");

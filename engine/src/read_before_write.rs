@@ -167,11 +167,17 @@ impl Engine {
                 self.queues.give_again()
             };
         };
-        let resolved = made.and_then(|made| self.noted(made, ticket));
+        let mut resolved = made.and_then(|made| self.noted(made, ticket));
+        let mut held = self.read_lists.holder();
+        if let Err(Error::NotApplied { found }) = &resolved
+            && let Err(error) = held.add(found.len())
+        {
+            resolved = Err(error);
+        }
+        self.queues.has_read();
         if matches!(resolved, Err(Error::NotApplied { .. })) {
             self.writes.until_answers_fit(self.budget.queued_max()).await;
         }
-        self.queues.has_read();
         let answer = match resolved {
             Ok(record) if record.is_empty() || planted(Bug::AppliedNotWritten) => Ok(()),
             Ok(resolved) => {

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::limits::{OVERLAY_BYTES_MAX, READING_WRITES_MAX};
+use engine::limits::{
+    OVERLAY_BYTES_MAX, OVERLAY_MEMTABLE_BYTES, QUEUED_MEMORY_SHARE, READING_WRITES_MAX,
+};
 use engine::{Engine, Error, Result};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -275,5 +277,66 @@ fn writes_that_wait_for_a_truncation_hold_up_no_other_table_and_are_given_up_in_
         engine.end_cut(TABLE);
         assert_eq!(answers(&engine, 1).await, [(2000, Ok(()))]);
         assert_eq!((engine.writes_in_flight(), engine.stats().queued_bytes), (0, 0));
+    });
+}
+
+/// Before: memtables of overlays were made beyond the bound of the queues, to some times its size.
+#[test]
+fn overlays_of_many_partitions_keep_to_the_bound_of_the_queues() {
+    on_shard(7, async |engine, sim| {
+        let bound = (config(7).memory_bytes / QUEUED_MEMORY_SHARE) as u64;
+        let count = 2 * bound / OVERLAY_MEMTABLE_BYTES as u64;
+        let key = |at: u64| [b"key".as_slice(), &number(at)].concat();
+        sim.set_faults(Faults { suspensions_max: 20_000, ..Faults::default() });
+        let (mut done, mut highest) = (Vec::new(), 0);
+        for round in 0..2 {
+            for at in 0..count {
+                let (from, to) = (number(round - u64::from(round > 0)), number(round));
+                let from = (round > 0).then_some(&from[..]);
+                engine.write(&swap(&key(at), from, &to, &[]), round * count + at).unwrap();
+            }
+        }
+        while done.len() < 2 * count as usize {
+            engine.take_completed(&mut done);
+            highest = highest.max(engine.stats().queued_bytes);
+            yield_now().await;
+        }
+        assert!(done.iter().all(|(_, answer)| answer.is_ok()), "{done:?}");
+        assert!(highest > bound / 2, "{highest} bytes say nothing about a bound of {bound}");
+        assert!(highest <= bound, "{highest} bytes, and the bound is {bound}");
+        assert_eq!(engine.stats().queued_bytes, 0);
+    });
+}
+
+/// Before: each kept one of the places of those that read until its answer had space, and what it had read was counted
+/// nowhere.
+#[test]
+fn answers_that_wait_for_space_hold_up_no_other_partition() {
+    on_shard(8, async |engine, _| {
+        let long = vec![b'x'; 10 << 10];
+        let count = 2 * READING_WRITES_MAX as u64;
+        for at in 0..count {
+            write(&engine, &cell(&number(at), 1, &long)).await.unwrap();
+        }
+        for at in 0..count {
+            engine.write(&swap(&number(at), None, b"a", &[]), at).unwrap();
+        }
+        engine.write(&add(b"other"), 1000).unwrap();
+        // No answer is taken.
+        for _ in 0..100_000 {
+            yield_now().await;
+        }
+        assert_eq!(read(&engine).await.get(&b"other"[..]).map(Vec::len), Some(1));
+        let (mut applied, mut refused) = (0, 0);
+        for (ticket, answer) in answers(&engine, count as usize + 1).await {
+            match answer {
+                Ok(()) => applied += ticket,
+                Err(Error::NotApplied { .. }) => {}
+                Err(Error::Overloaded(_)) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(applied, 1000);
+        assert!(refused > 0, "128 answers are more than may wait");
     });
 }

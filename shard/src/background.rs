@@ -93,9 +93,9 @@ impl Background {
         let work = |group, name| Work { group, name, table: None };
         self.runtime.spawn(work(Group::Log, "log"), self.clone().drive_log(wake.clone()));
         let turns = work(Group::Requests, "turns of writes that read first");
-        self.runtime.spawn(turns, self.clone().run_turns(wake));
+        self.runtime.spawn(turns, self.clone().run_turns(wake.clone()));
         let housekeeping = work(Group::Background, "housekeeping");
-        self.runtime.spawn(housekeeping, self.clone().run_housekeeping());
+        self.runtime.spawn(housekeeping, self.clone().run_housekeeping(wake));
         self.runtime.spawn(work(Group::Background, "choice of jobs"), self.clone().start_jobs());
     }
 
@@ -153,7 +153,7 @@ impl Background {
         }
     }
 
-    async fn run_housekeeping(self: Rc<Self>) {
+    async fn run_housekeeping(self: Rc<Self>, wake: Arc<Notify>) {
         let (mut writes, mut for_space, mut for_turns) =
             (0, Patience::default(), Patience::default());
         loop {
@@ -168,6 +168,9 @@ impl Background {
             self.engine.give_up_deferred(until);
             let until = for_turns.ended(now, stats.writes_queued, WRITE_WAIT_MAX);
             self.engine.give_up_queued(until);
+            if self.engine.has_completed() {
+                wake.notify();
+            }
             self.tell_large();
             for (file, error) in self.engine.take_lost_indexes() {
                 tracing::warn!(shard = %self.me, file, %error, "an index file is made anew");

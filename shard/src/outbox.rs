@@ -24,6 +24,8 @@
 mod note;
 mod places;
 
+use std::cell::{Cell, RefCell};
+
 use engine::planted::{Bug, planted};
 use engine::{CheckedPart, Error, Result};
 pub use note::{BatchesTable, Note, Notes};
@@ -62,11 +64,10 @@ pub async fn write(
     table: &BatchesTable,
     noted: impl FnOnce(),
 ) -> Result<()> {
-    let parts = check(hands, parts).await?;
+    let parts = check(hands, parts, &mut place).await?;
     if parts.is_empty() {
         return Ok(());
     }
-    place.hold(parts.iter().map(|(_, part)| part.record.len()).sum())?;
     let note = Note {
         mutations: parts.iter().map(|(_, part)| &part.record[..]).collect::<Vec<_>>().concat(),
         ..note
@@ -99,10 +100,16 @@ pub async fn send_again(
     finish(hands, &parts, note, table).await
 }
 
-/// The parts as they are to be written, if all of their owners could.
-async fn check(hands: &impl Hands, parts: Vec<Part>) -> Result<Vec<PlainPart>> {
+/// The parts as they are to be written, if all of their owners could. What a part has become is held in the place of
+/// the batch from when it is known, also while others are waited for.
+async fn check(hands: &impl Hands, parts: Vec<Part>, place: &mut Place) -> Result<Vec<PlainPart>> {
+    let bytes = Cell::new(parts.iter().map(|(_, part)| part.len()).sum::<usize>());
+    let place = RefCell::new(place);
     let checked = join(parts.into_iter().map(async |(owner, part)| {
+        let sent_bytes = part.len();
         let plain = hands.check((owner, part)).await?;
+        bytes.set(bytes.get() - sent_bytes + plain.record.len());
+        place.borrow_mut().hold(bytes.get())?;
         Ok((owner, plain))
     }));
     let parts: Result<Vec<PlainPart>> = checked.await.into_iter().collect();

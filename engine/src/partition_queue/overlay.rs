@@ -22,7 +22,7 @@ use std::rc::Rc;
 use model::MutationRef;
 
 use crate::commitlog::Position;
-use crate::limits::OVERLAY_BYTES_MAX;
+use crate::limits::{OVERLAY_BYTES_MAX, OVERLAY_MEMTABLE_BYTES};
 use crate::memtable::Memtable;
 use crate::table::SharedMemtable;
 
@@ -68,6 +68,14 @@ impl Overlay {
     /// What the memtable takes, in bytes.
     pub(super) fn memtable_bytes(&self) -> usize {
         self.memtable.as_ref().map_or(0, |memtable| memtable.borrow().bytes())
+    }
+
+    /// About what the memtable would take that a turn still has to make, in bytes; 0 if there is none to be made.
+    pub(super) fn memtable_to_make_bytes(&self) -> usize {
+        match &self.memtable {
+            None if !self.parts.is_empty() => OVERLAY_MEMTABLE_BYTES + self.part_bytes,
+            _ => 0,
+        }
     }
 
     /// Takes in a mutation that has gone to the log; says whether there is space for it.

@@ -244,9 +244,12 @@ impl Executor {
         let mut left = completed.drain(..);
         for (place, mut result) in left.by_ref() {
             let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
-            let Err(engine::Error::NotApplied { found }) = &result else {
-                self.answer_write(waiter, result);
-                continue;
+            let found = match &result {
+                Err(engine::Error::NotApplied { found }) if waiter.call.is_some() => found,
+                _ => {
+                    self.answer_write(waiter, result);
+                    continue;
+                }
             };
             found_bytes += found.len();
             let mut lease = self.writes.lease.borrow_mut();
