@@ -491,8 +491,14 @@ pub const LOOKUP_ROWS_AT_ONCE: usize = 1 << 10;
 /// Rows of one partition that a lookup reads at once.
 pub const LOOKUP_SLICES_AT_ONCE: usize = 256;
 
-/// A lookup is made where at most this part of the rows are candidates: each costs about as much as so many in a scan.
+/// Ranges of terms that are counted to know what a lookup costs; so many more are taken to be like them.
+pub const LOOKUP_RANGES_COUNTED: usize = 32;
+
+/// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;
+
+/// So many postings are gone through in the time of one row of a scan.
+pub const LOOKUP_POSTINGS_OF_A_ROW: u128 = 8;
 
 /// Bytes of the rows of a base, with their keys, that one write with materialized views changes; what it writes to the
 /// views may be twice as much, and has to fit a record.

@@ -126,6 +126,10 @@ pub enum Bug {
     LookupSkipsUnindexed,
     /// A memtable that knows many terms takes no more.
     MemoryForgetsTerms,
+    /// A damaged index file that still opens is used again.
+    IndexReattached,
+    /// The second pass over the terms of a lookup begins one place too late.
+    SecondPassTooLate,
     /// What a lookup has left over begins behind one candidate too many.
     LookupSkipsCandidate,
 }
@@ -195,7 +199,8 @@ impl Bug {
     ];
 
     /// Those of indexes that little data shows.
-    pub const OF_INDEXES: [Bug; 4] = [
+    pub const OF_INDEXES: [Bug; 5] = [
+        Bug::SecondPassTooLate,
         Bug::IndexMisplacesEntry,
         Bug::LookupSkipsMemory,
         Bug::LookupSkipsUnindexed,

@@ -156,9 +156,11 @@ impl Engine {
                 table.note_unreadable(error, command.now_s);
             })?,
         }
+        let is_lookup = page.is_of_candidates;
         let end = page.end();
         self.counters.count(|s| {
             s.reads += 1;
+            s.lookups += u64::from(is_lookup);
             s.rows_read += end.rows;
         });
         if self.sampler.runs()
@@ -230,7 +232,7 @@ impl Read<'_> {
     ) -> Result<()> {
         match &self.command.partitions {
             Partitions::Keys(keys) => self.keys(keys, page, scratch).await,
-            Partitions::Range(range) => match self.worthy_lookup().await? {
+            Partitions::Range(range) => match self.worthy_lookup(page).await? {
                 Some(lookup) => self.range_by_index(lookup, *range, page, scratch).await,
                 None => {
                     let resume = self.command.resume.as_ref();

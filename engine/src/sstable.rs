@@ -14,6 +14,7 @@
 //!
 //! Not here: which files are live (the manifest), and when they are merged (`compaction`).
 
+mod attached;
 mod block;
 mod config;
 mod cursor;

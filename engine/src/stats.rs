@@ -37,7 +37,8 @@ pub struct Stats {
     pub compactions_beside: u64,
     /// Index files that were made of sstables that had none.
     pub indexes_built: u64,
-
+    /// Reads that an index was used for.
+    pub lookups: u64,
     /// Tables that looks for compactions went through: those that changed, may expire or wait.
     pub tables_looked_at: u64,
     /// Fragments that compactions have finished, each of which took the place of what it was made of at once.

@@ -445,7 +445,21 @@ impl Table {
         self.look_for_large_rows();
     }
 
+    /// The files of indexes that were dropped while others were made are to be removed, too.
+    pub(crate) fn forget_dropped_indexes(&self, views: &[View]) {
+        let definition = self.definition();
+        for view in views {
+            let attached: Vec<_> = view.sstable.indexes().iter().map(|file| file.index()).collect();
+            let is_gone = |id: &&schema::IndexId| definition.index_by_id(**id).is_none();
+            for id in attached.iter().filter(is_gone) {
+                view.sstable.detach(*id);
+                self.index_state.has_dropped.set(true);
+            }
+        }
+    }
+
     fn set_views(&self, views: Rc<[View]>) {
+        self.forget_dropped_indexes(&views);
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
         self.judging.changed();

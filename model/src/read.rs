@@ -164,8 +164,29 @@ pub struct ReadCommand {
 pub struct IndexLookup {
     /// Which index of the table it is.
     pub index: IndexId,
-    /// Ranges of the terms that wanted rows have: sorted, disjoint.
+    /// Ranges of the terms that wanted rows have: sorted, disjoint; none if no row can be wanted.
     pub terms: Vec<Slice>,
+}
+
+impl IndexLookup {
+    /// What both know of rows that have one term each in the index.
+    pub fn and(&self, other: &IndexLookup) -> IndexLookup {
+        assert_eq!(self.index, other.index, "terms of one index");
+        let (mut terms, mut others) = (Vec::new(), other.terms.iter().peekable());
+        for slice in &self.terms {
+            while let Some(other) = others.peek().filter(|other| other.start < slice.end) {
+                let (start, end) = ((&slice.start).max(&other.start), (&slice.end).min(&other.end));
+                if start < end {
+                    terms.push(Slice { start: start.clone(), end: end.clone() });
+                }
+                if other.end > slice.end {
+                    break;
+                }
+                others.next();
+            }
+        }
+        IndexLookup { index: self.index, terms }
+    }
 }
 
 /// The partition a row belongs to.

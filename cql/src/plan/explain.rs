@@ -11,7 +11,7 @@
 //! that filters. Not here: what each shard would read (`server/src/execute/explain.rs`).
 
 use model::ReadCommand;
-use model::read::{Filter, FilterTarget, Operator, Partitions};
+use model::read::{Operator, Partitions};
 use model::schema::{Column, Table, system};
 use model::{CqlType, TokenRange};
 
@@ -83,7 +83,7 @@ impl SelectPlan {
         }
         let filters = command.filters.iter();
         steps.extend(filters.map(|filter| {
-            let column = column_of(filter, table).map_or("?", |column| column.name.as_str());
+            let column = filter.column(table).map_or("?", |column| column.name.as_str());
             ExplainStep::new("filter", column, operator(filter.operator))
         }));
         steps.extend(command.lookups.iter().filter_map(|lookup| {
@@ -206,14 +206,6 @@ fn names(columns: &[Column]) -> String {
     match names.as_slice() {
         [one] => (*one).to_owned(),
         all => format!("({})", all.join(", ")),
-    }
-}
-
-fn column_of<'t>(filter: &Filter, table: &'t Table) -> Option<&'t Column> {
-    match filter.target {
-        FilterTarget::PartitionKey(index) => table.partition_key().get(usize::from(index)),
-        FilterTarget::Clustering(index) => table.clustering().get(usize::from(index)),
-        FilterTarget::Value(id) => table.column_by_id(id),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::read::{IndexLookup, Limits, Partitions, Resume, Slice};
-use model::schema::system;
+use model::schema::{IndexTarget, system};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
 use super::indexed;
@@ -253,9 +253,9 @@ impl SelectPlan {
         rows.slices(&self.table, bindings)
     }
 
-    /// What indexes know of the wanted rows.
+    /// What indexes know of the wanted rows: conditions on one value are one lookup.
     fn lookups(&self, bindings: &Bindings<'_>) -> Result<Vec<IndexLookup>> {
-        let mut lookups = Vec::new();
+        let mut lookups: Vec<IndexLookup> = Vec::new();
         for template in &self.filter.looked_up {
             let filter = template.eval(bindings)?;
             for index in self.table.indexes_of(template.column().id) {
@@ -266,7 +266,14 @@ impl SelectPlan {
                 if !filter.analysis.is_none() && index.analysis != filter.analysis {
                     continue;
                 }
-                lookups.extend(index.lookup(&self.table, filter.operator, &filter.values)?);
+                let lookup = index.lookup(&self.table, filter.operator, &filter.values)?;
+                let Some(lookup) = lookup else { continue };
+                let has_one_term = matches!(index.target, IndexTarget::Value | IndexTarget::Full);
+                let other = lookups.iter_mut().find(|other| other.index == lookup.index);
+                match other.filter(|_| has_one_term) {
+                    Some(other) => *other = other.and(&lookup),
+                    None => lookups.push(lookup),
+                }
             }
         }
         Ok(lookups)

@@ -54,6 +54,14 @@ struct Pending {
     bytes: usize,
 }
 
+/// Removes a file, if it is there.
+pub(super) async fn unlink(disk: &Disk, path: &RelPath) -> Result<()> {
+    match disk.unlink(path).await {
+        Err(Error::NotFound { .. }) => Ok(()),
+        unlinked => unlinked,
+    }
+}
+
 impl IndexBuilder {
     /// For the sstable in directory `dir`, which is being written; `None` if its table has no index.
     pub(crate) fn new(
@@ -266,30 +274,43 @@ impl IndexBuilder {
         }
     }
 
-    /// Gives the files, made by another name, their own names, durably.
+    /// Gives the files, made by another name, their own names, durably; which have none, for their terms could not be
+    /// told.
     pub(super) async fn name_files(
         disk: &Disk,
         dir: &RelPath,
         (sstable, name): (SstableId, SstableId),
         indexes: &[IndexId],
-    ) -> Result<()> {
+    ) -> Result<Vec<IndexId>> {
+        let mut unfit = Vec::new();
         for id in indexes {
             let from = dir.join(&format!("{name}-{}.new", id.0));
-            // One whose terms could not be told has no file.
-            if disk.exists(&from).await? {
-                disk.rename(&from, &dir.join(&file_name(sstable, *id))).await?;
+            match disk.exists(&from).await? {
+                true => disk.rename(&from, &dir.join(&file_name(sstable, *id))).await?,
+                false => unfit.push(*id),
             }
         }
-        disk.sync_dir(dir).await
+        disk.sync_dir(dir).await?;
+        Ok(unfit)
+    }
+
+    /// Removes what was made by another name, if it is there.
+    pub(super) async fn remove_unnamed(
+        disk: &Disk,
+        dir: &RelPath,
+        name: SstableId,
+        indexes: &[IndexId],
+    ) -> Result<()> {
+        for id in indexes {
+            unlink(disk, &dir.join(&format!("{name}-{}.new", id.0))).await?;
+        }
+        Ok(())
     }
 
     async fn remove_files(&self) {
         for id in &self.indexes {
-            match self.disk.unlink(&self.path(*id)).await {
-                Ok(()) | Err(Error::NotFound { .. }) => {}
-                // The next start does.
-                Err(_) => return,
-            }
+            // What stays, the next start removes.
+            let _ = unlink(&self.disk, &self.path(*id)).await;
         }
     }
 }

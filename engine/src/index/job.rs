@@ -23,14 +23,14 @@ use model::schema::{Index, IndexId, Table as Definition};
 use model::{TableId, TokenRange};
 use uuid::Uuid;
 
-use super::builder::IndexBuilder;
+use super::builder::{IndexBuilder, unlink};
 use super::file::{IndexFile, file_name, sstable_of};
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::io::{Disk, RelPath};
+use crate::io::{Disk, IoClass};
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::sstable::{Reading, SstableId};
@@ -83,8 +83,9 @@ impl View {
         table: &Definition,
     ) {
         let dir = layout::table_dir(self.entry.table);
+        let suspects = self.sstable.suspects();
         for index in table.indexes() {
-            if self.sstable.index(index.id).is_some() {
+            if self.sstable.index(index.id).is_some() || suspects.contains(&index.id) {
                 continue;
             }
             let known = (self.sstable.id(), self.sstable.known().proof);
@@ -96,9 +97,35 @@ impl View {
         }
     }
 
-    /// The indexes of which it has no file.
+    /// Reads the files whole that were damaged: one that is not is used again.
+    async fn judge_suspects(
+        &self,
+        disk: &Disk,
+        table: &Definition,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let dir = layout::table_dir(self.entry.table);
+        for id in self.sstable.suspects() {
+            if let Some(index) = table.index_by_id(id) {
+                let path = dir.join(&file_name(self.sstable.id(), id));
+                let known = (self.sstable.id(), self.sstable.known().proof);
+                let (of, class) = ((table, index), IoClass::Compaction);
+                match IndexFile::verify((disk, &path), known, of, class, pause).await {
+                    Err(Error::Corrupt { .. }) => continue,
+                    Ok(()) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.sstable.acquit(id);
+        }
+        Ok(())
+    }
+
+    /// The indexes of which it has no file, and may have one.
     fn lacks(&self, table: &Definition) -> Vec<IndexId> {
-        let lacks = |index: &&Index| self.sstable.index(index.id).is_none();
+        let lacks = |index: &&Index| {
+            self.sstable.index(index.id).is_none() && !self.sstable.is_unfit(index.id)
+        };
         table.indexes().iter().filter(lacks).map(|index| index.id).collect()
     }
 }
@@ -110,13 +137,6 @@ pub(crate) async fn remove_files(disk: &Disk, table: &Definition, sstable: Uuid)
         unlink(disk, &dir.join(&file_name(SstableId(sstable), index.id))).await?;
     }
     Ok(())
-}
-
-async fn unlink(disk: &Disk, path: &RelPath) -> Result<()> {
-    match disk.unlink(path).await {
-        Err(Error::NotFound { .. }) => Ok(()),
-        unlinked => unlinked,
-    }
 }
 
 impl Engine {
@@ -192,6 +212,7 @@ impl Engine {
         let failures = table.index_state.backoff.failures() as usize;
         let Some(view) = lacking.get(failures % lacking.len().max(1)) else { return Ok(()) };
         // A file that is damaged is made anew; one that could not be read for another reason may be read now.
+        view.judge_suspects(&self.disk, &definition, pause).await?;
         view.attach_indexes(&self.disk, &self.cache, &definition).await;
         let lacks = view.lacks(&definition);
         if lacks.is_empty() {
@@ -199,61 +220,83 @@ impl Engine {
         }
         self.admit_disk()?;
         let name = self.names.next();
-        self.build((table, &definition), view, (lacks.clone(), name), pause).await?;
+        if !self.build((table, &definition), view, (lacks.clone(), name), pause).await? {
+            return Ok(());
+        }
+        self.name_built((table, &definition), view, (&lacks, name)).await
+    }
+
+    /// Gives the files that were built their names, and attaches them.
+    async fn name_built(
+        &self,
+        (table, definition): (&Table, &TableDefinition),
+        view: &View,
+        (indexes, name): (&[IndexId], SstableId),
+    ) -> Result<()> {
         let dir = layout::table_dir(view.entry.table);
         let _deleting = self.deleting.take().await;
         let sstable = view.entry.sstable;
         let is_there = || table.views().iter().any(|view| view.entry.sstable == sstable);
         if !is_there() {
-            for id in &lacks {
-                unlink(&self.disk, &dir.join(&format!("{name}-{}.new", id.0))).await?;
-            }
-            return Ok(());
+            return IndexBuilder::remove_unnamed(&self.disk, &dir, name, indexes).await;
         }
-        IndexBuilder::name_files(&self.disk, &dir, (SstableId(sstable), name), &lacks).await?;
+        let names = (SstableId(sstable), name);
+        let unfit = match IndexBuilder::name_files(&self.disk, &dir, names, indexes).await {
+            Ok(unfit) => unfit,
+            Err(error) => {
+                // The error that led here is the one to report.
+                let _ = IndexBuilder::remove_unnamed(&self.disk, &dir, name, indexes).await;
+                return Err(error);
+            }
+        };
+        for id in &unfit {
+            let path = dir.join(&file_name(SstableId(sstable), *id));
+            let error = Error::corrupt(path.as_str(), 0, "rows whose terms cannot be told");
+            view.sstable.lose_index(*id, &error);
+            view.sstable.note_unfit(*id);
+        }
         if is_there() {
-            view.attach_indexes(&self.disk, &self.cache, &definition).await;
-            self.counters.count(|s| s.indexes_built += lacks.len() as u64);
+            indexes.iter().for_each(|id| view.sstable.acquit(*id));
+            view.attach_indexes(&self.disk, &self.cache, definition).await;
+            table.forget_dropped_indexes(std::slice::from_ref(view));
+            self.counters.count(|s| s.indexes_built += (indexes.len() - unfit.len()) as u64);
         }
         // Views that went meanwhile took with them only what had its name.
         if !is_there() {
-            remove_files(&self.disk, &definition, sstable).await?;
+            remove_files(&self.disk, definition, sstable).await?;
         }
-        match view.lacks(&definition).iter().find(|id| lacks.contains(id)) {
-            Some(id) if is_there() => {
-                let path = dir.join(&file_name(SstableId(sstable), *id));
-                Err(Error::corrupt(path.as_str(), 0, "an index that cannot be made"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Makes the files of indexes that this definition of the table has; a newer one may have lost them.
+    /// Makes the files of indexes that this definition of the table has; a newer one may have lost them. False if they
+    /// are not needed any more.
     async fn build(
         &self,
         (table, definition): (&Table, &TableDefinition),
         view: &View,
         (indexes, name): (Vec<IndexId>, SstableId),
         pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let dir = layout::table_dir(view.entry.table);
         let sstable = view.sstable.id();
         let arc = definition.shared();
         let mut builder = IndexBuilder::beside(&self.disk, &dir, sstable, arc, (indexes, name));
-        if let Err(error) = self.read_into(&mut builder, (table, view), pause).await {
+        let read = self.read_into(&mut builder, (table, view), pause).await;
+        if !matches!(read, Ok(true)) {
             builder.abandon().await?;
-            return Err(error);
+            return read;
         }
-        builder.finish(view.sstable.known().proof, pause).await
+        builder.finish(view.sstable.known().proof, pause).await?;
+        Ok(true)
     }
 
-    /// Gives all rows of an sstable to a builder.
+    /// Gives all rows of an sstable to a builder; false if the table was emptied meanwhile.
     async fn read_into(
         &self,
         builder: &mut IndexBuilder,
         (table, view): (&Table, &View),
         pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let slices = [Slice::all()];
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
         let mut cursor = view.sstable.cursor(span, Reading::Compaction);
@@ -282,10 +325,10 @@ impl Engine {
                 self.step(builder, &mut work_bytes, &is_needless, pause).await?;
             }
             if is_needless() {
-                return Err(Error::Overloaded("the table was emptied while it was indexed"));
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn step(

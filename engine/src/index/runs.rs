@@ -225,7 +225,7 @@ impl RunWriter {
         let zeros = padded - end as usize;
         let staged = self.output.staged();
         staged.resize(staged.len() + zeros, 0);
-        self.output.finish().await?;
+        self.output.finish_unsynced().await?;
         Ok(end)
     }
 

@@ -162,9 +162,10 @@ impl TermSort {
 
     /// Removes the runs.
     pub(super) async fn remove_runs(&mut self) -> Result<()> {
+        let mut removed = Ok(());
         for run in mem::take(&mut self.runs) {
-            self.disk.unlink(&run.path).await?;
+            removed = removed.and(self.disk.unlink(&run.path).await);
         }
-        Ok(())
+        removed
     }
 }

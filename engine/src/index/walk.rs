@@ -8,12 +8,10 @@ use model::read::Slice;
 use super::file::IndexFile;
 use super::postings::PostingList;
 use crate::error::Result;
+use crate::limits::LOOKUP_RANGES_COUNTED;
 use crate::sstable::Reading;
 use crate::sstable::frame::Kind;
 use crate::sstable::slots::Slots;
-
-/// Ranges of terms that are counted; so many more are taken to be like them.
-const RANGES_COUNTED: usize = 32;
 
 /// Stands on a term, or before the first.
 pub(crate) struct TermWalk {
@@ -127,10 +125,10 @@ impl TermWalk {
     /// known.
     pub(crate) async fn count(&mut self, ranges: &[Slice]) -> Result<u64> {
         let mut count: u64 = 0;
-        for range in ranges.iter().take(RANGES_COUNTED) {
+        for range in ranges.iter().take(LOOKUP_RANGES_COUNTED) {
             count += self.count_range(range).await?;
         }
-        let counted = ranges.len().clamp(1, RANGES_COUNTED) as u64;
+        let counted = ranges.len().clamp(1, LOOKUP_RANGES_COUNTED) as u64;
         Ok(count.saturating_mul(ranges.len() as u64) / counted)
     }
 

@@ -19,7 +19,7 @@ use model::schema::{IndexId, Table};
 
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves};
-use crate::limits::MUTATION_TERMS_BYTES_MAX;
+use crate::limits::{LOOKUP_RANGES_COUNTED, MUTATION_TERMS_BYTES_MAX};
 use crate::planted::{Bug, planted};
 use crate::sstable::Named;
 
@@ -73,7 +73,9 @@ impl Terms {
     /// Notes what a mutation writes. A value that has no term, and a mutation whose terms take too much, end the use of
     /// these: the memtable is scanned.
     pub(super) fn note(&mut self, table: &Table, mutation: &MutationRef<'_>) {
-        self.is_broken |= self.try_note(table, mutation).is_err();
+        if !self.is_broken {
+            self.is_broken |= self.try_note(table, mutation).is_err();
+        }
     }
 
     fn try_note(&mut self, table: &Table, mutation: &MutationRef<'_>) -> model::Result<()> {
@@ -111,14 +113,15 @@ impl Terms {
     /// About how many rows have these terms of an index.
     pub(super) fn count(&self, index: IndexId, ranges: &[Slice]) -> u64 {
         let mut count = 0;
-        for range in ranges {
+        for range in ranges.iter().take(LOOKUP_RANGES_COUNTED) {
             let [mut from, mut to] = [Vec::new(), Vec::new()];
             begin(&mut from, index, &range.start);
             begin(&mut to, index, &range.end);
             let (from, to) = (self.find(&from).0, self.find(&to).0);
             count += self.list.distance(from, to);
         }
-        count
+        let counted = ranges.len().clamp(1, LOOKUP_RANGES_COUNTED) as u64;
+        count.saturating_mul(ranges.len() as u64) / counted
     }
 
     fn find(&self, bytes: &[u8]) -> (super::Place, bool) {

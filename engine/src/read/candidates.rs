@@ -21,7 +21,6 @@ use model::schema::IndexId;
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Nearest, Place, TermWalk};
-use crate::limits::{LOOKUP_PLACES_AT_ONCE, LOOKUP_ROWS_AT_ONCE};
 use crate::memtable::terms;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
@@ -48,6 +47,8 @@ struct Source {
     from: Named,
     /// All of the source that is behind `from` is in hand.
     is_done: bool,
+    /// How many are in hand at most.
+    at_once: usize,
 }
 
 enum Kind {
@@ -87,7 +88,7 @@ impl<'r> Candidates<'r> {
         memtables: impl Iterator<Item = SharedMemtable>,
         files: impl Iterator<Item = (View, Rc<IndexFile>)>,
         (from, last): (Named, Token),
-        reading: Reading,
+        (reading, (rows_at_once, places_at_once)): (Reading, (usize, usize)),
     ) -> Candidates<'r> {
         let memory = memtables
             .filter(|_| !planted(Bug::LookupSkipsMemory))
@@ -98,8 +99,12 @@ impl<'r> Candidates<'r> {
             let ready = VecDeque::new();
             Kind::File { view, file, reading, ready, place, behind, is_placed: false }
         });
-        let source = |kind| Source { kind, head: None, from: from.clone(), is_done: false };
-        let sources = memory.chain(files).map(source).collect();
+        let source = |at_once: usize| {
+            let from = from.clone();
+            move |kind| Source { kind, head: None, from: from.clone(), is_done: false, at_once }
+        };
+        let (memory, files) = (memory.map(source(rows_at_once)), files.map(source(places_at_once)));
+        let sources = memory.chain(files).collect();
         Candidates { lookup, sources, last, is_lost: false }
     }
 
@@ -268,7 +273,7 @@ impl Source {
                 self.fill(lookup, page).await?;
                 continue;
             }
-            let Source { kind, head, from, is_done } = self;
+            let Source { kind, head, from, is_done, .. } = self;
             let next = match kind {
                 Kind::Memory { ready, .. } => ready.pop_front(),
                 Kind::File { view, file, reading, ready, .. } => {
@@ -299,12 +304,14 @@ impl Source {
         lookup: &IndexLookup,
         page: &mut Page<'_, S, P>,
     ) -> std::result::Result<(), Lost> {
-        let Source { kind, from, is_done, .. } = self;
+        let Source { kind, from, is_done, at_once, .. } = self;
         match kind {
             Kind::Memory { memtable, ready, next } => {
                 let from = next.as_ref().filter(|next| *next > from).unwrap_or(from).clone();
-                let mut nearest = Nearest::new(LOOKUP_ROWS_AT_ONCE);
+                let mut nearest = Nearest::new(*at_once);
                 for range in &lookup.terms {
+                    page.work(POSTING_WORK_BYTES);
+                    page.pause_if_due().await.map_err(Lost::Read)?;
                     gather_memory(memtable, (lookup.index, range), &from, &mut nearest, page)
                         .await
                         .map_err(Lost::Read)?;
@@ -314,15 +321,20 @@ impl Source {
                 (*ready, *is_done) = (found.into(), is_all);
             }
             Kind::File { file, reading, ready, place, behind, .. } => {
-                let mut nearest = Nearest::new(LOOKUP_PLACES_AT_ONCE);
+                let mut nearest = Nearest::new(*at_once);
                 let mut walk = TermWalk::new(file, *reading);
                 for range in &lookup.terms {
+                    page.work(POSTING_WORK_BYTES);
+                    page.pause_if_due().await.map_err(Lost::Read)?;
                     let span = (*place, *behind);
                     gather_file(&mut walk, range, span, &mut nearest, page).await?;
                 }
                 let (found, is_all) = nearest.sorted();
                 if let Some(last) = found.last() {
                     *place = last.next();
+                    if planted(Bug::SecondPassTooLate) {
+                        *place = place.next();
+                    }
                 }
                 (*ready, *is_done) = (found.into(), is_all);
             }
@@ -388,6 +400,9 @@ async fn gather_file<S: RowSink, P: AsyncFn()>(
 ) -> std::result::Result<(), Lost> {
     let mut is_there = walk.seek(&range.start).await.map_err(of_index)?;
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
+        // Also a term of which all places were given takes its time.
+        page.work(POSTING_WORK_BYTES);
+        page.pause_if_due().await.map_err(Lost::Read)?;
         let mut postings = walk.postings().await.map_err(of_index)?;
         postings.seek(from).map_err(of_index)?;
         while let Some(place) = postings.next().await.map_err(of_index)? {

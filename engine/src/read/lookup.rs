@@ -10,10 +10,11 @@
 //! 3. When an index file fails on the way, the rest is scanned, from where the lookup has come.
 //! 4. Of a partition that is read in descending order, or is a candidate as a whole, all candidates are taken at once
 //!    or all of it is read.
+//! 5. It is worth it where the candidates of a page cost less than what a scan goes over to fill the page.
 
 use std::rc::Rc;
 
-use model::read::{IndexLookup, Resume, RowSink, Slice};
+use model::read::{Filter, IndexLookup, Resume, RowSink, Slice};
 use model::schema::{ColumnKind, IndexId};
 use model::{Token, TokenRange};
 
@@ -22,10 +23,16 @@ use super::page::Page;
 use super::{Read, Scratch};
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, TermWalk};
-use crate::limits::{LOOKUP_SLICES_AT_ONCE, LOOKUP_WORTH};
+use crate::limits::{
+    INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_ROWS_AT_ONCE,
+    LOOKUP_SLICES_AT_ONCE, LOOKUP_WORTH,
+};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{Layer, View};
+
+/// Work that counting in one file is, in bytes: two blocks of terms.
+const COUNT_WORK_BYTES: usize = 2 * INDEX_BLOCK_BYTES;
 
 /// When a lookup is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,32 +41,87 @@ pub enum LookupPolicy {
     WhereWorth,
     /// Wherever there is an index: a test has little data.
     Always,
+    /// The same, and a source keeps so many candidates at a time: a lookup of few takes several passes.
+    InPasses(usize),
     /// Never: everything is scanned.
     Never,
 }
 
+/// About how many candidates a lookup has.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    in_memory: u64,
+    in_files: u64,
+}
+
+impl Counted {
+    fn rows(&self) -> u64 {
+        self.in_memory.saturating_add(self.in_files)
+    }
+
+    /// Whether a page of so many of the candidates costs less than the part of a scan that gives as many; the table
+    /// has so many rows.
+    fn is_worth(&self, lookup: &IndexLookup, wanted: u64, rows: u64) -> bool {
+        let given = wanted.min(self.rows());
+        let scanned = u128::from(given) * u128::from(rows) / u128::from(self.rows().max(1));
+        let postings = passed(self.in_memory, LOOKUP_ROWS_AT_ONCE, lookup, given)
+            + passed(self.in_files, LOOKUP_PLACES_AT_ONCE, lookup, given);
+        let cost =
+            u128::from(given) * u128::from(LOOKUP_WORTH) + postings / LOOKUP_POSTINGS_OF_A_ROW;
+        cost <= scanned
+    }
+}
+
+/// How many of `count` postings are gone through until `given` of them are found, if so many are kept at a time. Those
+/// of one term are in order; of several, each pass goes over all.
+fn passed(count: u64, at_once: usize, lookup: &IndexLookup, given: u64) -> u128 {
+    let at_once = at_once as u64;
+    let is_one = |slice: &Slice| slice.end.split_last() == Some((&0, slice.start.as_slice()));
+    let of_pass = match lookup.terms.iter().all(is_one) {
+        true => count.min(at_once.saturating_mul(lookup.terms.len() as u64)),
+        false => count,
+    };
+    let passes = given.min(count).div_ceil(at_once);
+    u128::from(of_pass) * u128::from(passes)
+}
+
 impl<'r> Read<'r> {
-    /// The lookup to make of a range, if one is worth it.
-    pub(super) async fn worthy_lookup(&self) -> Result<Option<&'r IndexLookup>> {
+    /// The lookup to make of a range, if one is worth it: the one with the fewest candidates.
+    pub(super) async fn worthy_lookup<S: RowSink, P: AsyncFn()>(
+        &self,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<&'r IndexLookup>> {
         let command = self.command;
         if command.lookups.is_empty() || self.lookup_policy == LookupPolicy::Never {
             return Ok(None);
         }
-        let mut best: Option<(u64, &'r IndexLookup)> = None;
+        let mut best: Option<(Counted, &'r IndexLookup)> = None;
         for lookup in &command.lookups {
             if !self.has_everywhere(lookup.index) {
                 continue;
             }
-            let Some(count) = self.count(lookup).await? else { continue };
-            if best.is_none_or(|(other, _)| count < other) {
-                best = Some((count, lookup));
+            let Some(counted) = self.count(lookup, page).await? else { continue };
+            if best.as_ref().is_none_or(|(other, _)| counted.rows() < other.rows()) {
+                best = Some((counted, lookup));
             }
         }
-        let is_worth = |count: u64| match self.lookup_policy {
-            LookupPolicy::Always => true,
-            _ => count.saturating_mul(LOOKUP_WORTH) <= self.rows(),
+        let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
+        let is_worth = |counted: &Counted, lookup: &IndexLookup| {
+            is_always || counted.is_worth(lookup, self.wanted(lookup), self.rows())
         };
-        Ok(best.filter(|(count, _)| is_worth(*count)).map(|(_, lookup)| lookup))
+        let best = best.filter(|(counted, lookup)| is_worth(counted, lookup));
+        Ok(best.map(|(_, lookup)| lookup))
+    }
+
+    /// How many candidates a page takes, as far as that is known: all, if there are other conditions.
+    fn wanted(&self, lookup: &IndexLookup) -> u64 {
+        let command = self.command;
+        let column = self.definition.index_by_id(lookup.index).map(|index| index.column);
+        let is_other = |filter: &Filter| filter.column(self.definition).map(|c| c.id) != column;
+        match command.slices != [Slice::all()] || command.filters.iter().any(is_other) {
+            true => u64::MAX,
+            false => command.limits.rows.min(command.limits.page_rows),
+        }
     }
 
     /// Whether each source of the table has an index.
@@ -72,20 +134,27 @@ impl<'r> Read<'r> {
     }
 
     /// About how many rows are candidates; `None` if an index file fails.
-    async fn count(&self, lookup: &IndexLookup) -> Result<Option<u64>> {
-        let mut count = self.count_in_memory(lookup);
+    async fn count<S: RowSink, P: AsyncFn()>(
+        &self,
+        lookup: &IndexLookup,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<Counted>> {
+        let in_memory = self.count_in_memory(lookup);
+        let mut in_files: u64 = 0;
         for (view, file) in self.indexed(lookup.index) {
             let mut walk = TermWalk::new(&file, self.reading(Reading::Point));
             match walk.count(&lookup.terms).await {
-                Ok(more) => count = count.saturating_add(more),
+                Ok(more) => in_files = in_files.saturating_add(more),
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(error) => {
                     view.sstable.lose_index(lookup.index, &error);
                     return Ok(None);
                 }
             }
+            page.work(COUNT_WORK_BYTES);
+            page.pause_if_due().await?;
         }
-        Ok(Some(count))
+        Ok(Some(Counted { in_memory, in_files }))
     }
 
     fn count_in_memory(&self, lookup: &IndexLookup) -> u64 {
@@ -134,11 +203,17 @@ impl<'r> Read<'r> {
         }
         let memtables: Vec<_> =
             self.table.layers().iter().map(|layer| layer.memtable.clone()).collect();
+        page.is_of_candidates = true;
         let views = self.indexed(lookup.index).into_iter();
         let views = views.filter(|(view, _)| view.overlap(&range).is_some());
         let span = (self.first_wanted(lookup, first), range.last);
         let reading = self.reading(Reading::Point);
-        let mut candidates = Candidates::new(lookup, memtables.into_iter(), views, span, reading);
+        let at_once = match self.lookup_policy {
+            LookupPolicy::InPasses(count) => (count, count),
+            _ => (LOOKUP_ROWS_AT_ONCE, LOOKUP_PLACES_AT_ONCE),
+        };
+        let how = (reading, at_once);
+        let mut candidates = Candidates::new(lookup, memtables.into_iter(), views, span, how);
         let mut last = resume.cloned();
         while let Some(first) = candidates.next(page).await? {
             self.candidates_of_partition(&first, &mut candidates, &mut last, page, scratch).await?;

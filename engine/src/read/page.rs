@@ -41,6 +41,10 @@ pub(super) struct Page<'r, S, P> {
     tombstones: u64,
     /// Tombstones that are past their grace, which are not counted.
     pub(super) purge: Purge<'static>,
+    /// Rows come by slices of their own: what lies over several of them is met once for each, and counted once.
+    pub(super) is_of_candidates: bool,
+    /// What was counted last of the partition's range deletions, and whether its static row was.
+    counted: (Deletion, bool),
     stage: Stage,
     work_rows: u32,
     work_bytes: usize,
@@ -90,6 +94,8 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             more: None,
             tombstones: 0,
             purge: purgeable(definition, command.now_s),
+            is_of_candidates: false,
+            counted: (Deletion::NONE, false),
             stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
             work_rows: 0,
             work_bytes: 0,
@@ -106,6 +112,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
     #[inline]
     pub(super) fn begin(&mut self, rows_before: u64) {
         self.rows_of_partition = rows_before;
+        self.counted = (Deletion::NONE, false);
     }
 
     /// How many rows of the partition were given, those of earlier pages included.
@@ -154,7 +161,9 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         self.sink.passes(head.static_row, deletion);
         if let Some(row) = head.static_row {
             let now_s = self.command.now_s;
-            self.pass_tombstones(tombstones(row, deletion, &self.purge))?;
+            if !self.is_of_candidates || !std::mem::replace(&mut self.counted.1, true) {
+                self.pass_tombstones(tombstones(row, deletion, &self.purge))?;
+            }
             if let Some(row) = visible(row, deletion, now_s, self.drops, &mut scratch.row) {
                 scratch.stat.extend_from_slice(row.bytes());
             }
@@ -169,10 +178,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
                     self.sink.passes(None, deletion);
-                    let is_counted =
-                        |deletion: Deletion| !deletion.is_none() && !self.purge.drops(deletion);
-                    let is_passed = is_counted(deletion) || is_counted(in_force);
-                    self.pass_tombstones(u64::from(is_passed))?;
+                    self.pass_change(in_force, deletion)?;
                     in_force = deletion;
                 }
                 Fragment::Row { clustering, row } => {
@@ -191,6 +197,19 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             self.pause_if_due().await?;
         }
         self.static_alone(&partition)
+    }
+
+    /// Counts a change of range deletions, from one to another.
+    fn pass_change(&mut self, before: Deletion, after: Deletion) -> Result<()> {
+        let is_counted = |deletion: Deletion| !deletion.is_none() && !self.purge.drops(deletion);
+        if !is_counted(before) && !is_counted(after) {
+            return Ok(());
+        }
+        let met = before.max(after);
+        if self.is_of_candidates && std::mem::replace(&mut self.counted.0, met) == met {
+            return Ok(());
+        }
+        self.pass_tombstones(1)
     }
 
     /// The row of a partition that has none in the slices, if such a row is wanted.

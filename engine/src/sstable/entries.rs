@@ -1,15 +1,13 @@
 //! Single entries of a file by their places, and places by what is sought: for indexes beside the file.
 
-use std::rc::Rc;
-
 use model::Token;
 
 use super::block::{Block, Inner};
 use super::file::{Reading, Sstable};
 use super::frame::Kind;
 use super::row_index::{Found, search};
-use crate::error::{Error, Result};
-use crate::index::{IndexFile, Place};
+use crate::error::Result;
+use crate::index::Place;
 use crate::limits::INDEX_LEVELS_MAX;
 
 /// An entry that an index names.
@@ -79,36 +77,5 @@ impl Sstable {
         let block = self.directory.candidates(token).1;
         let last = self.run_end(block);
         Place { block: u32::try_from(last).expect("a file has fewer blocks"), entry: u32::MAX }
-    }
-
-    /// The file of an index, if it has one.
-    pub(crate) fn index(&self, id: model::schema::IndexId) -> Option<Rc<IndexFile>> {
-        self.indexes().iter().find(|file| file.index() == id).cloned()
-    }
-
-    /// Has the file of an index from now on.
-    pub(crate) fn attach(&self, file: Rc<IndexFile>) {
-        self.detach(file.index());
-        self.indexes.borrow_mut().push(file);
-    }
-
-    /// The file of an index cannot be used: its rows are scanned until it was made anew.
-    #[cold]
-    pub(crate) fn lose_index(&self, id: model::schema::IndexId, error: &Error) {
-        let path = self.index(id).map(|file| file.path().as_str().to_owned());
-        self.detach(id);
-        self.lost
-            .borrow_mut()
-            .push((path.unwrap_or_else(|| format!("{}-{}", self.id(), id.0)), error.clone()));
-    }
-
-    /// What index files were lost since this was asked last.
-    pub(crate) fn take_lost(&self) -> Vec<(String, Error)> {
-        self.lost.take()
-    }
-
-    /// Has no file of this index any more.
-    pub(crate) fn detach(&self, id: model::schema::IndexId) {
-        self.indexes.borrow_mut().retain(|file| file.index() != id);
     }
 }

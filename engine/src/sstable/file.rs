@@ -3,11 +3,11 @@
 //! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
 //! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
 
-use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
 use model::{TableId, Token, TokenRange};
 
+use super::attached::Attached;
 use super::directory::Directory;
 use super::filter::Filter;
 use super::filter_pieces::FilterPieces;
@@ -23,7 +23,6 @@ use super::{FileDigest, SstableCursor, SstableId, file_name};
 use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
-use crate::index::IndexFile;
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::planted::{Bug, planted};
 
@@ -79,9 +78,7 @@ pub struct Sstable {
     cache: Rc<BlockCache>,
     number: u32,
     /// The files of its table's indexes that are beside it.
-    pub(super) indexes: RefCell<Vec<Rc<IndexFile>>>,
-    /// Those that could not be used, and why.
-    pub(super) lost: RefCell<Vec<(String, Error)>>,
+    pub(super) attached: Attached,
 }
 
 /// Which tokens a file may hold.
@@ -132,8 +129,7 @@ impl Sstable {
             statistics,
             cache,
             number,
-            indexes: RefCell::default(),
-            lost: RefCell::default(),
+            attached: Attached::default(),
         };
         Ok(Rc::new(open))
     }
@@ -296,11 +292,6 @@ impl Sstable {
 
     pub(super) fn footer(&self) -> &Footer {
         &self.footer
-    }
-
-    /// The files of indexes beside it.
-    pub(crate) fn indexes(&self) -> Ref<'_, [Rc<IndexFile>]> {
-        Ref::map(self.indexes.borrow(), Vec::as_slice)
     }
 
     /// The file, opened again if it was closed meanwhile.

@@ -69,18 +69,29 @@ impl Output {
 
     /// Writes the rest, which ends at an aligned offset, and makes the file and its name durable.
     pub(crate) async fn finish(mut self) -> Result<u64> {
+        let Some(file) = self.write_rest().await? else { return Ok(0) };
+        file.sync().await?;
+        file.close().await?;
+        self.disk.sync_dir(&self.path.parent()).await?;
+        Ok(self.written)
+    }
+
+    /// Writes the rest of a file that is not kept beyond this life.
+    pub(crate) async fn finish_unsynced(mut self) -> Result<u64> {
+        let Some(file) = self.write_rest().await? else { return Ok(0) };
+        file.close().await?;
+        Ok(self.written)
+    }
+
+    async fn write_rest(&mut self) -> Result<Option<File>> {
         let end = self.offset();
         self.drain().await?;
         let rest = self.staged.len();
         if rest > 0 {
             self.write(0, rest).await?;
         }
-        let Some(file) = self.file.take() else { return Ok(0) };
-        assert_eq!(self.written, end, "all that was staged is written");
-        file.sync().await?;
-        file.close().await?;
-        self.disk.sync_dir(&self.path.parent()).await?;
-        Ok(self.written)
+        assert!(self.file.is_none() || self.written == end, "all that was staged is written");
+        Ok(self.file.take())
     }
 
     /// Removes what was written.

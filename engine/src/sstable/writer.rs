@@ -244,6 +244,24 @@ impl Writer {
             return Ok(None);
         }
         let indexes = self.indexes.take();
+        let written = match self.finish_file(pause).await {
+            Ok(written) => written,
+            Err(error) => {
+                // The error that led here is the one to report.
+                if let Some(indexes) = indexes {
+                    let _ = indexes.abandon().await;
+                }
+                return Err(error);
+            }
+        };
+        if let Some(indexes) = indexes {
+            indexes.finish(written.proof, pause).await?;
+        }
+        Ok(Some(written))
+    }
+
+    /// Ends the file without those of indexes, and proves it.
+    async fn finish_file(mut self, pause: &impl AsyncFn()) -> Result<WrittenSstable> {
         let (proof, statistics) = self.put_sections(pause).await?;
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
@@ -252,16 +270,8 @@ impl Writer {
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
         let known = SstableIdentity { id: self.id, table: self.config.table, proof };
-        if let Err(error) = verify(&disk, &path.parent(), known, class, pause).await {
-            if let Some(indexes) = indexes {
-                indexes.abandon().await?;
-            }
-            return Err(error);
-        }
-        if let Some(indexes) = indexes {
-            indexes.finish(proof, pause).await?;
-        }
-        Ok(Some(WrittenSstable { id: self.id, proof, statistics }))
+        verify(&disk, &path.parent(), known, class, pause).await?;
+        Ok(WrittenSstable { id: self.id, proof, statistics })
     }
 
     /// Gives up and removes what was written.

@@ -8,7 +8,7 @@ use super::PartitionRef;
 use crate::Result;
 use crate::key;
 use crate::row::{Cell, RowRef};
-use crate::schema::{Analysis, ColumnId, ColumnKind, Table};
+use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
 use crate::types::{Compared, CqlType, collection_elements, encoded};
 
 /// What a condition looks at.
@@ -91,6 +91,15 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The column that it looks at, if the table has it.
+    pub fn column<'t>(&self, table: &'t Table) -> Option<&'t Column> {
+        match self.target {
+            FilterTarget::PartitionKey(index) => table.partition_key().get(usize::from(index)),
+            FilterTarget::Clustering(index) => table.clustering().get(usize::from(index)),
+            FilterTarget::Value(id) => table.column_by_id(id),
+        }
+    }
+
     /// Whether the row satisfies the condition. Row and static row are already reconciled.
     pub fn matches(
         &self,

@@ -24,6 +24,8 @@ use crate::oracle::{Cells, Seen, short};
 
 /// What a fragment has at least here.
 const FRAGMENT_BYTES_MIN: u64 = 500;
+/// Candidates that a lookup keeps of a source: few, so that it takes several passes over its terms.
+const CANDIDATES_AT_ONCE: usize = 3;
 
 /// What the node keeps aside on its disk: space to write its journals anew, one after the other.
 pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
@@ -81,7 +83,7 @@ pub(crate) async fn open(
         // So that compactions of little data are adopted in several pieces, and flushes beside it are sampled.
         engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
         engine.set_sampled_bytes_min(1);
-        engine.set_lookup_policy(LookupPolicy::Always);
+        engine.set_lookup_policy(LookupPolicy::InPasses(CANDIDATES_AT_ONCE));
         let driven = engine.clone();
         exec.spawn(async move {
             driven.drive_log().await;

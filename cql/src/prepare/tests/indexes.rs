@@ -178,6 +178,10 @@ fn whatever_an_index_can_tell_is_asked_for() {
         ("v = 2", vec![one("t_v_idx")]),
         ("v > 2 AND x = 5 ALLOW FILTERING", vec![one("t_v_idx"), one("t_x_idx")]),
         ("v IN (1, 3) ALLOW FILTERING", vec![("t_v_idx".to_owned(), 2)]),
+        // Before: two lookups, of which each was of about half of the table.
+        ("v >= 2 AND v < 4 ALLOW FILTERING", vec![one("t_v_idx")]),
+        ("v > 4 AND v < 2 ALLOW FILTERING", vec![("t_v_idx".to_owned(), 0)]),
+        ("l CONTAINS 2 AND l CONTAINS 3 ALLOW FILTERING", vec![one("t_l_idx"), one("t_l_idx")]),
         ("c = 2 ALLOW FILTERING", vec![one("t_c_idx")]),
         ("l CONTAINS 2", vec![one("t_l_idx")]),
         // Found by its key.

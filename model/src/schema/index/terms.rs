@@ -8,6 +8,8 @@
 //! 1. Whatever a relation accepts has a term in the ranges that [`Index::lookup`] gives for it; the property test says so.
 //! 2. A term has at most [`TERM_BYTES_MAX`] bytes: of a longer one the first, for all that begin so.
 //! 3. Dead cells have no term. An expiring one has, even when it is over: candidates are judged when they are read.
+//! 4. A number of too many digits has no component. All such numbers have one term, which every lookup among numbers of
+//!    any length asks for beside its own.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,10 @@ use crate::read::{IndexLookup, Like, Operator, Slice};
 use crate::row::{Cell, RowRef};
 use crate::schema::{ColumnKind, Table};
 use crate::types::CqlType;
-use crate::{Result, key, ordered};
+use crate::{Error, Result, key, ordered};
+
+/// The term of a value that has no component: below every component.
+const UNKNOWN: &[u8] = &[0];
 
 impl Index {
     /// Gives each term by which this row is found; the same one perhaps more than once.
@@ -40,22 +45,24 @@ impl Index {
             (ColumnKind::PartitionKey, None) => {
                 let (columns, at) = (table.partition_key().len(), usize::from(column.position));
                 let value = key::partition_key_value(partition_key, columns, at)?;
-                self.put(&column.ty, value, &mut term)?;
-                give(cut(&mut term));
+                let put = self.put(&column.ty, value, &mut term);
+                give(kept(put, &mut term)?);
             }
             (ColumnKind::Clustering, Some(clustering)) => {
                 let mut value = Vec::new();
                 let at = usize::from(column.position);
                 if key::clustering_value(table, clustering, at, &mut value)? {
-                    self.put(&column.ty, &value, &mut term)?;
-                    give(cut(&mut term));
+                    let put = self.put(&column.ty, &value, &mut term);
+                    give(kept(put, &mut term)?);
                 }
             }
             (ColumnKind::Static, None) | (ColumnKind::Regular, Some(_)) => {
                 let Some(row) = row else { return Ok(()) };
-                for cell in row.cells().filter(|cell| cell.column == self.column) {
-                    if has_value(&cell) && self.put_cell(&column.ty, &cell, &mut term)? {
-                        give(cut(&mut term));
+                let of_column = |cell: &Cell<'_>| cell.column == self.column && has_value(cell);
+                for cell in row.cells().filter(of_column) {
+                    match self.put_cell(&column.ty, &cell, &mut term) {
+                        Ok(false) => {}
+                        put => give(kept(put.map(drop), &mut term)?),
                     }
                     term.clear();
                 }
@@ -100,11 +107,29 @@ impl Index {
         if !targets.contains(&self.target) {
             return Ok(None);
         }
-        let term = |values: &[_]| self.term(&parts, values);
-        let terms = match operator {
+        let mut terms = match self.ranges(&parts, operator, values) {
+            // Nothing is known of what compares with a number of too many digits.
+            Err(Error::Invalid(_)) => return Ok(None),
+            terms => terms?,
+        };
+        if parts.into_iter().any(may_be_too_long) {
+            terms.push(one(UNKNOWN.to_vec()));
+        }
+        Ok(Some(IndexLookup { index: self.id, terms: joined(terms) }))
+    }
+
+    /// The ranges of the terms that a relation to these values accepts.
+    fn ranges(
+        &self,
+        parts: &[&CqlType],
+        operator: Operator,
+        values: &[impl AsRef<[u8]>],
+    ) -> Result<Vec<Slice>> {
+        let term = |values: &[_]| self.term(parts, values);
+        Ok(match operator {
             Operator::In => {
                 let each = values.iter().map(|value| term(std::slice::from_ref(value)).map(one));
-                joined(each.collect::<Result<_>>()?)
+                each.collect::<Result<_>>()?
             }
             Operator::Less => vec![below(Vec::new(), term(values)?)],
             Operator::LessOrEqual => vec![below(Vec::new(), behind(term(values)?))],
@@ -118,8 +143,7 @@ impl Index {
                 vec![below(prefix, end)]
             }
             _ => vec![one(term(values)?)],
-        };
-        Ok(Some(IndexLookup { index: self.id, terms }))
+        })
     }
 
     /// The whole term of these values, one for each type.
@@ -190,10 +214,20 @@ fn keeps_its_form(ty: &CqlType) -> bool {
     !grows && ty.parts().into_iter().all(keeps_its_form)
 }
 
-/// The term as it is kept.
-fn cut(term: &mut Vec<u8>) -> &[u8] {
+/// The term as it is kept of a value whose component was put, or could not be.
+fn kept(put: Result<()>, term: &mut Vec<u8>) -> Result<&[u8]> {
+    match put {
+        Err(Error::Invalid(_)) => return Ok(UNKNOWN),
+        put => put?,
+    }
     term.truncate(TERM_BYTES_MAX);
-    term
+    Ok(term)
+}
+
+/// Whether values of the type may have no component.
+fn may_be_too_long(ty: &CqlType) -> bool {
+    let is_long = matches!(ty, CqlType::Varint | CqlType::Decimal);
+    is_long || ty.parts().into_iter().any(may_be_too_long)
 }
 
 /// The first bytes behind a term.

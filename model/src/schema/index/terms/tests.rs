@@ -228,3 +228,58 @@ fn dead_cells_have_no_terms() {
     index.terms(&table, &[], Some(&[]), row, &mut |_| given += 1).expect("sound");
     assert_eq!(given, 0);
 }
+
+/// Before: such a number was an error, which ended the use of the index, and a SELECT that compared with one failed.
+#[test]
+fn a_number_of_too_many_digits_is_found_by_every_lookup() {
+    let table = TableBuilder::new("ks", "t", TableId(Uuid::nil()))
+        .partition_key("k", CqlType::Int)
+        .and_then(|t| t.clustering("c", CqlType::Int, false))
+        .and_then(|t| t.regular("n", CqlType::Varint))
+        .and_then(TableBuilder::build)
+        .expect("a sound table");
+    let column = table.column("n").expect("it is there").id;
+    let index = Index { column, ..index("v", IndexTarget::Value, Analysis::NONE) };
+    let long = vec![1; 20_000];
+    let term_of = |value: &[u8]| {
+        let mut bytes = Vec::new();
+        RowBuilder::begin(&mut bytes, &RowHead::bare(1)).cell(&Cell::live(column, 1, value));
+        let (row, mut terms) = (Some(RowRef::trusted(&bytes)), Vec::new());
+        let mut give = |term: &[u8]| terms.push(term.to_vec());
+        index.terms(&table, &[], Some(&[]), row, &mut give).expect("a number");
+        terms.pop().expect("a term")
+    };
+    let lookup = |operator, value: &[u8]| {
+        index.lookup(&table, operator, &[value]).expect("a number").map(|lookup| lookup.terms)
+    };
+    let contains = |terms: &[Slice], term: &[u8]| terms.iter().any(|slice| slice.contains(term));
+    for operator in [Operator::Equal, Operator::In, Operator::Less, Operator::Greater] {
+        let terms = lookup(operator, &[5]).expect("the index tells");
+        assert!(contains(&terms, &term_of(&long)), "{operator:?}");
+        assert!(!contains(&terms, &term_of(&[if operator == Operator::Less { 6 } else { 4 }])));
+        assert_eq!(lookup(operator, &long), None, "{operator:?} of a long number");
+    }
+    assert!(term_of(&long) < term_of(&[0x80]), "below every number");
+}
+
+proptest! {
+    #[test]
+    fn what_two_lookups_give_both_have(
+        a in prop::collection::vec(any::<(u8, u8)>(), 0..4),
+        b in prop::collection::vec(any::<(u8, u8)>(), 0..4),
+    ) {
+        let lookup = |ranges: &[(u8, u8)]| {
+            let slice = |(a, b): &(u8, u8)| Slice { start: vec![*a], end: vec![*b] };
+            let terms = ranges.iter().filter(|(a, b)| a < b).map(slice).collect();
+            IndexLookup { index: IndexId(0), terms: joined(terms) }
+        };
+        let [a, b] = [lookup(&a), lookup(&b)];
+        let both = a.and(&b);
+        let has = |lookup: &IndexLookup, n: u8| lookup.terms.iter().any(|slice| slice.contains(&[n]));
+        for n in 0..=u8::MAX {
+            prop_assert_eq!(has(&both, n), has(&a, n) && has(&b, n));
+        }
+        prop_assert!(both.terms.iter().all(|slice| slice.start < slice.end));
+        prop_assert!(both.terms.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    }
+}
