@@ -18,6 +18,7 @@
 //! all sources become rows (`read/lookup.rs`).
 
 mod builder;
+mod directory;
 mod file;
 mod footer;
 mod job;

@@ -476,6 +476,14 @@ pub const CONDITION_CELLS_MAX: usize = 1 << 16;
 /// A block of terms or of postings of an index file is closed when it has so many bytes: one device page.
 pub const INDEX_BLOCK_BYTES: usize = 4 << 10;
 
+/// A node of the directory of an index file is closed when it has so many bytes.
+pub const TERM_DIRECTORY_NODE_BYTES: usize = 16 << 10;
+
+/// What leads to the nodes is in memory while the file is open. A file in which it is longer is not made, and its
+/// sstable is scanned: terms of more than a terabyte, or a hundredth of that if they all begin alike.
+pub const TERM_DIRECTORY_BYTES_MAX: usize = 64 << 20;
+const _: () = assert!(TERM_DIRECTORY_BYTES_MAX <= BLOCK_BYTES_MAX);
+
 /// Terms of the indexes of one sstable being made that are sorted in memory: more are written out as runs.
 pub const INDEX_SORT_BYTES: usize = 512 << 10;
 
@@ -496,6 +504,9 @@ pub const LOOKUP_RANGES_COUNTED: usize = 32;
 
 /// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;
+
+/// Asking the index file of an sstable, two or three blocks of it, costs about as much as so many rows in a scan.
+pub const LOOKUP_ROWS_OF_A_FILE: u128 = 64;
 
 /// So many postings are gone through in the time of one row of a scan.
 pub const LOOKUP_POSTINGS_OF_A_ROW: u128 = 8;

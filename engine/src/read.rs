@@ -14,6 +14,7 @@
 
 mod candidates;
 mod lookup;
+mod lookup_cost;
 mod page;
 mod row;
 mod sources;
@@ -156,7 +157,7 @@ impl Engine {
                 table.note_unreadable(error, command.now_s);
             })?,
         }
-        let is_lookup = page.is_of_candidates;
+        let is_lookup = page.was_looked_up();
         let end = page.end();
         self.counters.count(|s| {
             s.reads += 1;
@@ -253,7 +254,12 @@ impl Read<'_> {
         if let Some(resume) = &self.command.resume {
             let last = keys.find(|(token, key)| *token == resume.token && **key == *resume.key);
             let (token, key) = last.ok_or_else(|| Error::invalid("a page of another query"))?;
-            self.rest(*token, key, resume, page, scratch).await?;
+            match self.worthy_lookup_inside((*token, key), page).await? {
+                Some(lookup) => {
+                    self.partition_by_index(lookup, (*token, key), page, scratch).await?;
+                }
+                None => self.rest(*token, key, resume, page, scratch).await?,
+            }
         }
         let row = self.row_wanted(scratch);
         for (token, key) in keys {
@@ -266,7 +272,14 @@ impl Read<'_> {
                     let wanted = RowWanted { token: *token, key, clustering };
                     self.row(wanted, page, scratch).await?;
                 }
-                None => self.partition(*token, key, &self.command.slices, page, scratch).await?,
+                None => match self.worthy_lookup_inside((*token, key), page).await? {
+                    Some(lookup) => {
+                        self.partition_by_index(lookup, (*token, key), page, scratch).await?;
+                    }
+                    None => {
+                        self.partition(*token, key, &self.command.slices, page, scratch).await?;
+                    }
+                },
             }
             page.pause_if_due().await?;
         }

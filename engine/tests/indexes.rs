@@ -15,7 +15,9 @@ use engine::{Config, Engine, IndexProgress, Job, JobKind, LookupPolicy, commitlo
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
-use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadCommand, RowSink};
+use model::read::{
+    Filter, FilterTarget, Flow, Operator, PartitionRef, Partitions, ReadCommand, RowSink, Slice,
+};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
 use model::{CqlType, Deletion, Schema, Token};
@@ -478,6 +480,77 @@ fn a_lookup_is_made_where_it_costs_less_than_a_scan() {
             analysis: Analysis::NONE,
         });
         assert!(is_looked_up(&engine, &other).await);
+    });
+}
+
+/// `SELECT * FROM t WHERE k = ? AND v = <value>`.
+fn select_in(table: &Table, key: &[u8], value: i32) -> ReadCommand {
+    let partitions = Partitions::Keys(vec![(Token::of_key(key), key.into())]);
+    ReadCommand { partitions, ..select(table, Operator::Equal, value) }
+}
+
+/// Before: all rows of a named partition were read, whatever index there was.
+#[test]
+fn a_wide_partition_that_is_named_is_looked_up_in() {
+    on_sim(61, async |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        for (key, rows) in [(&b"wide"[..], 4000), (b"narrow", 3)] {
+            let rows: Vec<(i32, i32)> = (0..rows).map(|c| (c, c % 200)).collect();
+            for rows in rows.chunks(200) {
+                shard::write(&engine, &record(&table, key, rows, 1)).await.unwrap();
+            }
+        }
+        shard::flush(&engine).await;
+        shard::write(&engine, &record(&table, b"wide", &[(7, 3), (9, 7)], 2)).await.unwrap();
+        let wide = select_in(&table, b"wide", 7);
+        assert!(is_looked_up(&engine, &wide).await);
+        let mut part = wide.clone();
+        let [start, end] = [100, 3000].map(|c| clustering(&table, c));
+        part.slices = vec![Slice { start, end }];
+        assert!(is_looked_up(&engine, &part).await);
+        let [start, end] = [100, 110].map(|c| clustering(&table, c));
+        let few = ReadCommand { slices: vec![Slice { start, end }], ..wide.clone() };
+        assert!(!is_looked_up(&engine, &few).await, "few rows are read");
+        assert!(!is_looked_up(&engine, &select_in(&table, b"narrow", 2)).await);
+        let mut several = wide.clone();
+        let keys = [&b"narrow"[..], b"wide", b"none"];
+        several.partitions =
+            Partitions::Keys(keys.map(|key| (Token::of_key(key), key.into())).to_vec());
+        for (mut command, rows) in [(wide, 20), (part, 14), (several, 20)] {
+            for is_reversed in [false, true] {
+                command.reversed = is_reversed;
+                for page_rows in [1, 4, 7, 1000] {
+                    assert_eq!(compare(&engine, &command, page_rows).await, rows);
+                }
+            }
+        }
+    });
+}
+
+/// A named partition is read to its end when its index fails, before the first row of it or between two.
+#[test]
+fn a_named_partition_whose_index_is_damaged_is_read_on() {
+    on_sim(67, async |sim, disk, exec| {
+        let (engine, table) = long_postings(&disk, &exec).await;
+        let schema = schema_of([table.clone()]);
+        shard::flush(&engine).await;
+        drop(engine);
+        let path = index_files(&sim).remove(0);
+        let sound = sim.bytes(&path).unwrap();
+        let mut lost = 0;
+        for at in (24..400).step_by(32) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1;
+            sim.plant(&path, bytes);
+            let engine = open(&disk, &exec, at as u64, &schema).await;
+            for page_rows in [300, 99] {
+                let command = select_in(&table, b"k", 5);
+                assert_eq!(compare(&engine, &command, page_rows).await, 3000);
+            }
+            lost += u32::from(!progress(&engine).is_built());
+        }
+        assert!(lost > 2, "{lost} lookups have met a damage");
     });
 }
 

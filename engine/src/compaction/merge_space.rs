@@ -34,7 +34,7 @@ impl Engine {
     pub(super) fn space_for(&self, inputs: &[View], fragment_bytes: u64) -> u64 {
         let held = |view: &View| Held {
             run: view.entry.run,
-            bytes: view.entry.file_bytes,
+            bytes: view.entry.file_bytes + INDEX_FILES_HELD * index_bytes(view),
             // What another shard has stays.
             is_freed: self.manifest.has_alone(view.entry.sstable),
         };
@@ -42,9 +42,19 @@ impl Engine {
     }
 }
 
+/// What comes out has about the indexes of what goes in, and while their terms are sorted these are on the disk once
+/// more.
+const INDEX_FILES_HELD: u64 = 2;
+
+/// Bytes of the index files of a view.
+fn index_bytes(view: &View) -> u64 {
+    view.sstable.indexes().iter().map(|file| file.bytes()).sum()
+}
+
 /// A file that is merged.
 struct Held {
     run: Uuid,
+    /// With what its indexes take of the output.
     bytes: u64,
     /// Its space is free when all of it is merged.
     is_freed: bool,

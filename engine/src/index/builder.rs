@@ -231,16 +231,24 @@ impl IndexBuilder {
         let copied = async {
             while merged.index() == Some(id.0) {
                 let Some(found) = merged.next(pause).await? else { break };
+                // Of a file that cannot be made the rest is passed over.
+                if writer.is_too_long() {
+                    continue;
+                }
                 writer.add(&found.term, found.place);
                 if writer.is_full() {
                     writer.drain().await?;
                 }
             }
-            Ok(())
+            Ok(writer.is_too_long())
         };
-        if let Err(error) = copied.await {
-            let _ = writer.abandon().await;
-            return Err(error);
+        match copied.await {
+            Ok(false) => {}
+            Ok(true) => return writer.abandon().await,
+            Err(error) => {
+                let _ = writer.abandon().await;
+                return Err(error);
+            }
         }
         let footer = Footer {
             sstable: self.sstable,
@@ -252,6 +260,8 @@ impl IndexBuilder {
             postings: 0,
             directory_offset: 0,
             directory_bytes: 0,
+            blocks: 0,
+            has_nodes: false,
             digest: 0,
         };
         writer.finish(footer).await?;

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use model::bytes::Cursor;
 use model::schema::{Index, IndexId, Table};
 use uuid::Uuid;
 
+use super::directory::{self, Below};
 use super::footer::{FOOTER_BYTES, Footer, fingerprint, seed_of};
 use crate::cache::{BlockCache, Kept, Place as CachePlace};
 use crate::error::{Error, Result};
@@ -39,15 +39,6 @@ pub(crate) struct IndexFile {
     directory: Option<Slots>,
     cache: Rc<BlockCache>,
     number: u32,
-}
-
-/// A block of terms.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TermBlock {
-    pub(super) offset: u64,
-    pub(super) bytes: usize,
-    /// Postings of the blocks before it.
-    pub(super) before: u64,
 }
 
 impl IndexFile {
@@ -95,6 +86,10 @@ impl IndexFile {
                 Some(raw.and_then(Slots::open).map_err(|what| corrupt(at, what))?)
             }
         };
+        let in_root = directory.as_ref().map_or(0, Slots::count) as u64;
+        if footer.has_nodes != (in_root < footer.blocks) || in_root > footer.blocks {
+            return Err(corrupt(at, "the count of blocks in a directory"));
+        }
         let number = cache.number_file();
         let handle = Handle::new(disk, file, (sstable, number), cache.handles()).await;
         let open = IndexFile { handle, seed, footer, directory, cache: cache.clone(), number };
@@ -159,7 +154,18 @@ impl IndexFile {
 
     /// How many blocks of terms.
     pub(super) fn blocks(&self) -> usize {
-        self.directory.as_ref().map_or(0, Slots::count)
+        self.footer.blocks as usize
+    }
+
+    /// Whether its directory is in nodes.
+    #[cfg(test)]
+    pub(super) fn has_nodes(&self) -> bool {
+        self.footer.has_nodes
+    }
+
+    /// Bytes of its frames.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.footer.directory_offset + u64::from(self.footer.directory_bytes)
     }
 
     /// How many postings.
@@ -167,34 +173,48 @@ impl IndexFile {
         self.footer.postings
     }
 
-    fn entry(&self, block: usize) -> Result<(&[u8], TermBlock)> {
-        let directory = self.directory.as_ref().expect("a block of the file");
-        let damaged = |_| self.corrupt(self.footer.directory_offset, "directory of terms");
-        let mut cursor = Cursor::new(directory.item(block));
-        let from = cursor.bytes().map_err(damaged)?;
-        let (offset, bytes) =
-            (cursor.varint().map_err(damaged)?, cursor.varint().map_err(damaged)?);
-        let before = cursor.varint().map_err(damaged)?;
-        Ok((from, TermBlock { offset, bytes: bytes as usize, before }))
+    fn damaged(&self) -> Error {
+        self.corrupt(self.footer.directory_offset, "directory of terms")
+    }
+
+    fn root(&self) -> &Slots {
+        self.directory.as_ref().expect("a file with terms has one")
+    }
+
+    /// The node that an item of the root leads to, and the number of its first block; the root itself if it has none.
+    async fn node(&self, at: usize, reading: Reading) -> Result<(Rc<Slots>, usize)> {
+        let (_, node) = directory::item(self.root(), at).map_err(|_| self.damaged())?;
+        let slots = self.slots((node.offset, node.bytes), Kind::TermDirectory, reading).await?;
+        Ok((slots, node.first()))
     }
 
     /// A block of terms.
-    pub(super) fn block(&self, block: usize) -> Result<TermBlock> {
-        Ok(self.entry(block)?.1)
+    pub(super) async fn block(&self, block: usize, reading: Reading) -> Result<Below> {
+        let damaged = |_| self.damaged();
+        if !self.footer.has_nodes {
+            return Ok(directory::item(self.root(), block).map_err(damaged)?.1);
+        }
+        let is_behind = |_: &[u8], node: &Below| node.first() > block;
+        let at = directory::last_not_behind(self.root(), is_behind).map_err(damaged)?;
+        let (slots, first) = self.node(at, reading).await?;
+        let at = block.checked_sub(first).filter(|at| *at < slots.count());
+        let at = at.ok_or_else(|| self.damaged())?;
+        Ok(directory::item(&slots, at).map_err(damaged)?.1)
     }
 
     /// The block that holds the term, or would; 0 in a file without terms.
-    pub(super) fn block_of(&self, term: &[u8]) -> Result<usize> {
-        let (mut low, mut high) = (0, self.blocks().saturating_sub(1));
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if self.entry(middle)?.0 <= term {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
+    pub(super) async fn block_of(&self, term: &[u8], reading: Reading) -> Result<usize> {
+        if self.blocks() == 0 {
+            return Ok(0);
         }
-        Ok(low)
+        let damaged = |_| self.damaged();
+        let is_behind = |from: &[u8], _: &Below| from > term;
+        let at = directory::last_not_behind(self.root(), is_behind).map_err(damaged)?;
+        if !self.footer.has_nodes {
+            return Ok(at);
+        }
+        let (slots, first) = self.node(at, reading).await?;
+        Ok(first + directory::last_not_behind(&slots, is_behind).map_err(damaged)?)
     }
 
     /// The list whose frame is at `offset`, by the cache.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! 000 magic "MSNA-IDX"          008 version:u32            012 needs:u32 (feature bits)
-//! 016 sstable uuid[16]          032 table uuid[16]         048 index:u32   052 zero:u32
+//! 016 sstable uuid[16]          032 table uuid[16]         048 index:u32   052 levels below the directory:u32
 //! 056 of what:u64               064 footer checksum of the sstable:u64
 //! 072 terms:u64                 080 postings:u64           088 directory offset:u64 bytes:u32  100 zero:u32
-//! 104 digest:u64                112 zeros                  120 checksum:u64          integers little-endian
+//! 104 digest:u64                112 blocks of terms:u64    120 checksum:u64          integers little-endian
 //! ```
 //!
 //! The checksum is the XXH3-64 of the bytes before it, seeded as a frame's.
@@ -19,7 +19,7 @@ use crate::sstable::SstableId;
 
 /// Bytes of the footer.
 pub(super) const FOOTER_BYTES: usize = 128;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"MSNA-IDX";
 const CHECKSUM_AT: usize = FOOTER_BYTES - 8;
 
@@ -38,6 +38,10 @@ pub(super) struct Footer {
     /// Where the directory's frame is: behind all others. No bytes if there are no terms.
     pub(super) directory_offset: u64,
     pub(super) directory_bytes: u32,
+    /// Blocks of terms.
+    pub(super) blocks: u64,
+    /// The directory leads to nodes, which lead to blocks.
+    pub(super) has_nodes: bool,
     /// Over the checksums of all frames in order.
     pub(super) digest: u64,
 }
@@ -70,7 +74,7 @@ impl Footer {
         out.extend_from_slice(self.sstable.0.as_bytes());
         out.extend_from_slice(self.table.as_bytes());
         out.extend_from_slice(&u32::from(self.index.0).to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&u32::from(self.has_nodes).to_le_bytes());
         for number in [self.of, self.sstable_checksum, self.terms, self.postings] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -78,7 +82,8 @@ impl Footer {
         out.extend_from_slice(&self.directory_bytes.to_le_bytes());
         out.extend_from_slice(&0u32.to_le_bytes());
         out.extend_from_slice(&self.digest.to_le_bytes());
-        out.resize(CHECKSUM_AT, 0);
+        out.extend_from_slice(&self.blocks.to_le_bytes());
+        assert_eq!(out.len(), CHECKSUM_AT, "all fields have their places");
         let checksum = xxh3_64_with_seed(&out, seed.wrapping_add(offset));
         out.extend_from_slice(&checksum.to_le_bytes());
         out
@@ -96,8 +101,8 @@ impl Footer {
         let mut cursor = Cursor::new(body);
         let (magic, version, needs) =
             read_version(&mut cursor).map_err(|_| "footer of an index")?;
-        // What a newer build has made is made anew by this one.
-        if magic != *MAGIC || version > VERSION || needs != 0 {
+        // What another build has made is made anew by this one.
+        if magic != *MAGIC || version != VERSION || needs != 0 {
             return Err("footer of an index of another version");
         }
         read(&mut cursor).map_err(|_| "footer of an index")
@@ -111,12 +116,16 @@ fn read_version(cursor: &mut Cursor<'_>) -> model::Result<([u8; 8], u32, u32)> {
 fn read(cursor: &mut Cursor<'_>) -> model::Result<Footer> {
     let (sstable, table) = (SstableId(cursor.uuid()?), cursor.uuid()?);
     let index = u16::try_from(cursor.u32()?).map_err(|_| model::Error::Malformed("index"))?;
-    cursor.u32()?;
+    let has_nodes = match cursor.u32()? {
+        0 => false,
+        1 => true,
+        _ => return Err(model::Error::Malformed("levels of a directory")),
+    };
     let (of, sstable_checksum) = (cursor.u64()?, cursor.u64()?);
     let (terms, postings) = (cursor.u64()?, cursor.u64()?);
     let (directory_offset, directory_bytes) = (cursor.u64()?, cursor.u32()?);
     cursor.u32()?;
-    let digest = cursor.u64()?;
+    let (digest, blocks) = (cursor.u64()?, cursor.u64()?);
     let index = IndexId(index);
     Ok(Footer {
         sstable,
@@ -128,6 +137,8 @@ fn read(cursor: &mut Cursor<'_>) -> model::Result<Footer> {
         postings,
         directory_offset,
         directory_bytes,
+        blocks,
+        has_nodes,
         digest,
     })
 }
@@ -148,6 +159,8 @@ mod tests {
             postings: 7,
             directory_offset: 8,
             directory_bytes: 9,
+            blocks: 11,
+            has_nodes: true,
             digest: 10,
         };
         let bytes = footer.encode(1, 4096);

@@ -33,8 +33,12 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
+use crate::space::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Table, View};
+
+/// What a row may take in an index on the disk while the index is made, in bytes: in a run, and in the file.
+const INDEX_ROW_BYTES: u64 = 128;
 
 /// What the job knows of a table.
 #[derive(Debug, Default)]
@@ -219,6 +223,12 @@ impl Engine {
             return Ok(());
         }
         self.admit_disk()?;
+        let rows = view.sstable.statistics().rows;
+        let bytes = rows.saturating_mul(lacks.len() as u64 * INDEX_ROW_BYTES);
+        let space = self.promise_space(SpaceUse::Merge, bytes.min(view.entry.file_bytes)).await?;
+        let Space::Promised(_promise) = space else {
+            return Err(Error::DiskFull { file: "an index".into() });
+        };
         let name = self.names.next();
         if !self.build((table, &definition), view, (lacks.clone(), name), pause).await? {
             return Ok(());

@@ -45,7 +45,7 @@ impl TermWalk {
     }
 
     async fn take_block(&mut self, number: usize) -> Result<()> {
-        let block = self.file.block(number)?;
+        let block = self.file.block(number, self.reading).await?;
         let place = (block.offset, block.bytes);
         let slots = self.file.slots(place, Kind::Terms, self.reading).await?;
         (self.block, self.at) = (Some((number, slots)), 0);
@@ -57,7 +57,7 @@ impl TermWalk {
         if self.file.blocks() == 0 {
             return Ok(false);
         }
-        let number = self.file.block_of(term)?;
+        let number = self.file.block_of(term, self.reading).await?;
         if self.block.as_ref().is_none_or(|(other, _)| *other != number) {
             self.take_block(number).await?;
         }
@@ -135,7 +135,7 @@ impl TermWalk {
     async fn count_range(&mut self, range: &Slice) -> Result<u64> {
         let mut count: u64 = 0;
         let mut is_there = self.seek(&range.start).await?;
-        let last = self.file.block_of(&range.end)?;
+        let last = self.file.block_of(&range.end, self.reading).await?;
         while is_there && self.is_below(&range.end)? {
             count = count.saturating_add(self.here()?.count);
             let (number, _) = self.block.as_ref().expect("it stands on a term");
@@ -143,7 +143,8 @@ impl TermWalk {
             if begins_block && *number < last {
                 // All of the blocks up to the last are in the range.
                 count -= self.here()?.count;
-                let [from, to] = [self.file.block(*number)?, self.file.block(last)?];
+                let from = self.file.block(*number, self.reading).await?;
+                let to = self.file.block(last, self.reading).await?;
                 count = count.saturating_add(to.before.saturating_sub(from.before));
                 self.take_block(last).await?;
                 continue;

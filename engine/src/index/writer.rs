@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! (term, place)… ─► postings of the term: short ones in its entry, long ones in blocks with a list of them
-//!                ─► entry ─► block of terms ─► frame; its first term ─► directory
+//!                ─► entry ─► block of terms ─► frame; its first term ─► directory (`directory.rs`)
 //! ```
 //!
 //! Memory is a block of terms, a block of postings, a few bytes for each block of postings of the term in hand, and for
-//! each block of terms.
+//! each node of the directory.
 
 use model::bytes::{put_bytes, put_varint};
 
+use super::directory::DirectoryBuilder;
 use super::footer::{FOOTER_BYTES, Footer};
 use super::place::Place;
 use crate::error::Result;
@@ -38,7 +39,7 @@ pub(super) struct IndexWriter {
     /// The last term of the block before, and the last that is in a block.
     block_last: Vec<u8>,
     last_term: Vec<u8>,
-    directory: SlotsBuilder,
+    directory: DirectoryBuilder,
     terms: u64,
     postings: u64,
     term: Vec<u8>,
@@ -70,7 +71,7 @@ impl IndexWriter {
             postings_before: 0,
             block_last: Vec::new(),
             last_term: Vec::new(),
-            directory: SlotsBuilder::default(),
+            directory: DirectoryBuilder::default(),
             terms: 0,
             postings: 0,
             term: Vec::new(),
@@ -116,16 +117,26 @@ impl IndexWriter {
         if !self.block.is_empty() {
             self.end_block();
         }
+        self.end_node(true);
+        let (blocks, has_nodes) = (self.directory.blocks(), self.directory.has_nodes());
         let directory_offset = self.output.offset();
         if !self.directory.is_empty() {
             self.raw.clear();
-            self.directory.finish(self.directory.count(), &mut self.raw);
+            self.directory.root(&mut self.raw);
             self.put_frame(Kind::TermDirectory);
         }
         let directory_bytes = (self.output.offset() - directory_offset) as u32;
         let (terms, postings, digest) = (self.terms, self.postings, self.digest);
-        let footer =
-            Footer { terms, postings, digest, directory_offset, directory_bytes, ..footer };
+        let footer = Footer {
+            terms,
+            postings,
+            blocks,
+            has_nodes,
+            digest,
+            directory_offset,
+            directory_bytes,
+            ..footer
+        };
         let end =
             (self.output.offset() as usize + FOOTER_BYTES).next_multiple_of(WRITE_ALIGN_BYTES);
         let offset = (end - FOOTER_BYTES) as u64;
@@ -209,14 +220,26 @@ impl IndexWriter {
         let (first, before) = (&self.block_first, self.postings_before);
         let from =
             if self.directory.is_empty() { &[][..] } else { separator(&self.block_last, first) };
-        self.directory.item(|out| {
-            put_bytes(out, from);
-            put_varint(out, offset);
-            put_varint(out, bytes);
-            put_varint(out, before);
-        });
+        self.directory.block(from, (offset, bytes), before);
+        if self.directory.is_node_full() {
+            self.end_node(false);
+        }
         // The term in hand goes into the next block.
         self.block_last.clone_from(&self.last_term);
+    }
+
+    /// Ends a node of the directory, if there is one in hand.
+    fn end_node(&mut self, is_end: bool) {
+        self.raw.clear();
+        if self.directory.node(is_end, &mut self.raw) {
+            let place = self.put_frame(Kind::TermDirectory);
+            self.directory.node_is_at(place);
+        }
+    }
+
+    /// Whether the file cannot be made, for its directory would be too long.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.directory.is_too_long()
     }
 
     /// Stages `raw` as a sealed frame; gives where it is and how long.

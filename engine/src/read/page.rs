@@ -42,7 +42,8 @@ pub(super) struct Page<'r, S, P> {
     /// Tombstones that are past their grace, which are not counted.
     pub(super) purge: Purge<'static>,
     /// Rows come by slices of their own: what lies over several of them is met once for each, and counted once.
-    pub(super) is_of_candidates: bool,
+    is_of_candidates: bool,
+    was_looked_up: bool,
     /// What was counted last of the partition's range deletions, and whether its static row was.
     counted: (Deletion, bool),
     stage: Stage,
@@ -95,6 +96,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
             tombstones: 0,
             purge: purgeable(definition, command.now_s),
             is_of_candidates: false,
+            was_looked_up: false,
             counted: (Deletion::NONE, false),
             stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
             work_rows: 0,
@@ -106,6 +108,21 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
     #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.stage == Stage::Done
+    }
+
+    /// From now on rows come by slices of their own.
+    pub(super) fn begin_candidates(&mut self) {
+        (self.is_of_candidates, self.was_looked_up) = (true, true);
+    }
+
+    /// From now on rows come as they are stored.
+    pub(super) fn end_candidates(&mut self) {
+        self.is_of_candidates = false;
+    }
+
+    /// Whether an index was used.
+    pub(super) fn was_looked_up(&self) -> bool {
+        self.was_looked_up
     }
 
     /// Begins a partition of which earlier pages have given so many rows.

@@ -1,6 +1,7 @@
 //! Single entries of a file by their places, and places by what is sought: for indexes beside the file.
 
 use model::Token;
+use model::read::Slice;
 
 use super::block::{Block, Inner};
 use super::file::{Reading, Sstable};
@@ -9,6 +10,9 @@ use super::row_index::{Found, search};
 use crate::error::Result;
 use crate::index::Place;
 use crate::limits::INDEX_LEVELS_MAX;
+
+/// Slices whose blocks are counted; so many more are taken to be like them.
+const SLICES_COUNTED: usize = 8;
 
 /// An entry that an index names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +74,32 @@ impl Sstable {
         };
         let block = u32::try_from(block).expect("a file has fewer blocks");
         Ok(Place { block, entry: 0 })
+    }
+
+    /// About how many rows are in the blocks of these slices of a partition; none if it does not take several.
+    pub(crate) async fn rows_of_blocks(
+        &self,
+        (token, key): (Token, &[u8]),
+        slices: &[Slice],
+        reading: Reading,
+    ) -> Result<u64> {
+        let Some(wide) = self.wide.find(token, key) else { return Ok(0) };
+        let (first, last) = (wide.first_block, wide.last_block);
+        let mut blocks = 0;
+        for slice in slices.iter().take(SLICES_COUNTED) {
+            blocks += match *slice == Slice::all() {
+                true => u64::from(last.saturating_sub(first)) + 1,
+                false => {
+                    let from = self.place_of((token, key), &slice.start, reading).await?.block;
+                    let to = self.place_of((token, key), &slice.end, reading).await?.block;
+                    u64::from(to.saturating_sub(from)) + 1
+                }
+            };
+        }
+        let counted = slices.len().clamp(1, SLICES_COUNTED) as u64;
+        blocks = blocks.saturating_mul(slices.len() as u64) / counted;
+        let rows = self.statistics().rows.saturating_mul(blocks);
+        Ok(rows / self.directory.blocks().max(1) as u64)
     }
 
     /// A place behind all that the file has of tokens up to this one.

@@ -1,0 +1,214 @@
+//! Which lookup is made, if any: what its candidates cost beside what a scan goes over to fill the same page.
+//!
+//! ```text
+//! terms ─► how many candidates (counted in the directories of the index files, in memtables)
+//! page  ─► how many of them it takes: as many as rows, if their conditions are all that is asked
+//! scan  ─► so many rows until they are found, if they are anywhere
+//! ```
+//!
+//! 1. A candidate counts as [`LOOKUP_WORTH`] rows of a scan, a file that is asked as [`LOOKUP_ROWS_OF_A_FILE`].
+//!    Postings of several terms are in no order: each page goes over all of them, which counts, too.
+//! 2. Inside of a named partition only the rows of its blocks are scanned. As large a part of the candidates is taken
+//!    to be in it as of the rows: where that is wrong, a row costs [`LOOKUP_WORTH`] times as much.
+//! 3. Nothing here decides what is found, only how.
+
+use model::Token;
+use model::read::{Filter, IndexLookup, RowSink, Slice};
+
+use super::page::Page;
+use super::{LookupPolicy, Read};
+use crate::error::{Error, Result};
+use crate::index::TermWalk;
+use crate::limits::{
+    INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_ROWS_AT_ONCE,
+    LOOKUP_ROWS_OF_A_FILE, LOOKUP_WORTH,
+};
+use crate::sstable::Reading;
+use crate::table::{Layer, View};
+
+/// Work that counting in one file is, in bytes: two blocks of terms.
+const COUNT_WORK_BYTES: usize = 2 * INDEX_BLOCK_BYTES;
+
+/// About how many candidates a lookup has.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    in_memory: u64,
+    in_files: u64,
+    /// Files that are asked.
+    files: u64,
+}
+
+impl Counted {
+    fn rows(&self) -> u64 {
+        self.in_memory.saturating_add(self.in_files)
+    }
+}
+
+/// What is asked of a lookup.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// So many rows, if there are as many.
+    wanted: u64,
+    /// Rows of the sources that are asked.
+    rows: u64,
+    /// Rows that a scan of all that is asked goes over.
+    inside: u64,
+}
+
+impl Asked {
+    /// Whether the candidates of a page cost less than the part of a scan that gives as many.
+    fn is_worth(&self, lookup: &IndexLookup, counted: &Counted) -> bool {
+        let (rows, inside) = (u128::from(self.rows.max(1)), u128::from(self.inside));
+        let share = |count: u64| (u128::from(count) * inside).div_ceil(rows) as u64;
+        let candidates = share(counted.rows());
+        let given = self.wanted.min(candidates);
+        let scanned = u128::from(given) * inside / u128::from(candidates.max(1));
+        let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one) {
+            true => passed(share(count), at_once, lookup.terms.len(), given),
+            false => passed(count, at_once, usize::MAX, given),
+        };
+        let postings = postings(counted.in_memory, LOOKUP_ROWS_AT_ONCE)
+            + postings(counted.in_files, LOOKUP_PLACES_AT_ONCE);
+        let candidates = u128::from(given) * u128::from(LOOKUP_WORTH);
+        let files = u128::from(counted.files) * LOOKUP_ROWS_OF_A_FILE;
+        candidates + files + postings / LOOKUP_POSTINGS_OF_A_ROW <= scanned
+    }
+}
+
+/// Whether a range of terms has one.
+fn is_one(slice: &Slice) -> bool {
+    slice.end.split_last() == Some((&0, slice.start.as_slice()))
+}
+
+/// How many of `count` postings are gone through until `given` of them are found, if so many are kept at a time. Those
+/// of one term are in order; of several, each pass goes over all.
+fn passed(count: u64, at_once: usize, terms: usize, given: u64) -> u128 {
+    let at_once = at_once as u64;
+    let of_pass = count.min(at_once.saturating_mul(terms as u64));
+    let passes = given.min(count).div_ceil(at_once);
+    u128::from(of_pass) * u128::from(passes)
+}
+
+impl<'r> Read<'r> {
+    /// The lookup to make of a range, if one is worth it: the one with the fewest candidates.
+    pub(super) async fn worthy_lookup<S: RowSink, P: AsyncFn()>(
+        &self,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<&'r IndexLookup>> {
+        if self.command.lookups.is_empty() || self.lookup_policy == LookupPolicy::Never {
+            return Ok(None);
+        }
+        let rows = self.rows(|_| true);
+        self.best_lookup((rows, rows), |_| true, page).await
+    }
+
+    /// The lookup to make inside of a named partition, if one is worth it: the partition is wide then.
+    pub(super) async fn worthy_lookup_inside<S: RowSink, P: AsyncFn()>(
+        &self,
+        (token, key): (Token, &[u8]),
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<&'r IndexLookup>> {
+        if self.command.lookups.is_empty() || self.lookup_policy == LookupPolicy::Never {
+            return Ok(None);
+        }
+        let inside = self.rows_of_blocks(token, key).await?;
+        if inside == 0 && self.lookup_policy == LookupPolicy::WhereWorth {
+            return Ok(None);
+        }
+        let is_asked = |view: &View| view.may_contain(token);
+        self.best_lookup((inside, self.rows(is_asked)), is_asked, page).await
+    }
+
+    /// The best lookup, if it is worth it where a scan goes over `inside` of the `rows` of the sources that are asked.
+    async fn best_lookup<S: RowSink, P: AsyncFn()>(
+        &self,
+        (inside, rows): (u64, u64),
+        is_asked: impl Fn(&View) -> bool,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<&'r IndexLookup>> {
+        let mut best: Option<(Counted, &'r IndexLookup)> = None;
+        for lookup in &self.command.lookups {
+            if !self.has_everywhere(lookup.index) {
+                continue;
+            }
+            let Some(counted) = self.count(lookup, &is_asked, page).await? else { continue };
+            if best.as_ref().is_none_or(|(other, _)| counted.rows() < other.rows()) {
+                best = Some((counted, lookup));
+            }
+        }
+        let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
+        let is_worth = |counted: &Counted, lookup: &IndexLookup| {
+            let asked = Asked { wanted: self.wanted(lookup), rows, inside };
+            is_always || asked.is_worth(lookup, counted)
+        };
+        let best = best.filter(|(counted, lookup)| is_worth(counted, lookup));
+        Ok(best.map(|(_, lookup)| lookup))
+    }
+
+    /// How many candidates a page takes, as far as that is known: all, if there are other conditions.
+    fn wanted(&self, lookup: &IndexLookup) -> u64 {
+        let command = self.command;
+        let column = self.definition.index_by_id(lookup.index).map(|index| index.column);
+        let is_other = |filter: &Filter| filter.column(self.definition).map(|c| c.id) != column;
+        match command.slices != [Slice::all()] || command.filters.iter().any(is_other) {
+            true => u64::MAX,
+            false => command.limits.rows.min(command.limits.page_rows),
+        }
+    }
+
+    /// About how many rows are candidates; `None` if an index file fails.
+    async fn count<S: RowSink, P: AsyncFn()>(
+        &self,
+        lookup: &IndexLookup,
+        is_asked: &impl Fn(&View) -> bool,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<Counted>> {
+        let in_memory = self.count_in_memory(lookup);
+        let (mut in_files, mut files): (u64, u64) = (0, 0);
+        for (view, file) in self.indexed(lookup.index) {
+            if !is_asked(&view) {
+                continue;
+            }
+            files += 1;
+            let mut walk = TermWalk::new(&file, self.reading(Reading::Point));
+            match walk.count(&lookup.terms).await {
+                Ok(more) => in_files = in_files.saturating_add(more),
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                Err(error) => {
+                    view.sstable.lose_index(lookup.index, &error);
+                    return Ok(None);
+                }
+            }
+            page.work(COUNT_WORK_BYTES);
+            page.pause_if_due().await?;
+        }
+        Ok(Some(Counted { in_memory, in_files, files }))
+    }
+
+    fn count_in_memory(&self, lookup: &IndexLookup) -> u64 {
+        let layers = self.table.layers();
+        let of_layer =
+            |layer: &Layer| layer.memtable.borrow().count_terms(lookup.index, &lookup.terms);
+        layers.iter().map(of_layer).sum()
+    }
+
+    /// The rows of the table in memory and in these files, as they count them.
+    fn rows(&self, is_asked: impl Fn(&View) -> bool) -> u64 {
+        let layers = self.table.layers();
+        let in_memory: u64 = layers.iter().map(|layer| layer.memtable.borrow().row_count()).sum();
+        let of_file = |view: &View| view.sstable.statistics().rows;
+        let views = self.table.views();
+        in_memory + views.iter().filter(|view| is_asked(view)).map(of_file).sum::<u64>()
+    }
+
+    /// About how many rows are in the blocks of the slices of a partition, where it has several blocks in a file.
+    async fn rows_of_blocks(&self, token: Token, key: &[u8]) -> Result<u64> {
+        let (views, reading) = (self.table.views(), self.reading(Reading::Point));
+        let mut rows: u64 = 0;
+        for view in views.iter().filter(|view| view.may_contain(token)) {
+            let (of, slices) = ((token, key), &self.command.slices);
+            rows = rows.saturating_add(view.sstable.rows_of_blocks(of, slices, reading).await?);
+        }
+        Ok(rows)
+    }
+}
