@@ -1,11 +1,13 @@
 //! kill -9 under load, again and again: `cargo ci kill9 --cycles N`.
 //!
 //! 1. `messina-load` works with `--verify` and notes every acknowledged write in a journal: on records in every
-//!    cycle, and beside that in turn on a bank, on counters, on batches of several partitions, on conditional writes.
+//!    cycle, and beside that in turn on a bank, on counters, on batches of several partitions, on conditional writes,
+//!    on rows with an index, on rows with a view.
 //! 2. The server is killed at a random moment, with flushes and compactions under way.
 //! 3. In every third cycle it is started and killed again while it recovers, up to three times.
 //! 4. It is started, and every acknowledged write, or a newer one of its key, must be there, whole; the bank has all
-//!    its money, every acknowledged increment is counted once, every batch is there in all its rows or in none.
+//!    its money, every acknowledged increment is counted once, every batch is there in all its rows or in none, and
+//!    an index and a view lead to exactly what is in their tables.
 //! 5. The number of shards changes now and then, so that recovery also deals logs to new owners.
 //!
 //! Invariants

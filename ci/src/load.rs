@@ -67,6 +67,8 @@ pub(crate) enum Work {
     Conditional,
     /// Rows are found by an index.
     Indexed,
+    /// Rows are shown by a materialized view.
+    Views,
     /// Counters are told to grow.
     Counters,
     /// Ten partitions are written by a logged batch.
@@ -75,8 +77,8 @@ pub(crate) enum Work {
 
 impl Work {
     /// Those that have a rule of their own.
-    pub(crate) const SCENARIOS: [Work; 5] =
-        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional, Work::Indexed];
+    pub(crate) const SCENARIOS: [Work; 6] =
+        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional, Work::Indexed, Work::Views];
 
     /// What the tool calls its data.
     pub(crate) fn name(self) -> &'static str {
@@ -85,6 +87,7 @@ impl Work {
             Work::Bank => "bank",
             Work::Conditional => "conditional",
             Work::Indexed => "indexed",
+            Work::Views => "views",
             Work::Counters => "counters",
             Work::Batches => "batches",
         }
@@ -95,7 +98,7 @@ impl Work {
         match self {
             Work::Records => "20000",
             Work::Bank | Work::Batches => "500",
-            Work::Conditional | Work::Counters | Work::Indexed => "1000",
+            Work::Conditional | Work::Counters | Work::Indexed | Work::Views => "1000",
         }
     }
 
@@ -106,6 +109,7 @@ impl Work {
             Work::Bank => &["--workload", "bank"],
             Work::Conditional => &["--workload", "conditional"],
             Work::Indexed => &["--workload", "indexed"],
+            Work::Views => &["--workload", "views"],
             Work::Counters => &["--workload", "counters"],
             Work::Batches => &["--workload", "batches"],
         }

@@ -200,13 +200,13 @@ pub struct LoadFlags {
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
     /// YCSB's core workload a to f, time series, or data that obey a rule: bank, conditional,
-    /// counters, batches, indexed.
+    /// counters, batches, indexed, views.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
     /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
     /// of conditional rows: claim, change, read; of counters: increment, read; of batches: batch, read;
-    /// of indexed rows: tag, find, read.
+    /// of indexed rows: tag, find, read; of rows with a view: tag, update, remove, find.
     #[arg(long)]
     pub mix: Option<String>,
     /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
@@ -320,6 +320,8 @@ pub enum WorkloadName {
     Batches,
     /// Rows found by an index: exactly those whose column has the value.
     Indexed,
+    /// Rows and a view of them: exactly what the table has.
+    Views,
 }
 
 /// The data sets of `load` and `verify`.
@@ -339,6 +341,8 @@ pub enum DataName {
     Batches,
     /// Rows with an indexed column.
     Indexed,
+    /// Rows with a materialized view.
+    Views,
 }
 
 impl DataName {
@@ -352,6 +356,7 @@ impl DataName {
             DataName::Counters => ScenarioName::Counters.table(),
             DataName::Batches => ScenarioName::Batches.table(),
             DataName::Indexed => ScenarioName::Indexed.table(),
+            DataName::Views => ScenarioName::Views.table(),
         }
     }
 
@@ -371,6 +376,7 @@ impl WorkloadName {
             WorkloadName::Counters => DataName::Counters,
             WorkloadName::Batches => DataName::Batches,
             WorkloadName::Indexed => DataName::Indexed,
+            WorkloadName::Views => DataName::Views,
             _ => DataName::Ycsb,
         }
     }

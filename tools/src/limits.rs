@@ -57,7 +57,7 @@ pub const LATENCY_DIGITS: u8 = 3;
 
 /// Banks, counters, rows or groups of a scenario: what is known of each takes 40 bytes.
 pub const SCENARIO_KEYS_MAX: u64 = 10_000_000;
-/// Rows with an index: each query is held against all of them.
+/// Rows with an index or a view: each query is held against all of them.
 pub const INDEXED_ROWS_MAX: u64 = 100_000;
 /// Transfers of a bank that a client thread remembers to read them back.
 pub const RECEIPTS_KEPT: usize = 1024;

@@ -145,6 +145,22 @@ pub enum Violation {
         /// The write that gave it the value, 0 if that is not known.
         sequence: u64,
     },
+    /// A row that a view must show and does not.
+    Unseen {
+        /// The row's key number.
+        key: u64,
+        /// The write that put it there.
+        sequence: u64,
+    },
+    /// A row in a view that a newer write has moved or removed.
+    Left {
+        /// The row's key number.
+        key: u64,
+        /// The write that put it there.
+        sequence: u64,
+        /// The newest write of the row.
+        newest: u64,
+    },
     /// The rows of a batch do not carry one number.
     Part {
         /// The number of the batch's rows.
@@ -175,6 +191,8 @@ impl Violation {
             Violation::Refused { .. } => "refused transfer done",
             Violation::Count { .. } => "wrong count",
             Violation::Unfound { .. } => "row not found by index",
+            Violation::Unseen { .. } => "row not in the view",
+            Violation::Left { .. } => "row left in the view",
             Violation::Part { .. } => "part of a batch",
         }
     }
@@ -228,6 +246,15 @@ impl fmt::Display for Violation {
             }
             Violation::Unfound { key, sequence } => {
                 write!(f, "key {key}: the index does not lead to it, write {sequence}")
+            }
+            Violation::Unseen { key, sequence } => {
+                write!(f, "key {key}: the view does not show write {sequence}")
+            }
+            Violation::Left { key, sequence, newest } => {
+                write!(
+                    f,
+                    "key {key}: the view shows write {sequence} still, the newest is {newest}"
+                )
             }
             Violation::Part { key, sequence, other } => {
                 write!(f, "batch rows {key}: one shows batch {sequence}, another {other}")

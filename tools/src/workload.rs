@@ -8,7 +8,7 @@
 //!
 //! `record` is YCSB's table and its statements, `ring` the order of its keys, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
-//! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`.
+//! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`, `views`.
 //!
 //! What is not idempotent is told of each time it is sent: `begin`, and then either `written` or `settled`.
 
@@ -25,6 +25,7 @@ pub mod rule;
 pub mod scenario;
 pub mod series;
 pub mod source;
+pub mod views;
 pub mod ycsb;
 
 use model::Token;
@@ -83,6 +84,10 @@ pub enum Verb {
     Find,
     /// The same in a check: a scan follows.
     FindAll,
+    /// Removes a row that a view shows.
+    Remove,
+    /// Reads what a view shows of one row, in whichever partition.
+    Look,
 }
 
 impl Verb {
@@ -90,8 +95,10 @@ impl Verb {
     pub fn kind(self) -> Kind {
         match self {
             Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
-            Verb::ReadToTransfer | Verb::Receipt | Verb::Whole => Kind::Read,
-            Verb::Update | Verb::WriteBack | Verb::Change | Verb::Tag => Kind::Update,
+            Verb::ReadToTransfer | Verb::Receipt | Verb::Whole | Verb::Look => Kind::Read,
+            Verb::Update | Verb::WriteBack | Verb::Change | Verb::Tag | Verb::Remove => {
+                Kind::Update
+            }
             Verb::Insert | Verb::Open | Verb::Claim => Kind::Insert,
             Verb::Scan => Kind::Scan,
             Verb::Append => Kind::Append,
@@ -110,7 +117,8 @@ impl Verb {
             matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append);
         let of_scenarios =
             matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
-        of_tables || of_scenarios || matches!(self, Verb::Claim | Verb::Change | Verb::Tag)
+        let of_rows = matches!(self, Verb::Claim | Verb::Change | Verb::Tag | Verb::Remove);
+        of_tables || of_scenarios || of_rows
     }
 
     /// What is done when it is not known whether an attempt arrived.
@@ -222,7 +230,7 @@ impl Workload {
     ) -> Result<Option<Op>> {
         findings.rows += u64::from(rows.rows);
         if op.verb.is_write() {
-            return self.rule.written(op, sent, rows, findings).map(|()| None);
+            return self.rule.written(op, sent, rows, findings);
         }
         self.rule.read(op, sent, rows, findings)
     }

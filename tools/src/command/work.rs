@@ -266,6 +266,7 @@ mod tests {
         expect("counters", "70 % increment, 30 % read");
         expect("indexed", "50 % tag, 40 % find, 10 % read");
         expect("batches", "60 % batch, 40 % read");
+        expect("views", "30 % tag, 30 % update, 20 % remove, 20 % find");
         let d = flags(&["--workload", "d"]);
         let popular = popularity(&d, &mix(&d).unwrap()).unwrap();
         assert!(matches!(popular, Popularity::Latest(_)));

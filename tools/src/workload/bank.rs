@@ -381,13 +381,13 @@ impl Rule for Bank {
         sent: Sent<'_>,
         rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         if op.verb == Verb::Transfer {
-            return self.transferred(op, sent, rows, findings);
+            return self.transferred(op, sent, rows, findings).map(|()| None);
         }
         // Refused: the accounts are there already, as they should be after another load.
         findings.mark = OPENED;
-        Ok(())
+        Ok(None)
     }
 
     fn read(

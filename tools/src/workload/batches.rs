@@ -118,10 +118,10 @@ impl Rule for Batches {
         sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         self.known.tallies.answer_as(op.key, sent.sequence);
         findings.mark = ACKNOWLEDGED;
-        Ok(())
+        Ok(None)
     }
 
     fn read(

@@ -94,8 +94,8 @@ impl Rule for Check {
         _sent: Sent<'_>,
         _rows: Rows<'_>,
         _findings: &mut Findings,
-    ) -> Result<()> {
-        Ok(())
+    ) -> Result<Option<Op>> {
+        Ok(None)
     }
 
     fn read(

@@ -125,7 +125,7 @@ impl Rule for Conditional {
         sent: Sent<'_>,
         mut rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         self.busy.remove(&op.key);
         if rows.is_applied()? {
             self.known.tallies.answer_as(op.key, sent.sequence);
@@ -134,7 +134,7 @@ impl Rule for Conditional {
             // Its state is always 0.
             findings.violations.push(Violation::Missing { key: op.key });
         }
-        Ok(())
+        Ok(None)
     }
 
     fn read(

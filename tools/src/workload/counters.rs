@@ -84,10 +84,10 @@ impl Rule for Counters {
         _sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         self.known.tallies.answer(op.key);
         findings.mark = ACKNOWLEDGED;
-        Ok(())
+        Ok(None)
     }
 
     fn read(

@@ -39,17 +39,41 @@ const READ: usize = 1;
 const FIND: usize = 2;
 const SCAN: usize = 3;
 
-/// The tag that write `sequence` gives the row `key`.
-fn tag_of(key: u64, sequence: u64) -> u64 {
+/// The tag, of so many, that write `sequence` gives the row `key`.
+pub(super) fn tag_of(key: u64, sequence: u64, tags: u64) -> u64 {
     let mixed = (key ^ sequence.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) % TAGS
+    (mixed >> 40) % tags
 }
 
-/// One row of an answer.
-struct Row {
-    id: u64,
-    tag: u64,
-    sequence: u64,
+/// One row of an answer that a write of this tool made.
+pub(super) struct Row {
+    /// The number of its key.
+    pub(super) id: u64,
+    /// The value of the column that it is found by.
+    pub(super) tag: u64,
+    /// The write that made it.
+    pub(super) sequence: u64,
+}
+
+/// The rows of an answer that a write of this tool made, where there are so many tags; the others are violations.
+pub(super) fn rows_of(mut rows: Rows<'_>, tags: u64, findings: &mut Findings) -> Result<Vec<Row>> {
+    let mut whole = Vec::new();
+    for _ in 0..rows.rows {
+        let id = number(rows.cell()?).map_or(u64::MAX, |id| id as u64);
+        let tag = rows.cell()?.and_then(|cell| cell.try_into().ok()).map(u32::from_be_bytes);
+        let tag = tag.map_or(u64::MAX, u64::from);
+        match rows.cell()?.map(Origin::of_value) {
+            Some(Ok(origin)) if origin.key != id => {
+                findings.violations.push(Violation::Foreign { key: id, field: 1, origin });
+            }
+            Some(Ok(Origin { sequence, .. })) if tag_of(id, sequence, tags) != tag => {
+                findings.violations.push(Violation::Torn { key: id, field: 1, other: 0, sequence });
+            }
+            Some(Ok(Origin { sequence, .. })) => whole.push(Row { id, tag, sequence }),
+            _ => findings.violations.push(Violation::Garbled { key: id, field: 1 }),
+        }
+    }
+    Ok(whole)
 }
 
 /// The rows in one client thread.
@@ -68,32 +92,6 @@ impl Indexed {
         Indexed { known, found: Vec::new(), turn: 0 }
     }
 
-    /// The rows of an answer that a write of this tool made; the others are violations.
-    fn rows(mut rows: Rows<'_>, findings: &mut Findings) -> Result<Vec<Row>> {
-        let mut whole = Vec::new();
-        for _ in 0..rows.rows {
-            let id = number(rows.cell()?).map_or(u64::MAX, |id| id as u64);
-            let tag = rows.cell()?.and_then(|cell| cell.try_into().ok()).map(u32::from_be_bytes);
-            let tag = tag.map_or(u64::MAX, u64::from);
-            match rows.cell()?.map(Origin::of_value) {
-                Some(Ok(origin)) if origin.key != id => {
-                    findings.violations.push(Violation::Foreign { key: id, field: 1, origin });
-                }
-                Some(Ok(Origin { sequence, .. })) if tag_of(id, sequence) != tag => {
-                    findings.violations.push(Violation::Torn {
-                        key: id,
-                        field: 1,
-                        other: 0,
-                        sequence,
-                    });
-                }
-                Some(Ok(Origin { sequence, .. })) => whole.push(Row { id, tag, sequence }),
-                _ => findings.violations.push(Violation::Garbled { key: id, field: 1 }),
-            }
-        }
-        Ok(whole)
-    }
-
     /// The rows of a query, of which `tag` was asked for.
     fn judge_query(&self, tag: u64, rows: &[Row], epoch: u64, findings: &mut Findings) {
         findings.proved.push("queries by an index held against the writes");
@@ -105,7 +103,7 @@ impl Indexed {
         }
         for key in 0..self.known.keys {
             let Some(newest) = self.known.tallies.settled_before(key, epoch) else { continue };
-            if tag_of(key, newest) == tag && !ids.contains(&key) {
+            if tag_of(key, newest, TAGS) == tag && !ids.contains(&key) {
                 findings.violations.push(Violation::Unfound { key, sequence: newest });
             }
         }
@@ -195,7 +193,7 @@ impl Rule for Indexed {
         match op.verb {
             Verb::Tag => {
                 binder.value(&key.to_be_bytes());
-                binder.value(&(tag_of(key, sequence) as u32).to_be_bytes());
+                binder.value(&(tag_of(key, sequence, TAGS) as u32).to_be_bytes());
                 let origin = Origin { key, field: 0, mask: 1, sequence };
                 binder.value_of(length, |out| origin.append_value(length, out));
             }
@@ -211,10 +209,10 @@ impl Rule for Indexed {
         sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         self.known.tallies.answer_as(op.key, sent.sequence);
         findings.mark = ACKNOWLEDGED;
-        Ok(())
+        Ok(None)
     }
 
     fn read(
@@ -228,7 +226,7 @@ impl Rule for Indexed {
             return Ok(None);
         }
         let (tag, floor) = (op.detail, sent.floor[0]);
-        let rows = Indexed::rows(rows, findings)?;
+        let rows = rows_of(rows, TAGS, findings)?;
         match op.verb {
             Verb::Find => self.judge_query(tag, &rows, floor, findings),
             Verb::FindAll => {

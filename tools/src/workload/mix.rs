@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 16] = [
+const NAMES: [(&str, Verb); 17] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -31,6 +31,7 @@ const NAMES: [(&str, Verb); 16] = [
     ("batch", Verb::Batch),
     ("tag", Verb::Tag),
     ("find", Verb::Find),
+    ("remove", Verb::Remove),
 ];
 
 impl Mix {
@@ -98,6 +99,7 @@ impl fmt::Display for Mix {
                 Verb::Claim => "claim",
                 Verb::Change => "change",
                 Verb::Tag => "tag",
+                Verb::Remove => "remove",
                 other => other.kind().name(),
             };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;

@@ -24,14 +24,14 @@ pub trait Rule: fmt::Debug + Send {
     fn op(&mut self, verb: Verb, key: u64) -> Option<Op>;
     /// Binds the values of `op`; a write is number `sequence`.
     fn bind(&self, op: &Op, sequence: u64, binder: &mut Binder<'_>);
-    /// The write `op` was answered with `rows`; `findings.mark` is what the journal notes of it.
+    /// The write `op` was answered with `rows`: says what follows at once; `findings.mark` is what the journal notes.
     fn written(
         &mut self,
         op: &Op,
         sent: Sent<'_>,
         rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()>;
+    ) -> Result<Option<Op>>;
     /// The read `op` was answered with `rows`: judges them, and says what follows at once.
     fn read(
         &mut self,

@@ -6,6 +6,7 @@
 //! counters     increments            each acknowledged one is counted once; those in doubt may be
 //! batches      logged batches        all rows of a batch carry its number, or none
 //! indexed      queries by an index   exactly the rows whose column has the value
+//! views        a view of a table     exactly the rows that the table has, each where its newest write puts it
 //!
 //! load    Walk over all keys       ─┐
 //! run     Draw by mix and popularity ├─► Rule: op, bind, written, read ─► violations, and what was proved
@@ -27,7 +28,7 @@ use rand::rngs::SmallRng;
 
 use super::mix::Mix;
 use super::{Rule, Verb};
-use super::{bank, batches, conditional, counters, indexed};
+use super::{bank, batches, conditional, counters, indexed, views};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
@@ -46,16 +47,19 @@ pub enum ScenarioName {
     Batches,
     /// Rows that are found by an index.
     Indexed,
+    /// Rows that a materialized view shows.
+    Views,
 }
 
 impl ScenarioName {
     /// All of them.
-    pub const ALL: [ScenarioName; 5] = [
+    pub const ALL: [ScenarioName; 6] = [
         ScenarioName::Bank,
         ScenarioName::Conditional,
         ScenarioName::Counters,
         ScenarioName::Batches,
         ScenarioName::Indexed,
+        ScenarioName::Views,
     ];
 
     /// The scenario of this table.
@@ -71,12 +75,16 @@ impl ScenarioName {
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "batches",
             ScenarioName::Indexed => "indexed",
+            ScenarioName::Views => "views",
         }
     }
 
     /// The most keys, which `--records` asks for.
     pub fn keys_max(self) -> u64 {
-        if self == ScenarioName::Indexed { INDEXED_ROWS_MAX } else { SCENARIO_KEYS_MAX }
+        match self {
+            ScenarioName::Indexed | ScenarioName::Views => INDEXED_ROWS_MAX,
+            _ => SCENARIO_KEYS_MAX,
+        }
     }
 
     /// What a key stands for, in words.
@@ -87,6 +95,7 @@ impl ScenarioName {
             ScenarioName::Counters => "counters",
             ScenarioName::Batches => "groups of 10 partitions",
             ScenarioName::Indexed => "rows with an index",
+            ScenarioName::Views => "rows with a view",
         }
     }
 
@@ -98,14 +107,23 @@ impl ScenarioName {
             ScenarioName::Counters => counters::COLUMNS,
             ScenarioName::Batches => batches::COLUMNS,
             ScenarioName::Indexed => indexed::COLUMNS,
+            ScenarioName::Views => views::COLUMNS,
         };
         let table = format!("{keyspace}.{}", self.table());
         let with = if options.is_empty() { String::new() } else { format!(" WITH {options}") };
         let mut statements = vec![format!("CREATE TABLE IF NOT EXISTS {table} ({columns}){with}")];
-        if self == ScenarioName::Indexed {
-            let column = indexed::INDEXED;
-            statements
-                .push(format!("CREATE INDEX IF NOT EXISTS indexed_{column} ON {table} ({column})"));
+        match self {
+            ScenarioName::Indexed => {
+                let column = indexed::INDEXED;
+                let index = format!("indexed_{column} ON {table} ({column})");
+                statements.push(format!("CREATE INDEX IF NOT EXISTS {index}"));
+            }
+            ScenarioName::Views => {
+                let view = format!("{table}_{} AS SELECT * FROM {table}", views::VIEW);
+                let shown = views::SHOWN;
+                statements.push(format!("CREATE MATERIALIZED VIEW IF NOT EXISTS {view} {shown}"));
+            }
+            _ => {}
         }
         statements
     }
@@ -122,6 +140,10 @@ impl ScenarioName {
             ScenarioName::Counters => &[(Verb::Increment, 70.0), (Verb::Read, 30.0)],
             ScenarioName::Batches => &[(Verb::Batch, 60.0), (Verb::Read, 40.0)],
             ScenarioName::Indexed => &[(Verb::Tag, 50.0), (Verb::Find, 40.0), (Verb::Read, 10.0)],
+            // Of each write what the view shows is read.
+            ScenarioName::Views => {
+                &[(Verb::Tag, 30.0), (Verb::Update, 30.0), (Verb::Remove, 20.0), (Verb::Find, 20.0)]
+            }
         })
     }
 
@@ -136,14 +158,14 @@ impl ScenarioName {
             ScenarioName::Bank | ScenarioName::Conditional => Verb::Open,
             ScenarioName::Counters => Verb::Increment,
             ScenarioName::Batches => Verb::Batch,
-            ScenarioName::Indexed => Verb::Tag,
+            ScenarioName::Indexed | ScenarioName::Views => Verb::Tag,
         }
     }
 
     /// What the check does once for every key.
     pub fn checking(self) -> Verb {
         match self {
-            ScenarioName::Bank => Verb::Whole,
+            ScenarioName::Bank | ScenarioName::Views => Verb::Whole,
             ScenarioName::Indexed => Verb::FindAll,
             _ => Verb::Read,
         }
@@ -170,6 +192,7 @@ impl ScenarioName {
             ScenarioName::Counters => Box::new(counters::Counters::new(known)),
             ScenarioName::Batches => Box::new(batches::Batches::new(known)),
             ScenarioName::Indexed => Box::new(indexed::Indexed::new(known)),
+            ScenarioName::Views => Box::new(views::Views::new(known)),
         }
     }
 }

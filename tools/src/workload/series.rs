@@ -246,9 +246,9 @@ impl Rule for Fill {
         _sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         findings.mark = FIELD;
-        Ok(())
+        Ok(None)
     }
 
     fn read(
@@ -458,13 +458,13 @@ impl Rule for Series {
         _sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         let slot = self.slot(op);
         let state = &mut self.states[slot];
         state.appending = false;
         state.end += 1;
         findings.mark = FIELD;
-        Ok(())
+        Ok(None)
     }
 
     fn read(

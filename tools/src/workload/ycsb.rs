@@ -91,9 +91,9 @@ impl Rule for Fill {
         _sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         findings.mark = self.shape.mask(op);
-        Ok(())
+        Ok(None)
     }
 
     fn read(
@@ -170,7 +170,7 @@ impl Rule for Core {
         sent: Sent<'_>,
         _rows: Rows<'_>,
         findings: &mut Findings,
-    ) -> Result<()> {
+    ) -> Result<Option<Op>> {
         findings.mark = self.shape.mask(op);
         if let Some(ledger) = &self.ledger {
             ledger.acknowledge(op.key, findings.mark, sent.sequence);
@@ -178,7 +178,7 @@ impl Rule for Core {
         if op.verb == Verb::Insert {
             self.frontier.acknowledge(op.key);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn read(

@@ -32,7 +32,7 @@ enum Fault {
     DoesTwice,
     /// Half of it is done.
     DoesHalf,
-    /// An index does not hear of it.
+    /// An index does not hear of it, nor a view.
     HidesFromIndex,
 }
 
@@ -43,6 +43,10 @@ struct Model {
     rows: BTreeMap<(i64, i64), Vec<Option<Vec<u8>>>>,
     /// Keys that the index does not lead to.
     hidden: HashSet<i64>,
+    /// The rows of a view: (partition, row) to its cells.
+    view: BTreeMap<(i32, i64), Vec<Option<Vec<u8>>>>,
+    /// The newest removal of each key.
+    removals: BTreeMap<i64, u64>,
     writes: u64,
 }
 
@@ -61,7 +65,12 @@ fn cell(number: i64) -> Option<Vec<u8>> {
 
 impl Model {
     /// Executes one statement; the rows of its answer, as cells.
-    fn execute(&mut self, statement: usize, values: &[&[u8]]) -> Vec<Vec<Option<Vec<u8>>>> {
+    fn execute(
+        &mut self,
+        statement: usize,
+        values: &[&[u8]],
+        timestamp: u64,
+    ) -> Vec<Vec<Option<Vec<u8>>>> {
         let text = self.statements[statement].clone();
         assert_eq!(text.matches('?').count(), values.len(), "{text}");
         if text.starts_with("SELECT") {
@@ -106,6 +115,10 @@ impl Model {
             count[0] = cell(int(count[0].as_ref().unwrap()) + more);
             return Vec::new();
         }
+        if text.contains(".views ") {
+            self.write_viewed(&text, values, timestamp, fault);
+            return Vec::new();
+        }
         if text.contains("(id, tag, value)") {
             self.write_indexed(values, fault);
             return Vec::new();
@@ -122,6 +135,39 @@ impl Model {
             }
         }
         Vec::new()
+    }
+
+    fn write_viewed(&mut self, text: &str, values: &[&[u8]], timestamp: u64, fault: Fault) {
+        let (id, cells) = match values {
+            [id] => (int(id), None),
+            [id, cells @ ..] if text.starts_with("INSERT") => (int(id), Some(cells)),
+            [cells @ .., id] => (int(id), Some(cells)),
+            [] => panic!("a write names its row"),
+        };
+        let tag = |cells: &Vec<Option<Vec<u8>>>| {
+            i32::from_be_bytes(cells[0].as_deref().unwrap().try_into().unwrap())
+        };
+        let before = self.rows.get(&(id, 0)).map(tag);
+        let there = self.rows.get(&(id, 0)).map_or(0, |cells| sequence(cells[1].as_ref().unwrap()));
+        let removal = self.removals.entry(id).or_default();
+        if fault == Fault::Forgets || timestamp <= there.max(*removal) {
+            return;
+        }
+        self.rows.remove(&(id, 0));
+        match cells {
+            None => *removal = timestamp,
+            Some(cells) => {
+                let cells = cells.iter().map(|value| Some(value.to_vec())).collect();
+                self.rows.insert((id, 0), cells);
+            }
+        }
+        if fault == Fault::HidesFromIndex {
+            return;
+        }
+        self.view.retain(|&(tag, of), _| of != id || Some(tag) != before);
+        if let Some(cells) = self.rows.get(&(id, 0)) {
+            self.view.insert((tag(cells), id), cells.clone());
+        }
     }
 
     fn write_indexed(&mut self, values: &[&[u8]], fault: Fault) {
@@ -159,7 +205,18 @@ impl Model {
     }
 
     fn read(&self, text: &str, values: &[&[u8]]) -> Vec<Vec<Option<Vec<u8>>>> {
-        if text.contains("indexed") {
+        if text.contains("views_by_tag") {
+            let is_asked = |tag: i32, id: i64| match values[0].try_into() {
+                Ok(asked) => i32::from_be_bytes(asked) == tag,
+                Err(_) => int(values[0]) == id,
+            };
+            let rows = self.view.iter().filter(|((tag, id), _)| is_asked(*tag, *id));
+            let whole = |((_, id), cells): (&(i32, i64), &Vec<_>)| {
+                [cell(*id)].into_iter().chain(cells.iter().cloned()).collect::<Vec<_>>()
+            };
+            return rows.map(whole).collect();
+        }
+        if text.contains("indexed") || text.contains(".views ") {
             let whole = |((id, _), cells): (&(i64, i64), &Vec<_>)| {
                 [cell(*id)].into_iter().chain(cells.iter().cloned()).collect::<Vec<_>>()
             };
@@ -245,7 +302,7 @@ impl Client {
             values.push(value);
             rest = more;
         }
-        let rows = model.execute(self.workload.rule.statement(op), &values);
+        let rows = model.execute(self.workload.rule.statement(op), &values, sequence);
         let mut cells = Vec::new();
         for cell in rows.iter().flatten() {
             let length = cell.as_ref().map_or(-1, |value| value.len() as i32);
@@ -328,6 +385,8 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
         statements,
         rows: BTreeMap::new(),
         hidden: HashSet::new(),
+        view: BTreeMap::new(),
+        removals: BTreeMap::new(),
         writes: 0,
     };
     drive(&mut client, &mut model, u64::MAX);
@@ -378,6 +437,18 @@ fn rows_that_an_index_does_not_lead_to_are_seen() {
     assert_eq!(found, [vec![unfound], vec![unfound]]);
     let [of_run, _] = life(ScenarioName::Indexed, Fault::Forgets);
     assert!(of_run.contains(&"lost write"), "{of_run:?}");
+}
+
+#[test]
+fn rows_that_a_view_lacks_or_keeps_are_seen() {
+    let found = life(ScenarioName::Views, Fault::HidesFromIndex);
+    for names in &found {
+        assert!(names.contains(&"row not in the view"), "{found:?}");
+        assert!(names.contains(&"row left in the view"), "{found:?}");
+    }
+    let [of_run, of_check] = life(ScenarioName::Views, Fault::Forgets);
+    assert!(of_run.contains(&"row not in the view"), "{of_run:?}");
+    assert!(of_check.iter().all(|name| !name.contains("view")), "as the table: {of_check:?}");
 }
 
 #[test]
