@@ -33,6 +33,7 @@ use std::time::Duration;
 use cql::frame::Version;
 use pass::{Answers, Plan, agrees};
 pub(crate) use planted::{build as build_planted, planted};
+use session::Mode;
 use suite::{Case, Topic};
 
 use crate::load;
@@ -120,11 +121,19 @@ fn topics(repository: &Repository, names: &[String]) -> Result<Vec<Topic>, Strin
     missing.map_or(Ok(topics), |name| Err(format!("there is no topic {name}")))
 }
 
-/// What was found in all passes: the distinct answers of each case, and where each came first.
+/// What was found in all passes: the distinct answers of each case in each mode.
 #[derive(Default)]
 struct Found {
-    of_case: BTreeMap<(usize, usize), Vec<(String, String)>>,
+    of_case: BTreeMap<(usize, usize), Vec<Got>>,
     checks: u64,
+}
+
+/// An answer, how it was asked for, and in which pass it came first.
+#[derive(Debug)]
+struct Got {
+    answer: String,
+    mode: Mode,
+    pass: String,
 }
 
 impl Found {
@@ -133,8 +142,8 @@ impl Found {
         for (case, distinct) in answers.of_case {
             let known = self.of_case.entry(case).or_default();
             for (answer, mode) in distinct {
-                if !known.iter().any(|(text, _)| *text == answer) {
-                    known.push((answer, format!("{pass}, {mode}")));
+                if !known.iter().any(|got| got.answer == answer && got.mode == mode) {
+                    known.push(Got { answer, mode, pass: pass.to_owned() });
                 }
             }
         }
@@ -302,14 +311,14 @@ fn take_answers(topics: &mut [Topic], found: &Found) -> Vec<String> {
     for ((topic, case), answers) in &found.of_case {
         let topic = &mut topics[*topic];
         let case = &mut topic.cases[*case];
-        case.answer = answers[0].0.clone();
+        case.answer = answers[0].answer.clone();
         case.others.clear();
-        for (other, mode) in &answers[1..] {
-            if agrees(&case.answer, other) {
+        for Got { answer: other, mode, .. } in &answers[1..] {
+            let is_known = case.others.iter().any(|(_, known)| known == other);
+            if is_known || agrees(&case.answer, other) {
                 continue;
             }
-            let way = mode.split_once(", ").map_or(mode.as_str(), |(_, way)| way);
-            case.others.push((way.to_owned(), other.clone()));
+            case.others.push((mode.to_string(), other.clone()));
             if !other.starts_with("error ") {
                 let line = case.line();
                 complaints.push(format!("{}: {line}\n  {mode}: {other}", topic.name));
@@ -351,22 +360,24 @@ fn complaints(topics: &[Topic], found: &Found) -> Vec<String> {
 }
 
 /// What is wrong with the distinct answers to one case, of which there is at least one.
-fn complaint(case: &Case, answers: &[(String, String)]) -> Option<String> {
-    let right = case.right_answers();
-    let is_right = |answer: &str| right.iter().any(|right| agrees(right, answer));
+fn complaint(case: &Case, answers: &[Got]) -> Option<String> {
+    let is_right =
+        |got: &Got| case.right_answers(got.mode).iter().any(|right| agrees(right, &got.answer));
     let today: Vec<&str> = case.not_mended.iter().map(|(_, answer)| answer.as_str()).collect();
-    if !today.is_empty() && answers.iter().all(|(answer, _)| is_right(answer)) {
+    if !today.is_empty() && answers.iter().all(is_right) {
         return Some("  is right now: take it out".to_owned());
     }
-    let is_expected = |answer: &str| match today.is_empty() {
-        true => is_right(answer),
-        false => today.contains(&answer),
+    let is_expected = |got: &Got| match today.is_empty() {
+        true => is_right(got),
+        false => today.contains(&got.answer.as_str()),
     };
-    if let Some((answer, pass)) = answers.iter().find(|(answer, _)| !is_expected(answer)) {
+    if let Some(got) = answers.iter().find(|got| !is_expected(got)) {
+        let right = case.right_answers(got.mode);
         let expected = today.first().or(right.first()).copied().unwrap_or_default();
-        return Some(format!("- {expected}\n+ {answer}\n  ({pass})"));
+        let Got { answer, mode, pass } = got;
+        return Some(format!("- {expected}\n+ {answer}\n  ({pass}, {mode})"));
     }
-    let has_come = |today: &str| answers.iter().any(|(answer, _)| answer == today);
+    let has_come = |today: &str| answers.iter().any(|got| got.answer == today);
     let gone = today.into_iter().find(|today| !has_come(today))?;
     Some(format!("- {gone}\n  is answered no more: take it out"))
 }
@@ -387,7 +398,11 @@ mod tests {
     use crate::step::Report;
 
     fn found(answers: &[&str]) -> Found {
-        let answers = answers.iter().map(|answer| ((*answer).to_owned(), "somewhere".to_owned()));
+        let answers = answers.iter().map(|answer| Got {
+            answer: (*answer).to_owned(),
+            mode: Mode { prepared: false, page_rows: None },
+            pass: "somewhere".to_owned(),
+        });
         Found { of_case: [((0, 0), answers.collect())].into(), checks: 1 }
     }
 
@@ -400,7 +415,7 @@ mod tests {
     fn what_differs_is_told() {
         let file = "SELECT v;\n----\nv int\n1\n";
         assert!(told(file, &["v int\n1"]).is_empty());
-        let wrong = "t: SELECT v\n- v int\n1\n+ v int\n2\n  (somewhere)";
+        let wrong = "t: SELECT v\n- v int\n1\n+ v int\n2\n  (somewhere, plain)";
         assert_eq!(told(file, &["v int\n1", "v int\n2"]), [wrong]);
         let topics = [Topic::parse("t", file).unwrap()];
         assert!(complaints(&topics, &Found::default())[0].contains("was not run"));

@@ -2,8 +2,8 @@
 //!
 //!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
 //!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
-//!   night   full with ten times the simulation, an hour of fuzzing, every driver, a full disk, what
-//!           reads cost, large data in small memory
+//!   night   full with thirty times the simulation, ten minutes of fuzzing for each target, every driver,
+//!           a full disk, what reads cost, large data in small memory
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that

@@ -15,7 +15,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::kill_tree;
+use crate::process::{kill_tree, processor_time};
 use crate::repository::Repository;
 use crate::step::Log;
 
@@ -147,19 +147,10 @@ impl Server {
         kib.map(|kib| kib.div_ceil(1024)).ok_or_else(|| format!("{path} has no {name}"))
     }
 
-    /// What its threads have computed, those that have ended apart.
+    /// What it has computed so far.
     pub(crate) fn processor_time(&self) -> Result<Duration, String> {
-        let path = format!("/proc/{}/task", self.child.id());
-        let threads = fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
-        let mut nanoseconds = 0;
-        for thread in threads {
-            let path = thread.map_err(text)?.path().join("schedstat");
-            // A thread may have ended meanwhile.
-            let spent = fs::read_to_string(&path).unwrap_or_default();
-            let spent = spent.split_whitespace().next().and_then(|time| time.parse::<u64>().ok());
-            nanoseconds += spent.unwrap_or(0);
-        }
-        Ok(Duration::from_nanos(nanoseconds))
+        let pid = self.child.id();
+        processor_time(pid).ok_or_else(|| format!("/proc/{pid}/stat does not say what it computed"))
     }
 
     /// Everything it printed.

@@ -12,7 +12,7 @@
 //!   places     `unsafe` and the runtime's crate stand only in the files listed here
 //!
 //! Invariant: a rule has no list of exceptions that are allowed to be worse, only places with a
-//! reason, and a place that does not use its permission loses it.
+//! reason; a file that may lift the ban on `unsafe` and does not loses that permission.
 //!
 //! Not here: what rustfmt and clippy check (`clippy.toml`: the length of functions, what the
 //! storage may not call; the workspace's lints: `unsafe`, `unwrap`, the form of modules).

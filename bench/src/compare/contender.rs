@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -13,6 +14,9 @@ use super::{Failed, Result, run_to_end};
 
 /// How long a server may take to answer.
 const START_MAX: Duration = Duration::from_secs(180);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a server that finds its port taken may take to end.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,15 +106,24 @@ fn start_messina(contender: Contender, programs: &Programs, dir: TempDir) -> Res
     command.stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().map_err(Failed::io(format!("starting {command:?}")))?;
     let out = child.stdout.take().expect("it is piped");
-    let mut lines = BufReader::new(out).lines();
-    if !lines.any(|line| line.is_ok_and(|line| line.trim() == "ready")) {
-        let said = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
-        return Err(Failed(format!("messina did not become ready: {said}")));
-    }
-    // A full pipe would stop the server in the middle of the measurement.
-    std::thread::spawn(move || lines.for_each(drop));
-    let pid = child.id();
-    Ok(Running { contender, port, pid, stop: Stop::Kill(child), _dir: dir })
+    let log = dir.path().join("log");
+    // From here on an error ends the server, too.
+    let running = Running { contender, port, pid: child.id(), stop: Stop::Kill(child), _dir: dir };
+    let (told, ready) = channel();
+    std::thread::spawn(move || {
+        // A full pipe would stop the server in the middle of the measurement.
+        for line in BufReader::new(out).lines().map_while(std::io::Result::ok) {
+            if line.trim() == "ready" {
+                // Nothing waits for it any more after the limit.
+                let _ = told.send(());
+            }
+        }
+    });
+    ready.recv_timeout(START_MAX).map_err(|_| {
+        let said = fs::read_to_string(log).unwrap_or_default();
+        Failed(format!("messina did not become ready: {said}"))
+    })?;
+    Ok(running)
 }
 
 fn start_cassandra(programs: &Programs, dir: TempDir) -> Result<Running> {
@@ -149,16 +162,29 @@ fn start_redis(programs: &Programs, dir: TempDir) -> Result<Running> {
         .args(["--appendfsync", "always", "--dir"])
         .arg(dir.path())
         .stdout(Stdio::null());
-    let child = command.spawn().map_err(Failed::io(format!("starting {command:?}")))?;
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        if begun.elapsed() > START_MAX {
-            return Err(Failed("redis-server does not listen".into()));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = command.spawn().map_err(Failed::io(format!("starting {command:?}")))?;
+    let listens = wait_to_listen(&mut child, port);
     let pid = child.id();
-    Ok(Running { contender: Contender::Redis, port, pid, stop: Stop::Kill(child), _dir: dir })
+    let stop = Stop::Kill(child);
+    let running = Running { contender: Contender::Redis, port, pid, stop, _dir: dir };
+    listens.map(|()| running)
+}
+
+/// Waits until this process listens, and not another one that has its port: then it ends by itself.
+fn wait_to_listen(child: &mut Child, port: u16) -> Result<()> {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() && begun.elapsed() < START_MAX {
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    // What cannot listen has ended a little later.
+    std::thread::sleep(SETTLE_TIME);
+    match child.try_wait().map_err(Failed::io("looking for the server"))? {
+        Some(status) => Err(Failed(format!("port {port}: the server ended with {status}"))),
+        None if TcpStream::connect(("127.0.0.1", port)).is_err() => {
+            Err(Failed(format!("nothing listens on port {port}")))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Drop for Running {
@@ -173,5 +199,27 @@ impl Drop for Running {
                 let _ = Command::new(script).arg("stop").arg(home).output();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Before: the server that had the port was loaded, and the process that was measured was gone.
+    #[test]
+    fn a_server_whose_port_is_taken_is_not_measured() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let mut ends = Command::new("false").spawn().unwrap();
+        let error = wait_to_listen(&mut ends, port).unwrap_err().to_string();
+        assert!(error.contains("the server ended with exit status: 1"), "{error}");
+        let mut stays = Command::new("sleep").arg("60").spawn().unwrap();
+        let listens = wait_to_listen(&mut stays, port);
+        stays.kill().unwrap();
+        stays.wait().unwrap();
+        assert!(listens.is_ok());
     }
 }

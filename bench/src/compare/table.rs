@@ -26,10 +26,12 @@ pub fn latency_table(latencies: &Latencies) -> String {
     for (place, line) in first.iter().enumerate() {
         let _ = write!(out, "| {} a second |", line.rate);
         for (_, lines) in &measured {
-            let Latency { p50_ms, p99_ms, p999_ms, cpu_us, steal_percent, .. } = lines[place];
+            let Latency { p50_ms, p99_ms, p999_ms, cpu_us, steal_percent, behind, .. } =
+                lines[place];
             let _ = write!(
                 out,
-                " p50 {p50_ms:.2} · p99 {p99_ms:.1} · p99.9 {p999_ms:.1} ms · {cpu_us:.0} µs{} |",
+                " p50 {p50_ms:.2} · p99 {p99_ms:.1} · p99.9 {p999_ms:.1} ms · {cpu_us:.0} µs{}{} |",
+                behind_mark(behind),
                 mark(steal_percent)
             );
         }
@@ -68,6 +70,11 @@ fn mark(steal_percent: f64) -> String {
     }
 }
 
+/// ` · 12 not sent` where the rate was not held.
+fn behind_mark(behind: u64) -> String {
+    if behind > 0 { format!(" · {behind} not sent") } else { String::new() }
+}
+
 /// `71 K/s · 22.0 + 4.5 µs · 2.1 calls · p99 67 ms`
 fn cell(cost: &Cost) -> String {
     let calls = cost.syscalls.map_or_else(|| "–".to_owned(), |calls| format!("{calls:.2}"));
@@ -104,12 +111,13 @@ mod tests {
             p99_ms: 3.0,
             p999_ms: 9.0,
             cpu_us: 21.4,
+            behind: 12,
             steal_percent: 8.61,
         };
         let latencies = vec![(Contender::Messina, vec![line]), (Contender::Redis, Vec::new())];
         let text = latency_table(&latencies);
         assert!(text.contains(
-            "| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs · steal 8.6 % |"
+            "| 5000 a second | p50 0.25 · p99 3.0 · p99.9 9.0 ms · 21 µs · 12 not sent · steal 8.6 % |"
         ));
         assert!(!text.contains("Redis") && latency_table(&Vec::new()).is_empty());
     }

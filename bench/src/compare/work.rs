@@ -117,6 +117,8 @@ pub struct Latency {
     pub p999_ms: f64,
     /// CPU of the server per operation, user and system, in µs.
     pub cpu_us: f64,
+    /// Operations that were due and never sent: with any, the rate was not held.
+    pub behind: u64,
     /// Steal meanwhile, in percent of all processor time.
     pub steal_percent: f64,
 }
@@ -220,7 +222,8 @@ impl Setup {
         let syscalls = self.syscalls_per_operation(server, work, pressure)?;
         let mut cost = Cost { steal_percent, syscalls, ..value };
         let resident = proc_number(server.pid, "status", "VmRSS:");
-        cost.resident_mib = resident.unwrap_or(0.0) / 1024.0;
+        let gone = || Failed(format!("process {} has no memory", server.pid));
+        cost.resident_mib = resident.ok_or_else(gone)? / 1024.0;
         Ok(cost)
     }
 
@@ -247,20 +250,7 @@ impl Setup {
             .args(["--warmup", CONNECTING, "--json"])
             .arg(json.path());
         run_to_end(&mut command)?;
-        let report = read_json(&json)?;
-        let number = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
-        let worst = |name: &str| {
-            number(&format!("/kinds/0/{name}")).max(number(&format!("/kinds/1/{name}"))) / 1000.0
-        };
-        let cpu_ms = number("/server_usage/user_ms") + number("/server_usage/system_ms");
-        Ok(Latency {
-            rate,
-            p50_ms: worst("p50_us"),
-            p99_ms: worst("p99_us"),
-            p999_ms: worst("p999_us"),
-            cpu_us: cpu_ms * 1000.0 / number("/operations").max(1.0),
-            ..Latency::default()
-        })
+        latency(rate, &read_json(&json)?)
     }
 
     fn redis<'s>(&self, server: &'s Running) -> Redis<'s> {
@@ -320,16 +310,7 @@ impl Setup {
         let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
         let mut command = self.cql_command(server, (work, pressure), self.seconds);
         run_to_end(command.args(["--warmup", CONNECTING, "--json"]).arg(json.path()))?;
-        let report = read_json(&json)?;
-        let number = |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
-        let operations = number("/operations").max(1.0);
-        Ok(Cost {
-            rate: number("/rate"),
-            user_us: number("/server_usage/user_ms") * 1000.0 / operations,
-            system_us: number("/server_usage/system_ms") * 1000.0 / operations,
-            p99_ms: number("/kinds/0/p99_us") / 1000.0,
-            ..Cost::default()
-        })
+        cost(&read_json(&json)?)
     }
 
     fn measure_redis(&self, server: &Running, work: Work, pressure: Pressure) -> Result<Cost> {
@@ -366,9 +347,52 @@ impl Setup {
         let mut command = self.cql_command(server, (work, pressure), self.seconds.min(5));
         command.arg("--json").arg(json.path());
         let Some(calls) = perf_syscalls(server.pid, &command)? else { return Ok(None) };
-        let operations = read_json(&json)?["operations"].as_f64().unwrap_or(0.0);
-        Ok(Some(calls / operations.max(1.0)))
+        Ok(Some(calls / operations(&read_json(&json)?)?))
     }
+}
+
+/// A number of a report; one that is not there is no measurement, and not 0.
+fn number(report: &Value, path: &str) -> Result<f64> {
+    let number = report.pointer(path).and_then(Value::as_f64);
+    number.ok_or_else(|| Failed(format!("the report of messina-load has no {path}")))
+}
+
+fn operations(report: &Value) -> Result<f64> {
+    match number(report, "/operations")? {
+        0.0 => Err(Failed("messina-load did no operation".to_owned())),
+        operations => Ok(operations),
+    }
+}
+
+/// What the report of a closed loop says.
+fn cost(report: &Value) -> Result<Cost> {
+    let operations = operations(report)?;
+    Ok(Cost {
+        rate: number(report, "/rate")?,
+        user_us: number(report, "/server_usage/user_ms")? * 1000.0 / operations,
+        system_us: number(report, "/server_usage/system_ms")? * 1000.0 / operations,
+        p99_ms: number(report, "/kinds/0/p99_us")? / 1000.0,
+        ..Cost::default()
+    })
+}
+
+/// What the report of an open loop says: of its two kinds of operations the slower one.
+fn latency(rate: u32, report: &Value) -> Result<Latency> {
+    let worst = |name: &str| {
+        let [one, other] = [0, 1].map(|kind| number(report, &format!("/kinds/{kind}/{name}")));
+        Ok::<f64, Failed>(one?.max(other?) / 1000.0)
+    };
+    let cpu_ms =
+        number(report, "/server_usage/user_ms")? + number(report, "/server_usage/system_ms")?;
+    Ok(Latency {
+        rate,
+        p50_ms: worst("p50_us")?,
+        p99_ms: worst("p99_us")?,
+        p999_ms: worst("p999_us")?,
+        cpu_us: cpu_ms * 1000.0 / operations(report)?,
+        behind: number(report, "/behind")? as u64,
+        ..Latency::default()
+    })
 }
 
 fn read_json(file: &NamedTempFile) -> Result<Value> {
@@ -412,7 +436,26 @@ fn perf_syscalls(pid: u32, command: &Command) -> Result<Option<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// Before: what was missing was 0, the best of all, and a rate that was not held was told as held.
+    #[test]
+    fn a_report_that_lacks_a_number_is_no_measurement() {
+        let kind = json!({"p50_us": 100.0, "p99_us": 300.0, "p999_us": 900.0});
+        let mut report = json!({
+            "operations": 1000, "rate": 500.0, "behind": 7, "kinds": [kind, kind],
+            "server_usage": {"user_ms": 20, "system_ms": 5},
+        });
+        assert_eq!(cost(&report).unwrap().user_us, 20.0);
+        let line = latency(500, &report).unwrap();
+        assert_eq!((line.cpu_us, line.p99_ms, line.behind), (25.0, 0.3, 7));
+        report["server_usage"] = Value::Null;
+        let missing = cost(&report).unwrap_err().to_string();
+        assert!(missing.contains("/server_usage/user_ms"), "{missing}");
+        assert!(latency(500, &report).is_err());
+    }
 
     #[test]
     fn this_process_has_used_cpu_and_memory() {

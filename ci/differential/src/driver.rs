@@ -44,6 +44,7 @@ impl Plan {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) worlds: AtomicU64,
+    /// Statements whose answers were compared.
     pub(crate) operations: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) flushes: AtomicU64,
@@ -61,8 +62,6 @@ struct Run<'a> {
     plan: &'a Plan,
     tally: &'a Tally,
     next_seed: AtomicU64,
-    /// Statements of the worlds that have begun.
-    planned: AtomicU64,
     is_over: AtomicBool,
     failed: Mutex<Option<Failed>>,
 }
@@ -73,7 +72,6 @@ pub(crate) fn run(plan: &Plan, tally: &Tally) -> Result<Option<Failed>, String> 
         plan,
         tally,
         next_seed: AtomicU64::new(plan.seed),
-        planned: AtomicU64::new(0),
         is_over: AtomicBool::new(false),
         failed: Mutex::new(None),
     };
@@ -158,7 +156,7 @@ impl Run<'_> {
                 }
                 Wish::Nothing => {
                     self.tally.worlds.fetch_add(1, Ordering::Relaxed);
-                    self.tally.operations.fetch_add(world.history.len() as u64, Ordering::Relaxed);
+                    self.tally.operations.fetch_add(world.compared, Ordering::Relaxed);
                     self.tally.reads.fetch_add(world.reads(), Ordering::Relaxed);
                     self.tally.forgiven.fetch_add(world.forgiven, Ordering::Relaxed);
                     *slot = None;
@@ -169,13 +167,12 @@ impl Run<'_> {
 
     /// The next world, if statements are left to do.
     fn begin(&self) -> Option<World> {
-        if self.planned.load(Ordering::Relaxed) >= self.plan.operations {
+        // What is under way comes to it.
+        if self.tally.operations.load(Ordering::Relaxed) >= self.plan.operations {
             return None;
         }
         let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        let world = World::drawn(seed, format!("w{seed}"), self.plan.abilities());
-        self.planned.fetch_add(world.left() as u64, Ordering::Relaxed);
-        Some(world)
+        Some(World::drawn(seed, format!("w{seed}"), self.plan.abilities()))
     }
 
     fn fail(&self, world: Option<World>, mismatch: Mismatch) {

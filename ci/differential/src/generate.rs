@@ -89,11 +89,6 @@ impl Generator {
         (generator, schema)
     }
 
-    /// How many steps are still to come.
-    pub(crate) fn left(&self) -> usize {
-        self.left
-    }
-
     /// The next step; `None` behind the last one.
     pub(crate) fn step(&mut self, table: &Table) -> Option<Step> {
         self.left = self.left.checked_sub(1)?;

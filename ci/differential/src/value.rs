@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use cql::frame::Reader;
+
 use crate::draw::Draw;
 
 /// The user type of each keyspace: `CREATE TYPE pair (x int, y text)`.
@@ -51,6 +53,37 @@ impl Type {
     /// Whether a column of this type that is not frozen has cells of its own for its parts.
     pub(crate) fn has_parts(&self) -> bool {
         matches!(self, Type::List(_) | Type::Set(_) | Type::Map(..) | Type::Pair)
+    }
+
+    /// Whether `told`, an `[option]` of the protocol, is this type; takes it from there.
+    pub(crate) fn is_told(&self, told: &mut Reader<'_>) -> bool {
+        self.reads(told).unwrap_or(false)
+    }
+
+    /// `None` where it is cut.
+    fn reads(&self, told: &mut Reader<'_>) -> Option<bool> {
+        let code = told.short().ok()?;
+        Some(match (self, code) {
+            (Type::Boolean, 0x4) | (Type::Int, 0x9) | (Type::Bigint, 0x2) => true,
+            (Type::Text, 0xD) | (Type::Blob, 0x3) => true,
+            (Type::List(of), 0x20) | (Type::Set(of), 0x22) => of.is_told(told),
+            (Type::Map(key, of), 0x21) => key.is_told(told) && of.is_told(told),
+            (Type::Tuple(parts), 0x31) => {
+                let count = usize::from(told.short().ok()?);
+                count == parts.len() && parts.iter().all(|part| part.is_told(told))
+            }
+            (Type::Pair, 0x30) => {
+                told.string().ok()?;
+                let is_pair = told.string().ok()? == "pair";
+                let count = usize::from(told.short().ok()?);
+                is_pair
+                    && count == FIELDS.len()
+                    && FIELDS.iter().all(|(name, of)| {
+                        told.string().is_ok_and(|told| told == *name) && of.is_told(told)
+                    })
+            }
+            _ => false,
+        })
     }
 
     /// The name in a statement.
@@ -270,6 +303,22 @@ fn put_part(value: Option<&Value>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Before: of the columns of an answer only their number was compared.
+    #[test]
+    fn a_type_is_told_as_the_protocol_writes_it() {
+        let of_int = Type::List(Box::new(Type::Int));
+        let told = |of: &Type, bytes: &[u8]| of.is_told(&mut Reader::new(bytes));
+        assert!(told(&Type::Blob, &[0, 3]) && !told(&Type::Blob, &[0, 13]));
+        assert!(told(&of_int, &[0, 0x20, 0, 9]) && !told(&of_int, &[0, 0x22, 0, 9]));
+        assert!(!told(&of_int, &[0, 0x20, 0, 2]) && !told(&of_int, &[0, 0x20]));
+        let pair = b"\0\x30\0\x01k\0\x04pair\0\x02\0\x01x\0\x09\0\x01y\0\x0d";
+        assert!(told(&Type::Pair, pair) && !told(&Type::Pair, &pair[..pair.len() - 1]));
+        let tuple = Type::Tuple(vec![Type::Int, Type::Text]);
+        assert!(
+            told(&tuple, &[0, 0x31, 0, 2, 0, 9, 0, 13]) && !told(&tuple, &[0, 0x31, 0, 1, 0, 9])
+        );
+    }
 
     #[test]
     fn bytes_are_read_back() {

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use cql::frame::Reader;
 use cql::frame::client::Reply;
 
 use crate::connection::{Ask, By};
@@ -96,6 +97,8 @@ pub(crate) struct World {
     forgives: bool,
     /// How many were.
     pub(crate) forgiven: u64,
+    /// Statements whose answers were compared.
+    pub(crate) compared: u64,
 }
 
 impl World {
@@ -113,6 +116,7 @@ impl World {
             prepared: BTreeMap::new(),
             forgives: abilities.is_cassandra,
             forgiven: 0,
+            compared: 0,
         }
     }
 
@@ -135,14 +139,7 @@ impl World {
             prepared: BTreeMap::new(),
             forgives: abilities.is_cassandra,
             forgiven: 0,
-        }
-    }
-
-    /// How many statements are still to come.
-    pub(crate) fn left(&self) -> usize {
-        match &self.source {
-            Source::Drawn(generator) => generator.left(),
-            Source::Script(steps) => steps.len(),
+            compared: 0,
         }
     }
 
@@ -247,6 +244,12 @@ impl World {
 
     /// Compares an answer, or keeps it until its last page has come.
     pub(crate) fn answered(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
+        let compared = self.compare(reply);
+        self.compared += u64::from(self.asked.is_none());
+        compared
+    }
+
+    fn compare(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
         let mut asked = self.asked.take().expect("a request is under way");
         if self.is_prepared(&mut asked, reply) {
             self.asked = Some(asked);
@@ -262,6 +265,13 @@ impl World {
                 let columns = rows.metadata.column_count;
                 if columns != types.len() {
                     return Err(asked.differs(format!("rows of {columns} columns")));
+                }
+                let mut told = rows.metadata.columns().zip(types);
+                let is_other =
+                    |((_, told), of): &((&str, &[u8]), &Type)| !of.is_told(&mut Reader::new(told));
+                if let Some(((name, _), of)) = told.find(is_other) {
+                    let of = of.name(false);
+                    return Err(asked.differs(format!("{name}, which is told not to be {of}")));
                 }
                 let is_too_long =
                     asked.page_rows.is_some_and(|page| rows.row_count > page as usize);

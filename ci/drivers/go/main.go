@@ -132,7 +132,7 @@ func read(session *gocql.Session) {
 			found[i] = true
 			for k, told := range row(i) {
 				value := reflect.ValueOf(came[k]).Elem().Interface()
-				check(same(value, told), "row %d %s: %v, not %v", i, types[k], value, told)
+				check(alike(value, told), "row %d %s: %v, not %v", i, types[k], value, told)
 			}
 		}
 		must(page.Close())

@@ -10,6 +10,8 @@
 //! Opening an engine takes longer than most inputs do, so inputs share one for a while. Each has tables with ids of
 //! its own, so that what one does is the same whatever came before it.
 //!
+//! Values are bytes: null and unset are not bound.
+//!
 //! Not here: the server's own parts, as sessions and the cache of prepared statements.
 
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! What is fuzzed: one function for each decoder that bytes from outside reach.
 //!
-//! A target fails by panicking. Beyond not panicking it checks what must hold of any input: a tree
-//! that was parsed is bounded, an order-preserving form comes back, a frame is as long as it says.
+//! A target fails by panicking. Beyond not panicking it checks what must hold of any input: an error says
+//! something, an order-preserving form comes back, a frame is as long as it says.
 
 use std::hint::black_box;
 use std::sync::Arc;

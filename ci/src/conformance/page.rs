@@ -18,6 +18,10 @@ cargo ci conformance --suite DIR --write docs/conformance.md
 where DIR is a checkout of that repository, or a bare one. `ci/conformance` has the runner, the areas and Cassandra's outcomes.
 ";
 
+/// The lines of several areas.
+const FIRST_CUT: &str = "first cut";
+const ALL: &str = "all";
+
 /// The whole document.
 pub(super) fn render(run: &Run, verdicts: &[Verdict]) -> String {
     let mut page = String::from(HEAD);
@@ -32,8 +36,8 @@ pub(super) fn render(run: &Run, verdicts: &[Verdict]) -> String {
         page.push_str(&line(area, verdicts.iter().filter(|verdict| verdict.area == *area)));
     }
     let basic = verdicts.iter().filter(|v| BASIC_AREAS.contains(&v.area.as_str()));
-    page.push_str(&line("first cut", basic));
-    page.push_str(&line("all", verdicts.iter()));
+    page.push_str(&line(FIRST_CUT, basic));
+    page.push_str(&line(ALL, verdicts.iter()));
     page.push_str("\n## Misses by cause\n");
     let causes = causes(verdicts);
     if causes.is_empty() {
@@ -49,6 +53,17 @@ pub(super) fn render(run: &Run, verdicts: &[Verdict]) -> String {
     page.push_str(&marked::section(&run.marked));
     page.push_str(&run.differences);
     page
+}
+
+/// The areas of a page: how many tests Cassandra passes of each, and how many of these we do.
+pub(super) fn by_area(page: &str) -> Vec<(String, u64, u64)> {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let (area, all, passed) = (cells.next()?, cells.next()?, cells.next()?);
+        Some((area.to_owned(), all.parse().ok()?, passed.parse().ok()?))
+    };
+    let rows = page.lines().filter_map(row);
+    rows.filter(|(area, ..)| ![FIRST_CUT, ALL].contains(&area.as_str())).collect()
 }
 
 /// What the tests' calls of nodetool did.

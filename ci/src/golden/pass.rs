@@ -37,7 +37,7 @@ pub(super) struct Plan {
 /// What the cases of a pass were answered.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Of each case, by topic and number: each distinct answer with the first mode that got it.
+    /// Of each case, by topic and number: each distinct answer, with each mode that got it.
     pub(super) of_case: BTreeMap<(usize, usize), Vec<(String, Mode)>>,
     /// Requests that were compared.
     pub(super) checks: u64,
@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
                 let answer = session.run(case, mode).map_err(told)?;
                 answers.checks += 1;
                 let of_case = answers.of_case.entry((self.number, self.next)).or_default();
-                if !of_case.iter().any(|(known, _)| *known == answer) {
+                if !of_case.contains(&(answer.clone(), mode)) {
                     of_case.push((answer, mode));
                 }
             }

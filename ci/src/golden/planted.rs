@@ -5,7 +5,8 @@
 //! bug 1, 2, 3        ─► its topic: at least one answer is wrong
 //! ```
 //!
-//! The server is a debug build with the feature `planted`, kept apart from every other build.
+//! The server is a debug build with the feature `planted`, copied to a folder of its own: what is built next replaces
+//! the one that lies where debug builds do.
 
 use std::fs;
 use std::path::PathBuf;

@@ -31,6 +31,8 @@
 //! Invariant: what is rendered reads back as the same cases; recording an unchanged server's answers
 //! changes no byte.
 
+use super::session::Mode;
+
 /// A file of the suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topic {
@@ -92,16 +94,16 @@ impl Case {
         ["CREATE", "ALTER", "DROP"].contains(&self.first_word().as_str())
     }
 
-    /// The answers that are right: ours where we differ on purpose, else each of Cassandra's.
-    pub(super) fn right_answers(&self) -> Vec<&str> {
+    /// The answers that are right in this mode: ours where we differ on purpose, else Cassandra's, and that which it
+    /// gives in such modes alone.
+    pub(super) fn right_answers(&self, mode: Mode) -> Vec<&str> {
         let ours: Vec<&str> = self.ours.iter().map(|(_, answer)| answer.as_str()).collect();
-        match ours.is_empty() {
-            false => ours,
-            true => {
-                let others = self.others.iter().map(|(_, answer)| answer.as_str());
-                std::iter::once(self.answer.as_str()).chain(others).collect()
-            }
+        if !ours.is_empty() {
+            return ours;
         }
+        let others = self.others.iter().filter(|(words, _)| stands_for(words, mode));
+        let others = others.map(|(_, answer)| answer.as_str());
+        std::iter::once(self.answer.as_str()).chain(others).collect()
     }
 
     /// Whether nothing but the statement is written: it is done, and no more is to be said.
@@ -127,6 +129,13 @@ impl Case {
         }
         line
     }
+}
+
+/// Whether a mode is one of those for which words like `prepared` or `plain, pages of 1` stand: they name the first of them.
+fn stands_for(words: &str, mode: Mode) -> bool {
+    let is_paged = words.contains("pages of ");
+    let is_prepared = words.starts_with("prepared");
+    (mode.prepared || !is_prepared) && (mode.page_rows.is_some() || !is_paged)
 }
 
 impl Topic {
@@ -320,6 +329,21 @@ mod tests {
         topic.cases[1].answer = "v int\n2".to_owned();
         let parted = "# A.\n\nINSERT 1;\n\nSELECT 2;\n----\nv int\n2\n\nINSERT 3;\n";
         assert_eq!(topic.render(), parted);
+    }
+
+    /// Before: an answer that Cassandra gives to prepared statements alone was right for plain ones, too.
+    #[test]
+    fn an_answer_of_other_modes_is_right_in_those_alone() {
+        let mode = |prepared, page_rows| Mode { prepared, page_rows };
+        let right = |words: &str, mode| {
+            let file = format!("SELECT v;\n----\na\n---- or, {words}\nb\n");
+            Topic::parse("t", &file).unwrap().cases[0].right_answers(mode).len() == 2
+        };
+        assert!(right("prepared", mode(true, None)) && right("prepared", mode(true, Some(1))));
+        assert!(!right("prepared", mode(false, None)) && !right("prepared", mode(false, Some(1))));
+        let paged = "plain, pages of 1";
+        assert!(right(paged, mode(false, Some(2))) && right(paged, mode(true, Some(5000))));
+        assert!(!right(paged, mode(false, None)) && !right(paged, mode(true, None)));
     }
 
     #[test]
